@@ -1,0 +1,43 @@
+# Every target does its own set-up in .venv; a second run is quick.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test quick check bench docs clean
+
+help: ## Show the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[demo,dask,vtab,dev]'
+	touch $@
+
+setup: $(STAMP) ## Create .venv and install everything
+
+demo: $(STAMP) ## Run the embedded study end to end and say where its report is
+	$(BIN)/unseen demo
+
+test: $(STAMP) ## Run the whole test suite
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+quick: $(STAMP) ## Run the tests that take no time
+	$(BIN)/python -m pytest -m 'not slow'
+
+check: $(STAMP) ## Format, lint, types, import layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP) ## Speed and memory beside peers, in one run
+	for script in bench/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
+
+docs: $(STAMP) ## Check the documentation: links, names, and the examples in it
+	$(BIN)/python tools/check_docs.py
+
+clean: ## Remove .venv and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,5 @@
+"""`python -m unseen.cli`."""
+
+from unseen.cli import run
+
+run()

@@ -1,0 +1,33 @@
+"""All commands, one line each. A command's module imports nothing heavy before it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+application = typer.Typer(
+    name="unseen",
+    help="How well does a visual representation handle what it has never seen?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from unseen import __version__
+
+        typer.echo(f"unseen {__version__}")
+        raise typer.Exit
+
+
+@application.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave."),
+    ] = False,
+) -> None:
+    """How well does a visual representation handle what it has never seen?"""

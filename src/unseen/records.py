@@ -1,0 +1,192 @@
+"""The frozen records that pass between rooms.
+
+They hold plain values only, turn into JSON and back, and know no files, models or devices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+Scalar = str | int | float | bool | None
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys and no white space: one value, one string, on any machine."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def digest(value: Any, *, length: int = 16) -> str:
+    """The first `length` hex digits of the sha256 of a JSON value."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:length]
+
+
+class _Record:
+    """JSON in and out for the dataclasses below."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)  # type: ignore[call-overload,no-any-return]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in names})
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessing(_Record):
+    """From a decoded image to the tensor a model takes.
+
+    Attributes:
+        size: side in pixels of the square that enters the model.
+        resize: side in pixels that the image is resized to before the crop.
+        mode: "shortest" keeps the aspect and crops the centre; "squash" resizes both sides to `resize`.
+        interpolation: Pillow's name of the filter.
+        mean, std: per RGB channel, of pixel values in [0, 1].
+    """
+
+    size: int = 224
+    resize: int = 224
+    mode: Literal["shortest", "squash"] = "shortest"
+    interpolation: Literal["nearest", "bilinear", "bicubic", "lanczos"] = "bicubic"
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard(_Record):
+    """What is known of a model without loading it. `None` means: known only once it is loaded.
+
+    Attributes:
+        id: the permanent name, such as `timm:resnet50`.
+        group: a family to list it under, such as the category of a paper.
+        paper: the benchmark whose table lists it ("cog"), or "".
+        parameters: count without the classifier head.
+        flops: multiply-adds per image at `preprocessing.size`, times two.
+    """
+
+    id: str
+    name: str = ""
+    group: str = ""
+    paper: str = ""
+    architecture: str = ""
+    parameters: int | None = None
+    flops: int | None = None
+    feature_dim: int | None = None
+    preprocessing: Preprocessing | None = None
+    source: str = ""
+    license: str = ""
+    citation: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetCard(_Record):
+    """What is known of a dataset without reading its images.
+
+    Attributes:
+        id: the permanent name, such as `packaged:grocery`.
+        splits: the names it has, such as ("train", "val", "test").
+        label_sets: the labellings to choose from by `?labels=`; the first is the default.
+    """
+
+    id: str
+    name: str = ""
+    group: str = ""
+    paper: str = ""
+    splits: tuple[str, ...] = ("train", "val", "test")
+    label_sets: tuple[str, ...] = ()
+    classes: int | None = None
+    images: int | None = None
+    source: str = ""
+    license: str = ""
+    citation: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureKey(_Record):
+    """Everything that changes a stored number. Equal keys mean equal features.
+
+    Attributes:
+        weights: digest of every tensor of the model.
+        layer: "pooled", "logits", or the name of a module.
+        precision: "fp32", "bf16" or "fp16".
+        runtime: "onnx" or "torch": they agree to about 1e-6, which is not bit for bit.
+        fingerprint: digest of the split's images, in order.
+    """
+
+    model: str
+    weights: str
+    layer: str
+    preprocessing: Preprocessing
+    precision: str
+    runtime: str
+    dataset: str
+    split: str
+    fingerprint: str
+
+    @property
+    def digest(self) -> str:
+        return digest(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        nested = dict(values["preprocessing"])
+        return cls(**{**values, "preprocessing": Preprocessing.from_dict(nested)})
+
+
+@dataclass(frozen=True, slots=True)
+class Cell(_Record):
+    """The smallest unit of a study: one benchmark's question about one model on one dataset.
+
+    Attributes:
+        benchmark: registry name of the protocol, such as "probe".
+        parameters: what else the protocol needs, plain values only (seed, shots, solver ...).
+    """
+
+    benchmark: str
+    model: str
+    dataset: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return digest([self.benchmark, self.model, self.dataset, dict(self.parameters)])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "benchmark": self.benchmark,
+            "model": self.model,
+            "dataset": self.dataset,
+            "parameters": dict(self.parameters),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Result(_Record):
+    """What came of a cell.
+
+    Attributes:
+        metrics: name to value, in full precision; empty where the cell failed.
+        error: the reason of a failure, or "" where all went well.
+        sweep: every hyper-parameter setting that was tried, with its validation value.
+        details: anything else worth keeping (skipped images, per-class accuracy ...), JSON values.
+        environment: versions and machine; filled in by whoever runs the cell.
+    """
+
+    cell: Cell
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    error: str = ""
+    seconds: float = 0.0
+    sweep: tuple[Mapping[str, Any], ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return not self.error
