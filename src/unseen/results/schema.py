@@ -1,0 +1,107 @@
+"""The tables of the results database, one script per schema version.
+
+The version is SQLite's own `user_version`; a database of version n is brought up to date by running the scripts
+after the n-th, in order, in one transaction. A script that has been released never changes: add another one, and
+freeze a database of the new version beside the old ones in `tests/fixtures`.
+
+Rows are only ever added; triggers refuse anything else, also from other programs. The value of a metric has no
+declared type on purpose: a REAL column turns -0.0 into 0.0, a column without a type keeps every bit. SQLite has no
+NaN, so NULL stands for it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from unseen.errors import StoreError
+
+# "unse" in ASCII: tells our databases from those of other programs.
+APPLICATION_ID = 0x756E7365
+
+_VERSION_1 = """
+CREATE TABLE result (
+    id          INTEGER PRIMARY KEY,  -- order of arrival: the newest of a cell has the greatest
+    study       TEXT NOT NULL,
+    cell        TEXT NOT NULL,        -- Cell.id
+    benchmark   TEXT NOT NULL,
+    model       TEXT NOT NULL,
+    dataset     TEXT NOT NULL,
+    parameters  TEXT NOT NULL,        -- JSON object
+    error       TEXT NOT NULL,        -- '' where all went well
+    seconds     NOT NULL,
+    sweep       TEXT NOT NULL,        -- JSON list of objects
+    details     TEXT NOT NULL,        -- JSON object
+    environment TEXT NOT NULL,        -- JSON object
+    recorded    TEXT NOT NULL         -- UTC, ISO 8601
+);
+CREATE TABLE metric (
+    id     INTEGER PRIMARY KEY,
+    result INTEGER NOT NULL REFERENCES result (id),
+    name   TEXT NOT NULL,
+    value,                            -- double; NULL is NaN
+    UNIQUE (result, name)
+);
+CREATE INDEX result_by_cell ON result (cell, id);
+CREATE INDEX result_by_study ON result (study, id);
+CREATE TRIGGER result_is_append_only BEFORE UPDATE ON result BEGIN SELECT RAISE (ABORT, 'results are append-only'); END;
+CREATE TRIGGER result_is_kept BEFORE DELETE ON result BEGIN SELECT RAISE (ABORT, 'results are append-only'); END;
+CREATE TRIGGER metric_is_append_only BEFORE UPDATE ON metric BEGIN SELECT RAISE (ABORT, 'results are append-only'); END;
+CREATE TRIGGER metric_is_kept BEFORE DELETE ON metric BEGIN SELECT RAISE (ABORT, 'results are append-only'); END;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1,)
+
+
+def prepare(connection: sqlite3.Connection, path: Path, *, writable: bool) -> None:
+    """Make a new database, bring an old one up to date, refuse what is not ours or is newer than this code.
+
+    Args:
+        writable: whether tables may be made or changed; without it an old schema is refused.
+    """
+    if _checked_version(connection, path) == len(MIGRATIONS):
+        return
+    if not writable:
+        raise StoreError(
+            f"{path} has no tables yet or an older schema, and is open for reading only. Open it once for writing "
+            "(any 'unseen run' does) to bring it up to date."
+        )
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have been quicker: ask again now that nobody else can write.
+        for version in range(_checked_version(connection, path), len(MIGRATIONS)):
+            for statement in _statements(MIGRATIONS[version]):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {version + 1}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _checked_version(connection: sqlite3.Connection, path: Path) -> int:
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    if owner != APPLICATION_ID and (owner or version or tables):
+        raise StoreError(f"{path} is a SQLite database of another program. Move it away, or choose another home.")
+    if version > len(MIGRATIONS):
+        raise StoreError(
+            f"{path} has schema version {version}, this unseen reads up to {len(MIGRATIONS)}. Upgrade unseen, or "
+            "choose another home."
+        )
+    return version
+
+
+def _statements(script: str) -> list[str]:
+    """The single statements of a script: `executescript` would commit the transaction that must hold them all."""
+    found, pending = [], ""
+    for line in script.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            found.append(pending)
+            pending = ""
+    assert not pending.strip(), "a migration ends with a complete statement"
+    return found
