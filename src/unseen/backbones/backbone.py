@@ -1,0 +1,147 @@
+"""What a backbone is: a module, how images reach it, and which of its tensors are the features.
+
+Every source (packaged weights, timm, torchvision, checkpoint files, plug-ins) builds this record; nothing
+downstream knows where the weights come from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unseen.errors import BackboneError
+from unseen.records import ModelCard, Preprocessing
+
+#: Layer names that every backbone understands beside the names of its modules.
+POOLED = "pooled"
+LOGITS = "logits"
+
+#: (module, images) -> (pooled features (n, d), class logits (n, c) or None where there is no head).
+Forward = Callable[[nn.Module, Tensor], tuple[Tensor, Tensor | None]]
+
+
+@dataclass(frozen=True, eq=False)
+class Backbone:
+    """A model that is ready to be asked for features.
+
+    Attributes:
+        module: in evaluation mode, on the CPU.
+        forward: how the module gives pooled features and class logits.
+        preprocessing: how an image becomes its input.
+        prefix_tokens: class and register tokens in front of the patch tokens of a transformer; 0 elsewhere.
+        notes: what a user should know of how it was loaded, such as keys that were left out.
+    """
+
+    card: ModelCard
+    module: nn.Module
+    forward: Forward
+    preprocessing: Preprocessing
+    prefix_tokens: int = 0
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def id(self) -> str:
+        return self.card.id
+
+    @cached_property
+    def weights(self) -> str:
+        """Digest of every parameter and buffer: what the features depend on."""
+        return state_digest(self.module)
+
+    @cached_property
+    def has_head(self) -> bool:
+        """Whether the model gives class logits."""
+        return self._probe[1] is not None
+
+    @cached_property
+    def feature_dim(self) -> int:
+        return self._probe[0]
+
+    @cached_property
+    def _probe(self) -> tuple[int, int | None]:
+        """Width of features and logits, from one blank image."""
+        with torch.inference_mode():
+            features, logits = self.forward(self.module, self.blank_input())
+        if features.ndim != 2:
+            raise BackboneError(
+                f"{self.id!r} gives features of shape {tuple(features.shape)}; two dimensions (images, features) "
+                f"are needed. Pool them in the function that registers the model."
+            )
+        return features.shape[1], None if logits is None else logits.shape[1]
+
+    def blank_input(self, count: int = 1) -> Tensor:
+        """Normalised images of zeros, of the shape that the model takes."""
+        size = self.preprocessing.size
+        return torch.zeros(count, 3, size, size)
+
+    def layer_names(self) -> list[str]:
+        """Every layer that can be asked for: the pooled features, the logits, then the modules by name."""
+        named = [name for name, _ in self.module.named_modules() if name]
+        return [POOLED, *([LOGITS] if self.has_head else []), *named]
+
+    def with_measured_card(self) -> Backbone:
+        """The same backbone with parameters, FLOPs and feature dimension measured and written on its card."""
+        parameters, flops = measure_cost(self)
+        card = replace(
+            self.card,
+            parameters=parameters,
+            flops=flops,
+            feature_dim=self.feature_dim,
+            preprocessing=self.preprocessing,
+        )
+        return replace(self, card=card)
+
+
+def state_digest(module: nn.Module) -> str:
+    """sha256 over names, types, shapes and bytes of a module's state, in name order; first 16 hex digits."""
+    running = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        value = tensor.detach().cpu().contiguous()
+        running.update(f"{name}:{value.dtype}:{tuple(value.shape)};".encode())
+        running.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return running.hexdigest()[:16]
+
+
+def measure_cost(backbone: Backbone) -> tuple[int, int]:
+    """Parameters and FLOPs behind the pooled features of one image: the class head counts for neither.
+
+    A multiply-add is two operations; convolutions and matrix products are counted. Parameters are those that the
+    features depend on, read off the autograd graph.
+    """
+    from torch.utils.flop_counter import FlopCounterMode
+
+    module, counter = backbone.module, FlopCounterMode(display=False)
+    frozen = [p for p in module.parameters() if p.is_floating_point() and not p.requires_grad]
+    for p in frozen:
+        p.requires_grad_(True)
+    try:
+        with torch.enable_grad(), counter:
+            features, logits = backbone.forward(module, backbone.blank_input())
+        parameters = sum(p.numel() for p in _leaves(features))
+    finally:
+        for p in frozen:
+            p.requires_grad_(False)
+    head = 0 if logits is None else 2 * features.shape[1] * logits.shape[1]
+    return parameters, int(counter.get_total_flops()) - head
+
+
+def _leaves(tensor: Tensor) -> set[Tensor]:
+    """The leaf tensors that a tensor was computed from."""
+    found: set[Tensor] = set()
+    seen: set[object] = set()
+    pending: list[Any] = [tensor.grad_fn]
+    while pending:
+        node = pending.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            found.add(node.variable)
+        pending.extend(parent for parent, _ in node.next_functions)
+    return found

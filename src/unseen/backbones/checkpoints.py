@@ -1,0 +1,151 @@
+"""Weights from files that nobody vouches for: read without running them, matched to an architecture, all said.
+
+Reads safetensors, and torch files through `weights_only`, which refuses any pickle that names code. A training
+checkpoint is searched for its state dict, and the prefix under which the network was saved (`module.`, `backbone.`,
+`encoder_q.` ...) is found by matching names and shapes rather than by a list of known frameworks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unseen.errors import CheckpointError
+
+#: Where two copies of a network fit equally well, the first of these wins: the trained one before its slow average.
+_PREFERRED = ("encoder_q", "online", "student", "backbone", "encoder", "model", "module", "")
+
+#: Harmless records that training scripts put beside their weights.
+_PLAIN_RECORDS: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [argparse.Namespace]
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What a checkpoint gave.
+
+    Attributes:
+        prefix: what stood before the names in the file.
+        matched: number of tensors that were loaded.
+        missing: names of the architecture that the file does not have, or has in another shape.
+        unused: names in the file that the architecture does not have.
+    """
+
+    prefix: str
+    matched: int
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+
+    def sentence(self) -> str:
+        """The report in words, for notes and error messages."""
+        words = [f"{self.matched} tensors matched" + (f" under {self.prefix!r}" if self.prefix else "")]
+        if self.missing:
+            words.append(f"{len(self.missing)} missing or of another shape (first: {self.missing[0]})")
+        if self.unused:
+            words.append(f"{len(self.unused)} unused (first: {self.unused[0]})")
+        return "; ".join(words)
+
+
+def read_checkpoint(path: Path) -> Any:
+    """Whatever plain containers and tensors the file holds. Code in it is never run."""
+    if not path.is_file():
+        raise CheckpointError(
+            f"no checkpoint at {path}. Give the path of a .pth, .pt, .ckpt, .bin or .safetensors file."
+        )
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        with torch.serialization.safe_globals(_PLAIN_RECORDS):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise CheckpointError(
+            f"{path.name} is not a file of plain tensors and was not loaded: {_first_line(error)} Save its state dict "
+            f"alone (torch.save(model.state_dict(), ...)) or as safetensors."
+        ) from error
+    except Exception as error:
+        # torch and safetensors raise a dozen kinds (EOFError, RuntimeError, SafetensorError ...) for a bad file.
+        raise CheckpointError(f"{path.name} cannot be read as a checkpoint: {_first_line(error)}") from error
+
+
+def state_dicts(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Tensor]]]:
+    """Every mapping inside a checkpoint that holds tensors, with the dotted keys that lead to it."""
+    if not isinstance(value, Mapping):
+        return
+    tensors = {str(k): v for k, v in value.items() if isinstance(v, Tensor)}
+    if tensors:
+        yield path, tensors
+    for key, inner in value.items():
+        yield from state_dicts(inner, f"{path}.{key}" if path else str(key))
+
+
+def find_state_dict(checkpoint: Any, module: nn.Module, key: str | None = None) -> tuple[dict[str, Tensor], str]:
+    """The state dict in a checkpoint that fits `module` best, and the prefix of its names.
+
+    Args:
+        key: dotted path to the state dict, such as "teacher"; None searches for it.
+    """
+    candidates = list(state_dicts(checkpoint))
+    if key is not None:
+        chosen = [(path, tensors) for path, tensors in candidates if path == key]
+        if not chosen:
+            known = ", ".join(repr(path) for path, _ in candidates) or "none"
+            raise CheckpointError(f"the checkpoint has no tensors under {key!r}. It has them under: {known}.")
+        candidates = chosen
+    if not candidates:
+        raise CheckpointError("the checkpoint holds no tensors: nothing to load.")
+    wanted = {name: tensor.shape for name, tensor in module.state_dict().items()}
+    scored = [
+        (_fit(tensors, prefix, wanted), -rank, tensors, prefix)
+        for _, tensors in candidates
+        for rank, prefix in enumerate(_prefixes(tensors))
+    ]
+    _, _, tensors, prefix = max(scored, key=lambda row: row[:2])
+    return tensors, prefix
+
+
+def load_into(module: nn.Module, tensors: Mapping[str, Tensor], prefix: str) -> LoadReport:
+    """Copy every tensor that matches by name and shape into `module`, and report."""
+    own = module.state_dict()
+    fitting = {
+        name: tensors[prefix + name]
+        for name, tensor in own.items()
+        if prefix + name in tensors and tensors[prefix + name].shape == tensor.shape
+    }
+    module.load_state_dict(fitting, strict=False)
+    return LoadReport(
+        prefix=prefix,
+        matched=len(fitting),
+        missing=tuple(n for n in own if n not in fitting and not n.endswith("num_batches_tracked")),
+        unused=tuple(n for n in tensors if not (n.startswith(prefix) and n[len(prefix) :] in fitting)),
+    )
+
+
+def _prefixes(tensors: Mapping[str, Tensor]) -> list[str]:
+    """Every dotted beginning of a name, the preferred ones first."""
+    found = {""}
+    for name in tensors:
+        parts = name.split(".")
+        found.update(".".join(parts[:depth]) + "." for depth in range(1, min(len(parts), 6)))
+
+    def preference(prefix: str) -> tuple[int, int, str]:
+        last = prefix.rstrip(".").rpartition(".")[2]
+        return (_PREFERRED.index(last) if last in _PREFERRED else len(_PREFERRED), len(prefix), prefix)
+
+    return sorted(found, key=preference)
+
+
+def _fit(tensors: Mapping[str, Tensor], prefix: str, wanted: Mapping[str, torch.Size]) -> int:
+    return sum(prefix + name in tensors and tensors[prefix + name].shape == shape for name, shape in wanted.items())
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].strip().rstrip(".") + "."

@@ -1,0 +1,75 @@
+"""Ways to get (pooled features, class logits) out of a module, one for each kind of module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unseen.backbones.backbone import Forward
+
+
+def timm_forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | None]:
+    """timm's own cut: everything before the classifier, then the classifier."""
+    model: Any = module
+    maps = model.forward_features(images)
+    pooled = model.forward_head(maps, pre_logits=True)
+    logits = model.forward_head(maps) if model.num_classes else None
+    return pool_layer(pooled), logits
+
+
+def classifier_forward(classifier: str) -> Forward:
+    """Features are what enters the module named `classifier`; logits are what leaves it."""
+
+    def forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | None]:
+        entered: list[Tensor] = []
+        handle = module.get_submodule(classifier).register_forward_pre_hook(
+            lambda _module, arguments: entered.append(arguments[0])
+        )
+        try:
+            logits = module(images)
+        finally:
+            handle.remove()
+        return pool_layer(entered[-1]), logits
+
+    return forward
+
+
+def output_forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The module has no head: what it returns is the features."""
+    return pool_layer(module(images)), None
+
+
+def pool_layer(value: Any, *, prefix_tokens: int = 0) -> Tensor:
+    """One vector per image from whatever a layer returned.
+
+    Maps (n, c, h, w) are averaged over space. Tokens (n, t, c) give the class token where there are prefix tokens, else
+    their average. A tuple or dict gives its first tensor.
+    """
+    if isinstance(value, dict):
+        value = next(v for v in value.values() if isinstance(v, Tensor))
+    if isinstance(value, tuple | list):
+        value = next(v for v in value if isinstance(v, Tensor))
+    tensor: Tensor = value
+    if tensor.ndim == 4:
+        return tensor.mean(dim=(2, 3))
+    if tensor.ndim == 3:
+        return tensor[:, 0] if prefix_tokens else tensor.mean(dim=1)
+    return tensor.flatten(1)
+
+
+def find_classifier(module: nn.Module, images: Tensor) -> str | None:
+    """The name of the linear layer whose output is the module's output, or None where there is no such layer."""
+    names = {m: name for name, m in module.named_modules() if isinstance(m, nn.Linear)}
+    outputs: dict[int, str] = {}
+    handles = [
+        m.register_forward_hook(lambda m, _inputs, output: outputs.__setitem__(id(output), names[m])) for m in names
+    ]
+    try:
+        with torch.no_grad():
+            final = module(images)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return outputs.get(id(final)) if isinstance(final, Tensor) else None
