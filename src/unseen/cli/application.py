@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from unseen.cli.features import features_commands
+
 application = typer.Typer(
     name="unseen",
     help="How well does a visual representation handle what it has never seen?",
@@ -31,3 +33,6 @@ def _options(
     ] = False,
 ) -> None:
     """How well does a visual representation handle what it has never seen?"""
+
+
+application.add_typer(features_commands)

@@ -1,0 +1,145 @@
+"""`unseen features`: list, verify and remove stored features."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from unseen.features import Entry, FeatureStore
+
+features_commands = typer.Typer(name="features", help="List, verify and remove stored features.", no_args_is_help=True)
+
+Home = Annotated[Path | None, typer.Option("--home", help="Folder to work in, instead of UNSEEN_HOME.")]
+_PATTERN_HELP = "A model or dataset, with * for any characters, or the beginning of an entry's id."
+_WIDTH_OF_A_PIPE = 240
+_STYLES = {"partial": "yellow", "damaged": "red"}
+
+
+@features_commands.command("ls")
+def list_features(
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False, home: Home = None
+) -> None:
+    """List what is stored, with sizes."""
+    entries = list(_store(home).entries())
+    if json:
+        from json import dumps
+
+        typer.echo(dumps([entry.to_dict() for entry in entries], indent=2))
+        return
+    if not entries:
+        typer.echo(f"No features are stored in {_store(home).root}.")
+        return
+    _print_table(entries)
+    typer.echo(f"Total: {_total(entries)}.")
+
+
+@features_commands.command("verify")
+def verify_features(
+    pattern: Annotated[str | None, typer.Argument(help=_PATTERN_HELP + " Everything, if left out.")] = None,
+    home: Home = None,
+) -> None:
+    """Read every byte and compare it with what was written; leaves with code 2 where something is wrong."""
+    from rich.console import Console
+    from rich.progress import track
+
+    from unseen.errors import CorruptPartError
+
+    store = _store(home)
+    entries = list(store.entries()) if pattern is None else store.select(pattern)
+    console = Console(stderr=True)
+    problems = []
+    for entry in track(entries, "verifying", console=console, transient=True, disable=not console.is_terminal):
+        problems += store.verify(entry)
+    for problem in problems:
+        typer.echo(str(problem))
+    if problems:
+        raise CorruptPartError(f"{_count(len(problems), 'problem')} in {_total(entries)}.")
+    typer.echo(f"All is well: {_total(entries)}.")
+
+
+@features_commands.command("rm")
+def remove_features(
+    pattern: Annotated[str | None, typer.Argument(help=_PATTERN_HELP)] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Remove all stored features.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    home: Home = None,
+) -> None:
+    """Remove stored features, after showing which and asking."""
+    from unseen.errors import UsageError
+
+    if (pattern is None) == (not everything):
+        raise UsageError("say what to remove: a PATTERN (a model, a dataset, an entry's id), or --all, not both.")
+    store = _store(home)
+    entries = list(store.entries()) if pattern is None else store.select(pattern)
+    if not entries:
+        typer.echo(f"No features are stored in {store.root}.")
+        return
+    _print_table(entries)
+    if not yes and not _confirmed(_total(entries)):
+        typer.echo("Nothing was removed.")
+        return
+    store.remove(entries)
+    typer.echo(f"Removed {_total(entries)}.")
+
+
+def _store(home: Path | None) -> FeatureStore:
+    from unseen.features import FeatureStore
+    from unseen.home import home as find_home
+
+    return FeatureStore(find_home(home) / "features")
+
+
+def _confirmed(what: str) -> bool:
+    from unseen.errors import UsageError
+
+    try:
+        return typer.confirm(f"Remove {what}?")
+    except typer.Abort:
+        raise UsageError("nothing was removed: there was no answer. Add --yes to remove without being asked.") from None
+
+
+def _print_table(entries: list[Entry]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from unseen.features.durable import format_size
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("id", "model", "dataset", "split", "layer"):
+        table.add_column(name, overflow="fold")
+    for name in ("rows", "skipped", "dim", "size"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("state", overflow="fold")
+    for entry in entries:
+        cells = [entry.digest[:8], *_described(entry)]
+        table.add_row(*cells[:-1], format_size(entry.nbytes), cells[-1], style=_STYLES.get(entry.state))
+    width = None if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
+    Console(markup=False, highlight=False, width=width).print(table)
+
+
+def _described(entry: Entry) -> list[str]:
+    """Model, dataset, split, layer, rows, skipped, dim, state. Folder names stand in for a manifest that is lost."""
+    kept = entry.manifest
+    if kept is None:
+        model, dataset, split = entry.path.parts[-4:-1]
+        return [model, dataset, split, "?", "?", "?", "?", entry.state]
+    key = kept.key
+    state = entry.state if kept.complete else f"partial, {kept.covered:,} of {kept.total:,} images"
+    counts = [f"{kept.rows:,}", f"{len(kept.skipped):,}", f"{kept.dim:,}"]
+    return [key.model, key.dataset, key.split, key.layer, *counts, state]
+
+
+def _total(entries: list[Entry]) -> str:
+    from unseen.features.durable import format_size
+
+    rows = sum(entry.manifest.rows for entry in entries if entry.manifest is not None)
+    count = _count(len(entries), "entry", "entries")
+    return f"{count}, {_count(rows, 'row')}, {format_size(sum(entry.nbytes for entry in entries))}"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,264 @@
+"""Writing an entry part by part, under a lock, so that a kill at any moment loses at most the part in hand.
+
+The order of steps is what makes it safe: a part is renamed into place before the manifest lists it, and a manifest
+stops listing a part before its file goes. So what the manifest lists is there and whole, always.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from unseen.errors import CorruptPartError, StoreError
+from unseen.features.durable import TEMPORARY_SUFFIX, explained, make_folder, sync_folder, write_whole
+from unseen.features.layout import PART, PROVENANCE, part_name
+from unseen.features.manifest import Manifest, Part, Skipped, load_manifest, save_manifest
+from unseen.features.part import FloatArray, IntArray, encode_part, open_part
+from unseen.records import FeatureKey
+
+_ADDRESS = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
+_POLL_SECONDS = 0.2
+
+
+def take_lock(path: Path, *, timeout: float | None = None, on_wait: Callable[[], None] | None = None) -> FileLock:
+    """The lock file `path`, held.
+
+    Args:
+        timeout: seconds to wait for another holder; None waits as long as it takes.
+        on_wait: called once where there is somebody to wait for.
+
+    Raises:
+        StoreError: somebody else still held it after `timeout`, or the lock file cannot be written.
+    """
+    make_folder(path.parent)
+    # Not bound to a thread: an extraction may open a writer in one thread and write from another.
+    lock = FileLock(path, thread_local=False)
+    with explained(path):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            if on_wait is not None:
+                on_wait()
+            _wait_for(lock, path, timeout)
+    return lock
+
+
+def _wait_for(lock: FileLock, path: Path, timeout: float | None) -> None:
+    try:
+        lock.acquire(timeout=-1 if timeout is None else timeout, poll_interval=_POLL_SECONDS)
+    except Timeout:
+        waited = f", and has not finished within {timeout:g} s" if timeout else ""
+        raise StoreError(
+            f"another process is writing the features {path.stem}{waited}. "
+            "Wait for it to end, or stop it: what it has written is kept."
+        ) from None
+    except RuntimeError as error:  # filelock's word for waiting for oneself
+        raise StoreError(f"this thread is writing the features {path.stem} already: {error}") from error
+
+
+class FeatureWriter:
+    """Writes one entry; made by `FeatureStore.writer` and used in a `with` block.
+
+    Inside the block the entry is locked. Leaving it before `finish` keeps the parts written so far: the next writer
+    goes on behind them.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        lock_path: Path,
+        key: FeatureKey,
+        *,
+        total: int,
+        part_size: int,
+        timeout: float | None = None,
+        on_wait: Callable[[], None] | None = None,
+    ) -> None:
+        if total < 0 or part_size < 1:
+            raise StoreError(f"total must be at least 0 and part_size at least 1, not {total} and {part_size}.")
+        self.path = folder
+        self.discarded: tuple[str, ...] = ()
+        self._lock_path = lock_path
+        self._manifest = Manifest(key, total=total, part_size=part_size)
+        self._timeout = timeout
+        self._on_wait = on_wait
+        self._lock: FileLock | None = None
+
+    @property
+    def key(self) -> FeatureKey:
+        return self._manifest.key
+
+    @property
+    def complete(self) -> bool:
+        """Nothing is left to do: it was finished here, earlier, or by somebody else while we waited."""
+        return self._manifest.complete
+
+    @property
+    def next_index(self) -> int:
+        """Images that whole, verified parts cover: the first image of the next part."""
+        return self._manifest.covered
+
+    @property
+    def part_size(self) -> int:
+        """Images per part. Of an entry begun earlier it is the size that it was begun with, which goes on."""
+        return self._manifest.part_size
+
+    def __enter__(self) -> Self:
+        self._lock = take_lock(self._lock_path, timeout=self._timeout, on_wait=self._on_wait)
+        try:
+            self._begin()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def write_part(
+        self, features: FloatArray, labels: IntArray, index: IntArray, skipped: Sequence[Skipped] = ()
+    ) -> None:
+        """Write the next part: the images from `next_index` on, `part_size` of them or up to the end.
+
+        Args:
+            features: (n, d), float16 or float32.
+            labels: (n,) class index per row.
+            index: (n,) position of each image in the split, ascending.
+            skipped: the images of the part that have no row.
+
+        Raises:
+            StoreError: the rows are not those of the next part, or not like the rows before them.
+            DiskFullError: no room; everything before this part is whole.
+        """
+        manifest = self._open_manifest()
+        first, last = self.next_index, min(self.next_index + self.part_size, manifest.total) - 1
+        skipped = tuple(
+            # A message such as "cannot identify <BytesIO object at 0x7f12>" would differ at each run.
+            Skipped(int(image.index), image.name, _ADDRESS.sub("", image.reason))
+            for image in sorted(skipped, key=lambda image: image.index)
+        )
+        _check_arrays(features, labels, index)
+        _check_images(first, last, index, skipped)
+        if len(features):
+            dim, dtype = features.shape[1], features.dtype.name
+            if manifest.dtype and (dim, dtype) != (manifest.dim, manifest.dtype):
+                raise StoreError(f"rows of {dim} {dtype} do not fit those before: {manifest.dim} {manifest.dtype}.")
+            manifest = dataclasses.replace(manifest, dim=dim, dtype=dtype)
+        path = self.path / part_name(len(manifest.parts))
+        blocks = encode_part(features, labels, index)
+        sha256 = write_whole(path, blocks)
+        size = sum(len(block) for block in blocks)
+        part = Part(path.name, first, last, rows=len(features), bytes=size, sha256=sha256, skipped=skipped)
+        self._save(dataclasses.replace(manifest, parts=(*manifest.parts, part)))
+
+    def finish(self, provenance: Mapping[str, Any] | None = None) -> None:
+        """Mark the entry complete.
+
+        Args:
+            provenance: how the features were made: versions, seconds, notes; JSON values. It goes to a file of its
+                own, because it may differ between an uninterrupted run and a resumed one; the manifest may not.
+
+        Raises:
+            StoreError: images are missing, or the provenance is not JSON.
+        """
+        manifest = self._open_manifest()
+        if self.next_index != manifest.total:
+            raise StoreError(f"cannot finish {self.path}: {self.next_index} of {manifest.total} images are covered.")
+        try:
+            text = json.dumps(dict(provenance or {}), indent=1, sort_keys=True)
+        except (TypeError, ValueError) as error:
+            raise StoreError(f"the provenance of {self.path} is not made of JSON values: {error}.") from error
+        write_whole(self.path / PROVENANCE, [text.encode() + b"\n"])
+        self._save(dataclasses.replace(manifest, state="complete"))
+
+    def _open_manifest(self) -> Manifest:
+        if self._lock is None:
+            raise StoreError("a feature writer is used inside its `with` block only.")
+        if self.complete:
+            raise StoreError(f"{self.path} is complete already: ask `writer.complete` before writing.")
+        return self._manifest
+
+    def _save(self, manifest: Manifest) -> None:
+        save_manifest(self.path, manifest)
+        self._manifest = manifest
+
+    def _begin(self) -> None:
+        """Take up what is there: keep the parts that verify, in order, and clear away the rest."""
+        found = load_manifest(self.path)
+        if found is None:
+            make_folder(self.path)
+            self._clear(keep=())
+            self._save(self._manifest)
+            return
+        if found.key != self.key or found.total != self._manifest.total:
+            raise StoreError(
+                f"{self.path} is of a split of {found.total} images, not of {self._manifest.total}, though the key is "
+                f"the same. Remove it with `unseen features rm {self.path.name}` and extract again."
+            )
+        if found.complete:
+            self._manifest = found
+            return
+        whole = self._verified(found)
+        # The manifest lets go of a part before its file goes.
+        if len(whole) < len(found.parts):
+            known = any(part.rows for part in whole)
+            dim, dtype = (found.dim, found.dtype) if known else (0, "")
+            self._save(dataclasses.replace(found, parts=whole, dim=dim, dtype=dtype))
+        else:
+            self._manifest = found
+        self._clear(keep=[part.file for part in whole])
+
+    def _verified(self, manifest: Manifest) -> tuple[Part, ...]:
+        for number, part in enumerate(manifest.parts):
+            try:
+                open_part(self.path, part, dim=manifest.dim, dtype=manifest.dtype)
+            except CorruptPartError as error:
+                lost = len(manifest.parts) - number
+                self.discarded = (f"{lost} part(s) from {part.file} on are done again: {error}",)
+                return manifest.parts[:number]
+        return manifest.parts
+
+    def _clear(self, keep: Sequence[str]) -> None:
+        """Remove what killed writers left: temporary files, and a part that no manifest lists."""
+        with explained(self.path):
+            stale = [
+                path
+                for path in sorted(self.path.iterdir())
+                if path.name.endswith(TEMPORARY_SUFFIX) or (PART.fullmatch(path.name) and path.name not in keep)
+            ]
+            for path in stale:
+                path.unlink()
+            if stale:
+                sync_folder(self.path)
+
+
+def _check_arrays(features: FloatArray, labels: IntArray, index: IntArray) -> None:
+    if features.ndim != 2 or features.dtype.name not in ("float16", "float32"):
+        raise StoreError(f"features must be (n, d) of float16 or float32, not {features.dtype} {features.shape}.")
+    for name, array in (("labels", labels), ("index", index)):
+        if array.shape != (len(features),) or array.dtype.name != "int64":
+            raise StoreError(f"{name} must be ({len(features)},) of int64, not {array.dtype} {array.shape}.")
+
+
+def _check_images(first: int, last: int, index: IntArray, skipped: Sequence[Skipped]) -> None:
+    """Each image of the part is there once: with a row, in order, or skipped."""
+    ascending = bool(np.all(index[1:] > index[:-1]))
+    covered = np.sort(np.concatenate([index, np.array([image.index for image in skipped], np.int64)]))
+    if not ascending or not np.array_equal(covered, np.arange(first, last + 1)):
+        span = f"{covered[0]} to {covered[-1]}" if len(covered) else "none"
+        raise StoreError(
+            f"the next part covers each of the images {first} to {last} once, with ascending indices or as skipped; "
+            f"it was given {len(index)} rows and {len(skipped)} skipped images ({span})."
+        )
