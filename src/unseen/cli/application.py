@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from unseen.cli.features import features_commands
+from unseen.cli.results import results
 
 application = typer.Typer(
     name="unseen",
@@ -36,3 +37,4 @@ def _options(
 
 
 application.add_typer(features_commands)
+application.command()(results)

@@ -22,6 +22,7 @@ from typing import Any, Self
 from unseen.errors import StoreError
 from unseen.records import Cell, Result, canonical_json
 from unseen.results.connection import connect_for_reading, connect_for_writing
+from unseen.results.export import Row, long_rows
 from unseen.results.faults import explained
 from unseen.results.schema import prepare
 
@@ -135,7 +136,7 @@ class ResultsDatabase:
         dataset: Names = None,
         metric: Names = None,
         include_failed: bool = True,
-    ) -> list[dict[str, Any]]:
+    ) -> list[Row]:
         """Long form: one dictionary per (cell, metric) of the newest results.
 
         A failed cell is one row whose `metric` and `value` are None and whose `error` is the reason.
@@ -143,28 +144,11 @@ class ResultsDatabase:
         where = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset}
         selected = self._select(where, newest=True, include_failed=include_failed)
         wanted = None if metric is None else set(_listed(metric))
-        rows: list[dict[str, Any]] = []
-        for row, result in zip(selected, self._results(selected), strict=True):
-            pairs: list[tuple[str | None, float | None]] = [
-                (name, value) for name, value in result.metrics.items() if wanted is None or name in wanted
-            ]
-            if result.error:
-                pairs = [(None, None)]
-            shared = {
-                "study": row["study"],
-                "cell": row["cell"],
-                **result.cell.to_dict(),
-            }
-            rest = {
-                "error": result.error,
-                "seconds": result.seconds,
-                "recorded": row["recorded"],
-                "sweep": list(result.sweep),
-                "details": result.details,
-                "environment": result.environment,
-            }
-            rows.extend({**shared, "metric": name, "value": value, **rest} for name, value in pairs)
-        return rows
+        return [
+            {"study": row["study"], **long, "recorded": row["recorded"]}
+            for row, result in zip(selected, self._results(selected), strict=True)
+            for long in long_rows(result, wanted)
+        ]
 
     def names(self, column: str) -> list[str]:
         """The values that `column` ("study", "benchmark", "model" or "dataset") has, sorted."""

@@ -1,0 +1,180 @@
+"""`unseen results`: tables for people, long form in full precision for programs, errors in one line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+
+from unseen.cli import main
+from unseen.records import Cell, Result
+from unseen.results import FILE_NAME, ResultsDatabase
+
+SEEDS = (22, 37, 45)
+THIRD = 1 / 3
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Two models on two datasets, three seeds; one failure; one ranking score."""
+    with ResultsDatabase(tmp_path / FILE_NAME) as database:
+        for model, base in (("packaged:efficientnet-lite0", 0.7), ("random:resnet18", 0.2)):
+            for dataset, bonus in (("packaged:emoji", 0.0), ("packaged:grocery", THIRD / 10)):
+                for step, seed in enumerate(SEEDS):
+                    cell = Cell("probe", model, dataset, {"seed": seed, "shots": "all"})
+                    metrics = {"top1": base + bonus + step / 100, "top5": base + 0.1, "top1_low": 0.0, "top1_high": 1.0}
+                    sweep = ({"c": 0.1, "value": THIRD},)
+                    database.append("demo", Result(cell, metrics, sweep=sweep, environment={"python": "3.11"}))
+        broken = Cell("probe", "timm:[bold]odd", "folder:/x", {"seed": 22})
+        database.append("demo", Result(broken, error="class 'a' is empty\nadd images"))
+        database.append("other", Result(Cell("rank", "a", "packaged:emoji"), {"logme": -1.23456, "leep": math.nan}))
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in ("results", *arguments)])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_wide_table(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--home", home, "--study", "demo")
+    assert code == 0
+    lines = [line.strip().split("  ") for line in out.splitlines()]
+    assert "probe · top-1 (%)" in out
+    assert "mean ± standard deviation over 3 seeds" in out
+    row = next(line for line in lines if line[0].strip() == "packaged:efficientnet-lite0")
+    assert [part.strip() for part in row if part.strip()] == [
+        "packaged:efficientnet-lite0",
+        "71.0 ± 1.0",
+        "74.3 ± 1.0",
+    ]
+    assert "1 cell failed" in out
+    assert "timm:[bold]odd" in out
+    assert "class 'a' is empty add images" in out
+
+
+def test_one_dataset_shows_its_metrics(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--home", home, "--dataset", "packaged:emoji", "--benchmark", "probe")
+    assert "probe · packaged:emoji" in out
+    assert "top-1 (%)" in out
+    assert "top-5 (%)" in out
+    assert "low" not in out
+
+
+def test_scores_that_are_no_percentages(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--home", home, "--study", "other")
+    assert "-1.235" in out
+    assert "not a number" in out
+
+
+def test_the_best_is_bold_on_a_terminal(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    _, out, _ = run(capsys, "--home", home, "--study", "demo")
+    bold = [text.strip() for text in re.findall(r"\x1b\[1m(.*?)\x1b\[0m", out)]
+    assert "71.0 ± 1.0" in bold
+    assert "21.0 ± 1.0" not in bold
+    assert "21.0 ± 1.0" in out
+
+
+def test_only_failures(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--home", home, "--failed")
+    assert "1 cell failed" in out
+    assert "efficientnet" not in out
+    _, out, _ = run(capsys, "--home", home, "--failed", "--study", "other")
+    assert out == "No cell has failed.\n"
+
+
+def test_json_is_strict_long_and_exact(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--home", home, "--json")
+    assert code == 0
+
+    def refuse(constant: str) -> float:
+        raise AssertionError(f"{constant} is not JSON")
+
+    rows = json.loads(out, parse_constant=refuse)
+    assert len(rows) == 12 * 4 + 1 + 2
+    exact = [r["value"] for r in rows if r["metric"] == "top1" and r["dataset"] == "packaged:grocery"]
+    assert exact[0] == 0.7 + THIRD / 10
+    assert rows[0]["parameters"] == {"seed": 22, "shots": "all"}
+    assert rows[0]["sweep"] == [{"c": 0.1, "value": THIRD}]
+    assert rows[0]["environment"] == {"python": "3.11"}
+    assert [r["value"] for r in rows if r["metric"] == "leep"] == ["NaN"]
+    (broken,) = [r for r in rows if r["error"]]
+    assert (broken["metric"], broken["value"]) == (None, None)
+
+
+def test_csv(home: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    _, out, _ = run(capsys, "--home", home, "--csv", "-", "--metric", "top1", "--study", "demo")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert len(rows) == 12 + 1
+    assert float(rows[3]["value"]) == 0.7 + THIRD / 10
+    assert rows[0]["parameters.seed"] == "22"
+    assert rows[0]["parameters.shots"] == "all"
+    assert rows[-1]["error"] == "class 'a' is empty\nadd images"
+    code, printed, _ = run(
+        capsys, "--home", home, "--csv", tmp_path / "new" / "r.csv", "--metric", "top1", "--study", "demo"
+    )
+    assert (code, printed) == (0, "")
+    assert (tmp_path / "new" / "r.csv").read_text() == out
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["r.csv"]
+
+
+def test_parquet(home: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = run(capsys, "--home", home, "--parquet", tmp_path / "r.parquet")
+    assert (code, out) == (0, "")
+    table = parquet.read_table(tmp_path / "r.parquet").to_pylist()
+    assert len(table) == 12 * 4 + 1 + 2
+    assert table[0]["value"] == 0.7
+    assert table[0]["parameters.seed"] == 22
+    assert json.loads(table[0]["sweep"]) == [{"c": 0.1, "value": THIRD}]
+    assert math.isnan(next(row["value"] for row in table if row["metric"] == "leep"))
+    assert next(row["value"] for row in table if row["error"]) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--model", "packaged:efficientnet-lite"), "Did you mean 'packaged:efficientnet-lite0'"),
+        (("--study", "dmeo"), "unknown study 'dmeo'. Did you mean 'demo'?"),
+        (("--metric", "topl"), "unknown metric 'topl'. Did you mean"),
+        (("--json", "--csv", "-"), "--json and --csv - both print"),
+        (("--csv", "/dev/null/r.csv"), "cannot write /dev/null/r.csv"),
+    ],
+)
+def test_bad_input_is_one_line(
+    home: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], expected: str
+) -> None:
+    code, out, err = run(capsys, "--home", home, *arguments)
+    assert (code, out) == (2, "")
+    assert expected in err
+    assert err.count("\n") == 1
+
+
+def test_a_folder_is_no_file(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "--home", home, "--parquet", home)
+    assert code == 2
+    assert "is a folder" in err
+
+
+def test_no_database_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "--home", tmp_path / "nowhere")
+    assert code == 2
+    assert "no results database" in err
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_an_empty_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ResultsDatabase(tmp_path / FILE_NAME).close()
+    assert run(capsys, "--home", tmp_path) == (0, "There are no results yet.\n", "")
+    assert run(capsys, "--home", tmp_path, "--json") == (0, "[]\n", "")
