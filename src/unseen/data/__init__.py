@@ -1,1 +1,18 @@
-"""Room: to be filled."""
+"""Images, labels and splits, from wherever they are."""
+
+from unseen.data.dataset import Dataset, Split
+from unseen.data.decode import decode_rgb, open_image
+from unseen.data.names import Options
+from unseen.data.sources import DatasetSource, dataset_cards, load_dataset, register_dataset
+
+__all__ = [
+    "Dataset",
+    "DatasetSource",
+    "Options",
+    "Split",
+    "dataset_cards",
+    "decode_rgb",
+    "load_dataset",
+    "open_image",
+    "register_dataset",
+]

@@ -6,7 +6,9 @@ knows where the pixels come from.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,12 +16,29 @@ import numpy.typing as npt
 from PIL import Image
 
 from unseen.errors import DataError
-from unseen.records import DatasetCard
+from unseen.records import DatasetCard, digest
 
 IntArray = npt.NDArray[np.int64]
 
+_FINGERPRINT_THREADS = 16  # they wait for the disk, not for the processor
 
-@dataclass(frozen=True, eq=False)
+
+class _LazyFingerprint:
+    """A `str` field that is computed when first read, if it was not given: reading a million files takes minutes."""
+
+    def __get__(self, split: Split | None, owner: type[Split]) -> str:
+        if split is None:
+            return ""  # the dataclass takes this for the default
+        stored: str = split.__dict__["fingerprint"]
+        if not stored:
+            stored = split.__dict__["fingerprint"] = split._compute_fingerprint()
+        return stored
+
+    def __set__(self, split: Split, value: str) -> None:
+        split.__dict__["fingerprint"] = value
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Split:
     """One split of a dataset, in a fixed order.
 
@@ -27,21 +46,63 @@ class Split:
         names: one per image, for messages and for per-image results; a relative path where there is one.
         labels: class index per image.
         open: gives image `i`, not decoded yet where the format allows. It may raise `OSError` or `DataError` on a
-            bad file: extraction records the reason and goes on.
-        fingerprint: digest of names, image contents and primary labels, in order.
+            bad file: extraction records the reason and goes on. Called from many threads at once.
+        fingerprint: digest of names, image contents and primary labels, in order. Where it is not given, it is
+            computed from `content_key` when first read.
+        content_key: gives bytes that change when the content of image `i` changes, such as a digest of its file.
+        primary_labels: of the labelling that goes into the fingerprint; `labels`, unless this is a second labelling
+            of the same images.
     """
 
     names: Sequence[str]
     labels: IntArray
     open: Callable[[int], Image.Image]
-    fingerprint: str
+    fingerprint: _LazyFingerprint = _LazyFingerprint()
+    content_key: Callable[[int], bytes] | None = None
+    primary_labels: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.names)
 
+    def __repr__(self) -> str:
+        return f"<Split of {len(self)} images>"  # a million names, or hashing a million files, would help nobody
+
     def __post_init__(self) -> None:
         if len(self.labels) != len(self.names):
             raise DataError(f"a split has {len(self.names)} images but {len(self.labels)} labels")
+        if len(self.primary_labels) != len(self.names):
+            if len(self.primary_labels):
+                raise DataError(f"a split has {len(self.names)} images but {len(self.primary_labels)} primary labels")
+            object.__setattr__(self, "primary_labels", self.labels)
+        if self.content_key is None and not self.__dict__["fingerprint"]:
+            raise DataError("a split needs a fingerprint, or a content_key to compute one from")
+
+    def take(self, indices: npt.ArrayLike, labels: IntArray | None = None) -> Split:
+        """The split of the images at `indices`, in that order, with new `labels` where given (one per index)."""
+        chosen = np.asarray(indices, np.int64)
+        open_all, key_all = self.open, self.content_key
+        return Split(
+            names=[self.names[i] for i in chosen],
+            labels=self.labels[chosen] if labels is None else labels,
+            open=lambda i: open_all(int(chosen[i])),
+            # Without content keys the whole split's fingerprint and the choice say the same.
+            fingerprint="" if key_all else digest([self.fingerprint, chosen.tolist()], length=32),
+            content_key=(lambda i: key_all(int(chosen[i]))) if key_all else None,
+            primary_labels=self.primary_labels[chosen],
+        )
+
+    def _compute_fingerprint(self) -> str:
+        assert self.content_key is not None
+        total = hashlib.blake2b(digest_size=16)
+        with ThreadPoolExecutor(_FINGERPRINT_THREADS) as pool:
+            keys = pool.map(self.content_key, range(len(self)), chunksize=64)
+            for name, label, key in zip(self.names, self.primary_labels.tolist(), keys, strict=True):
+                # Lengths keep ("ab", "c") and ("a", "bc") apart; file names need not be valid UTF-8.
+                encoded = name.encode("utf-8", "surrogateescape")
+                total.update(b"%d:%d:%d:" % (len(encoded), len(key), label))
+                total.update(encoded)
+                total.update(key)
+        return total.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,3 +138,9 @@ class Dataset:
             object.__setattr__(self, "features_id", self.card.id)
         if self.wnids and len(self.wnids) != len(self.class_names):
             raise DataError(f"{self.id!r} has {len(self.class_names)} classes but {len(self.wnids)} WordNet ids")
+        for name, split in self.splits.items():
+            if len(split) and not 0 <= split.labels.min() <= split.labels.max() < len(self.class_names):
+                raise DataError(
+                    f"{self.id!r}, split {name!r}: labels from {split.labels.min()} to {split.labels.max()} "
+                    f"do not fit {len(self.class_names)} classes, which are counted from 0"
+                )

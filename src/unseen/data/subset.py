@@ -1,0 +1,106 @@
+"""Draws that are the same everywhere: stratified splits, and smaller versions of a dataset for quick studies.
+
+An image's place in a draw is the hash of the seed and of its name. So a draw depends on no library's generator, does
+not change when other images are added or files are listed in another order, and a larger draw with the same seed
+holds the smaller one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from unseen.data.dataset import Dataset, IntArray, Split
+from unseen.errors import DataError
+
+
+def draw_order(names: Sequence[str], seed: int) -> IntArray:
+    """Indices of `names` in an order that the seed decides."""
+    prefix = b"%d\0" % seed
+    keys = [hashlib.blake2b(prefix + n.encode("utf-8", "surrogateescape"), digest_size=8).digest() for n in names]
+    return np.asarray(sorted(range(len(names)), key=lambda i: (keys[i], i)), np.int64)
+
+
+def stratified_split(
+    names: Sequence[str], labels: IntArray, *, test: float, val: float = 0.0, seed: int = 0
+) -> dict[str, IntArray]:
+    """Indices of train, val and test, in ascending order, with the same share of every class.
+
+    A class of two images or more has at least one in train and, where the share is not 0, one in test.
+    """
+    if test + val >= 1:
+        raise DataError(f"test ({test}) and val ({val}) leave nothing to train on: together they must stay below 1")
+    rank, count = _rank_in_class(names, labels, seed)
+    in_test = np.clip(np.rint(count * test), 1, count - 1) if test else np.zeros_like(count)
+    left = count - in_test
+    in_val = np.clip(np.rint(count * val), 1, left - 1) if val else np.zeros_like(count)
+    # clip() lets the upper bound win: a class of one image, with bound 0, stays in train.
+    part = np.where(rank < in_test, 2, np.where(rank < in_test + in_val, 1, 0))
+    wanted = {"train": 0} | ({"val": 1} if val else {}) | ({"test": 2} if test else {})
+    return {name: np.flatnonzero(part == number) for name, number in wanted.items()}
+
+
+def select(
+    dataset: Dataset,
+    *,
+    per_class: int | None = None,
+    limit: int | None = None,
+    classes: int | None = None,
+    seed: int = 0,
+) -> Dataset:
+    """A smaller version of a dataset, in the same order.
+
+    Args:
+        classes: that many classes; their labels are counted anew, in the old order.
+        per_class: at most that many images per class, in every split.
+        limit: at most that many images in every split, classes in proportion.
+    """
+    if classes is not None and classes < len(dataset.class_names):
+        dataset = _select_classes(dataset, classes, seed)
+    splits = dict(dataset.splits)
+    for name, split in splits.items():
+        rank, count = _rank_in_class(split.names, split.labels, seed)
+        kept = np.flatnonzero(rank < (per_class if per_class is not None else len(split)))
+        if limit is not None and len(kept) > limit:
+            # Taking images by their relative place within their class keeps the classes in proportion.
+            place = (rank[kept] + 0.5) / np.minimum(count[kept], per_class or count[kept])
+            tie = np.empty(len(split), np.int64)
+            tie[draw_order(split.names, seed)] = np.arange(len(split))
+            kept = np.sort(kept[np.lexsort((tie[kept], place))[:limit]])
+        if len(kept) < len(split):
+            splits[name] = split.take(kept)
+    return replace(dataset, splits=splits)
+
+
+def _select_classes(dataset: Dataset, classes: int, seed: int) -> Dataset:
+    # A WordNet id is a better name than a word that two concepts may share.
+    wnids = dataset.wnids or [None] * len(dataset.class_names)
+    names = [wnid or name for wnid, name in zip(wnids, dataset.class_names, strict=True)]
+    chosen = np.sort(draw_order(names, seed)[:classes])
+    renumbered = np.full(len(names), -1, np.int64)
+    renumbered[chosen] = np.arange(len(chosen))
+    splits: dict[str, Split] = {}
+    for name, split in dataset.splits.items():
+        labels = renumbered[split.labels]
+        kept = np.flatnonzero(labels >= 0)
+        splits[name] = split.take(kept, labels[kept])
+    return replace(
+        dataset,
+        class_names=[dataset.class_names[i] for i in chosen],
+        wnids=[dataset.wnids[i] for i in chosen] if dataset.wnids else (),
+        splits=splits,
+    )
+
+
+def _rank_in_class(names: Sequence[str], labels: IntArray, seed: int) -> tuple[IntArray, IntArray]:
+    """Per image: its place in the draw among the images of its class, and how many those are."""
+    order = draw_order(names, seed)
+    by_class = order[np.argsort(labels[order], kind="stable")]
+    sizes = np.bincount(labels) if len(labels) else np.empty(0, np.int64)
+    starts = np.concatenate(([0], np.cumsum(sizes)[:-1])) if len(sizes) else sizes
+    rank = np.empty(len(names), np.int64)
+    rank[by_class] = np.arange(len(names)) - starts[labels[by_class]]
+    return rank, sizes[labels].astype(np.int64)
