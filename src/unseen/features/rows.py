@@ -113,8 +113,9 @@ class FeatureRows:
         numbers = np.searchsorted(self._ends, rows, side="right") - 1
         # Part by part, so that each is mapped once however the rows are mixed.
         order = np.argsort(numbers, kind="stable")
-        found, starts = np.unique(numbers[order], return_index=True)
-        for number, places in zip(found, np.split(order, starts[1:]), strict=True):
+        edges = np.searchsorted(numbers[order], np.arange(len(self._parts) + 1))
+        for number in np.flatnonzero(np.diff(edges)):
+            places = order[edges[number] : edges[number + 1]]
             result[places] = self._map(int(number))[rows[places] - self._ends[number]]
         return result
 
