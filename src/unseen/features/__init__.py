@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unseen.features.extraction import Extraction, NoProgress, Progress, extract
     from unseen.features.manifest import Manifest, Part, Skipped
     from unseen.features.rows import FeatureRows, StoredFeatures
     from unseen.features.store import Entry, FeatureStore, Problem
@@ -13,26 +14,34 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Entry",
+    "Extraction",
     "FeatureRows",
     "FeatureStore",
     "FeatureWriter",
     "Manifest",
+    "NoProgress",
     "Part",
     "Problem",
+    "Progress",
     "Skipped",
     "StoredFeatures",
+    "extract",
 ]
 
 _HOMES = {
     "Entry": "store",
+    "Extraction": "extraction",
     "FeatureRows": "rows",
     "FeatureStore": "store",
     "FeatureWriter": "writer",
     "Manifest": "manifest",
+    "NoProgress": "extraction",
     "Part": "manifest",
     "Problem": "store",
+    "Progress": "extraction",
     "Skipped": "manifest",
     "StoredFeatures": "rows",
+    "extract": "extraction",
 }
 
 

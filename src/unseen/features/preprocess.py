@@ -1,0 +1,52 @@
+"""From an image of any kind to the uint8 square that a model takes.
+
+The same arithmetic as torchvision's `Resize` + `CenterCrop` on Pillow images, without its per-image objects.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from unseen.data import decode_rgb
+from unseen.records import Preprocessing
+
+_FILTERS = {
+    "nearest": Image.Resampling.NEAREST,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+}
+
+
+def to_pixels(
+    image: Image.Image, preprocessing: Preprocessing, *, truncated: Literal["refuse", "accept"] = "refuse"
+) -> npt.NDArray[np.uint8]:
+    """Decode, resize and crop: (size, size, 3), not yet normalised (the model's graph does that).
+
+    Raises:
+        DataError: the image cannot be decoded.
+    """
+    rgb = decode_rgb(image, truncated=truncated)
+    target = _resized(rgb.size, preprocessing)
+    if rgb.size != target:
+        rgb = rgb.resize(target, _FILTERS[preprocessing.interpolation])
+    size = preprocessing.size
+    left, top = round((target[0] - size) / 2), round((target[1] - size) / 2)
+    if (left, top) != (0, 0) or target != (size, size):
+        rgb = rgb.crop((left, top, left + size, top + size))
+    return np.asarray(rgb, dtype=np.uint8)
+
+
+def _resized(size: tuple[int, int], preprocessing: Preprocessing) -> tuple[int, int]:
+    """Width and height after the resize."""
+    width, height = size
+    side = preprocessing.resize
+    if preprocessing.mode == "squash":
+        return side, side
+    if width <= height:
+        return side, int(side * height / width)
+    return int(side * width / height), side
