@@ -15,7 +15,9 @@ class Measure:
     """What a reader needs to know of a metric.
 
     Attributes:
+        title: for the head of a narrow column.
         percent: whether the value is a fraction that is shown times 100.
+        long_title: for prose and axes; the title where there is no longer one.
         higher_is_better: which end of a column is the best.
     """
 
@@ -23,6 +25,11 @@ class Measure:
     title: str
     percent: bool = False
     higher_is_better: bool = True
+    long_title: str = ""
+
+    @property
+    def spoken(self) -> str:
+        return self.long_title or self.title
 
     @property
     def heading(self) -> str:
@@ -45,9 +52,9 @@ class Measure:
 
 
 _KNOWN = (
-    Measure("top1", "top-1", percent=True),
-    Measure("top5", "top-5", percent=True),
-    Measure("mean_per_class", "mean per class", percent=True),
+    Measure("top1", "top-1", percent=True, long_title="top-1 accuracy"),
+    Measure("top5", "top-5", percent=True, long_title="top-5 accuracy"),
+    Measure("mean_per_class", "mean per class", percent=True, long_title="mean per-class accuracy"),
     Measure("mean_rank", "mean rank", higher_is_better=False),
     Measure("loss", "loss", higher_is_better=False),
 )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from unseen.records import Cell, Result, canonical_json
-from unseen.results.measures import headline_first, measure
+from unseen.results.measures import Measure, headline_first, measure
 
 SEED = "seed"
 
@@ -45,8 +45,12 @@ class Summary:
     spread: Literal["std", "interval", ""]
 
     @property
+    def measure(self) -> Measure:
+        return measure(self.metric)
+
+    @property
     def text(self) -> str:
-        return measure(self.metric).text(self.mean, self.std)
+        return self.measure.text(self.mean, self.std)
 
 
 def summarise(results: Iterable[Result], metric: str) -> list[Summary]:

@@ -1,0 +1,112 @@
+"""What a page is made of: sections of prose, figures and tables, as plain values.
+
+A section builder looks at the material and says what it has to say, or None. It knows neither HTML nor files; the
+page knows neither benchmarks nor metrics. Whatever text it holds is escaped by the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from unseen.records import DatasetCard, ModelCard, Result
+
+
+@dataclass(frozen=True)
+class Material:
+    """All that a page can be made from.
+
+    Attributes:
+        results: the newest of each cell, failures among them.
+        cards, dataset_cards: what is known of models and datasets, by id; those missing are shown by their id.
+    """
+
+    results: Sequence[Result]
+    cards: Mapping[str, ModelCard] = field(default_factory=dict)
+    dataset_cards: Mapping[str, DatasetCard] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart.
+
+    Attributes:
+        spec: a Vega-Lite specification with its data inside, as `charts.to_spec` gives it.
+        description: what it shows, in words, for those who cannot see it.
+    """
+
+    title: str
+    spec: Mapping[str, Any]
+    description: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One entry of the legend that the figures of a section share."""
+
+    label: str
+    colour: str
+    symbol: str = "●"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a table.
+
+    Attributes:
+        sort: what the column is sorted by; None sorts last.
+        note: a second, smaller line.
+        hint: shown on hover.
+    """
+
+    text: str
+    sort: float | str | None = None
+    best: bool = False
+    note: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table whose columns can be sorted.
+
+    Attributes:
+        numeric: positions of columns that are set flush right.
+        row_keys: one per row, or none: charts highlight the marks whose `model` is the key under the pointer.
+        folded: whether it is shown only when asked for.
+    """
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Entry]]
+    numeric: Collection[int] = ()
+    row_keys: Sequence[str] = ()
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the page.
+
+    Attributes:
+        anchor: the end of its address; unique in the page.
+        prose: paragraphs.
+        points: pairs of (lead, text): a list whose leads are set in bold.
+    """
+
+    title: str
+    anchor: str
+    prose: Sequence[str] = ()
+    points: Sequence[tuple[str, str]] = ()
+    legend: Sequence[Key] = ()
+    figures: Sequence[Figure] = ()
+    tables: Sequence[Table] = ()
+    tone: str = ""
+
+
+class SectionBuilder(Protocol):
+    """Makes the section of one benchmark from all material (it takes the results that are its own)."""
+
+    def __call__(self, material: Material, benchmark: str) -> Section | None: ...

@@ -1,0 +1,123 @@
+"""What all charts share: colours, sizes, type; and the way from a chart to a page or a file.
+
+Colours are Okabe & Ito's, which people with any common colour blindness tell apart, without its black and yellow,
+which vanish on a dark or a light page. A shape goes with every colour, so that no chart speaks by colour alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from unseen.errors import UsageError
+from unseen.results.export import write_whole
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+NEUTRAL = "#7F8792"
+SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+SYMBOLS = ("●", "■", "▲", "◆", "▼", "✚")
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
+INK = "#3A424D"
+FAINT = "#DDE1E7"
+
+# Set in figures that grow with the page; a file has a fixed width instead.
+CONTAINER = "container"
+FILE_WIDTH = 460
+
+CONFIG: dict[str, Any] = {
+    "background": None,
+    "font": FONT,
+    "view": {"stroke": None},
+    "axis": {
+        "domain": False,
+        "ticks": False,
+        "grid": True,
+        "gridColor": FAINT,
+        "labelColor": INK,
+        "labelFontSize": 12,
+        "labelPadding": 8,
+        "titleColor": INK,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "titlePadding": 10,
+    },
+    "legend": {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "orient": "bottom", "title": None},
+    "text": {"color": INK, "fontSize": 12},
+    "title": {"color": INK, "anchor": "start", "fontSize": 13},
+    "range": {"category": list(PALETTE)},
+}
+
+_FORMATS = (".html", ".svg", ".png", ".pdf")
+
+
+def to_spec(chart: Any) -> dict[str, Any]:
+    """A chart (of Altair, or a Vega-Lite dictionary) as a dictionary with the common look and no address in it."""
+    spec = copy.deepcopy(dict(chart)) if isinstance(chart, Mapping) else chart.to_dict()
+    spec.pop("$schema", None)
+    spec["config"] = {**CONFIG, **{k: v for k, v in spec.get("config", {}).items() if k not in CONFIG and k != "view"}}
+    return spec
+
+
+def save_chart(chart: Any, path: Path | str, *, scale: float = 2.0) -> Path:
+    """Write a chart as .html (interactive, works offline), .svg, .png or .pdf.
+
+    Args:
+        chart: an Altair chart or a Vega-Lite dictionary.
+        scale: pixels per point of a .png.
+
+    Raises:
+        UsageError: the ending is none of the four.
+        StoreError: the file cannot be written.
+    """
+    import vl_convert
+
+    target = Path(path)
+    ending = target.suffix.lower()
+    if ending not in _FORMATS:
+        raise UsageError(f"cannot save a chart as {target.name!r}. The name must end in {', '.join(_FORMATS)}.")
+    spec = to_spec(chart)
+    spec["config"]["background"] = "white"
+    if spec.get("width") == CONTAINER:
+        spec["width"] = FILE_WIDTH
+    version = vegalite_version()
+    if ending == ".html":
+        content = vl_convert.vegalite_to_html(spec, vl_version=version, bundle=True).encode()
+    elif ending == ".svg":
+        content = vl_convert.vegalite_to_svg(spec, vl_version=version).encode()
+    elif ending == ".pdf":
+        content = vl_convert.vegalite_to_pdf(spec, vl_version=version)
+    else:
+        content = vl_convert.vegalite_to_png(spec, vl_version=version, scale=scale)
+    write_whole(target, content)
+    return target
+
+
+def vegalite_version() -> str:
+    """The newest Vega-Lite that the installed converter brings, not newer than what Altair writes for."""
+    import altair
+    import vl_convert
+
+    def key(version: str) -> tuple[int, ...]:
+        return tuple(int(part) for part in version.removeprefix("v").split(".")[:2])
+
+    spoken = key(altair.SCHEMA_VERSION)
+    offered: list[str] = sorted(vl_convert.get_vegalite_versions(), key=key)
+    return next((version for version in reversed(offered) if key(version) <= spoken), offered[-1])
+
+
+def javascript() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script that sets `window.vegaEmbed`."""
+    import vl_convert
+
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vegalite_version())
+    # Its names are its own; a closing tag inside would end the script of the page.
+    return f"(() => {{{bundle}}})();".replace("</script", "<\\/script")
+
+
+def script_json(value: Any) -> str:
+    """JSON that is safe inside a <script> element: no text in it can close the element or open a comment."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

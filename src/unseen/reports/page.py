@@ -1,0 +1,125 @@
+"""The page: one HTML file that holds its text, charts, scripts and data, and asks the network for nothing.
+
+A content security policy inside the file makes the browser hold it to that. The same results give the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date as Date
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unseen.records import DatasetCard, ModelCard, Result, canonical_json
+from unseen.reports.blocks import Material, Section
+from unseen.reports.charts import javascript, script_json
+from unseen.reports.sections import DEFAULT_SECTION, SECTIONS
+from unseen.reports.wording import counted, duration
+from unseen.results.export import long_rows, to_csv, to_json, write_whole
+from unseen.results.summary import SEED
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+
+def write_report(
+    results: Sequence[Result],
+    path: Path | str,
+    *,
+    title: str,
+    cards: Mapping[str, ModelCard] | None = None,
+    dataset_cards: Mapping[str, DatasetCard] | None = None,
+    date: Date | None = None,
+) -> Path:
+    """Write the page of some results, whole or not at all.
+
+    Args:
+        results: the newest of each cell, failures among them, in any order.
+        path: the file to write; its folder is made.
+        title: the heading.
+        cards, dataset_cards: what is known of models and datasets, by id.
+        date: the day to put on it; none by default, so that the same results give the same page.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    ordered = sorted(results, key=_order)
+    material = Material(ordered, dict(cards or {}), dict(dataset_cards or {}))
+    sections = build_sections(material)
+    page = _template().render(
+        title=title,
+        date=f"{date.day} {date:%B %Y}" if date else "",
+        tiles=_tiles(ordered),
+        sections=sections,
+        specs=script_json({f"{s.anchor}-{n}": f.spec for s in sections for n, f in enumerate(s.figures)}),
+        exports=script_json(_exports(ordered, title)),
+        style=_read("style.css"),
+        script=_read("page.js"),
+        vega=javascript() if any(section.figures for section in sections) else "",
+    )
+    target = Path(path)
+    write_whole(target, page.encode())
+    return target
+
+
+def build_sections(material: Material) -> list[Section]:
+    """All sections in the order of the page: one per benchmark, then what went wrong, then provenance."""
+    from unseen.reports.sections.problems import problems_section
+    from unseen.reports.sections.provenance import provenance_section
+
+    found = []
+    for benchmark in sorted({result.cell.benchmark for result in material.results}):
+        builder = SECTIONS.get(benchmark if benchmark in SECTIONS else DEFAULT_SECTION)
+        section = builder(material, benchmark)
+        if section is not None:
+            found.append(section)
+    if not material.results:
+        found.append(
+            Section("No results yet", "empty", prose=["Run a study, and this page will show what came of it."])
+        )
+    return [*found, problems_section(material), provenance_section(material)]
+
+
+def _order(result: Result) -> tuple[str, str, str, str]:
+    cell = result.cell
+    return cell.benchmark, cell.dataset, cell.model, canonical_json(dict(cell.parameters))
+
+
+def _tiles(results: Sequence[Result]) -> list[tuple[str, str]]:
+    """The numbers at the top: (figure, what it counts)."""
+    failed = sum(not result.ok for result in results)
+    seeds = {canonical_json(r.cell.parameters[SEED]) for r in results if SEED in r.cell.parameters}
+    counts = [
+        counted(len({result.cell.model for result in results}), "model"),
+        counted(len({result.cell.dataset for result in results}), "dataset"),
+        counted(len(results), "cell"),
+    ]
+    counts += [counted(len(seeds), "seed")] if seeds else []
+    counts += [counted(failed, "failed cell")] if failed else []
+    tiles = [(number, label) for number, _, label in (text.partition(" ") for text in counts)]
+    return [*tiles, (duration(sum(result.seconds for result in results)), "of evaluation")] if results else tiles
+
+
+def _exports(results: Sequence[Result], title: str) -> dict[str, Any]:
+    """The data to download, as texts: CSV in long form, JSON with one object per cell."""
+    stem = "".join(c if c.isalnum() else "-" for c in title.lower()).strip("-") or "results"
+    rows = [row for result in results for row in long_rows(result)]
+    objects = [{**result.to_dict(), "cell": {"id": result.cell.id, **result.cell.to_dict()}} for result in results]
+    return {"stem": stem, "csv": to_csv(rows), "json": to_json(objects)}
+
+
+def _read(name: str) -> str:
+    return (files("unseen.reports") / name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    return environment.from_string(_read("template.html"))

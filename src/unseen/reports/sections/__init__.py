@@ -1,0 +1,16 @@
+"""One file per section of the page.
+
+`SECTIONS` holds the builder of each benchmark that has a section of its own; any other is shown by `scores`, so that no
+result ever goes unshown. To add one: a file here with a `SectionBuilder`, and a line below. Plug-ins add theirs by
+the entry point group `unseen.report_sections`.
+"""
+
+from __future__ import annotations
+
+from unseen.registry import Registry
+from unseen.reports.blocks import SectionBuilder
+
+SECTIONS: Registry[SectionBuilder] = Registry("report section", "unseen.report_sections")
+
+DEFAULT_SECTION = "probe"
+SECTIONS.add(DEFAULT_SECTION, "unseen.reports.sections.scores:scores_section")
