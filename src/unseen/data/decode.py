@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageCms, ImageFile
+from PIL import Image, ImageCms, ImageFile, JpegImagePlugin
 
 from unseen.errors import DataError
 
@@ -66,7 +66,8 @@ def open_image(source: Path | bytes) -> Image.Image:
             tried.add(name)
             factory, accepts = Image.OPEN[name]
             try:
-                if accepts is None or accepts(source[:16]) is True:
+                answer = accepts is None or accepts(source[:16])
+                if answer and not isinstance(answer, str):  # a string tells why it cannot, such as a missing codec
                     return factory(io.BytesIO(source), "")
             except _READ_ERRORS:
                 continue  # a reader that looked and found that the file is not for it
@@ -114,14 +115,33 @@ def decode_rgb(
 
 
 def _load(image: Image.Image, *, keep_part: bool) -> None:
+    """Decode the pixels; with `keep_part`, as far as they go, the same as Pillow's switch would for all threads."""
+    if not (keep_part and isinstance(image, ImageFile.ImageFile)):
+        image.load()
+        return
+    if isinstance(image, JpegImagePlugin.JpegImageFile):
+        _end_with_marker(image)
     try:
         image.load()
     except OSError:
-        if not (keep_part and isinstance(image, ImageFile.ImageFile)):
-            raise
         # What was decoded before the end is in the image already: with no tile left to read, load() gives it.
         image.tile = []
         image.load()
+
+
+def _end_with_marker(image: JpegImagePlugin.JpegImageFile) -> None:
+    """Give the decoder an end-of-image marker where the file stops, so that it draws the rows it has begun."""
+    read, ended = image.load_read, False
+
+    def read_and_end(count: int) -> bytes:
+        nonlocal ended
+        data = read(count)
+        if not data and not ended:
+            ended = True
+            return b"\xff\xd9"
+        return data
+
+    setattr(image, "load_read", read_and_end)  # noqa: B010 - this one image, not its class
 
 
 def _orientation(image: Image.Image) -> int:
