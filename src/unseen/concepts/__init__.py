@@ -1,1 +1,52 @@
-"""Room: to be filled."""
+"""Concepts: ontologies, similarities, generalization levels, zero-shot splits, leak audit."""
+
+from unseen.concepts.eligibility import Eligibility, cog_discarded, cog_filters, run_funnel
+from unseen.concepts.imagenet import count_images, imagenet_1k, imagenet_21k, read_counts
+from unseen.concepts.information import InformationContent, information_content
+from unseen.concepts.levels import Level, Levels, build_levels, random_levels, rerank_levels
+from unseen.concepts.nearest import Nearest, nearest_seen
+from unseen.concepts.ontology import read_taxonomy, taxonomy_from_networkx
+from unseen.concepts.published_levels import ConceptImages, read_published_levels, read_published_split
+from unseen.concepts.similarity import MEASURES, similarity, similarity_matrix
+from unseen.concepts.taxonomy import Taxonomy
+from unseen.concepts.text import TextEmbedder, text_similarity_matrix
+from unseen.concepts.wordnet import WordNet, load_wordnet
+from unseen.concepts.words import WordVectors, read_word_vectors
+from unseen.concepts.zeroshot_splits import imagenet_zeroshot_split, read_split
+
+__all__ = [
+    "MEASURES",
+    "ConceptImages",
+    "Eligibility",
+    "InformationContent",
+    "Level",
+    "Levels",
+    "Nearest",
+    "Taxonomy",
+    "TextEmbedder",
+    "WordNet",
+    "WordVectors",
+    "build_levels",
+    "cog_discarded",
+    "cog_filters",
+    "count_images",
+    "imagenet_1k",
+    "imagenet_21k",
+    "imagenet_zeroshot_split",
+    "information_content",
+    "load_wordnet",
+    "nearest_seen",
+    "random_levels",
+    "read_counts",
+    "read_published_levels",
+    "read_published_split",
+    "read_split",
+    "read_taxonomy",
+    "read_word_vectors",
+    "rerank_levels",
+    "run_funnel",
+    "similarity",
+    "similarity_matrix",
+    "taxonomy_from_networkx",
+    "text_similarity_matrix",
+]
