@@ -151,6 +151,17 @@ def test_features_are_mapped_and_not_read(store, store_process):
     assert not mapped.flags.writeable
 
 
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="this system does not list its mapped files")
+def test_files_are_let_go_of_with_the_features(store, store_process):
+    sample = store_process.Sample()
+    sample.write(store)
+    stored = store.open(sample.key)
+    stored.features.to_array()
+    assert str(store.root) in Path("/proc/self/maps").read_text()
+    del stored
+    assert str(store.root) not in Path("/proc/self/maps").read_text()
+
+
 # The files, as others read them
 
 
@@ -452,6 +463,17 @@ def test_a_corrupt_part_is_done_again_on_resume(store, store_process):
     assert store_process.snapshot(store, sample.key) == reference
 
 
+def test_a_writer_leaves_a_corrupt_complete_entry_for_the_user_to_judge(store, store_process):
+    sample = store_process.Sample()
+    sample.write(store)
+    flip_byte(parts_of(store)[1], -1)
+    before = store_process.snapshot(store, sample.key)
+    assert sample.write(store) == 0
+    assert store_process.snapshot(store, sample.key) == before
+    with pytest.raises(CorruptPartError):
+        store.open(sample.key)
+
+
 def test_the_length_of_a_row_is_forgotten_with_the_only_part_that_had_one(store, store_process):
     sample = store_process.Sample(12, 4, dim=3, bad=frozenset({0, 1, 2, 3}))
     sample.write(store, parts=2)
@@ -551,6 +573,9 @@ def test_parts_without_a_manifest_are_a_problem(store, store_process):
     assert store.find(sample.key) is None
     (problem,) = store.verify()
     assert "no manifest.json" in str(problem)
+    with store.writer(sample.key, total=10, part_size=4) as writer:
+        assert "3 part(s)" in writer.discarded[0]
+        assert writer.next_index == 0
 
 
 def test_empty_rows():

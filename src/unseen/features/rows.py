@@ -33,9 +33,10 @@ class FeatureRows:
     """
 
     def __init__(self, parts: Sequence[PartFile], dim: int, dtype: npt.DTypeLike) -> None:
-        self._parts = tuple(parts)
+        self._parts = parts = tuple(parts)
         self._ends = np.cumsum([0, *(part.shape[0] for part in self._parts)])
-        self._map = lru_cache(maxsize=_MAPPED_AT_ONCE)(lambda number: self._parts[number].map())
+        # Without `self` in it: a cycle would keep the files mapped until the garbage collector comes by.
+        self._map = lru_cache(maxsize=_MAPPED_AT_ONCE)(lambda number: parts[number].map())
         self.shape = (int(self._ends[-1]), dim)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.ndim = 2

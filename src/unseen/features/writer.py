@@ -69,6 +69,10 @@ class FeatureWriter:
 
     Inside the block the entry is locked. Leaving it before `finish` keeps the parts written so far: the next writer
     goes on behind them.
+
+    Attributes:
+        path: the entry's folder.
+        discarded: what was there but could not be kept, one sentence each, for the user to read; usually empty.
     """
 
     def __init__(
@@ -199,7 +203,8 @@ class FeatureWriter:
         found = load_manifest(self.path)
         if found is None:
             make_folder(self.path)
-            self._clear(keep=())
+            if lost := [name for name in self._clear(keep=()) if PART.fullmatch(name)]:
+                self.discarded = (f"{len(lost)} part(s) in {self.path}, which had no manifest, are done again.",)
             self._save(self._manifest)
             return
         if found.key != self.key or found.total != self._manifest.total:
@@ -230,8 +235,8 @@ class FeatureWriter:
                 return manifest.parts[:number]
         return manifest.parts
 
-    def _clear(self, keep: Sequence[str]) -> None:
-        """Remove what killed writers left: temporary files, and a part that no manifest lists."""
+    def _clear(self, keep: Sequence[str]) -> list[str]:
+        """Remove what killed writers left, temporary files and a part that no manifest lists; return the names."""
         with explained(self.path):
             stale = [
                 path
@@ -242,6 +247,7 @@ class FeatureWriter:
                 path.unlink()
             if stale:
                 sync_folder(self.path)
+        return [path.name for path in stale]
 
 
 def _check_arrays(features: FloatArray, labels: IntArray, index: IntArray) -> None:
