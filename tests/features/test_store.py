@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pickle
@@ -173,6 +174,29 @@ def test_the_safetensors_library_reads_a_part(store, store_process):
     np.testing.assert_array_equal(tensors["features"], features)
     np.testing.assert_array_equal(tensors["labels"], labels)
     np.testing.assert_array_equal(tensors["index"], index)
+
+
+def test_the_reader_in_the_documentation_works(store, store_process):
+    """The last example of docs/store.md, run on an entry with skipped images and a part without rows."""
+    sample = store_process.Sample(10, 2, bad=frozenset({2, 3, 7}))
+    sample.write(store)
+    text = (Path(__file__).parents[2] / "docs" / "store.md").read_text()
+    example = text.split("```python\n")[-1].split("```")[0]
+    names: dict = {}
+    exec(example.replace('"..."', repr(str(manifest_of(store).parent))), names)
+    np.testing.assert_array_equal(names["features"], sample.rows(0, 10)[0])
+    np.testing.assert_array_equal(names["labels"], sample.rows(0, 10)[1])
+
+
+def test_the_digests_of_the_manifest_are_those_of_the_documentation(store, store_process):
+    store_process.Sample().write(store)
+    values = json.loads(manifest_of(store).read_text())
+
+    def sha256(value: object) -> str:
+        return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    assert values["digest"] == sha256(values["key"])[:16] == manifest_of(store).parent.name
+    assert values.pop("sha256") == sha256(values)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
