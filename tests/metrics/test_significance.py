@@ -1,0 +1,79 @@
+"""Intervals and paired tests against scipy, naive resampling and known coverage."""
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, bootstrap
+
+from unseen.errors import DataError
+from unseen.metrics import bootstrap_interval, mcnemar, over_seeds, paired_bootstrap
+
+
+def test_interval_equals_scipy_percentile_bootstrap():
+    correct = np.random.default_rng(0).random(500) < 0.7
+    mine = bootstrap_interval(correct, seed=1)
+    theirs = bootstrap((correct,), np.mean, method="percentile", n_resamples=10_000, rng=2, vectorized=False)
+    assert mine.value == correct.mean()
+    assert mine.low == pytest.approx(theirs.confidence_interval.low, abs=0.004)
+    assert mine.high == pytest.approx(theirs.confidence_interval.high, abs=0.004)
+    assert mine.value in mine
+
+
+def test_interval_of_many_distinct_values_equals_scipy_too():
+    values = np.random.default_rng(0).random(400)
+    mine = bootstrap_interval(values, resamples=4000)
+    theirs = bootstrap((values,), np.mean, method="percentile", n_resamples=4000, rng=2, vectorized=False)
+    assert mine.low == pytest.approx(theirs.confidence_interval.low, abs=0.004)
+
+
+def test_intervals_cover_the_truth_at_their_level():
+    generator = np.random.default_rng(0)
+    covered = [0.8 in bootstrap_interval(generator.random(400) < 0.8, resamples=800, seed=i) for i in range(400)]
+    assert 0.91 <= np.mean(covered) <= 0.98
+
+
+def test_same_seed_same_interval():
+    correct = np.arange(50) % 3 == 0
+    assert bootstrap_interval(correct, seed=3) == bootstrap_interval(correct, seed=3)
+
+
+def test_mcnemar_is_the_binomial_test_of_the_disagreements():
+    first = np.array([1] * 30 + [0] * 12 + [1] * 50 + [0] * 8)
+    second = np.array([0] * 30 + [1] * 12 + [1] * 50 + [0] * 8)
+    found = mcnemar(first, second)
+    assert (found.only_first, found.only_second) == (30, 12)
+    assert found.p_value == pytest.approx(binomtest(30, 42, 0.5).pvalue)
+
+
+def test_mcnemar_of_equal_models_is_one_and_refuses_means():
+    assert mcnemar([1, 0, 1], [1, 0, 1]).p_value == 1.0
+    with pytest.raises(DataError, match="paired_bootstrap"):
+        mcnemar([0.5, 1.0], [1.0, 0.0])
+
+
+def test_paired_bootstrap_sees_what_unpaired_intervals_hide():
+    generator = np.random.default_rng(0)
+    second = generator.random(2000) < 0.7
+    first = second | (generator.random(2000) < 0.04)
+    found = paired_bootstrap(first, second)
+    assert 0.0 not in found.difference
+    assert found.p_value < 0.001
+    assert bootstrap_interval(first).low < bootstrap_interval(second).high
+    opposite = paired_bootstrap(second, first)
+    assert opposite.difference.value == -found.difference.value
+
+
+def test_paired_bootstrap_false_alarms_stay_at_their_level():
+    generator = np.random.default_rng(0)
+    alarms = [
+        paired_bootstrap(*(generator.random((2, 300)) < 0.6), resamples=500, seed=i).p_value < 0.05 for i in range(300)
+    ]
+    assert np.mean(alarms) < 0.09
+
+
+def test_over_seeds():
+    summary = over_seeds([0.5, 0.6, 0.7])
+    assert (summary.mean, summary.std, summary.count) == (pytest.approx(0.6), pytest.approx(0.1), 3)
+    assert summary.standard_error == pytest.approx(0.1 / 3**0.5)
+    assert over_seeds([0.4]).std == 0.0
+    with pytest.raises(DataError, match="at least one"):
+        over_seeds([])
