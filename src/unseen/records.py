@@ -109,6 +109,18 @@ class DatasetCard(_Record):
 
 
 @dataclass(frozen=True, slots=True)
+class MethodCard(_Record):
+    """What is known of a method without importing it: a benchmark, a probe, a zero-shot method, a ranking score."""
+
+    id: str
+    name: str = ""
+    group: str = ""
+    paper: str = ""
+    citation: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class FeatureKey(_Record):
     """Everything that changes a stored number. Equal keys mean equal features.
 
@@ -147,16 +159,18 @@ class Cell(_Record):
     Attributes:
         benchmark: registry name of the protocol, such as "probe".
         parameters: what else the protocol needs, plain values only (seed, shots, solver ...).
+        revision: digest of the weights and images behind the two names: it changes when they do, and the id with it.
     """
 
     benchmark: str
     model: str
     dataset: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    revision: str = ""
 
     @property
     def id(self) -> str:
-        return digest([self.benchmark, self.model, self.dataset, dict(self.parameters)])
+        return digest([self.benchmark, self.model, self.dataset, dict(self.parameters), self.revision])
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -164,6 +178,7 @@ class Cell(_Record):
             "model": self.model,
             "dataset": self.dataset,
             "parameters": dict(self.parameters),
+            "revision": self.revision,
         }
 
 

@@ -1,0 +1,111 @@
+"""Linear probes on frozen features: how well do the features separate the classes of a dataset?
+
+Paper:      the protocol of ImageNet-CoG, section 3.4 [cog], on any dataset
+Implements: features l2-normalised; regularisation chosen on validation images only; refit; top-1 on the test images
+Differs:    a dataset that brings its own validation split selects on that instead of 20 % of train
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from unseen.benchmarks.workbench import Workbench
+from unseen.errors import UsageError
+from unseen.records import Cell, Result
+
+SEEDS = (22, 37, 45, 77, 93)
+
+
+@dataclass(frozen=True)
+class ProbeBenchmark:
+    """Options of the probe benchmark, as a study's `[benchmarks.probe]` gives them.
+
+    Attributes:
+        solver: "fast", "paper", "ridge", "knn" or "ncm".
+        shots: training images per class: numbers, or "all".
+        seeds: one run each.
+        layer: which features.
+    """
+
+    name: ClassVar[str] = "probe"
+    question: ClassVar[str] = "How well do frozen features separate the classes?"
+    paper: ClassVar[str] = "cog"
+
+    solver: str = "fast"
+    shots: tuple[int | str, ...] = ("all",)
+    seeds: tuple[int, ...] = SEEDS
+    layer: str = "pooled"
+
+    def __post_init__(self) -> None:
+        for shots in self.shots:
+            if shots != "all" and (not isinstance(shots, int) or shots < 1):
+                raise UsageError(f"benchmark 'probe': shots {shots!r} is neither a number of images nor 'all'")
+        if not self.seeds or not self.shots:
+            raise UsageError("benchmark 'probe' needs at least one seed and one number of shots")
+
+    def plan(self, model: str, dataset: str) -> list[Cell]:
+        return [
+            Cell(
+                self.name,
+                model,
+                dataset,
+                {"solver": self.solver, "layer": self.layer, "shots": shots, "seed": seed},
+            )
+            for shots in self.shots
+            for seed in self.seeds
+        ]
+
+    def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> list[Result]:
+        from unseen.probes import evaluate_probe
+
+        model, dataset = cells[0].model, bench.dataset(cells[0].dataset)
+        layer = cells[0].parameters["layer"]
+        arrays: dict[str, Any] = {}
+        skipped: dict[str, int] = {}
+        for split in ("train", "val", "test"):
+            if split not in dataset.splits:
+                continue
+            stored = bench.features(model, dataset.id, split, (layer,))[layer]
+            skipped |= {split: len(stored.skipped)} if stored.skipped else {}
+            # Labels come from the dataset: two labellings of the same images share their features.
+            arrays[split] = stored.features, dataset.split(split).labels[stored.index]
+        records = evaluate_probe(
+            *arrays["train"],
+            *arrays["test"],
+            solver=cells[0].parameters["solver"],
+            shots=tuple(dict.fromkeys(cell.parameters["shots"] for cell in cells)),
+            seeds=tuple(dict.fromkeys(cell.parameters["seed"] for cell in cells)),
+            validation_features=arrays["val"][0] if "val" in arrays else None,
+            validation_labels=arrays["val"][1] if "val" in arrays else None,
+        )
+        details = {
+            "classes": len(dataset.class_names),
+            "train_images": len(arrays["train"][1]),
+            "test_images": len(arrays["test"][1]),
+            "chance": 1 / len(dataset.class_names),
+            **({"skipped": skipped} if skipped else {}),
+        }
+        by_setting = {(record.shots, record.seed): record for record in records}
+        return [_result(cell, by_setting[cell.parameters["shots"], cell.parameters["seed"]], details) for cell in cells]
+
+
+def _result(cell: Cell, record: Any, details: dict[str, Any]) -> Result:
+    low, high = record.interval
+    per_class = np.asarray(record.per_class, np.float64)
+    return Result(
+        cell=cell,
+        metrics={
+            "top1": record.top1,
+            "top5": record.top5,
+            "mean_per_class": float(np.nanmean(per_class)),
+            "top1_low": low,
+            "top1_high": high,
+        },
+        seconds=record.seconds,
+        sweep=tuple(record.trials),
+        details={**details, "per_class": [None if np.isnan(v) else float(v) for v in per_class], "best": record.best},
+    )

@@ -1,0 +1,107 @@
+"""`unseen ls`: what there is to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from unseen.records import DatasetCard, MethodCard, ModelCard
+
+Kind = Literal["models", "datasets", "tasks", "methods", "scores"]
+
+
+def ls(
+    kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    source: Annotated[
+        str | None, typer.Option("--source", help="Of models: everything one source has, such as timm.")
+    ] = None,
+    paper: Annotated[
+        str | None, typer.Option("--paper", help="Only what a paper lists: cog, gbu, vtab, neucrab.")
+    ] = None,
+    group: Annotated[str | None, typer.Option("--group", help="Only one group.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON list of cards.")] = False,
+) -> None:
+    """List models, datasets, tasks, methods or scores."""
+    from unseen.cli.tables import print_json
+
+    cards = [
+        card.to_dict()
+        for card in _LISTS[kind](source)
+        if (paper is None or card.paper == paper) and (group is None or card.group == group)
+    ]
+    if as_json:
+        print_json(cards)
+    else:
+        _print(kind, cards)
+
+
+def _models(source: str | None) -> Iterable[ModelCard]:
+    from unseen.backbones import model_cards
+
+    return model_cards(source)
+
+
+def _datasets(_source: str | None) -> Iterable[DatasetCard]:
+    from unseen.data import dataset_cards
+
+    return dataset_cards()
+
+
+def _tasks(_source: str | None) -> Iterable[MethodCard]:
+    from unseen.benchmarks import benchmark_cards
+
+    return benchmark_cards()
+
+
+def _methods(_source: str | None) -> Iterable[MethodCard]:
+    from unseen.probes.cards import PROBE_CARDS
+
+    return PROBE_CARDS
+
+
+def _scores(_source: str | None) -> Iterable[MethodCard]:
+    return ()
+
+
+_LISTS: dict[str, Callable[[str | None], Iterable[Any]]] = {
+    "models": _models,
+    "datasets": _datasets,
+    "tasks": _tasks,
+    "methods": _methods,
+    "scores": _scores,
+}
+
+#: Which fields of a card are shown, in this order, where any card has them.
+_COLUMNS = (
+    "id",
+    "name",
+    "group",
+    "paper",
+    "architecture",
+    "classes",
+    "images",
+    "splits",
+    "label_sets",
+    "feature_dim",
+    "notes",
+)
+
+
+def _print(kind: str, cards: list[dict[str, Any]]) -> None:
+    from unseen.cli.tables import print_table
+
+    columns = [c for c in _COLUMNS if any(card.get(c) not in (None, "", ()) for card in cards)]
+    rows = [[_text(card.get(column)) for column in columns] for card in cards]
+    caption = (
+        "Also: timm:NAME, torchvision:NAME, random:ARCH, file:PATH?arch=timm:NAME (--source timm lists its names)."
+    )
+    print_table(columns, rows, title=f"{len(cards)} {kind}", caption=caption if kind == "models" else "")
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
