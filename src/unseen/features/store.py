@@ -25,6 +25,8 @@ from unseen.features.rows import StoredFeatures, open_features
 from unseen.features.writer import FeatureWriter, take_lock
 from unseen.records import FeatureKey
 
+_DIGEST_DIGITS = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -150,6 +152,8 @@ class FeatureStore:
     def select(self, pattern: str) -> list[Entry]:
         """Entries whose model or dataset is `pattern` or fits it (`timm:*`), or whose digest begins with it.
 
+        Of a digest at least four digits are asked for, so that a slip of the finger does not choose many.
+
         Raises:
             UnknownNameError: there are none.
         """
@@ -173,7 +177,7 @@ class FeatureStore:
         problems = []
         for part in kept.parts:
             try:
-                open_part(entry.path, part, dim=kept.dim, dtype=kept.dtype)
+                open_part(entry.path, part, dim=kept.dim, dtype=kept.dtype, reading="again")
             except CorruptPartError as error:
                 problems.append(Problem(entry.path / part.file, str(error)))
         return problems
@@ -189,6 +193,8 @@ class FeatureStore:
     def _remove(self, entry: Entry) -> int:
         lock = take_lock(lock_file(self.root, entry.digest), timeout=0)
         try:
+            if not entry.path.exists():  # somebody else was faster
+                return 0
             with explained(entry.path):
                 # The manifest first: whoever is killed here leaves files that no manifest lists, which are nobody's.
                 (entry.path / MANIFEST).unlink(missing_ok=True)
@@ -227,6 +233,6 @@ def _names(entry: Entry) -> tuple[str, ...]:
 
 
 def _fits(entry: Entry, pattern: str) -> bool:
-    return bool(pattern) and (
-        entry.digest.startswith(pattern) or any(name == pattern or fnmatchcase(name, pattern) for name in _names(entry))
-    )
+    if len(pattern) >= _DIGEST_DIGITS and entry.digest.startswith(pattern):
+        return True
+    return any(name == pattern or fnmatchcase(name, pattern) for name in _names(entry))
