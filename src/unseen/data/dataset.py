@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from unseen.records import DatasetCard, digest
 IntArray = npt.NDArray[np.int64]
 
 _FINGERPRINT_THREADS = 16  # they wait for the disk, not for the processor
+_CHUNK = 256  # images per task: one task for each costs more than reading a small file
 
 
 class _LazyFingerprint:
@@ -92,10 +94,16 @@ class Split:
         )
 
     def _compute_fingerprint(self) -> str:
-        assert self.content_key is not None
+        content_key = self.content_key
+        assert content_key is not None
+
+        def keys_of(chunk: range) -> list[bytes]:
+            return [content_key(i) for i in chunk]
+
+        chunks = [range(i, min(i + _CHUNK, len(self))) for i in range(0, len(self), _CHUNK)]
         total = hashlib.blake2b(digest_size=16)
         with ThreadPoolExecutor(_FINGERPRINT_THREADS) as pool:
-            keys = pool.map(self.content_key, range(len(self)), chunksize=64)
+            keys = chain.from_iterable(pool.map(keys_of, chunks))
             for name, label, key in zip(self.names, self.primary_labels.tolist(), keys, strict=True):
                 # Lengths keep ("ab", "c") and ("a", "bc") apart; file names need not be valid UTF-8.
                 encoded = name.encode("utf-8", "surrogateescape")
