@@ -50,6 +50,9 @@ class RichProgress:
     def waiting(self, title: str) -> None:
         self._console.print(f"{title}: another process is extracting this; waiting for it", style="dim", markup=False)
 
+    def note(self, text: str) -> None:
+        self._console.print(text, style="yellow", markup=False)
+
     def end(self) -> None:
         if self._bar is None:
             return

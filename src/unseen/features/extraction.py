@@ -45,6 +45,9 @@ class Progress(Protocol):
     def waiting(self, title: str) -> None:
         """Another process is extracting the same features: waiting for it."""
 
+    def note(self, text: str) -> None:
+        """Something that the user should know, such as a damaged part that is done again."""
+
     def end(self) -> None:
         """The extraction is over, well or not."""
 
@@ -55,6 +58,7 @@ class NoProgress:
     def begin(self, title: str, total: int, done: int) -> None: ...
     def advance(self, images: int, skipped: int) -> None: ...
     def waiting(self, title: str) -> None: ...
+    def note(self, text: str) -> None: ...
     def end(self) -> None: ...
 
 
@@ -180,26 +184,43 @@ def _fill(
                 key, total=len(images), part_size=how.part_size, on_wait=lambda: progress.waiting(title)
             )
             writers[layer] = stack.enter_context(writer)
+        for writer in writers.values():
+            for note in writer.discarded:
+                progress.note(f"{title}: {note}")
         todo = {layer: writer for layer, writer in writers.items() if not writer.complete}
-        if not todo:
-            return
-        start = min(writer.next_index for writer in todo.values())
-        part_size = next(iter(todo.values())).part_size
-        began = time.perf_counter()
-        progress.begin(title, len(images), start)
-        try:
-            order = list(keys)
-            batches = _told(_batches(images, backbone, runtime, how, start, part_size), progress)
-            for first, rows, outputs, skipped in _parts(batches, len(images), len(order), part_size):
-                for layer, writer in todo.items():
-                    if writer.next_index == first:
-                        features = outputs[order.index(layer)].astype(how.dtype, copy=False)
-                        writer.write_part(features, images.labels[rows], rows, skipped)
-        finally:
-            progress.end()
-        provenance = _provenance(runtime, time.perf_counter() - began, len(images) - start)
-        for writer in todo.values():
-            writer.finish({**provenance, "model_notes": list(backbone.notes)})
+        # A layer that was begun earlier keeps its part size: layers of one size share a pass.
+        for part_size in sorted({writer.part_size for writer in todo.values()}):
+            together = {layer: writer for layer, writer in todo.items() if writer.part_size == part_size}
+            _pass(together, list(keys), title, images, backbone, runtime, how, progress)
+
+
+def _pass(
+    writers: dict[str, FeatureWriter],
+    order: list[str],
+    title: str,
+    images: Split,
+    backbone: Backbone,
+    runtime: Runtime,
+    how: Extraction,
+    progress: Progress,
+) -> None:
+    """One pass over the images that at least one of the layers lacks; `order` is that of the runtime's outputs."""
+    start = min(writer.next_index for writer in writers.values())
+    part_size = next(iter(writers.values())).part_size
+    began = time.perf_counter()
+    progress.begin(title, len(images), start)
+    try:
+        batches = _told(_batches(images, backbone, runtime, how, start, part_size), progress)
+        for first, rows, outputs, skipped in _parts(batches, len(images), len(order), part_size):
+            for layer, writer in writers.items():
+                if writer.next_index == first:
+                    features = outputs[order.index(layer)].astype(how.dtype, copy=False)
+                    writer.write_part(features, images.labels[rows], rows, skipped)
+    finally:
+        progress.end()
+    provenance = _provenance(runtime, time.perf_counter() - began, len(images) - start)
+    for writer in writers.values():
+        writer.finish({**provenance, "model_notes": list(backbone.notes)})
 
 
 def _told(batches: Iterator[_Batch], progress: Progress) -> Iterator[_Batch]:
