@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -96,18 +97,13 @@ def save_chart(chart: Any, path: Path | str, *, scale: float = 2.0) -> Path:
 
 
 def vegalite_version() -> str:
-    """The newest Vega-Lite that the installed converter brings, not newer than what Altair writes for."""
+    """The Vega-Lite that the installed Altair writes for, as the converter names it: "6.4"."""
     import altair
-    import vl_convert
 
-    def key(version: str) -> tuple[int, ...]:
-        return tuple(int(part) for part in version.removeprefix("v").split(".")[:2])
-
-    spoken = key(altair.SCHEMA_VERSION)
-    offered: list[str] = sorted(vl_convert.get_vegalite_versions(), key=key)
-    return next((version for version in reversed(offered) if key(version) <= spoken), offered[-1])
+    return ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
 
+@cache
 def javascript() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that sets `window.vegaEmbed`."""
     import vl_convert

@@ -24,10 +24,13 @@ _FOCUS = "focus == '' || focus == datum.model"
 
 
 def legend_of(models: Sequence[str], cards: Mapping[str, ModelCard]) -> dict[str, Key]:
-    """A colour and a symbol per family, the same in every chart; models with random weights are grey."""
+    """A colour and a symbol per family, the same in every chart; models with random weights are grey.
+
+    Where families outnumber colours, symbols move on by one: 36 pairs before two families look the same.
+    """
     learned = sorted({family(model, cards) for model in models if not is_reference(model)})
     keys = {
-        name: Key(name, PALETTE[position % len(PALETTE)], SYMBOLS[position % len(SYMBOLS)])
+        name: Key(name, PALETTE[position % len(PALETTE)], SYMBOLS[(position + position // len(PALETTE)) % len(SYMBOLS)])
         for position, name in enumerate(learned)
     }
     for model in models:
@@ -51,7 +54,7 @@ def dot_plot(
         summaries: one per model; those that are not finite are left out.
         names: the label per model.
         order: models from top to bottom.
-        chance: the metric of guessing, drawn as a dashed line.
+        chance: the metric of guessing, drawn as a dashed line unless it is so far off that it would squeeze the rest.
     """
     import altair as alt
 
@@ -82,7 +85,7 @@ def dot_plot(
     value = base.mark_text(align="right", fontWeight=600, **words).encode(
         x=alt.value("width"), text="shown:N", color=alt.value(INK)
     )
-    layers = [*_chance_line(chance, measure), bar, seeds, dots, name, value]
+    layers = [*_chance_line(chance, rows, measure), bar, seeds, dots, name, value]
     return (
         alt.layer(*layers)
         .add_params(alt.param(name="focus", value=""))
@@ -97,11 +100,14 @@ def _scaled(channel: Any, legend: Mapping[str, Key], values: Sequence[str]) -> A
     return channel("family:N", scale=alt.Scale(domain=list(legend), range=list(values)), legend=None)
 
 
-def _chance_line(chance: float | None, measure: Measure) -> list[Any]:
+def _chance_line(chance: float | None, rows: Sequence[Mapping[str, Any]], measure: Measure) -> list[Any]:
     import altair as alt
 
-    if chance is None or not math.isfinite(chance):
+    if chance is None or not math.isfinite(chance) or not rows:
         return []
+    low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
+    if max(low - chance, chance - high) > high - low > 0:
+        return []  # models would share less than half of the axis
     line = alt.Chart(alt.InlineData(values=[{"chance": chance, "told": f"chance: {measure.text(chance)}"}]))
     encoded = line.encode(x="chance:Q", tooltip=alt.Tooltip("told:N", title=" "))
     return [encoded.mark_rule(strokeDash=[3, 4], color=NEUTRAL, strokeWidth=1.5)]

@@ -110,7 +110,7 @@ def _exports(results: Sequence[Result], title: str) -> dict[str, Any]:
     stem = "".join(c if c.isalnum() else "-" for c in title.lower()).strip("-") or "results"
     rows = [row for result in results for row in long_rows(result)]
     objects = [{**result.to_dict(), "cell": {"id": result.cell.id, **result.cell.to_dict()}} for result in results]
-    return {"stem": stem, "csv": to_csv(rows), "json": to_json(objects)}
+    return {"stem": stem, "csv": to_csv(rows), "json": to_json(objects, indent=None)}
 
 
 def _read(name: str) -> str:

@@ -63,7 +63,11 @@ def _prose(grid: Grid, results: Sequence[Result]) -> list[str]:
         spread = "Dots are single runs, bars the interval that the benchmark gives with each."
     else:
         spread = "Dots are single runs."
-    chance = " The dashed line is chance." if any(_chance(results, c) is not None for c in grid.columns) else ""
+    chance = (
+        " A dashed line is chance; it is left out where it would squeeze the rest."
+        if any(_chance(results, c) is not None for c in grid.columns)
+        else ""
+    )
     first = f"{measure.spoken.capitalize()}{' in percent' if measure.percent else ''}: {better}. {spread}{chance}"
     constant = _constants(results, grid.columns[0].setting)
     return [first, f"In every cell: {constant}."] if constant else [first]
@@ -100,7 +104,8 @@ def _lead(measure: Measure, best: Summary, second: Summary) -> str:
     unit = " points" if measure.percent else ""
     noise = max((s.std for s in (best, second) if not math.isnan(s.std)), default=math.nan)
     verdict = " (less than the spread over seeds)" if gap < noise else ""
-    return f"{measure.text(gap)}{unit} ahead{verdict} of"
+    shown = "less than 0.1" if measure.percent and measure.text(gap) == "0.0" else measure.text(gap)
+    return f"{shown}{unit} ahead{verdict} of"
 
 
 def _chance(results: Sequence[Result], column: Column) -> float | None:

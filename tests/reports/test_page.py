@@ -1,0 +1,255 @@
+"""The page: whole, the same every time, safe against any name, and asking the network for nothing."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import math
+import random
+import re
+import subprocess
+import sys
+from datetime import date
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unseen.errors import StoreError
+from unseen.records import Cell, DatasetCard, ModelCard, Result
+from unseen.reports import write_report
+from unseen.reports.blocks import Figure, Material, Section
+from unseen.reports.page import build_sections
+from unseen.reports.sections import SECTIONS
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+class Reader(HTMLParser):
+    """Collects what the tests ask about: text, addresses, scripts, bold words, element counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.scripts: dict[str, str] = {}
+        self.handlers: list[str] = []
+        self.bold: list[str] = []
+        self.text = ""
+        self.policy = ""
+        self._inside: list[str] = []
+        self._script = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        self.addresses += [values[name] for name in ("src", "href", "action", "data", "srcset") if name in values]
+        self.handlers += [name for name in values if name.startswith("on")]
+        if values.get("http-equiv") == "Content-Security-Policy":
+            self.policy = values["content"]
+        if tag in ("script", "style", "strong"):
+            self._inside.append(tag)
+        if tag == "script":
+            self._script = values.get("id", f"script-{len(self.scripts)}")
+            self.scripts[self._script] = ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._inside and self._inside[-1] == tag:
+            self._inside.pop()
+
+    def handle_data(self, data: str) -> None:
+        inside = self._inside[-1] if self._inside else ""
+        if inside == "script":
+            self.scripts[self._script] += data
+        elif inside != "style":
+            self.text += data
+            if inside == "strong":
+                self.bold.append(data.strip())
+
+
+def read(page: Path) -> Reader:
+    reader = Reader()
+    reader.feed(page.read_text(encoding="utf-8"))
+    return reader
+
+
+@pytest.fixture
+def page(
+    results: list[Result], cards: dict[str, ModelCard], dataset_cards: dict[str, DatasetCard], tmp_path: Path
+) -> Path:
+    path = tmp_path / "out" / "index.html"
+    return write_report(results, path, title="A small study", cards=cards, dataset_cards=dataset_cards)
+
+
+def test_it_says_what_there_is(page: Path) -> None:
+    text = read(page).text
+    for expected in (
+        "A small study",
+        "EfficientNet-Lite2",
+        "packaged:efficientnet-lite2",
+        "75.0 ± 1.0",
+        "4.65 M",
+        "788 M",
+        "out of memory <at> cell 45",
+        "1 image could not be read and took no part: train/apple/7.jpg (truncated)",
+        "22, 37 and 45",
+        "2 settings per cell: c 0.01 to 100 (2 values)",
+        "Tan & Le, ICML 2019 (EfficientNet-Lite2)",
+        "unseen 0.1.0",
+        "Some CPU",
+        "14 classes · 1,460 training, 594 test images",
+    ):
+        assert expected in text, expected
+
+
+def test_the_best_of_each_column_is_bold(page: Path) -> None:
+    bold = read(page).bold
+    assert "75.0 ± 1.0" in bold
+    assert "65.0 ± 1.0" in bold
+    assert "71.0 ± 1.0" not in bold
+
+
+def test_it_names_the_leader_and_doubts_a_small_lead(results: list[Result], cards: dict[str, ModelCard]) -> None:
+    (section, *_) = build_sections(Material(results, cards))
+    points = dict(section.points)
+    assert points["grocery"].startswith(
+        "EfficientNet-Lite2 has 75.0 ± 1.0\u202f%, 4.0 points ahead of EfficientNet-Lite0"
+    )
+    close = [
+        dataclasses.replace(r, metrics={"top1": r.metrics["top1"] - 0.035}) if "lite2" in r.cell.model else r
+        for r in results
+    ]
+    (section, *_) = build_sections(Material(close, cards))
+    assert "0.5 points ahead (less than the spread over seeds) of" in dict(section.points)["grocery"]
+
+
+def test_the_same_results_give_the_same_bytes(
+    results: list[Result], cards: dict[str, ModelCard], dataset_cards: dict[str, DatasetCard], page: Path
+) -> None:
+    shuffled = random.Random(0).sample(results, len(results))
+    again = write_report(
+        shuffled, page.with_name("again.html"), title="A small study", cards=cards, dataset_cards=dataset_cards
+    )
+    assert again.read_bytes() == page.read_bytes()
+
+
+def test_a_date_only_when_it_is_given(results: list[Result], tmp_path: Path, page: Path) -> None:
+    dated = write_report(results, tmp_path / "dated.html", title="A small study", date=date(2026, 3, 9))
+    assert "9 March 2026" in read(dated).text
+    assert "2026" not in read(page).text
+
+
+def test_nothing_is_asked_of_the_network(page: Path) -> None:
+    reader = read(page)
+    assert reader.addresses
+    assert all(address.startswith(("#", "data:")) for address in reader.addresses), reader.addresses
+    assert "default-src 'none'" in reader.policy
+    assert "unsafe-eval" not in reader.policy
+    assert not re.search(r"@import|url\(", page.read_text(encoding="utf-8").partition("</style>")[0])
+    assert "http" not in reader.scripts["specs"]
+
+
+def test_the_data_in_the_page_is_exact(page: Path, results: list[Result]) -> None:
+    exports = json.loads(read(page).scripts["exports"])
+    rows = list(csv.DictReader(io.StringIO(exports["csv"])))
+    expected = {(r.cell.id, name): value for r in results for name, value in r.metrics.items()}
+    assert {(row["cell"], row["metric"]): float(row["value"]) for row in rows if row["metric"]} == expected
+    assert [row["error"] for row in rows if not row["metric"]] == ["out of memory <at> cell 45"]
+    objects = json.loads(exports["json"])
+    assert {o["cell"]["id"]: o["metrics"] for o in objects} == {r.cell.id: dict(r.metrics) for r in results}
+    assert objects[0]["sweep"] == [dict(trial) for trial in results[0].sweep]
+
+
+def test_no_name_can_break_out(tmp_path: Path, results: list[Result]) -> None:
+    cell = Cell(HOSTILE, f"a:{HOSTILE}", f'd:"onload=x {HOSTILE}', {"seed": 1, HOSTILE: HOSTILE})
+    hostile = [
+        Result(
+            cell, {"top1": 0.5, HOSTILE: 1.0}, details={"skipped": {HOSTILE: HOSTILE}}, environment={HOSTILE: HOSTILE}
+        ),
+        Result(dataclasses.replace(cell, parameters={"seed": 2}), error=f"{HOSTILE} --> <!-- ]]>"),
+    ]
+    cards = {cell.model: ModelCard(cell.model, f"</title>{HOSTILE}", group=HOSTILE, citation=HOSTILE)}
+    calm = read(write_report(results, tmp_path / "calm.html", title="Calm"))
+    page = write_report([*results, *hostile], tmp_path / "hostile.html", title=HOSTILE, cards=cards)
+    reader = read(page)
+    assert list(reader.scripts) == list(calm.scripts), "no script more than in a page without hostile names"
+    assert not any(script.strip() == "alert(1)" for script in reader.scripts.values())
+    assert reader.handlers == []
+    assert HOSTILE in reader.text, "names are shown as they are"
+    assert json.loads(reader.scripts["exports"])["json"].count(HOSTILE) > 3
+    assert json.loads(reader.scripts["specs"])
+
+
+def test_values_that_are_not_numbers(tmp_path: Path) -> None:
+    odd = {"a": math.nan, "b": math.inf, "c": 0.5}
+    results = [
+        Result(Cell("rank", f"timm:{m}", "d", {}), {"logme": v}, sweep=({"c": math.nan},)) for m, v in odd.items()
+    ]
+    reader = read(write_report(results, tmp_path / "odd.html", title="Odd"))
+    assert "not a number" in reader.text
+    assert "∞" in reader.text
+    (spec,) = json.loads(reader.scripts["specs"]).values()
+    drawn = {row["model"] for rows in spec["datasets"].values() for row in rows if "model" in row}
+    assert drawn == {"timm:c"}
+
+
+def test_no_results_and_only_failures(tmp_path: Path) -> None:
+    assert "No results yet" in read(write_report([], tmp_path / "empty.html", title="Empty")).text
+    failed = [Result(Cell("probe", "m", "d", {"seed": 1}), error="no such folder")]
+    text = read(write_report(failed, tmp_path / "failed.html", title="Failed")).text
+    assert "no such folder" in text
+    assert "1" in text
+    assert "failed cell" in text
+
+
+def test_settings_get_panels_of_their_own(tmp_path: Path) -> None:
+    results = [
+        Result(Cell("probe", m, "d:x", {"seed": s, "shots": n}), {"top1": 0.1 * n})
+        for m in "ab"
+        for s in (1, 2)
+        for n in (1, 2, 4)
+    ]
+    (section, *_) = build_sections(Material(results))
+    assert [figure.title for figure in section.figures] == ["x · shots 1", "x · shots 2", "x · shots 4"]
+
+
+def test_a_benchmark_may_have_a_section_of_its_own(
+    results: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def levels(material: Material, benchmark: str) -> Section:
+        spec: dict[str, Any] = {"data": {"values": [{"x": 1}]}, "mark": "point", "encoding": {"x": {"field": "x"}}}
+        return Section("Levels", benchmark, prose=["By level."], figures=[Figure("One", spec, "a point")])
+
+    monkeypatch.setitem(SECTIONS._targets, "cog", levels)
+    more = [*results, Result(Cell("cog", "m", "d"), {"top1": 0.5}), Result(Cell("new", "m", "d"), {"tau": 0.5})]
+    sections = build_sections(Material(more))
+    assert [s.anchor for s in sections] == ["cog", "new", "probe", "problems", "provenance"]
+    assert sections[0].title == "Levels"
+    assert "By level." in read(write_report(more, tmp_path / "p.html", title="x")).text
+
+
+@pytest.mark.parametrize(
+    ("skipped", "count"),
+    [(3, 3), ({"train": 2, "test": 1}, 3), ({"train": {"a": "r", "b": "r"}}, 2), (["a", "b"], 2), ([["a", "r"]], 1)],
+)
+def test_skipped_images_in_any_form(skipped: Any, count: int) -> None:
+    sections = build_sections(
+        Material([Result(Cell("probe", "m", "d:x"), {"top1": 1.0}, details={"skipped": skipped})])
+    )
+    (problems,) = [s for s in sections if s.anchor == "problems"]
+    assert [lead for lead, _ in problems.points] == ["x"]
+    assert problems.points[0][1].startswith(f"{count} image{'s' if count > 1 else ''} could not be read")
+
+
+def test_a_page_that_cannot_be_written(results: list[Result]) -> None:
+    with pytest.raises(StoreError, match="cannot write"):
+        write_report(results, "/dev/null/page.html", title="x")
+
+
+def test_altair_loads_only_when_a_chart_is_drawn() -> None:
+    script = (
+        "import sys, unseen.reports; print(sorted({'altair', 'vl_convert', 'jinja2', 'pandas'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"

@@ -1,0 +1,61 @@
+"""Names and numbers as a reader wants them."""
+
+from __future__ import annotations
+
+import pytest
+
+from unseen.records import ModelCard
+from unseen.reports.wording import amount, counted, duration, family, listed, setting_text, short_names
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (None, ""),
+        (0, "0"),
+        (999, "999"),
+        (4_652_008, "4.65 M"),
+        (1_200_000_000, "1.2 G"),
+        (86_000, "86 k"),
+        (3e12, "3 T"),
+    ],
+)
+def test_amounts(count: float | None, expected: str) -> None:
+    assert amount(count) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0.84, "0.8 s"), (59.4, "59 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (3599.9, "1 h 0 min")],
+)
+def test_durations(seconds: float, expected: str) -> None:
+    assert duration(seconds) == expected
+
+
+def test_lists() -> None:
+    assert listed([]) == ""
+    assert listed(["a"]) == "a"
+    assert listed(["a", "b", "c"]) == "a, b and c"
+    assert listed(list("abcdef"), 3) == "a, b, c and 3 more"
+    assert counted(1, "class", "classes") == "1 class"
+    assert counted(1200, "class", "classes") == "1,200 classes"
+
+
+def test_names_are_short_but_never_equal() -> None:
+    cards = {"timm:a": ModelCard("timm:a", "Model A")}
+    assert short_names(["timm:a", "timm:b", "plain"], cards) == {"timm:a": "Model A", "timm:b": "b", "plain": "plain"}
+    assert short_names(["timm:b", "random:b"], cards) == {"timm:b": "timm:b", "random:b": "random:b"}
+
+
+def test_families() -> None:
+    cards = {"timm:a": ModelCard("timm:a", group="contrastive"), "random:a": ModelCard("random:a", group="convnet")}
+    assert family("timm:a", cards) == "contrastive"
+    assert family("timm:b", cards) == "timm"
+    assert family("random:a", cards) == "random weights"
+    assert family("mine", cards) == "models"
+
+
+def test_settings() -> None:
+    assert setting_text({"shots": "all", "seed": 22, "lr": 0.1, "layers": ["a", 1]}) == (
+        'layers=["a",1], lr=0.1, seed=22, shots=all'
+    )
