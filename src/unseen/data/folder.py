@@ -206,8 +206,8 @@ def _opener(root: Path, names: Sequence[str]) -> Callable[[int], Image.Image]:
 def _content_key(root: Path, names: Sequence[str]) -> Callable[[int], bytes]:
     """Size, and digest of the first and last 16 KiB: the whole of a small file, and the ends of a large one.
 
-    An edit inside a large image that keeps its size goes unnoticed, which no tool that writes images brings about:
-    compressed data change in length. Reading all of ImageNet to be sure would take longer than a model's pass.
+    An edit inside a large file that keeps its size goes unnoticed: possible in uncompressed formats, unlikely in
+    compressed ones, whose length changes. In return, large datasets need not be read twice.
     """
 
     def key(i: int) -> bytes:
