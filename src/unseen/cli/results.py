@@ -51,7 +51,7 @@ def results(
             rows = [r for r in database.rows(**_given(chosen), metric=metric) if not failed or r["error"]]
             _export(rows, as_json=as_json, csv=csv, parquet=parquet)
             return
-    _show(found, metric or (), only_failed=failed)
+    show_results(found, metric or (), only_failed=failed)
 
 
 def _given(chosen: dict[str, Names]) -> dict[str, Any]:
@@ -90,7 +90,12 @@ def _export(rows: list[dict[str, object]], *, as_json: bool, csv: str | None, pa
         print_json(rows)
 
 
-def _show(found: Sequence[Result], metrics: Sequence[str], *, only_failed: bool) -> None:
+def show_results(found: Sequence[Result], metrics: Sequence[str] = (), *, only_failed: bool = False) -> None:
+    """Print a table per benchmark, then the cells that failed with their reasons.
+
+    Args:
+        metrics: the metrics to show; by default those that fit (see `unseen.results.grid.grids`).
+    """
     from unseen.cli.tables import console
     from unseen.results.grid import grids
 
