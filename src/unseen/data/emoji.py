@@ -6,7 +6,7 @@ Classes:  one per WordNet noun, in the order of their ids. Eleven nouns have two
           two classes of one concept would contradict each other in every measure of distance between concepts, so
           the drawings of both go into one class.
 Split:    by designer, never by drawing. Twitter (flat) and Windows (thick black outlines) are tested on: to the
-          eye, the two styles furthest from the shaded ones of Apple, Google, Meta and Samsung that are trained on; JoyPixels
+          eye, the two styles furthest from the shaded ones of Apple, Google, Meta and Samsung, which train; JoyPixels
           validates. Samsung, Meta and Windows lack the newest code points; every class has a drawing in each split.
 """
 
