@@ -1,5 +1,7 @@
 """Concepts: ontologies, similarities, generalization levels, zero-shot splits, leak audit."""
 
+from unseen.concepts.audit import Audit, AuditRow, Relation, audit_classes
+from unseen.concepts.class_files import read_class_list, read_mapping, read_seen, write_mapping
 from unseen.concepts.eligibility import Eligibility, cog_discarded, cog_filters, run_funnel
 from unseen.concepts.imagenet import count_images, imagenet_1k, imagenet_21k, read_counts
 from unseen.concepts.information import InformationContent, information_content
@@ -7,6 +9,7 @@ from unseen.concepts.levels import Level, Levels, build_levels, random_levels, r
 from unseen.concepts.nearest import Nearest, nearest_seen
 from unseen.concepts.ontology import read_taxonomy, taxonomy_from_networkx
 from unseen.concepts.published_levels import ConceptImages, read_published_levels, read_published_split
+from unseen.concepts.senses import ClassMatch, match_classes
 from unseen.concepts.similarity import MEASURES, similarity, similarity_matrix
 from unseen.concepts.taxonomy import Taxonomy
 from unseen.concepts.text import TextEmbedder, text_similarity_matrix
@@ -16,16 +19,21 @@ from unseen.concepts.zeroshot_splits import imagenet_zeroshot_split, read_split
 
 __all__ = [
     "MEASURES",
+    "Audit",
+    "AuditRow",
+    "ClassMatch",
     "ConceptImages",
     "Eligibility",
     "InformationContent",
     "Level",
     "Levels",
     "Nearest",
+    "Relation",
     "Taxonomy",
     "TextEmbedder",
     "WordNet",
     "WordVectors",
+    "audit_classes",
     "build_levels",
     "cog_discarded",
     "cog_filters",
@@ -35,11 +43,15 @@ __all__ = [
     "imagenet_zeroshot_split",
     "information_content",
     "load_wordnet",
+    "match_classes",
     "nearest_seen",
     "random_levels",
+    "read_class_list",
     "read_counts",
+    "read_mapping",
     "read_published_levels",
     "read_published_split",
+    "read_seen",
     "read_split",
     "read_taxonomy",
     "read_word_vectors",
@@ -49,4 +61,5 @@ __all__ = [
     "similarity_matrix",
     "taxonomy_from_networkx",
     "text_similarity_matrix",
+    "write_mapping",
 ]

@@ -88,7 +88,8 @@ def cosine_matrix(x: FloatArray, y: FloatArray) -> FloatArray:
 
     def unit(rows: FloatArray) -> FloatArray:
         norm = np.linalg.norm(rows, axis=1, keepdims=True)
-        return np.divide(rows, norm, out=np.zeros_like(rows), where=norm > 0)
+        scaled: FloatArray = np.divide(rows, norm, out=np.zeros_like(rows), where=norm > 0)
+        return scaled
 
     return np.asarray(np.clip(unit(x) @ unit(y).T, -1.0, 1.0))  # Eq. (1), supplement
 

@@ -1,0 +1,228 @@
+"""Leak audit: which classes of a dataset were seen in training, exactly or by kinship.
+
+Paper:      Xian et al., TPAMI 2018, section 5.2: test classes of a zero-shot split must not be among the classes that
+            the features were trained on [P]
+Implements: the check of [P] for any class list and any seen set
+Differs:    [P] compares names; here synsets are compared. A class that is no seen synset can still be above seen ones
+            (`horse`: sorrel horses were trained on) or below one (`supermarket` is a grocery store); both are named.
+            Similarities are Lin's over all nouns of WordNet, so that a class's number does not depend on its list
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from unseen.concepts.nearest import nearest_seen
+from unseen.concepts.senses import ClassMatch, match_classes
+from unseen.concepts.wordnet import WordNet, load_wordnet
+from unseen.errors import DataError
+
+
+class Relation(StrEnum):
+    """How a class stands to the seen concepts; the strongest that holds."""
+
+    SEEN = "seen"
+    DESCENDANT = "descendant of seen"
+    ANCESTOR = "ancestor of seen"
+    UNSEEN = "unseen"
+    UNKNOWN = "not matched"
+
+
+@dataclass(frozen=True)
+class Sense:
+    """A synset that a class name may mean."""
+
+    wnid: str
+    lemmas: tuple[str, ...]
+    definition: str
+    relation: Relation
+
+
+@dataclass(frozen=True)
+class AuditRow:
+    """The verdict on one class.
+
+    Attributes:
+        match: the synset, how it was found and why.
+        relation: how the class stands to the seen concepts.
+        kin: the seen concepts that make it so, by wnid; for a seen class itself.
+        nearest, similarity: the most similar seen concept of the synset; None where nothing was matched.
+        senses: every synset that the name may mean, the chosen one first.
+    """
+
+    match: ClassMatch
+    relation: Relation
+    kin: tuple[str, ...]
+    nearest: str | None
+    similarity: float | None
+    senses: tuple[Sense, ...]
+
+    @property
+    def other_sense_seen(self) -> Sense | None:
+        """Another sense of the name that is a seen concept, where the class itself is not."""
+        if self.relation is Relation.SEEN:
+            return None
+        return next((s for s in self.senses[1:] if s.relation is Relation.SEEN), None)
+
+    @property
+    def flagged(self) -> bool:
+        """Whether anything speaks for a leak: kinship with a seen concept, or another sense that is one."""
+        kin = self.relation in (Relation.SEEN, Relation.DESCENDANT, Relation.ANCESTOR)
+        return kin or self.other_sense_seen is not None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The verdict on a class list.
+
+    Attributes:
+        rows: one per class, in the order given.
+        seen_name: what to call the seen set, such as ImageNet-1K.
+        seen_size: how many concepts it has.
+        noun: what to call the classes, such as "test classes".
+    """
+
+    rows: tuple[AuditRow, ...]
+    seen_name: str
+    seen_size: int
+    noun: str = "classes"
+
+    @property
+    def counts(self) -> dict[Relation, int]:
+        found = Counter(row.relation for row in self.rows)
+        return {relation: found[relation] for relation in Relation}
+
+    @property
+    def flagged(self) -> list[AuditRow]:
+        return [row for row in self.rows if row.flagged]
+
+    @property
+    def unsettled(self) -> list[AuditRow]:
+        """Classes for a person to look at: ambiguous, matched by a part of the name only, or not matched."""
+        return [row for row in self.rows if row.match.ambiguous or row.match.how in ("head", "none")]
+
+    @property
+    def summary(self) -> str:
+        """One sentence for a paper, and one for the reader."""
+        count = self.counts
+        seen = count[Relation.SEEN]
+        parts = [f"{seen} of {len(self.rows)} {self.noun} {'is' if seen == 1 else 'are'} in {self.seen_name}"]
+        kin = [
+            f"{count[relation]} {'is' if count[relation] == 1 else 'are'} {side} one of its classes"
+            for relation, side in ((Relation.ANCESTOR, "above"), (Relation.DESCENDANT, "below"))
+            if count[relation]
+        ]
+        if kin:
+            parts.append("of the others " + " and ".join(kin))
+        sentence = "; ".join(parts) + "."
+        loose = sum(row.match.how == "head" for row in self.rows if row.relation is Relation.DESCENDANT)
+        if loose:
+            sentence += f" {loose} of the latter by a part of {'its' if loose == 1 else 'their'} name only."
+        if count[Relation.UNKNOWN]:
+            sentence += f" {count[Relation.UNKNOWN]} could not be matched to WordNet."
+        return sentence
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "format": "unseen-audit/1",
+            "seen": {"name": self.seen_name, "concepts": self.seen_size},
+            "summary": self.summary,
+            "counts": {relation.value: count for relation, count in self.counts.items()},
+            "classes": [_row_dict(row) for row in self.rows],
+        }
+
+
+def audit_classes(
+    names: Sequence[str],
+    seen: Sequence[str],
+    *,
+    mapping: Mapping[str, str] | None = None,
+    wnids: Sequence[str | None] = (),
+    seen_name: str = "the seen set",
+    noun: str = "classes",
+    wordnet: WordNet | None = None,
+) -> Audit:
+    """Audit a class list against the concepts that a model was trained on.
+
+    Args:
+        names: class names, as the dataset writes them.
+        seen: wnids trained on.
+        mapping: class name to wnid, settled by a person; "-" for a class that WordNet does not have.
+        wnids: what the dataset itself says, one per name, None where it says nothing.
+        seen_name, noun: how the summary calls the seen set and the classes.
+        wordnet: by default the one in the package.
+    """
+    if not names:
+        raise DataError("the class list is empty. It needs one class per line.")
+    wordnet = wordnet or load_wordnet()
+    wordnet.index(seen)  # an unknown id is an error with advice
+    matches = match_classes(wordnet, names, mapping=mapping, wnids=wnids)
+    kinship = _Kinship(wordnet, seen)
+    matched = [m.wnid for m in matches if m.wnid is not None]
+    near = nearest_seen(wordnet, matched, seen, ic=wordnet.information) if matched else None
+    place = iter(range(len(matched)))
+    rows = []
+    for match in matches:
+        senses = tuple(_sense(wordnet, kinship, sense, match) for sense in match.senses)
+        if match.wnid is None or near is None:
+            rows.append(AuditRow(match, Relation.UNKNOWN, (), None, None, senses))
+            continue
+        k = next(place)
+        relation, kin = kinship.of(match.wnid, narrower=match.how == "head")
+        rows.append(AuditRow(match, relation, kin, near.nearest[k], float(near.similarity[k]), senses))
+    return Audit(tuple(rows), seen_name, len(set(seen)), noun)
+
+
+class _Kinship:
+    """Answers how a synset stands to the seen ones."""
+
+    def __init__(self, wordnet: WordNet, seen: Sequence[str]) -> None:
+        self._wordnet = wordnet
+        self._seen = set(seen)
+        self._above_seen = wordnet.ancestors(seen)
+
+    def of(self, wnid: str, *, narrower: bool) -> tuple[Relation, tuple[str, ...]]:
+        """Relation and the seen concepts behind it.
+
+        Args:
+            wnid: the synset.
+            narrower: the class is a kind of the synset, not the synset itself: it can be below a seen concept, and
+                nothing follows from a seen concept below the synset.
+        """
+        above = self._seen.intersection(self._wordnet.ancestors(wnid))
+        if narrower:
+            above |= self._seen.intersection({wnid})
+            return (Relation.DESCENDANT, tuple(sorted(above))) if above else (Relation.UNSEEN, ())
+        if wnid in self._seen:
+            return Relation.SEEN, (wnid,)
+        if above:
+            return Relation.DESCENDANT, tuple(sorted(above))
+        if wnid in self._above_seen:
+            return Relation.ANCESTOR, tuple(sorted(self._seen.intersection(self._wordnet.descendants(wnid))))
+        return Relation.UNSEEN, ()
+
+
+def _sense(wordnet: WordNet, kinship: _Kinship, wnid: str, match: ClassMatch) -> Sense:
+    relation, _ = kinship.of(wnid, narrower=match.how == "head")
+    return Sense(wnid, tuple(wordnet.lemmas(wnid)), wordnet.definition(wnid), relation)
+
+
+def _row_dict(row: AuditRow) -> dict[str, Any]:
+    return {
+        "class": row.match.name,
+        "wnid": row.match.wnid,
+        "how": row.match.how,
+        "reason": row.match.reason,
+        "ambiguous": row.match.ambiguous,
+        "relation": row.relation.value,
+        "flagged": row.flagged,
+        "kin": list(row.kin),
+        "nearest": row.nearest,
+        "similarity": row.similarity,
+        "senses": [asdict(sense) | {"relation": sense.relation.value} for sense in row.senses],
+    }
