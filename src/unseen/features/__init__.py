@@ -6,8 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unseen.features.extraction import Extraction, NoProgress, Progress, extract
+    from unseen.features.extraction import Extraction, extract
     from unseen.features.manifest import Manifest, Part, Skipped
+    from unseen.features.progress import NoProgress, Progress
     from unseen.features.rows import FeatureRows, StoredFeatures
     from unseen.features.store import Entry, FeatureStore, Problem
     from unseen.features.writer import FeatureWriter
@@ -35,10 +36,10 @@ _HOMES = {
     "FeatureStore": "store",
     "FeatureWriter": "writer",
     "Manifest": "manifest",
-    "NoProgress": "extraction",
+    "NoProgress": "progress",
     "Part": "manifest",
     "Problem": "store",
-    "Progress": "extraction",
+    "Progress": "progress",
     "Skipped": "manifest",
     "StoredFeatures": "rows",
     "extract": "extraction",

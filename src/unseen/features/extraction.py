@@ -1,65 +1,28 @@
 """Images through a backbone into the store, once.
 
-Work goes out in small batches of consecutive images. On the CPU each worker thread decodes a batch and runs the
-single-threaded graph on it: no core waits for another, and the numbers do not depend on how many there are. On an
-accelerator the threads decode ahead and one caller feeds the device. Batches never straddle a part, so a resumed run
-sees the very batches of an uninterrupted one and writes the very same bytes.
+Features that are in the store are read from it. What is missing is extracted in one pass for all layers asked for,
+part by part, under the locks of the entries: two processes that want the same features do the work once.
 """
 
 from __future__ import annotations
 
-import os
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
-
-import numpy as np
-import numpy.typing as npt
+from typing import Literal
 
 from unseen.backbones.backbone import POOLED, Backbone
-from unseen.backbones.runtimes import Outputs, Runtime, RuntimeName, best_device, make_runtime
+from unseen.backbones.runtimes import Runtime, RuntimeName, best_device, make_runtime
 from unseen.data import Dataset, Split
-from unseen.errors import DataError, UnknownNameError
-from unseen.features.manifest import Skipped
-from unseen.features.preprocess import to_pixels
+from unseen.errors import UnknownNameError
+from unseen.features.batches import Batch, Truncated, batch_spans, parts, run_batches, runs_in_workers
+from unseen.features.progress import NoProgress, Progress
 from unseen.features.rows import StoredFeatures
 from unseen.features.store import FeatureStore
 from unseen.features.writer import FeatureWriter
 from unseen.records import FeatureKey
-
-
-class Progress(Protocol):
-    """Told how an extraction goes; the command line draws a bar from it."""
-
-    def begin(self, title: str, total: int, done: int) -> None:
-        """An extraction of `total` images starts, `done` of which are in the store already."""
-
-    def advance(self, images: int, skipped: int) -> None:
-        """`images` more are through, `skipped` of them unreadable."""
-
-    def waiting(self, title: str) -> None:
-        """Another process is extracting the same features: waiting for it."""
-
-    def note(self, text: str) -> None:
-        """Something that the user should know, such as a damaged part that is done again."""
-
-    def end(self) -> None:
-        """The extraction is over, well or not."""
-
-
-class NoProgress:
-    """Tells nobody."""
-
-    def begin(self, title: str, total: int, done: int) -> None: ...
-    def advance(self, images: int, skipped: int) -> None: ...
-    def waiting(self, title: str) -> None: ...
-    def note(self, text: str) -> None: ...
-    def end(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -85,24 +48,12 @@ class Extraction:
     workers: int = 0
     batch_size: int = 0
     part_size: int = 1024
-    truncated: Literal["refuse", "accept"] = "refuse"
+    truncated: Truncated = "refuse"
     graphs: Path | None = None
 
     def __post_init__(self) -> None:
         if self.dtype not in ("float32", "float16"):
             raise UnknownNameError("feature dtype", self.dtype, ("float32", "float16"))
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """A run of consecutive images after decoding, and after the model where workers run it."""
-
-    first: int
-    count: int
-    pixels: npt.NDArray[np.uint8]
-    kept: list[int]
-    skipped: list[Skipped]
-    outputs: Outputs | None = None
 
 
 def extract(
@@ -210,12 +161,14 @@ def _pass(
     began = time.perf_counter()
     progress.begin(title, len(images), start)
     try:
-        batches = _told(_batches(images, backbone, runtime, how, start, part_size), progress)
-        for first, rows, outputs, skipped in _parts(batches, len(images), len(order), part_size):
+        size = how.batch_size or (8 if runs_in_workers(runtime) else 128)
+        spans = batch_spans(start, len(images), part_size=part_size, batch_size=size)
+        batches = run_batches(images, backbone, runtime, spans, workers=how.workers, truncated=how.truncated)
+        for first, rows, outputs, skipped in parts(_told(batches, progress), len(images), len(order), part_size):
             for layer, writer in writers.items():
                 if writer.next_index == first:
                     features = outputs[order.index(layer)].astype(how.dtype, copy=False)
-                    writer.write_part(features, images.labels[rows], rows, skipped)
+                    writer.write_part(features, images.primary_labels[rows], rows, skipped)
     finally:
         progress.end()
     provenance = _provenance(runtime, time.perf_counter() - began, len(images) - start)
@@ -223,93 +176,10 @@ def _pass(
         writer.finish({**provenance, "model_notes": list(backbone.notes)})
 
 
-def _told(batches: Iterator[_Batch], progress: Progress) -> Iterator[_Batch]:
+def _told(batches: Iterator[Batch], progress: Progress) -> Iterator[Batch]:
     for batch in batches:
         progress.advance(batch.count, len(batch.skipped))
         yield batch
-
-
-def _parts(
-    batches: Iterator[_Batch], total: int, layers: int, part_size: int
-) -> Iterator[tuple[int, npt.NDArray[np.int64], list[npt.NDArray[np.float32]], list[Skipped]]]:
-    """(first image, rows kept, outputs by layer, skipped) for each part, from the batches that make it up."""
-    collected: list[_Batch] = []
-    for batch in batches:
-        collected.append(batch)
-        end = batch.first + batch.count
-        if end % part_size and end != total:
-            continue
-        rows = np.array([row for b in collected for row in b.kept], np.int64)
-        kept = [b.outputs for b in collected if b.outputs is not None]
-        if kept:
-            outputs = [np.concatenate([o[i] for o in kept]) for i in range(len(kept[0]))]
-        else:  # every image of the part is unreadable
-            outputs = [np.empty((0, 0), np.float32) for _ in range(layers)]
-        yield collected[0].first, rows, outputs, [s for b in collected for s in b.skipped]
-        collected = []
-
-
-def _batches(
-    images: Split, backbone: Backbone, runtime: Runtime, how: Extraction, start: int, part_size: int
-) -> Iterator[_Batch]:
-    """Batches in order, decoded ahead by a pool of threads that stays a few batches in front."""
-    in_workers = runtime.name == "onnx"
-    workers = how.workers or os.cpu_count() or 1
-    size = how.batch_size or (8 if in_workers else 128)
-    spans = [
-        (first, min(first + size, part + part_size, len(images)))
-        for part in range(start, len(images), part_size)
-        for first in range(part, min(part + part_size, len(images)), size)
-    ]
-
-    def work(span: tuple[int, int]) -> _Batch:
-        batch = _decode(images, backbone, *span, truncated=how.truncated)
-        return _run(batch, runtime) if in_workers else batch
-
-    with ThreadPoolExecutor(workers, thread_name_prefix="unseen-extract") as pool:
-        pending: deque[Future[_Batch]] = deque()
-        waiting = iter(spans)
-        try:
-            for span in waiting:
-                pending.append(pool.submit(work, span))
-                if len(pending) > 2 * workers + 1:
-                    yield _finished(pending.popleft(), runtime)
-            while pending:
-                yield _finished(pending.popleft(), runtime)
-        finally:
-            for future in pending:
-                future.cancel()
-
-
-def _finished(future: Future[_Batch], runtime: Runtime) -> _Batch:
-    batch = future.result()
-    return batch if batch.outputs is not None or not batch.kept else _run(batch, runtime)
-
-
-def _run(batch: _Batch, runtime: Runtime) -> _Batch:
-    if not batch.kept:
-        return batch
-    outputs = runtime(batch.pixels)
-    return _Batch(batch.first, batch.count, batch.pixels[:0], batch.kept, batch.skipped, outputs)
-
-
-def _decode(
-    images: Split, backbone: Backbone, first: int, end: int, *, truncated: Literal["refuse", "accept"]
-) -> _Batch:
-    """Decode images `first` to `end`; an unreadable one leaves a reason instead of pixels."""
-    size = backbone.preprocessing.size
-    pixels = np.empty((end - first, size, size, 3), np.uint8)
-    kept: list[int] = []
-    skipped: list[Skipped] = []
-    for index in range(first, end):
-        try:
-            pixels[len(kept)] = to_pixels(images.open(index), backbone.preprocessing, truncated=truncated)
-        except (DataError, OSError) as error:
-            reason = str(error).partition("\n")[0] or type(error).__name__
-            skipped.append(Skipped(index, images.names[index], reason))
-        else:
-            kept.append(index)
-    return _Batch(first, end - first, pixels[: len(kept)], kept, skipped)
 
 
 def _provenance(runtime: Runtime, seconds: float, images: int) -> dict[str, object]:

@@ -1,0 +1,128 @@
+"""Batches of consecutive images, decoded ahead by threads and run through the model, in order.
+
+On the CPU each thread decodes a batch and runs the single-threaded graph on it: no core waits for another, and the
+numbers do not depend on how many there are. On an accelerator the threads only decode, and one caller feeds the device.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.backbones.backbone import Backbone
+from unseen.backbones.runtimes import Outputs, Runtime
+from unseen.data import Split
+from unseen.errors import DataError
+from unseen.features.manifest import Skipped
+from unseen.features.preprocess import to_pixels
+
+#: First image, and the one behind the last.
+Span = tuple[int, int]
+Truncated = Literal["refuse", "accept"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A run of consecutive images after decoding, and after the model where workers run it."""
+
+    first: int
+    count: int
+    pixels: npt.NDArray[np.uint8]
+    kept: list[int]
+    skipped: list[Skipped]
+    outputs: Outputs | None = None
+
+
+def runs_in_workers(runtime: Runtime) -> bool:
+    """Whether the decoding threads run the model too."""
+    return runtime.name == "onnx"
+
+
+def batch_spans(start: int, total: int, *, part_size: int, batch_size: int) -> list[Span]:
+    """The batches from image `start` on. None straddles a part: a resumed run sees the batches of an unbroken one."""
+    return [
+        (first, min(first + batch_size, part + part_size, total))
+        for part in range(start, total, part_size)
+        for first in range(part, min(part + part_size, total), batch_size)
+    ]
+
+
+def parts(
+    batches: Iterator[Batch], total: int, layers: int, part_size: int
+) -> Iterator[tuple[int, npt.NDArray[np.int64], list[npt.NDArray[np.float32]], list[Skipped]]]:
+    """(first image, rows kept, outputs by layer, skipped) for each part, from the batches that make it up."""
+    collected: list[Batch] = []
+    for batch in batches:
+        collected.append(batch)
+        end = batch.first + batch.count
+        if end % part_size and end != total:
+            continue
+        rows = np.array([row for b in collected for row in b.kept], np.int64)
+        kept = [b.outputs for b in collected if b.outputs is not None]
+        if kept:
+            outputs = [np.concatenate([o[i] for o in kept]) for i in range(len(kept[0]))]
+        else:  # every image of the part is unreadable
+            outputs = [np.empty((0, 0), np.float32) for _ in range(layers)]
+        yield collected[0].first, rows, outputs, [s for b in collected for s in b.skipped]
+        collected = []
+
+
+def run_batches(
+    images: Split, backbone: Backbone, runtime: Runtime, spans: Sequence[Span], *, workers: int, truncated: Truncated
+) -> Iterator[Batch]:
+    """Batches in order, decoded ahead by a pool of threads that stays a few batches in front."""
+    in_workers = runs_in_workers(runtime)
+    workers = workers or os.cpu_count() or 1
+
+    def work(span: Span) -> Batch:
+        batch = _decode(images, backbone, *span, truncated=truncated)
+        return _run(batch, runtime) if in_workers else batch
+
+    with ThreadPoolExecutor(workers, thread_name_prefix="unseen-extract") as pool:
+        pending: deque[Future[Batch]] = deque()
+        try:
+            for span in spans:
+                pending.append(pool.submit(work, span))
+                if len(pending) > 2 * workers + 1:
+                    yield _finished(pending.popleft(), runtime)
+            while pending:
+                yield _finished(pending.popleft(), runtime)
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def _finished(future: Future[Batch], runtime: Runtime) -> Batch:
+    batch = future.result()
+    return batch if batch.outputs is not None or not batch.kept else _run(batch, runtime)
+
+
+def _run(batch: Batch, runtime: Runtime) -> Batch:
+    if not batch.kept:
+        return batch
+    outputs = runtime(batch.pixels)
+    return Batch(batch.first, batch.count, batch.pixels[:0], batch.kept, batch.skipped, outputs)
+
+
+def _decode(images: Split, backbone: Backbone, first: int, end: int, *, truncated: Truncated) -> Batch:
+    """Decode images `first` to `end`; an unreadable one leaves a reason instead of pixels."""
+    size = backbone.preprocessing.size
+    pixels = np.empty((end - first, size, size, 3), np.uint8)
+    kept: list[int] = []
+    skipped: list[Skipped] = []
+    for index in range(first, end):
+        try:
+            pixels[len(kept)] = to_pixels(images.open(index), backbone.preprocessing, truncated=truncated)
+        except (DataError, OSError) as error:
+            reason = str(error).partition("\n")[0] or type(error).__name__
+            skipped.append(Skipped(index, images.names[index], reason))
+        else:
+            kept.append(index)
+    return Batch(first, end - first, pixels[: len(kept)], kept, skipped)
