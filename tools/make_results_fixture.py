@@ -22,7 +22,7 @@ def results() -> list[Result]:
     """Two models, two seeds, one failure, one cell computed twice, and floats that are easily lost."""
     found = [
         Result(
-            Cell("probe", model, "packaged:grocery", {"seed": seed, "shots": "all", "solver": "fast"}),
+            Cell("probe", model, "packaged:grocery", {"seed": seed, "shots": "all", "solver": "fast"}, "a1b2c3d4"),
             {"top1": base + seed / 3000, "top5": base + 0.1, "top1_low": base - 0.05, "top1_high": base + 0.05},
             seconds=1 / 3,
             sweep=({"c": 0.1, "value": 0.5}, {"c": 1.0, "value": base}),

@@ -114,6 +114,17 @@ def test_json_is_strict_long_and_exact(home: Path, capsys: pytest.CaptureFixture
     assert (broken["metric"], broken["value"]) == (None, None)
 
 
+def test_what_later_weights_have_overtaken_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ResultsDatabase(tmp_path / FILE_NAME) as database:
+        for revision, top1 in (("old", 0.1), ("new", 0.6)):
+            database.append("s", Result(Cell("probe", "m", "d", {"seed": 1}, revision), {"top1": top1}))
+    _, out, _ = run(capsys, "--home", tmp_path)
+    assert "60.0" in out
+    assert "10.0" not in out
+    _, out, _ = run(capsys, "--home", tmp_path, "--json")
+    assert [(row["revision"], row["value"]) for row in json.loads(out)] == [("new", 0.6)]
+
+
 def test_csv(home: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     _, out, _ = run(capsys, "--home", home, "--csv", "-", "--metric", "top1", "--study", "demo")
     rows = list(csv.DictReader(io.StringIO(out)))

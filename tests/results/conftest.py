@@ -34,6 +34,7 @@ def make_result() -> Callable[..., Result]:
             "environment": {"python": "3.11.7", "unseen": "0.1.0"},
             **changes,
         }
-        return Result(Cell(values.pop("benchmark", "probe"), model, dataset, parameters), **values)
+        cell = Cell(values.pop("benchmark", "probe"), model, dataset, parameters, values.pop("revision", "r1"))
+        return Result(cell, **values)
 
     return make

@@ -156,6 +156,16 @@ def test_selection(path: Path, make_result: Maker) -> None:
             database.names("value")
 
 
+def test_a_new_revision_is_a_new_cell(path: Path, make_result: Maker) -> None:
+    old, new = make_result(revision="r1"), make_result(revision="r2")
+    with ResultsDatabase(path) as database:
+        database.append("s", old)
+        assert database.done([old.cell, new.cell]) == {old.cell.id}
+        database.append("s", new)
+        assert database.latest() == [old, new]
+        assert [row["revision"] for row in database.rows(metric="top1")] == ["r1", "r2"]
+
+
 def test_rows_are_long(path: Path, make_result: Maker) -> None:
     result = make_result()
     failed = Result(make_result(seed=37).cell, error="boom", seconds=0.5)

@@ -39,6 +39,7 @@ def test_a_frozen_database_loads(frozen: Path, tmp_path: Path) -> None:
             "top1_high": 0.7 + 0.05,
         }
         assert old.seconds == 1 / 3
+        assert old.cell.revision == "a1b2c3d4"
         assert old.sweep == ({"c": 0.1, "value": 0.5}, {"c": 1.0, "value": 0.7})
         assert old.details == {"classes": 14, "chance": 1 / 14, "skipped": {"train/bad.jpg": "truncated"}}
         assert old.environment == {"python": "3.11.7", "unseen": "0.1.0"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from unseen.records import Cell, Result
 from unseen.results.grid import grids
 from unseen.results.measures import headline_first, measure
-from unseen.results.summary import metrics_of, summarise, varying_parameters
+from unseen.results.summary import metrics_of, newest_revisions, summarise, varying_parameters
 
 Maker = Callable[..., Result]
 
@@ -56,6 +56,14 @@ def test_settings_are_kept_apart(make_result: Maker) -> None:
     assert varying_parameters(results) == ("shots",)
     (grid,) = grids(results)
     assert [grid.title(c) for c in grid.columns] == ["shots=2", "shots=16", "shots=all"]
+
+
+def test_an_overtaken_revision_does_not_count(make_result: Maker) -> None:
+    old, new = make_result(top1=0.1, revision="r1"), make_result(top1=0.5, revision="r2")
+    other = make_result(seed=37, top1=0.7, revision="r1")
+    (summary,) = summarise([old, other, new], "top1")
+    assert summary.values == (0.5, 0.7)
+    assert newest_revisions([old, other, new]) == [other, new]
 
 
 def test_not_a_number_is_shown_and_is_never_best(make_result: Maker) -> None:

@@ -37,7 +37,7 @@ def results(
     """
     from unseen.errors import UsageError
     from unseen.home import home as home_folder
-    from unseen.results import FILE_NAME, ResultsDatabase
+    from unseen.results import FILE_NAME, ResultsDatabase, newest_revisions
 
     if as_json and csv == "-":
         raise UsageError("--json and --csv - both print to standard output. Give --csv a file, or choose one of them.")
@@ -45,10 +45,11 @@ def results(
         chosen = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset}
         for column, names in chosen.items():
             _check_known(database, column, names)
-        found = [r for r in database.latest(**_given(chosen)) if not (failed and r.ok)]
+        found = [r for r in newest_revisions(database.latest(**_given(chosen))) if not (failed and r.ok)]
         _check_metrics(found, metric)
         if as_json or csv or parquet:
-            rows = [r for r in database.rows(**_given(chosen), metric=metric) if not failed or r["error"]]
+            kept = {result.cell.id for result in found}
+            rows = [row for row in database.rows(**_given(chosen), metric=metric) if row["cell"] in kept]
             _export(rows, as_json=as_json, csv=csv, parquet=parquet)
             return
     show_results(found, metric or (), only_failed=failed)

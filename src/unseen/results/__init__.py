@@ -3,6 +3,15 @@
 from unseen.results.database import FILE_NAME, ResultsDatabase
 from unseen.results.environment import capture_environment
 from unseen.results.measures import Measure, measure
-from unseen.results.summary import Summary, summarise
+from unseen.results.summary import Summary, newest_revisions, summarise
 
-__all__ = ["FILE_NAME", "Measure", "ResultsDatabase", "Summary", "capture_environment", "measure", "summarise"]
+__all__ = [
+    "FILE_NAME",
+    "Measure",
+    "ResultsDatabase",
+    "Summary",
+    "capture_environment",
+    "measure",
+    "newest_revisions",
+    "summarise",
+]

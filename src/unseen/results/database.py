@@ -29,7 +29,8 @@ from unseen.results.schema import prepare
 FILE_NAME = "results.sqlite"
 
 _RESULT = (
-    "id, study, cell, benchmark, model, dataset, parameters, error, seconds, sweep, details, environment, recorded"
+    "id, study, cell, benchmark, model, dataset, parameters, revision, error, seconds, sweep, details, environment, "
+    "recorded"
 )
 
 Names = str | Sequence[str] | None
@@ -77,6 +78,7 @@ class ResultsDatabase:
             cell.model,
             cell.dataset,
             canonical_json(dict(cell.parameters)),
+            cell.revision,
             result.error,
             float(result.seconds),
             _to_json("sweep", [dict(trial) for trial in result.sweep]),
@@ -205,7 +207,7 @@ class ResultsDatabase:
 
 
 def _to_result(row: sqlite3.Row, metrics: Mapping[str, float]) -> Result:
-    cell = Cell(row["benchmark"], row["model"], row["dataset"], json.loads(row["parameters"]))
+    cell = Cell(row["benchmark"], row["model"], row["dataset"], json.loads(row["parameters"]), row["revision"])
     return Result(
         cell=cell,
         metrics=metrics,

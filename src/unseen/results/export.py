@@ -24,7 +24,7 @@ from unseen.results.faults import explained
 
 Row = dict[str, Any]
 
-_BEFORE = ("study", "cell", "benchmark", "model", "dataset")
+_BEFORE = ("study", "cell", "benchmark", "model", "dataset", "revision")
 _AFTER = ("metric", "value", "error", "seconds", "recorded")
 _NESTED = ("sweep", "details", "environment")
 _PREFIX = "parameters."

@@ -28,6 +28,7 @@ CREATE TABLE result (
     model       TEXT NOT NULL,
     dataset     TEXT NOT NULL,
     parameters  TEXT NOT NULL,        -- JSON object
+    revision    TEXT NOT NULL,        -- digest of weights and images
     error       TEXT NOT NULL,        -- '' where all went well
     seconds     NOT NULL,
     sweep       TEXT NOT NULL,        -- JSON list of objects

@@ -1,6 +1,7 @@
 """From results per seed to mean and spread: what tables and charts show.
 
-Results that differ in their seed alone are one summary. The spread is the sample standard deviation (n - 1) over
+Results that differ in their seed alone are one summary. Of results that differ in their revision alone (the weights or
+images behind a name have changed) the last counts. The spread is the sample standard deviation (n - 1) over
 seeds; one seed has none, and then the interval that the benchmark itself gave (`<metric>_low`, `<metric>_high`) is
 taken where there is one.
 """
@@ -56,12 +57,23 @@ class Summary:
 def summarise(results: Iterable[Result], metric: str) -> list[Summary]:
     """One summary per (benchmark, model, dataset, parameters but the seed), in order of first appearance."""
     groups: dict[tuple[str, str, str, str], list[Result]] = {}
-    for result in results:
+    for result in newest_revisions(results):
         if result.ok and metric in result.metrics:
             cell = result.cell
             key = (cell.benchmark, cell.model, cell.dataset, canonical_json(without_seed(cell)))
             groups.setdefault(key, []).append(result)
     return [_summary(group, metric) for group in groups.values()]
+
+
+def newest_revisions(results: Iterable[Result]) -> list[Result]:
+    """Without what later weights or images have overtaken: of cells that differ in their revision alone, the last."""
+    kept: dict[tuple[str, str, str, str], Result] = {}
+    for result in results:
+        cell = result.cell
+        key = (cell.benchmark, cell.model, cell.dataset, canonical_json(dict(cell.parameters)))
+        kept.pop(key, None)  # so that the order is that of the results that are kept
+        kept[key] = result
+    return list(kept.values())
 
 
 def metrics_of(results: Iterable[Result]) -> list[str]:
