@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from unseen.cli.audit import audit
+from unseen.cli.cog import cog_commands
 from unseen.cli.features import features_commands
 from unseen.cli.results import results
 
@@ -38,3 +40,5 @@ def _options(
 
 application.add_typer(features_commands)
 application.command()(results)
+application.add_typer(cog_commands)
+application.command()(audit)

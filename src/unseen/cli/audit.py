@@ -1,0 +1,160 @@
+"""`unseen audit`: which classes of a dataset were seen in training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from unseen.concepts import Audit, AuditRow
+
+_STYLES = {
+    "seen": "bold red",
+    "descendant of seen": "red",
+    "ancestor of seen": "yellow",
+    "unseen": "green",
+    "not matched": "dim",
+}
+_MOST_SENSES = 6
+
+
+def audit(
+    classes: Annotated[str, typer.Option(help="A file with one class per line, or a dataset (packaged:emoji).")],
+    seen: Annotated[str, typer.Option(help="imagenet-1k, imagenet-21k, or a file of wnids or names.")] = "imagenet-1k",
+    mapping: Annotated[Path | None, typer.Option(help="Classes settled by hand: class<TAB>wnid per line.")] = None,
+    write_mapping: Annotated[
+        Path | None, typer.Option(help="Write the doubtful classes to this file, to be settled and given back.")
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", help="Write everything to this JSON file ('-': print).")
+    ] = None,
+    chart: Annotated[Path | None, typer.Option(help="Draw similarities to this .html, .svg, .png or .pdf.")] = None,
+    noun: Annotated[str, typer.Option(help="What the summary calls the classes, such as 'test classes'.")] = "classes",
+    flagged: Annotated[bool, typer.Option("--flagged", help="List the flagged classes only.")] = False,
+) -> None:
+    """Say for every class whether a model trained on the seen classes has seen it, or kin of it."""
+    from unseen.concepts import audit_classes, load_wordnet, read_mapping, read_seen
+
+    wordnet = load_wordnet()
+    names, wnids = _classes(classes)
+    seen_name, seen_ids = read_seen(seen, wordnet)
+    settled = read_mapping(mapping) if mapping is not None else None
+    result = audit_classes(names, seen_ids, mapping=settled, wnids=wnids, seen_name=seen_name, noun=noun)
+    if json is not None and str(json) == "-":
+        from unseen.cli.tables import print_json
+
+        print_json(result.to_dict())
+    else:
+        _print_rows(result.flagged if flagged else result.rows, wordnet.label)
+        _print_doubts(result)
+        _print_summary(result)
+    _write_files(result, json, chart, write_mapping)
+
+
+def _classes(value: str) -> tuple[list[str], Sequence[str | None]]:
+    """Class names, and their wnids where a dataset knows them."""
+    from unseen.concepts import read_class_list
+    from unseen.errors import UsageError
+
+    if Path(value).is_file():
+        return read_class_list(value), ()
+    if ":" not in value:
+        raise UsageError(
+            f"{value!r} is neither a file nor a dataset. Give a file with one class per line, or a dataset such as "
+            "packaged:emoji or folder:PATH (unseen ls datasets)."
+        )
+    from unseen.data import load_dataset
+
+    dataset = load_dataset(value)
+    return list(dataset.class_names), dataset.wnids
+
+
+def _print_rows(rows: Sequence[AuditRow], label: Callable[[str], str]) -> None:
+    from rich.text import Text
+
+    from unseen.cli.tables import print_table
+
+    lines = []
+    for row in rows:
+        match, style = row.match, _STYLES[row.relation]
+        kin = ", ".join(label(wnid) for wnid in row.kin[:3] if wnid != match.wnid)
+        kin += f" and {len(row.kin) - 3} more" if len(row.kin) > 3 else ""
+        lines.append(
+            (
+                Text(match.name, style=style),
+                f"{match.wnid} {label(match.wnid)}" if match.wnid else "",
+                match.how + (" ?" if match.ambiguous else ""),
+                Text(row.relation + (f": {kin}" if kin else ""), style=style),
+                label(row.nearest) if row.nearest else "",
+                f"{row.similarity:.2f}" if row.similarity is not None else "",
+            )
+        )
+    columns = ("Class", "synset", "match", "relation", "nearest seen", "Lin")
+    print_table(columns, lines, numeric=("Lin",))
+
+
+def _print_doubts(audit: Audit) -> None:
+    """Classes whose name has a seen sense besides the chosen one, and classes for a person to settle."""
+    from rich.text import Text
+
+    from unseen.cli.tables import console
+
+    out = console()
+    for row in audit.rows:
+        if (sense := row.other_sense_seen) is not None:
+            said = (
+                f"{row.match.name}: another sense is seen, {sense.wnid} {', '.join(sense.lemmas)}: {sense.definition}"
+            )
+            out.print(Text(said, style="yellow"))
+    doubtful = [row for row in audit.unsettled if row.match.ambiguous]
+    if not doubtful:
+        return
+    out.print(Text("\nAmbiguous classes, the chosen sense first; settle them in a file for --mapping:", style="bold"))
+    for row in doubtful:
+        out.print(Text(f"{row.match.name}: {row.match.reason}"))
+        for sense in row.senses[:_MOST_SENSES]:
+            said = f"  {sense.wnid} {', '.join(sense.lemmas)}: {sense.definition} [{sense.relation}]"
+            out.print(Text(said, style=_STYLES[sense.relation]))
+        if len(row.senses) > _MOST_SENSES:
+            out.print(Text(f"  and {len(row.senses) - _MOST_SENSES} more", style="dim"))
+
+
+def _print_summary(audit: Audit) -> None:
+    from rich.text import Text
+
+    from unseen.cli.tables import console
+
+    out = console()
+    counts = ", ".join(f"{count} {relation}" for relation, count in audit.counts.items())
+    how = {kind: sum(row.match.how == kind for row in audit.rows) for kind in ("qualified", "head", "none")}
+    out.print(Text(f"\nRelations: {counts}."))
+    if any(how.values()) or any(row.match.ambiguous for row in audit.rows):
+        out.print(
+            Text(
+                f"Matches to check: {sum(row.match.ambiguous for row in audit.rows)} ambiguous, "
+                f"{how['qualified']} without a qualifier of their name, {how['head']} by a part of their name (then the "
+                f"class is a kind of the synset), {how['none']} not matched."
+            )
+        )
+    out.print(Text(audit.summary, style="bold"))
+
+
+def _write_files(audit: Audit, json: Path | None, chart: Path | None, mapping: Path | None) -> None:
+    if json is not None and str(json) != "-":
+        from json import dumps
+
+        json.write_text(dumps(audit.to_dict(), indent=1) + "\n", encoding="utf-8")
+        typer.echo(f"Written to {json}.")
+    if mapping is not None:
+        from unseen.concepts import write_mapping
+
+        typer.echo(f"{write_mapping(audit, mapping)} doubtful classes written to {mapping}.")
+    if chart is not None:
+        from unseen.reports.audit_chart import audit_chart
+        from unseen.reports.charts import save_chart
+
+        typer.echo(f"Drawn to {save_chart(audit_chart(audit), chart)}.")
