@@ -9,7 +9,9 @@ import typer
 from unseen.cli.audit import audit
 from unseen.cli.cog import cog_commands
 from unseen.cli.features import features_commands
+from unseen.cli.ls import ls
 from unseen.cli.results import results
+from unseen.cli.run import demo, run
 
 application = typer.Typer(
     name="unseen",
@@ -38,7 +40,10 @@ def _options(
     """How well does a visual representation handle what it has never seen?"""
 
 
-application.add_typer(features_commands)
-application.command()(results)
+application.command()(demo)
+application.command()(run)
 application.add_typer(cog_commands)
 application.command()(audit)
+application.command()(ls)
+application.command()(results)
+application.add_typer(features_commands)
