@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import threading
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +31,9 @@ RuntimeName = Literal["auto", "onnx", "torch"]
 
 #: Below this cosine to torch, on any image, an exported graph is not trusted.
 AGREEMENT = 0.9999
+
+#: torch traces one module at a time.
+_TRACING = threading.Lock()
 
 
 class Runtime(Protocol):
@@ -130,7 +134,8 @@ def make_runtime(
     if runtime == "torch":
         return TorchRuntime(backbone, layers, device=device, precision=precision)
     try:
-        return _checked_onnx(backbone, layers, threads=threads, cache=cache)
+        with _TRACING:
+            return _checked_onnx(backbone, layers, threads=threads, cache=cache)
     except BackboneError as error:
         return TorchRuntime(backbone, layers, device="cpu", note=str(error))
 
