@@ -125,6 +125,10 @@ def _bytes_from_text(text: Any, encoding: Any = "latin1", *_: Any) -> bytes:
     return text.encode(encoding)
 
 
+def _empty_bytes() -> bytes:
+    return b""
+
+
 def _default_dict(factory: Any = None, *arguments: Any) -> defaultdict[Any, Any]:
     kind = factory.make if isinstance(factory, _Constructor) else factory
     if kind is not None and kind not in _FACTORIES.values():
@@ -142,6 +146,7 @@ def _allowed() -> dict[tuple[str, str], _Constructor]:
     }
     for builtins in ("builtins", "__builtin__"):
         names |= {(builtins, name): kind for name, kind in _FACTORIES.items()}
+        names[builtins, "bytes"] = _empty_bytes  # what protocols 0 to 2 write for b""
     for core in ("numpy.core", "numpy._core"):
         names[f"{core}.multiarray", "_reconstruct"] = _ArrayShell
         names[f"{core}.multiarray", "scalar"] = _scalar

@@ -110,12 +110,13 @@ def _print_doubts(audit: Audit) -> None:
                 f"{row.match.name}: another sense is seen, {sense.wnid} {', '.join(sense.lemmas)}: {sense.definition}"
             )
             out.print(Text(said, style="yellow"))
-    doubtful = [row for row in audit.unsettled if row.match.ambiguous]
+    doubtful = sorted((row for row in audit.rows if row.match.ambiguous), key=lambda row: not row.verdict_in_doubt)
     if not doubtful:
         return
     out.print(Text("\nAmbiguous classes, the chosen sense first; settle them in a file for --mapping:", style="bold"))
     for row in doubtful:
-        out.print(Text(f"{row.match.name}: {row.match.reason}"))
+        matters = "; another sense changes the verdict" if row.verdict_in_doubt else ""
+        out.print(Text(f"{row.match.name}: {row.match.reason}{matters}"))
         for sense in row.senses[:_MOST_SENSES]:
             said = f"  {sense.wnid} {', '.join(sense.lemmas)}: {sense.definition} [{sense.relation}]"
             out.print(Text(said, style=_STYLES[sense.relation]))
@@ -136,8 +137,8 @@ def _print_summary(audit: Audit) -> None:
         out.print(
             Text(
                 f"Matches to check: {sum(row.match.ambiguous for row in audit.rows)} ambiguous, "
-                f"{how['qualified']} without a qualifier of their name, {how['head']} by a part of their name (then the "
-                f"class is a kind of the synset), {how['none']} not matched."
+                f"{how['qualified']} without a qualifier of their name, {how['head']} by a part of their name (then "
+                f"the class is a kind of the synset), {how['none']} not matched."
             )
         )
     out.print(Text(audit.summary, style="bold"))
@@ -147,7 +148,9 @@ def _write_files(audit: Audit, json: Path | None, chart: Path | None, mapping: P
     if json is not None and str(json) != "-":
         from json import dumps
 
-        json.write_text(dumps(audit.to_dict(), indent=1) + "\n", encoding="utf-8")
+        from unseen.results.export import write_whole
+
+        write_whole(json, (dumps(audit.to_dict(), indent=1) + "\n").encode())
         typer.echo(f"Written to {json}.")
     if mapping is not None:
         from unseen.concepts import write_mapping

@@ -69,6 +69,11 @@ class AuditRow:
         return next((s for s in self.senses[1:] if s.relation is Relation.SEEN), None)
 
     @property
+    def verdict_in_doubt(self) -> bool:
+        """Whether the class is ambiguous and another sense of it stands otherwise to the seen concepts."""
+        return self.match.ambiguous and any(sense.relation is not self.relation for sense in self.senses)
+
+    @property
     def flagged(self) -> bool:
         """Whether anything speaks for a leak: kinship with a seen concept, or another sense that is one."""
         kin = self.relation in (Relation.SEEN, Relation.DESCENDANT, Relation.ANCESTOR)

@@ -96,17 +96,26 @@ def read_mapping(path: str | PathLike[str]) -> dict[str, str]:
 
 
 def write_mapping(audit: Audit, path: str | PathLike[str]) -> int:
-    """Write a mapping file of the unsettled classes, with the senses to choose from as comments; says how many."""
+    """Write a mapping file of the unsettled classes, with the senses to choose from as comments; says how many.
+
+    A class that was matched by a part of its name, or not at all, is written as a comment: given back as it stands, the
+    file changes no verdict.
+    """
     separator = "," if Path(path).suffix == ".csv" else "\t"
     lines = [
         "# Class and wnid per line. Change the wnid where it is wrong; write - for a class that WordNet does not have.",
+        "# Where the line itself is a comment, the class is only a kind of the synset: put the right one, drop the #.",
     ]
     for row in audit.unsettled:
         lines += ["#", f"# {row.match.name}: {row.match.reason}"]
         lines += [f"#   {s.wnid} {', '.join(s.lemmas)}: {s.definition} [{s.relation}]" for s in row.senses]
         name = f'"{row.match.name}"' if separator in row.match.name else row.match.name
-        lines.append(f"{name}{separator}{row.match.wnid or NOT_IN_WORDNET}")
-    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        line = f"{name}{separator}{row.match.wnid or NOT_IN_WORDNET}"
+        lines.append(line if row.match.how in ("exact", "qualified") else f"# {line}")
+    try:
+        Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot write the mapping {path}: {error.strerror}.") from None
     return len(audit.unsettled)
 
 

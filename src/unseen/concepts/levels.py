@@ -111,7 +111,10 @@ class Levels:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write JSON; the same levels give the same bytes."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+        try:
+            Path(path).write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"cannot write the levels {path}: {error.strerror}.") from None
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Levels:

@@ -35,20 +35,21 @@ def audit_chart(audit: Audit) -> Any:
     )
     similarity: dict[str, Any] = {"field": "similarity", "type": "quantitative"}
     axis = "Lin similarity to the nearest seen concept"
-    shown = alt.Chart(alt.Data(values=rows)).encode(
+    shown = alt.Chart({"values": rows}).encode(
         color=colour,
-        shape=shape,
         tooltip=[alt.Tooltip(f"{field}:N") for field in ("class", "synset", "relation", "nearest", "similarity")],
     )
     if len(rows) <= _MOST_NAMES:
         place = alt.Y("class:N", sort=[row["class"] for row in rows], title=None).axis(grid=False, labelLimit=220)
         scale = alt.X(**similarity, title=axis).scale(domain=[0, 1])
-        rule = shown.mark_rule(strokeWidth=1, opacity=0.5).encode(x=alt.datum(0), x2="similarity:Q", y=place)
-        points = shown.mark_point(filled=True, size=60, opacity=1).encode(x=scale, y=place)
-        chart = (rule + points).properties(height=_LINE * len(rows))
+        stem = shown.mark_bar(height=1, opacity=0.5).encode(x=scale, y=place)
+        points = shown.mark_point(filled=True, size=60, opacity=1).encode(x=scale, y=place, shape=shape)
+        chart = (stem + points).properties(height=_LINE * len(rows))
     else:
         chart = shown.mark_point(filled=True, size=24, opacity=0.8).encode(
-            x=alt.X("rank:Q", title="classes, nearest first"), y=alt.Y(**similarity, title=axis).scale(domain=[0, 1])
+            x=alt.X("rank:Q", title="classes, nearest first"),
+            y=alt.Y(**similarity, title=axis).scale(domain=[0, 1]),
+            shape=shape,
         )
         chart = chart.properties(height=280)
     return chart.properties(
