@@ -1,8 +1,118 @@
 """How well does a visual representation handle what it has never seen?
 
-The public names of the package. Each is imported when first used, so that `import unseen` stays light.
+The public names of the package. Each is imported when first used, so that `import unseen` stays light: torch, ONNX
+Runtime, Dask and Altair load when somebody needs them.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unseen.backbones import Backbone, load_backbone, model_cards, register_backbone
+    from unseen.benchmarks import BENCHMARKS, Benchmark, Workbench
+    from unseen.data import Dataset, Split, dataset_cards, load_dataset, register_dataset
+    from unseen.engines import make_engine
+    from unseen.errors import UnseenError
+    from unseen.features import Extraction, FeatureStore, StoredFeatures, extract
+    from unseen.home import home
+    from unseen.probes import KnnProbe, LinearProbe, NearestMeanProbe, RidgeProbe, evaluate_probe
+    from unseen.records import Cell, DatasetCard, FeatureKey, MethodCard, ModelCard, Preprocessing, Result
+    from unseen.reports import save_chart, write_report
+    from unseen.results import ResultsDatabase
+    from unseen.study import Study, plan_study, run_study
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+#: public name -> the room it lives in
+_ROOMS = {
+    "BENCHMARKS": "benchmarks",
+    "Backbone": "backbones",
+    "Benchmark": "benchmarks",
+    "Cell": "records",
+    "Dataset": "data",
+    "DatasetCard": "records",
+    "Extraction": "features",
+    "FeatureKey": "records",
+    "FeatureStore": "features",
+    "KnnProbe": "probes",
+    "LinearProbe": "probes",
+    "MethodCard": "records",
+    "ModelCard": "records",
+    "NearestMeanProbe": "probes",
+    "Preprocessing": "records",
+    "Result": "records",
+    "ResultsDatabase": "results",
+    "RidgeProbe": "probes",
+    "Split": "data",
+    "StoredFeatures": "features",
+    "Study": "study",
+    "UnseenError": "errors",
+    "Workbench": "benchmarks",
+    "dataset_cards": "data",
+    "evaluate_probe": "probes",
+    "extract": "features",
+    "home": "home",
+    "load_backbone": "backbones",
+    "load_dataset": "data",
+    "make_engine": "engines",
+    "model_cards": "backbones",
+    "plan_study": "study",
+    "register_backbone": "backbones",
+    "register_dataset": "data",
+    "run_study": "study",
+    "save_chart": "reports",
+    "write_report": "reports",
+}
+
+__all__ = [
+    "BENCHMARKS",
+    "Backbone",
+    "Benchmark",
+    "Cell",
+    "Dataset",
+    "DatasetCard",
+    "Extraction",
+    "FeatureKey",
+    "FeatureStore",
+    "KnnProbe",
+    "LinearProbe",
+    "MethodCard",
+    "ModelCard",
+    "NearestMeanProbe",
+    "Preprocessing",
+    "Result",
+    "ResultsDatabase",
+    "RidgeProbe",
+    "Split",
+    "StoredFeatures",
+    "Study",
+    "UnseenError",
+    "Workbench",
+    "__version__",
+    "dataset_cards",
+    "evaluate_probe",
+    "extract",
+    "home",
+    "load_backbone",
+    "load_dataset",
+    "make_engine",
+    "model_cards",
+    "plan_study",
+    "register_backbone",
+    "register_dataset",
+    "run_study",
+    "save_chart",
+    "write_report",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'unseen' has no attribute {name!r}")
+    return getattr(import_module(f"unseen.{_ROOMS[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

