@@ -174,7 +174,7 @@ def test_unknown_names_are_found_before_the_work_begins(study: Study, home: Path
         plan_study(replace(study, models=("packged:efficientnet-lite0",)), home)
     with pytest.raises(UnknownNameError, match="resnet50"):
         plan_study(replace(study, models=("random:resnt50",)), home)
-    with pytest.raises(DataError, match="no folder|not a folder|does not exist|missing"):
+    with pytest.raises(DataError, match="nowhere"):
         plan_study(replace(study, datasets=("folder:/nowhere/at/all",)), home)
 
 

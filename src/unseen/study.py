@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from unseen.backbones import backbone_revision
+from unseen.backbones import backbone_revision, check_backbone
 from unseen.benchmarks import Workbench, group_cells, make_benchmark
 from unseen.engines import Engine
 from unseen.errors import DiskFullError, StudyError, UnseenError, closest
@@ -126,7 +126,10 @@ def plan_study(study: Study, home: Path) -> Plan:
             revision = digest([weights, data[dataset], study.extraction.dtype, study.extraction.precision])
             cells += [replace(cell, revision=revision) for b in benchmarks for cell in b.plan(model, dataset)]
     with ResultsDatabase(home / "results.sqlite") as database:
-        return Plan(study, tuple(cells), frozenset(database.done(cells)))
+        plan = Plan(study, tuple(cells), frozenset(database.done(cells)))
+    for model in dict.fromkeys(cell.model for cell in plan.remaining):
+        check_backbone(model)
+    return plan
 
 
 def run_study(

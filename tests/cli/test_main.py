@@ -137,7 +137,7 @@ def test_a_checkpoint_of_another_architecture(
     from unseen.backbones import load_backbone
 
     torch.save(load_backbone("random:test_resnet").module.state_dict(), tmp_path / "w.pth")
-    code, out, err = outcome(capsys, "run", write_study(tmp_path, "file:w.pth?arch=resnet18", f"folder:{images}"))
+    code, _, err = outcome(capsys, "run", write_study(tmp_path, "file:w.pth?arch=resnet18", f"folder:{images}"))
     assert code == 3
     assert "fits timm:resnet18 only in part" in err or "does not fit timm:resnet18" in err
 

@@ -63,6 +63,14 @@ def load_backbone(name: str) -> Backbone:
     return _from_function(source, parsed)
 
 
+def check_backbone(name: str) -> None:
+    """Raise what `load_backbone` would raise for a wrong name, as far as that is known without loading weights."""
+    parsed = ModelName.parse(name)
+    check = getattr(_source(parsed), "check", None)
+    if check is not None:
+        check(parsed)
+
+
 def backbone_revision(name: str) -> str:
     """A word that changes whenever the weights behind `name` may have changed. Loads no model."""
     parsed = ModelName.parse(name)

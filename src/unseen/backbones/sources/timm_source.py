@@ -30,6 +30,10 @@ class TimmSource:
         model = create_timm(name.rest, pretrained=True)
         return timm_backbone(model, name, architecture=name.rest.partition(".")[0])
 
+    def check(self, name: ModelName) -> None:
+        name.check_options()
+        check_timm(name.rest)
+
     def revision(self, name: ModelName) -> str:
         from importlib.metadata import version
 
@@ -47,6 +51,16 @@ class RandomSource:
             architecture="tf_efficientnet_lite0",
             notes="from-scratch reference; any timm or torchvision architecture will do (random:torchvision:resnet18)",
         )
+
+    def check(self, name: ModelName) -> None:
+        name.check_options("seed")
+        scheme, _, rest = name.rest.partition(":")
+        if scheme == "torchvision":
+            from unseen.backbones.sources.torchvision_source import check_torchvision
+
+            check_torchvision(rest)
+        else:
+            check_timm(rest if scheme == "timm" else name.rest)
 
     def load(self, name: ModelName) -> Backbone:
         name.check_options("seed")
@@ -68,13 +82,18 @@ class RandomSource:
         return f"timm {version('timm')} torch {version('torch')}"
 
 
-def create_timm(name: str, *, pretrained: bool, **arguments: Any) -> torch.nn.Module:
-    """`timm.create_model` with our errors."""
+def check_timm(name: str) -> None:
+    """Refuse an architecture that timm does not have."""
     timm = _timm()
     if not timm.is_model(name):
         raise UnknownNameError("timm model", name.partition(".")[0], timm.list_models())
+
+
+def create_timm(name: str, *, pretrained: bool, **arguments: Any) -> torch.nn.Module:
+    """`timm.create_model` with our errors."""
+    check_timm(name)
     try:
-        model: torch.nn.Module = timm.create_model(name, pretrained=pretrained, **arguments)
+        model: torch.nn.Module = _timm().create_model(name, pretrained=pretrained, **arguments)
     except (OSError, RuntimeError, ValueError) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise BackboneError(

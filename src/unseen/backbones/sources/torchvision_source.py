@@ -29,17 +29,26 @@ class TorchvisionSource:
         weights = name.options.get("weights", "DEFAULT")
         return torchvision_backbone(create_torchvision(name.rest, weights=weights), name)
 
+    def check(self, name: ModelName) -> None:
+        name.check_options("weights")
+        check_torchvision(name.rest)
+
     def revision(self, name: ModelName) -> str:
         from importlib.metadata import version
 
         return f"torchvision {version('torchvision')}"
 
 
-def create_torchvision(name: str, *, weights: str | None, **arguments: Any) -> torch.nn.Module:
-    """`torchvision.models.get_model` with our errors."""
+def check_torchvision(name: str) -> None:
+    """Refuse an architecture that torchvision does not have."""
     names = _names()
     if name not in names:
         raise UnknownNameError("torchvision model", name, names)
+
+
+def create_torchvision(name: str, *, weights: str | None, **arguments: Any) -> torch.nn.Module:
+    """`torchvision.models.get_model` with our errors."""
+    check_torchvision(name)
     from torchvision import models
 
     chosen = None
