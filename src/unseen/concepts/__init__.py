@@ -10,7 +10,7 @@ from unseen.concepts.nearest import Nearest, nearest_seen
 from unseen.concepts.ontology import read_taxonomy, taxonomy_from_networkx
 from unseen.concepts.published_levels import ConceptImages, read_published_levels, read_published_split
 from unseen.concepts.senses import ClassMatch, match_classes
-from unseen.concepts.similarity import MEASURES, similarity, similarity_matrix
+from unseen.concepts.similarity import MEASURES, pair_similarity, similarity_matrix
 from unseen.concepts.taxonomy import Taxonomy
 from unseen.concepts.text import TextEmbedder, text_similarity_matrix
 from unseen.concepts.wordnet import WordNet, load_wordnet
@@ -45,6 +45,7 @@ __all__ = [
     "load_wordnet",
     "match_classes",
     "nearest_seen",
+    "pair_similarity",
     "random_levels",
     "read_class_list",
     "read_counts",
@@ -57,7 +58,6 @@ __all__ = [
     "read_word_vectors",
     "rerank_levels",
     "run_funnel",
-    "similarity",
     "similarity_matrix",
     "taxonomy_from_networkx",
     "text_similarity_matrix",

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from unseen.concepts.information import InformationContent, information_content
+from unseen.concepts.information import InformationContent
 from unseen.concepts.subsumption import Pairs
 from unseen.concepts.taxonomy import IntArray, Taxonomy
 from unseen.concepts.wu_palmer import wu_palmer
@@ -133,7 +133,7 @@ def similarity_matrix(
     return result
 
 
-def similarity(
+def pair_similarity(
     taxonomy: Taxonomy, x: str, y: str, measure: str = "lin", *, ic: InformationContent | None = None
 ) -> float:
     """Similarity of two concepts; the arguments are those of `similarity_matrix`."""
@@ -147,7 +147,7 @@ def _formula(
     if measure.on_graph is not None:
         return measure.on_graph
     assert measure.on_information is not None
-    content = ic if ic is not None else information_content(taxonomy)
+    content = ic if ic is not None else taxonomy.information
     if content.taxonomy is not taxonomy:
         raise TaxonomyError("the information content was computed on another taxonomy. Compute it on this one.")
     for index in (a, b):

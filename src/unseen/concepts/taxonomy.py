@@ -14,11 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.errors import TaxonomyError, closest
+
+if TYPE_CHECKING:
+    from unseen.concepts.information import InformationContent
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -202,6 +206,13 @@ class Taxonomy:
     def height(self) -> int:
         """Edges on the longest way from any concept to the root."""
         return int(self.max_depth.max(initial=0))
+
+    @cached_property
+    def information(self) -> InformationContent:
+        """Information content with the whole taxonomy as the corpus, kept because it is asked for often."""
+        from unseen.concepts.information import information_content
+
+        return information_content(self)
 
     @cached_property
     def sort_rank(self) -> IntArray:

@@ -19,7 +19,6 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 
-from unseen.concepts.information import InformationContent, information_content
 from unseen.concepts.taxonomy import BoolArray, IntArray, Taxonomy
 from unseen.errors import TaxonomyError, closest
 
@@ -136,11 +135,6 @@ class WordNet(Taxonomy):
     def lemma_index(self) -> dict[str, list[tuple[int, int]]]:
         """Lower-case lemma (underscores for spaces) to its (sense number, synset index) pairs, in no fixed order."""
         return self._sense_index
-
-    @cached_property
-    def information(self) -> InformationContent:
-        """Information content over all nouns, kept because it is asked for often."""
-        return information_content(self)
 
     @cached_property
     def sort_rank(self) -> IntArray:

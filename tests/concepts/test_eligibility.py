@@ -1,0 +1,96 @@
+"""The funnel: every filter by itself, and the paper's 5,146."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from unseen.concepts import Taxonomy, WordNet, cog_discarded, cog_filters, imagenet_1k, run_funnel
+from unseen.concepts.eligibility import AncestorsOfSeen, Listed, NotALeaf, Seen, SubTree, TooFewImages
+from unseen.errors import TaxonomyError
+
+#      root - animal - cat - tabby, siamese
+#                    - dog - poodle
+#           - person - sailor
+TREE = Taxonomy.from_edges(
+    [
+        ("animal", "root"),
+        ("person", "root"),
+        ("cat", "animal"),
+        ("dog", "animal"),
+        ("tabby", "cat"),
+        ("siamese", "cat"),
+        ("poodle", "dog"),
+        ("sailor", "person"),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("each", "dropped"),
+    [
+        (Seen(["tabby", "unlisted"]), {"tabby"}),
+        (TooFewImages({"tabby": 5, "dog": 4}, least=5), set(TREE.ids) - {"tabby"}),
+        (SubTree("person"), {"person", "sailor"}),
+        (AncestorsOfSeen(["tabby", "dog"]), {"cat", "animal", "root"}),
+        (NotALeaf(["tabby"]), {"cat", "animal", "root"}),
+        (NotALeaf(), {"root", "animal", "person", "cat", "dog"}),
+        (Listed(["poodle", "unlisted"]), {"poodle"}),
+    ],
+)
+def test_each_filter(each: Seen, dropped: set[str]) -> None:
+    result = run_funnel(TREE, TREE.ids, [each])
+    assert set(TREE.ids) - set(result.concepts) == dropped
+    assert result.steps[0].dropped == len(dropped) and result.steps[0].left == len(result.concepts)
+
+
+def test_filters_act_one_after_the_other() -> None:
+    """Once its leaves are gone, a concept is a leaf of what is left, but not of the whole list."""
+    leaves = Listed(["tabby", "siamese"])
+    assert "cat" in run_funnel(TREE, TREE.ids, [leaves, NotALeaf()]).concepts
+    assert "cat" not in run_funnel(TREE, TREE.ids, [leaves, NotALeaf(TREE.ids)]).concepts
+
+
+def test_own_filters_are_welcome() -> None:
+    @dataclass(frozen=True)
+    class ShortNames:
+        name: str = "short names"
+
+        def drop(self, taxonomy: Taxonomy, concepts: Sequence[str]) -> Collection[str]:
+            return [c for c in concepts if len(c) < 4]
+
+    result = run_funnel(TREE, TREE.ids, [ShortNames()])
+    assert result.steps[0].name == "short names" and result.steps[0].dropped == 2
+
+
+def test_unknown_concepts_are_errors() -> None:
+    with pytest.raises(TaxonomyError, match="'tabbi'"):
+        run_funnel(TREE, ["tabbi"], [])
+
+
+def test_table_a_has_seventy() -> None:
+    assert len(set(cog_discarded())) == 70
+
+
+def test_the_paper_ends_at_5146(wordnet: WordNet, imagenet_counts: dict[str, int]) -> None:
+    concepts = list(imagenet_counts)
+    result = run_funnel(wordnet, concepts, cog_filters(concepts, imagenet_1k(), counts=imagenet_counts))
+    assert result.started == 21_841
+    assert [(step.dropped, step.left) for step in result.steps] == [
+        (999, 20_842),
+        (12_843, 7_999),
+        (608, 7_391),
+        (551, 6_840),
+        (1_624, 5_216),
+        (70, 5_146),
+    ]
+
+
+def test_leaves_among_the_eligible_would_be_5684(wordnet: WordNet, imagenet_counts: dict[str, int]) -> None:
+    """The other reading of the main text, which is not the one that gives the paper's number."""
+    concepts = list(imagenet_counts)
+    filters = cog_filters(concepts, imagenet_1k(), counts=imagenet_counts)
+    filters = [NotALeaf() if isinstance(each, NotALeaf) else each for each in filters]
+    assert len(run_funnel(wordnet, concepts, filters).concepts) == 5_684

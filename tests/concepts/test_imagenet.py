@@ -1,0 +1,58 @@
+"""Synset lists and image counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unseen.concepts import WordNet, count_images, imagenet_1k, imagenet_21k, read_counts
+from unseen.concepts.imagenet import check_wnids, is_wnid
+from unseen.errors import DataError
+
+
+def test_lists(wordnet: WordNet) -> None:
+    assert len(set(imagenet_1k())) == 1000 and list(imagenet_1k()) == sorted(imagenet_1k())
+    assert len(set(imagenet_21k())) == 21_841
+    assert set(imagenet_1k()) - set(imagenet_21k()) == {"n04399382"}
+    assert all(wnid in wordnet for wnid in (*imagenet_1k(), *imagenet_21k()))
+
+
+def test_counts_are_those_of_the_release(imagenet_counts: dict[str, int]) -> None:
+    assert set(imagenet_counts) == set(imagenet_21k())
+
+
+def test_reading_counts(tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("wnid,images\na,3\nb, 0\n")
+    (tmp_path / "c.tsv").write_text("a\t3\nb\t0\n")
+    assert read_counts(tmp_path / "c.csv") == read_counts(tmp_path / "c.tsv") == {"a": 3, "b": 0}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a,1\nb,x\n", "line 2: expected"), ("a,1\na,2\n", "counted twice"), ("", "no counts"), ("a,1\nb,-1\n", "line 2")],
+)
+def test_bad_counts(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "c.csv").write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_counts(tmp_path / "c.csv")
+    with pytest.raises(DataError, match="cannot read"):
+        read_counts(tmp_path / "none.csv")
+
+
+def test_counting_images(tmp_path: Path) -> None:
+    for name in ("n1/a.JPEG", "n1/b.png", "n1/notes.txt", "n2/sub/c.jpg", "n3/readme.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert count_images(tmp_path) == {"n1": 2, "n2": 1, "n3": 0}
+    with pytest.raises(DataError, match="no image"):
+        count_images(tmp_path / "n3")
+    with pytest.raises(DataError, match="not a folder"):
+        count_images(tmp_path / "none")
+
+
+def test_wnids(wordnet: WordNet) -> None:
+    assert is_wnid("n02123045") and not is_wnid("n0212304") and not is_wnid("tabby") and not is_wnid("xn02123045")
+    check_wnids({"n02123045": 1}, wordnet)
+    with pytest.raises(DataError, match="1 of 2 counted concepts are not in the taxonomy, such as 'cat'"):
+        check_wnids({"n02123045": 1, "cat": 2}, wordnet)

@@ -1,0 +1,69 @@
+"""Information content: the paper's definition, and frequencies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unseen.concepts import Taxonomy, WordNet, imagenet_21k, information_content
+from unseen.errors import TaxonomyError
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), size=st.integers(2, 30), chosen=st.integers(1, 10))
+def test_equals_a_naive_count(
+    random_taxonomy: Callable[[int, int], Taxonomy], seed: int, size: int, chosen: int
+) -> None:
+    taxonomy = random_taxonomy(seed, size)
+    given_ones = sorted(taxonomy.ids)[:: max(1, size // chosen)]
+    corpus = set(given_ones).union(*(taxonomy.ancestors(c) for c in given_ones))
+    ic = information_content(taxonomy, given_ones)
+    assert ic.total == len(corpus)
+    for concept in taxonomy.ids:
+        under = len(corpus.intersection({concept, *taxonomy.descendants(concept)}))
+        expected = -math.log(under / len(corpus)) if under else math.inf
+        assert ic.of(concept) == pytest.approx(expected, abs=1e-12)
+        assert ic[concept] == ic.of(concept)
+
+
+def test_descendants_count_once() -> None:
+    """d hangs from b and from c; the root a still has four concepts under it, not five."""
+    diamond = Taxonomy.from_edges([("b", "a"), ("c", "a"), ("d", "b"), ("d", "c")])
+    ic = information_content(diamond)
+    assert ic.weight[diamond.index(["a"])[0]] == 4
+    assert ic.of("b") == pytest.approx(math.log(2))
+
+
+def test_frequencies_add_up_once() -> None:
+    diamond = Taxonomy.from_edges([("b", "a"), ("c", "a"), ("d", "b"), ("d", "c")])
+    ic = information_content(diamond, frequencies={"d": 2.0, "c": 1.0, "a": 1.0})
+    assert ic.total == 4.0
+    assert (
+        ic.of("a") == 0.0 and ic.of("b") == pytest.approx(math.log(2)) and ic.of("c") == pytest.approx(math.log(4 / 3))
+    )
+
+
+def test_imagenet_corpus(wordnet: WordNet) -> None:
+    ic = information_content(wordnet, imagenet_21k())
+    assert ic.of("n00001740") == 0.0 and not np.signbit(ic.values[0])
+    assert ic.total == 23_546
+    assert math.isinf(ic.of(wordnet.find("happiness")))
+    for concept in ("n02123045", "n02121808"):
+        assert all(ic.of(parent) < ic.of(concept) for parent in wordnet.parents(concept))
+
+
+def test_bad_corpora() -> None:
+    chain = Taxonomy.from_edges([("b", "a")])
+    with pytest.raises(TaxonomyError, match="either"):
+        information_content(chain, ["b"], frequencies={"b": 1})
+    with pytest.raises(TaxonomyError, match="empty"):
+        information_content(chain, [])
+    with pytest.raises(TaxonomyError, match="frequency of 'b' is -1"):
+        information_content(chain, frequencies={"b": -1})
+    with pytest.raises(TaxonomyError, match="not a concept"):
+        information_content(chain, ["c"])
