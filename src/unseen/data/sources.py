@@ -39,6 +39,7 @@ F = TypeVar("F", bound=DatasetFunction)
 
 SOURCES: Registry[DatasetSource | DatasetFunction] = Registry("dataset source", "unseen.datasets")
 SOURCES.add("folder", "unseen.data.folder:SOURCE")
+SOURCES.add("imagenet", "unseen.data.imagenet:SOURCE")
 SOURCES.add("packaged", "unseen.data.packaged:SOURCE")
 
 _SELECTION = ("classes", "limit", "per_class")
