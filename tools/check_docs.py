@@ -19,10 +19,12 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 def problems(page: Path) -> list[str]:
     """Everything that is wrong with one page."""
     text = page.read_text(encoding="utf-8")
-    found = []
-    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
-        if "://" not in target and not (page.parent / target).exists():
-            found.append(f"link to {target}, which is not there")
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
+    found = [
+        f"link to {target}, which is not there"
+        for target in links
+        if "://" not in target and not (page.parent / target).exists()
+    ]
     for language, block in re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S):
         if language == "python":
             found += python_problems(block)
