@@ -95,13 +95,14 @@ def _from_lines(path: Path, classes: Sequence[str]) -> dict[str, str]:
 
 def _from_devkit(truth: bytes, meta: bytes, path: Path) -> dict[str, str]:
     from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
 
     read_mat: Any = loadmat  # it reads streams too; its types speak of paths only
     try:
         synsets = read_mat(io.BytesIO(meta), squeeze_me=True)["synsets"]
         wnids = {int(number): str(w) for number, w in zip(synsets["ILSVRC2012_ID"], synsets["WNID"], strict=True)}
         return {_numbered(i): wnids[int(word)] for i, word in enumerate(truth.split(), start=1)}
-    except (ValueError, KeyError, TypeError, IndexError, OSError) as error:
+    except (MatReadError, ValueError, KeyError, TypeError, IndexError, OSError) as error:
         raise DataError(f"the devkit of {str(path)!r} is not as expected: {type(error).__name__} {error}.") from error
 
 
