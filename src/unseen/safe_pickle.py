@@ -8,6 +8,10 @@ containers: what comes out is made of None, booleans, numbers, strings, bytes, l
 NumPy's own unpickling is not used either: a forged dtype makes it treat bytes of the file as pointers. Arrays are read
 into inert shells and rebuilt from checked parts (they come out read-only), and every container is rebuilt, so that
 nothing a file attached to an object survives.
+
+`PickleRules` widens this for the files of one format: further constructors of ours, leaves that they make, and, with
+`foreign`, stand-ins for every other class that the file names. A stand-in imports nothing and runs nothing; it only
+remembers what the file said (`Foreign`).
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ import io
 import pickle
 import zipfile
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -32,6 +37,87 @@ _FACTORIES: dict[str, type] = {t.__name__: t for t in (list, dict, set, frozense
 
 class _Refused(Exception):
     """The file asks for something outside the plain containers."""
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """What a file said of an object whose class is not known here. Nothing of that class was imported or called.
+
+    Attributes:
+        origin: the name that the file gives the class or function, "module.name".
+        arguments: what the file would have called it with.
+        state: what the file would have given to `__setstate__` afterwards.
+        entries: what the file would have put into it item by item.
+    """
+
+    origin: str
+    arguments: tuple[Any, ...] = ()
+    state: Any = None
+    entries: Mapping[Any, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PickleRules:
+    """What the pickles of one format may hold beside the plain containers.
+
+    Attributes:
+        constructors: (module, name) as the file writes it, to a function of ours that is safe with any arguments.
+        constants: (module, name) to a value that the name stands for.
+        leaves: types that those functions return, which come out as they are.
+        persistent_load: what a reference to something outside the pickle becomes; refused where None.
+        foreign: whether a name that is not known becomes a `Foreign` instead of a refusal.
+    """
+
+    constructors: Mapping[tuple[str, str], Callable[..., Any]] = field(default_factory=dict)
+    constants: Mapping[tuple[str, str], Any] = field(default_factory=dict)
+    leaves: tuple[type, ...] = ()
+    persistent_load: Callable[[Any], Any] | None = None
+    foreign: bool = False
+
+
+_PLAIN_RULES = PickleRules()
+
+
+class _StandIn(type):
+    """A class that the file names. Calling it, or making an object of it, gives another stand-in.
+
+    Stand-ins are classes rather than objects because the unpickler insists that objects are made from classes, and a
+    file may make its classes by calling functions that are stand-ins themselves.
+    """
+
+    origin: str
+    arguments: tuple[Any, ...]
+    state: Any
+    entries: dict[Any, Any]
+
+    @classmethod
+    def named(cls, origin: str, arguments: tuple[Any, ...] = ()) -> _StandIn:
+        namespace = {
+            "__new__": lambda made, *given, **_: _StandIn.named(made.origin, given),
+            "origin": origin,
+            "arguments": arguments,
+            "state": None,
+            "entries": {},
+        }
+        return type.__new__(cls, "StandIn", (), namespace)
+
+    def __call__(cls, *arguments: Any, **_: Any) -> _StandIn:
+        return _StandIn.named(cls.origin, arguments)
+
+    def __setstate__(cls, state: Any) -> None:
+        cls.state = state
+
+    def __setitem__(cls, key: Any, value: Any) -> None:
+        cls.entries[key] = value
+
+    def append(cls, value: Any) -> None:
+        cls.entries[len(cls.entries)] = value
+
+    def extend(cls, values: Any) -> None:
+        for value in values:
+            cls.append(value)
+
+    add = append
 
 
 class _Constructor:
@@ -155,27 +241,35 @@ def _allowed() -> dict[tuple[str, str], _Constructor]:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, rules: PickleRules) -> None:
         # Python 2 text is latin-1 at worst, which no byte fails to decode.
         super().__init__(stream, encoding="latin-1")
-        self._allowed = _allowed()
+        self._allowed = _allowed() | {name: _Constructor(make) for name, make in rules.constructors.items()}
+        self._rules = rules
 
     def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in self._rules.constants:
+            return self._rules.constants[module, name]
         try:
             return self._allowed[module, name]
         except KeyError:
+            if self._rules.foreign:
+                return _StandIn.named(f"{module}.{name}")
             raise _Refused(f"it asks for {module}.{name}") from None
 
-    def persistent_load(self, pid: Any) -> NoReturn:
-        raise _Refused("it refers to objects outside the file")
+    def persistent_load(self, pid: Any) -> Any:
+        if self._rules.persistent_load is None:
+            raise _Refused("it refers to objects outside the file")
+        return self._rules.persistent_load(pid)
 
 
 class _Rebuilder:
     """Turns what was unpickled into fresh plain objects, each of them once."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: PickleRules = _PLAIN_RULES) -> None:
         self._done: dict[int, Any] = {}
         self._open: set[int] = set()
+        self._rules = rules
 
     def __call__(self, value: Any) -> Any:
         kind = type(value)
@@ -184,6 +278,8 @@ class _Rebuilder:
         if id(value) in self._done:
             return self._done[id(value)]
         if id(value) in self._open:
+            if self._rules.foreign:
+                return Foreign("a container that holds itself")
             raise _Refused("it has a container that holds itself")
         self._open.add(id(value))
         built = self._done[id(value)] = self._container(kind, value)
@@ -202,20 +298,27 @@ class _Rebuilder:
         if kind is _ArrayShell:
             array = value.build(self)
             return array if array.ndim else array[()]
+        if kind in self._rules.leaves:
+            return value
+        if kind is _StandIn:
+            return Foreign(value.origin, self(value.arguments), self(value.state), self(value.entries))
+        if kind is _Constructor and self._rules.foreign:
+            return Foreign("a constructor")
         raise _Refused(f"it holds a {kind.__name__}")
 
 
-def load_plain_pickle(source: str | PathLike[str] | BinaryIO) -> Any:
+def load_plain_pickle(source: str | PathLike[str] | BinaryIO, rules: PickleRules = _PLAIN_RULES) -> Any:
     """Read a pickle of plain containers; anything else raises `DataError` before it has been called.
 
     Args:
         source: a path, or a binary stream at the start of the pickle.
+        rules: what the pickle may hold beside them.
     """
     if not isinstance(source, (str, PathLike)):
-        return _load(source, getattr(source, "name", "the stream"))
+        return _load(source, getattr(source, "name", "the stream"), rules)
     try:
         with Path(source).open("rb") as stream:
-            return _load(stream, source)
+            return _load(stream, source, rules)
     except OSError as error:
         raise DataError(f"cannot read {source}: {error.strerror}.") from None
 
@@ -256,9 +359,9 @@ def _load_npy(stream: BinaryIO, name: object) -> npt.NDArray[Any]:
     return loaded.reshape(shape, order="F" if fortran else "C")
 
 
-def _load(stream: BinaryIO, name: object) -> Any:
+def _load(stream: BinaryIO, name: object, rules: PickleRules = _PLAIN_RULES) -> Any:
     try:
-        return _Rebuilder()(_PlainUnpickler(stream).load())
+        return _Rebuilder(rules)(_PlainUnpickler(stream, rules).load())
     except _Refused as refusal:
         raise DataError(
             f"{name} is refused: {refusal}. Only containers of strings and numbers are read; nothing in the file was "
