@@ -99,7 +99,7 @@ def write_mapping(audit: Audit, path: str | PathLike[str]) -> int:
     """Write a mapping file of the unsettled classes, with the senses to choose from as comments; says how many.
 
     A class that was matched by a part of its name, or not at all, is written as a comment: given back as it stands, the
-    file changes no verdict.
+    file claims nothing new of it.
     """
     separator = "," if Path(path).suffix == ".csv" else "\t"
     lines = [

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import Literal
 
 from unseen.concepts.imagenet import is_wnid
@@ -80,6 +80,7 @@ class ClassNameReader:
 
     def __init__(self, wordnet: WordNet, names: Sequence[str] = ()) -> None:
         self.wordnet = wordnet
+        self._spaced, self._squeezed = _lemma_keys(wordnet)
         self._head_first = any(QUALIFIERS.intersection(clean(name).split()[1:]) for name in names)
 
     def read(self, name: str) -> Reading:
@@ -157,19 +158,16 @@ class ClassNameReader:
         written = [lemma for lemma in self.wordnet.lemmas(sense) if clean(lemma) == phrase]
         return bool(written) and written[0][0].isupper()
 
-    @cached_property
-    def _spaced(self) -> dict[str, list[str]]:
-        """Cleaned lemma to lemmas. `Wilson's warbler` is also found without its s."""
-        index: dict[str, list[str]] = {}
-        for lemma in self.wordnet.lemma_index:
-            plain = lemma.replace("_", " ").replace("-", " ").replace(".", "")
-            for key in {plain.replace("'", ""), plain.replace("'s", "")} if "'" in plain else (plain,):
-                index.setdefault(" ".join(key.split()), []).append(lemma)
-        return index
 
-    @cached_property
-    def _squeezed(self) -> dict[str, list[str]]:
-        index: dict[str, list[str]] = {}
-        for key, lemmas in self._spaced.items():
-            index.setdefault(key.replace(" ", ""), []).extend(lemmas)
-        return index
+@cache
+def _lemma_keys(wordnet: WordNet) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Cleaned lemma to lemmas, with gaps and without. `Wilson's warbler` is also found without its s."""
+    spaced: dict[str, list[str]] = {}
+    squeezed: dict[str, list[str]] = {}
+    for lemma in wordnet.lemma_index:
+        plain = lemma.replace("_", " ").replace("-", " ").replace(".", "")
+        for key in sorted({plain.replace("'", ""), plain.replace("'s", "")}) if "'" in plain else (plain,):
+            spaced.setdefault(" ".join(key.split()), []).append(lemma)
+    for key, lemmas in spaced.items():
+        squeezed.setdefault(key.replace(" ", ""), []).extend(lemmas)
+    return spaced, squeezed

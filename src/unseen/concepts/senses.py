@@ -97,14 +97,14 @@ def _given(
     given: dict[int, ClassMatch] = {}
     for i, name in enumerate(names):
         from_dataset = wnids[i] if wnids else None
-        wnid, reason = (mapping[name], "settled by the mapping") if name in mapping else (from_dataset, "dataset")
+        wnid, source = (mapping[name], "mapping") if name in mapping else (from_dataset, "dataset")
         if wnid == NOT_IN_WORDNET:
             given[i] = ClassMatch(name, None, "none", "settled by the mapping: not in WordNet")
         elif wnid is not None:
             if wnid not in wordnet:
-                raise DataError(f"class {name!r}: the {reason} has {wnid!r}, which is no noun of WordNet 3.0.")
-            said = reason if name in mapping else "the dataset names the synset"
-            given[i] = ClassMatch(name, wnid, "given", said, (wnid,))
+                raise DataError(f"class {name!r}: the {source} has {wnid!r}, which is no noun of WordNet 3.0.")
+            reason = "settled by the mapping" if name in mapping else "the dataset names the synset"
+            given[i] = ClassMatch(name, wnid, "given", reason, (wnid,))
     return given
 
 
