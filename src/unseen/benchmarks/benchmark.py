@@ -32,6 +32,7 @@ class Benchmark(Protocol):
 
 BENCHMARKS: Registry[type[Benchmark]] = Registry("benchmark", "unseen.benchmarks")
 BENCHMARKS.add("probe", "unseen.benchmarks.probe:ProbeBenchmark")
+BENCHMARKS.add("cog", "unseen.benchmarks.cog:CogBenchmark")
 
 
 def benchmark_cards() -> list[MethodCard]:

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
-
+from unseen.benchmarks.probe_results import probe_result
 from unseen.benchmarks.workbench import Workbench
 from unseen.errors import UsageError
 from unseen.records import Cell, Result
-
-if TYPE_CHECKING:
-    from unseen.probes import ProbeResult
 
 SEEDS = (22, 37, 45, 77, 93)
 
@@ -44,11 +40,7 @@ class ProbeBenchmark:
     layer: str = "pooled"
 
     def __post_init__(self) -> None:
-        for shots in self.shots:
-            if shots != "all" and (not isinstance(shots, int) or shots < 1):
-                raise UsageError(f"benchmark 'probe': shots {shots!r} is neither a number of images nor 'all'")
-        if not self.seeds or not self.shots:
-            raise UsageError("benchmark 'probe' needs at least one seed and one number of shots")
+        check_settings(self.name, self.shots, self.seeds)
 
     def plan(self, model: str, dataset: str) -> list[Cell]:
         return [
@@ -96,25 +88,10 @@ class ProbeBenchmark:
         return [_result(cell, by_setting[cell.parameters["shots"], cell.parameters["seed"]], details) for cell in cells]
 
 
-def _result(cell: Cell, record: ProbeResult, details: dict[str, Any]) -> Result:
-    interval = record.interval()
-    values = record.to_dict()
-    return Result(
-        cell=cell,
-        metrics={
-            "top1": record.top1,
-            "top5": record.top5,
-            "mean_per_class": float(np.nanmean(record.per_class)),
-            "top1_low": interval.low,
-            "top1_high": interval.high,
-        },
-        seconds=record.seconds,
-        sweep=tuple(trial.to_dict() for trial in record.trials),
-        details={
-            **details,
-            "per_class": values["per_class"],
-            "best": values["best"],
-            "train_size": record.train_size,
-            "validation_size": record.validation_size,
-        },
-    )
+def check_settings(benchmark: str, shots: Sequence[int | str], seeds: Sequence[int]) -> None:
+    """Refuse shots that are no number of images, and a benchmark with nothing to do."""
+    for count in shots:
+        if count != "all" and (not isinstance(count, int) or count < 1):
+            raise UsageError(f"benchmark {benchmark!r}: shots {count!r} is neither a number of images nor 'all'")
+    if not seeds or not shots:
+        raise UsageError(f"benchmark {benchmark!r} needs at least one seed and one number of shots")

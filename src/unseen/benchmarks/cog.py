@@ -1,0 +1,177 @@
+"""CoG: how does a representation keep up as concepts move away from those it was trained on?
+
+Paper:      Sariyildiz et al., "Concept generalization in visual representation learning", ICCV 2021 [P]
+Implements: section 3.4: a linear classifier per concept domain (the seen concepts, then each level of unseen ones), with
+            all images and with N per concept, on frozen l2-normalised features; several seeds
+Differs:    on a dataset that brings its own validation split, that split selects
+Expected:   accuracy falls from level to level (Fig. 3a of [P])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.benchmarks.cog_domains import Domain, DomainRecipe, Domains, given_domain, make_domains
+from unseen.benchmarks.probe import SEEDS, check_settings
+from unseen.benchmarks.probe_results import probe_result
+from unseen.benchmarks.workbench import Workbench
+from unseen.data import Dataset
+from unseen.records import Cell, Result
+
+SHOTS = (1, 2, 4, 8, 16, 32, 64, 128, "all")
+
+#: Features (row-sliceable) and labels of one split.
+Arrays = tuple[Any, npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class CogBenchmark:
+    """Options of the CoG benchmark, as a study's `[benchmarks.cog]` or `unseen cog run` gives them.
+
+    Attributes:
+        solver, shots, seeds, layer: of the probes.
+        balanced: training images per class, the same for all; 0 means all there are (732 in supplement A.4).
+        seen, levels, size, measure, rerank, controls, ontology, draw_seed: of the domains, see `DomainRecipe`.
+    """
+
+    name: ClassVar[str] = "cog"
+    question: ClassVar[str] = "How does accuracy fall as concepts move away from the seen ones?"
+    paper: ClassVar[str] = "cog"
+
+    solver: str = "fast"
+    shots: tuple[int | str, ...] = ("all",)
+    seeds: tuple[int, ...] = SEEDS
+    layer: str = "pooled"
+    balanced: int = 0
+    seen: str = "imagenet-1k"
+    levels: int = 5
+    size: int = 0
+    measure: str = "lin"
+    rerank: str = ""
+    controls: int = 0
+    ontology: str = ""
+    draw_seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_settings(self.name, self.shots, self.seeds)
+
+    @property
+    def recipe(self) -> DomainRecipe:
+        shared = {f.name: getattr(self, f.name) for f in fields(DomainRecipe) if f.name != "seed"}
+        return DomainRecipe(**shared, seed=self.draw_seed)
+
+    def plan(self, model: str, dataset: str) -> list[Cell]:
+        given = given_domain(dataset)
+        domains = [given] if given else self.recipe.names()
+        # What is not the default is part of the cell; the default need not be said.
+        changed = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name not in ("shots", "seeds", "solver", "layer", "controls") and getattr(self, f.name) != f.default
+        }
+        return [
+            Cell(
+                self.name,
+                model,
+                dataset,
+                {"solver": self.solver, "layer": self.layer, "level": level, "shots": shots, "seed": seed, **changed},
+            )
+            for level in domains
+            # Control levels only answer whether levels are harder than chance draws, which all images tell.
+            for shots in (("all",) if level.startswith("R") else self.shots)
+            for seed in self.seeds
+        ]
+
+    def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> list[Result]:
+        dataset = bench.dataset(cells[0].dataset)
+        domains = _domains(dataset, self.recipe)
+        splits = self._splits(cells[0].model, dataset, bench)
+        results: list[Result] = []
+        for level, group in groupby(cells, key=lambda cell: str(cell.parameters["level"])):
+            results += self._evaluate_level(list(group), domains, level, splits)
+        return results
+
+    def _splits(self, model: str, dataset: Dataset, bench: Workbench) -> dict[str, Arrays]:
+        """Features and labels of every split the dataset has."""
+        splits: dict[str, Arrays] = {}
+        for split in ("train", "val", "test"):
+            if split in dataset.splits:
+                stored = bench.features(model, dataset.id, split, (self.layer,))[self.layer]
+                splits[split] = stored.features, dataset.split(split).labels[stored.index]
+        return splits
+
+    def _evaluate_level(
+        self, cells: Sequence[Cell], domains: Domains, level: str, splits: Mapping[str, Arrays]
+    ) -> list[Result]:
+        from unseen.probes import evaluate_probe
+
+        domain = domains.domains[level]
+        parts = {name: _restrict(arrays, domain) for name, arrays in splits.items()}
+        if self.balanced:
+            parts["train"] = _balance(parts["train"], self.balanced, self.draw_seed)
+        validation = parts.get("val", (None, None))
+        records = evaluate_probe(
+            *parts["train"],
+            *parts["test"],
+            solver=self.solver,
+            shots=tuple(dict.fromkeys(cell.parameters["shots"] for cell in cells)),
+            seeds=tuple(dict.fromkeys(cell.parameters["seed"] for cell in cells)),
+            validation_features=validation[0],
+            validation_labels=validation[1],
+        )
+        found = {(record.shots, record.seed): record for record in records}
+        details = _details(domain, parts, domains.account)
+        wanted = [found[cell.parameters["shots"], cell.parameters["seed"]] for cell in cells]
+        return [probe_result(cell, record, details) for cell, record in zip(cells, wanted, strict=True)]
+
+
+@lru_cache(maxsize=4)
+def _domains(dataset: Dataset, recipe: DomainRecipe) -> Domains:
+    """The domains of a dataset: its own where it comes in levels, else cut by the recipe."""
+    return make_domains(dataset, recipe)
+
+
+def _restrict(arrays: Arrays, domain: Domain) -> Arrays:
+    """The rows of a domain's classes, labels counted from 0 in the order of the dataset's class indices."""
+    features, labels = arrays
+    chosen = domain.labels
+    place = np.searchsorted(chosen, labels)
+    inside = chosen[np.minimum(place, len(chosen) - 1)] == labels
+    if inside.all():
+        return features, place
+    rows = np.flatnonzero(inside)
+    return features[rows], place[rows]
+
+
+def _balance(arrays: Arrays, count: int, seed: int) -> Arrays:
+    """At most `count` images per class, by a seeded draw (supplement A.4)."""
+    features, labels = arrays
+    generator = np.random.default_rng([seed, 2])
+    order = generator.permutation(len(labels))
+    kept = [order[labels[order] == label][:count] for label in np.unique(labels)]
+    rows = np.sort(np.concatenate(kept))
+    return features[rows], labels[rows]
+
+
+def _details(domain: Domain, parts: Mapping[str, Arrays], account: Mapping[str, Any]) -> dict[str, Any]:
+    by_label = sorted(domain.concepts, key=lambda concept: concept.label)
+    return {
+        "classes": len(domain.concepts),
+        "chance": 1 / len(domain.concepts),
+        "train_images": len(parts["train"][1]),
+        "test_images": len(parts["test"][1]),
+        "similarity": domain.mean_similarity,
+        "concepts": [
+            {"id": c.id, "name": c.name, "similarity": c.similarity, "nearest": c.nearest_name or c.nearest}
+            for c in by_label
+        ],
+        "train_per_class": np.bincount(parts["train"][1], minlength=len(by_label)).tolist(),
+        "domains": dict(account),
+    }
