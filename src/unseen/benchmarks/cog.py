@@ -1,7 +1,7 @@
 """CoG: how does a representation keep up as concepts move away from those it was trained on?
 
 Paper:      Sariyildiz et al., "Concept generalization in visual representation learning", ICCV 2021 [P]
-Implements: section 3.4: a linear classifier per concept domain (the seen concepts, then each level of unseen ones), with
+Implements: section 3.4: a linear classifier per concept domain (the seen concepts, each level of unseen ones), with
             all images and with N per concept, on frozen l2-normalised features; several seeds
 Differs:    on a dataset that brings its own validation split, that split selects
 Expected:   accuracy falls from level to level (Fig. 3a of [P])

@@ -85,7 +85,8 @@ class ProbeBenchmark:
             **({"skipped": skipped} if skipped else {}),
         }
         by_setting = {(record.shots, record.seed): record for record in records}
-        return [_result(cell, by_setting[cell.parameters["shots"], cell.parameters["seed"]], details) for cell in cells]
+        wanted = [by_setting[cell.parameters["shots"], cell.parameters["seed"]] for cell in cells]
+        return [probe_result(cell, record, details) for cell, record in zip(cells, wanted, strict=True)]
 
 
 def check_settings(benchmark: str, shots: Sequence[int | str], seeds: Sequence[int]) -> None:
