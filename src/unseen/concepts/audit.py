@@ -127,6 +127,9 @@ class Audit:
         loose = sum(row.match.how == "head" for row in self.rows if row.relation is Relation.DESCENDANT)
         if loose:
             sentence += f" {loose} of the latter by a part of {'its' if loose == 1 else 'their'} name only."
+        doubts = sum(row.verdict_in_doubt for row in self.rows)
+        if doubts:
+            sentence += f" {doubts} {'verdict rests' if doubts == 1 else 'verdicts rest'} on an ambiguous name."
         if count[Relation.UNKNOWN]:
             sentence += f" {count[Relation.UNKNOWN]} could not be matched to WordNet."
         return sentence

@@ -1,0 +1,34 @@
+"""The examples of docs/concepts.md run, and say what the page says they do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "concepts.md"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def test_levels_from_ones_own_ontology(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = blocks("python")[0]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+    (tmp_path / "products.csv").write_text(blocks("csv")[0])
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, str(PAGE), "exec"), {})
+    first, _, last = capsys.readouterr().out.splitlines()
+    assert "('tennis shoe', 'running shoe')" in first and "('trench coat', 'parka')" in first
+    assert "table" in last or "chair" in last
+    assert (tmp_path / "levels.json").exists()
+
+
+@pytest.mark.parametrize("number", range(1, 3))
+def test_other_examples(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(blocks("python")[number], str(PAGE), "exec"), {})
+    assert capsys.readouterr().out
