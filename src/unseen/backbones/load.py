@@ -38,9 +38,10 @@ BACKBONES.add("timm", "unseen.backbones.sources.timm_source:TimmSource")
 BACKBONES.add("random", "unseen.backbones.sources.timm_source:RandomSource")
 BACKBONES.add("torchvision", "unseen.backbones.sources.torchvision_source:TorchvisionSource")
 BACKBONES.add("file", "unseen.backbones.sources.file_source:FileSource")
+BACKBONES.add("cog", "unseen.backbones.sources.cog_source:CogSource")
 
 #: Sources whose cards are listed without being asked for: the others hold thousands, or need a path.
-LISTED_BY_DEFAULT = ("packaged", "random")
+LISTED_BY_DEFAULT = ("packaged", "random", "cog")
 
 
 def register_backbone(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -60,13 +62,12 @@ def fit(
             projection head of self-supervision.
     """
     skipped = [re.compile(pattern) for pattern in ignored]
-    wanted = {prefix + layout.rename(name): name for name in module.state_dict()}
-    shapes = {name: tensor.shape for name, tensor in module.state_dict().items()}
+    # Batch normalisation's counters are left out: older files lack them, and no feature depends on them.
+    shapes = {name: value.shape for name, value in module.state_dict().items() if not _is_counter(name)}
+    wanted = {prefix + layout.rename(name): name for name in shapes}
     first_weight = next(iter(shapes))
     state: dict[str, Tensor] = {}
     for key, name in wanted.items():
-        if name.endswith("num_batches_tracked"):
-            continue  # a counter that older files lack, and that no feature depends on
         if key not in tensors:
             return Difference(key, "it is missing from the file")
         found = _reordered(tensors[key], layout.axes, len(shapes[name]))
@@ -74,11 +75,15 @@ def fit(
             return Difference(key, f"its shape is {tuple(tensors[key].shape)}, {tuple(shapes[name])} is needed")
         state[name] = found.float().flip(1) if layout.reverses_input and name == first_weight else found.float()
     for key in tensors:
-        inside = key.startswith(prefix) and key not in wanted and not key.endswith("num_batches_tracked")
+        inside = key.startswith(prefix) and key not in wanted and not _is_counter(key)
         if inside and not any(pattern.match(key[len(prefix) :]) for pattern in skipped):
             return Difference(key, "the network has no such tensor")
     module.load_state_dict(state, strict=False)
     return None
+
+
+def _is_counter(name: str) -> bool:
+    return name.endswith("num_batches_tracked")
 
 
 def _reordered(tensor: Tensor, axes: str, rank: int) -> Tensor:
@@ -192,6 +197,6 @@ def first_key(tensors: Mapping[str, Tensor]) -> str:
     return next(iter(tensors), "no tensor at all")
 
 
-def as_tensors(arrays: Mapping[str, object], names: Iterable[str]) -> dict[str, Tensor]:
+def as_tensors(arrays: Mapping[str, npt.NDArray[Any]], names: Iterable[str]) -> dict[str, Tensor]:
     """NumPy arrays as tensors, one at a time; `names` says which."""
     return {name: torch.tensor(arrays[name]) for name in names}
