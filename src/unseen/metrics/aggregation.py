@@ -1,0 +1,184 @@
+"""From scores on many tasks to one ranking of methods.
+
+Papers:     Zhai et al., 2019 [P], section 3.5 and Appendix E; Balduzzi et al., "Re-evaluating evaluation", NeurIPS 2018
+            [B]; Shahandashti, "Electoral systems used around the world", 2016 (exhaustive ballot)
+Shapes:     S (m, t) scores in percent, a row per method, a column per task; every function gives (m,), higher = better
+Implements: the mean and the seven alternatives of [P], and the weighting of [B]
+Differs:    what [P] leaves open is stated at each function: ties, the direction of the ballot, and which of the games
+            of [B] gives the weights
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.errors import DataError
+from unseen.metrics.kendall import kendall_tau
+
+FloatArray = npt.NDArray[np.float64]
+Aggregation = Callable[[FloatArray], FloatArray]
+
+
+def mean_score(scores: npt.ArrayLike) -> FloatArray:
+    """The mean over tasks: what VTAB ranks by."""
+    return np.asarray(_table(scores).mean(axis=1))
+
+
+def macro_mean(scores: npt.ArrayLike, labels: Sequence[str]) -> FloatArray:
+    """The mean over the tasks of each label, then over labels: a dataset or a group of tasks counts once."""
+    table = _table(scores)
+    if len(labels) != table.shape[1]:
+        raise DataError(f"{len(labels)} labels for {table.shape[1]} tasks; one per task is needed.")
+    names = np.asarray(labels)
+    parts = [table[:, names == name].mean(axis=1) for name in dict.fromkeys(labels)]
+    return np.asarray(np.mean(parts, axis=0), np.float64)
+
+
+def geometric_mean(scores: npt.ArrayLike) -> FloatArray:
+    """The geometric mean; a method with a score of zero on any task has zero."""
+    table = _table(scores)
+    if table.min() < 0:
+        raise DataError(f"a geometric mean needs scores that are not negative, found {table.min()}.")
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.exp(np.log(table).mean(axis=1)), np.float64)
+
+
+def average_rank(scores: npt.ArrayLike) -> FloatArray:
+    """Minus the mean over tasks of the rank (1 is best); equal scores share the mean of their ranks."""
+    from scipy.stats import rankdata
+
+    return np.asarray(-rankdata(-_table(scores), axis=0).mean(axis=1))
+
+
+def perturbed_rank(scores: npt.ArrayLike, *, seed: int = 0, variance: float = 1.0) -> FloatArray:
+    """The average rank after Gaussian noise of variance 1 (in points) on every score."""
+    table = _table(scores)
+    noise = np.random.default_rng(seed).normal(0.0, variance**0.5, table.shape)
+    return average_rank(table + noise)
+
+
+def robust_rank(scores: npt.ArrayLike, *, width: float = 1.0) -> FloatArray:
+    """The average rank of scores in buckets of one point: all in a bucket share a rank."""
+    return average_rank(np.floor(_table(scores) / width))
+
+
+def elimination_rank(scores: npt.ArrayLike) -> FloatArray:
+    """Exhaustive ballot: in each round every task names its worst remaining method, the one named most often leaves.
+
+    Who stays longer ranks higher. A vote is shared between equals; among those named equally often the one leaves that
+    is behind on average rank, then the one of lower mean. [P] does not say who votes how. Votes for the best method,
+    as voters would cast them, leave most methods without any vote and give tau 0.70 / 0.84 where [P] has 0.93 / 0.93;
+    votes against the worst give 0.95 / 0.96.
+    """
+    table = _table(scores)
+    remaining = list(range(len(table)))
+    left_at = np.zeros(len(table))
+    for round_number in range(len(table)):
+        present = table[remaining]
+        worst = present == present.min(axis=0)
+        votes = (worst / worst.sum(axis=0)).sum(axis=1)
+        order = np.lexsort((present.mean(axis=1), average_rank(present), -votes.round(9)))
+        left_at[remaining.pop(int(order[0]))] = round_number
+    return left_at
+
+
+def balduzzi_weights(scores: npt.ArrayLike) -> FloatArray:
+    """(t,) weights of tasks: their maximum-entropy equilibrium strategy in the game of methods against tasks.
+
+    The methods want high scores, the tasks low ones [B, section 3.2: agents against tasks]. Scores enter as they are.
+    """
+    from scipy.optimize import linprog
+
+    table = _table(scores) / 100
+    methods, tasks = table.shape
+    found = linprog(
+        np.r_[np.zeros(tasks), 1.0],
+        A_ub=np.c_[table, -np.ones(methods)],
+        b_ub=np.zeros(methods),
+        A_eq=[np.r_[np.ones(tasks), 0.0]],
+        b_eq=[1.0],
+        bounds=[(0, None)] * tasks + [(None, None)],
+    )
+    solution = np.asarray(found.x, np.float64)  # the game of a full table always has one
+    return _most_even(table, float(solution[-1]), np.clip(solution[:-1], 0, None))
+
+
+def balduzzi_mean(scores: npt.ArrayLike) -> FloatArray:
+    """The mean over tasks with the weights of [B]."""
+    table = _table(scores)
+    return np.asarray(table @ balduzzi_weights(table))
+
+
+def aggregations(data: Sequence[str], groups: Sequence[str], *, seed: int = 0) -> dict[str, Aggregation]:
+    """All alternatives to the mean, under the names of the published table.
+
+    Args:
+        data: per task, which images it uses.
+        groups: per task, its group.
+        seed: of the perturbation.
+    """
+    return {
+        "datasets": lambda scores: macro_mean(scores, data),
+        "groups": lambda scores: macro_mean(scores, groups),
+        "balduzzi": balduzzi_mean,
+        "geometric": geometric_mean,
+        "average-rank": average_rank,
+        "perturbed-rank": lambda scores: perturbed_rank(scores, seed=seed),
+        "robust-rank": robust_rank,
+        "elimination": elimination_rank,
+    }
+
+
+def agreement_with_mean(scores: npt.ArrayLike, ways: Mapping[str, Aggregation]) -> dict[str, float]:
+    """Kendall's tau between the ranking by the mean and each other ranking."""
+    table = _table(scores)
+    reference = mean_score(table)
+    return {name: kendall_tau(reference, way(table)) for name, way in ways.items()}
+
+
+def tau_matrix(scores: npt.ArrayLike, ways: Mapping[str, Aggregation]) -> tuple[list[str], FloatArray]:
+    """Names (the mean first) and the matrix of Kendall's tau between all of them."""
+    table = _table(scores)
+    values = {"mean": mean_score(table), **{name: way(table) for name, way in ways.items()}}
+    taus = [[kendall_tau(a, b) for b in values.values()] for a in values.values()]
+    return list(values), np.asarray(taus)
+
+
+def _most_even(table: FloatArray, value: float, start: FloatArray) -> FloatArray:
+    """Among all optimal strategies of the tasks the one of greatest entropy (unique, as [B] asks)."""
+    from scipy.optimize import LinearConstraint, minimize
+
+    def negative_entropy(weights: FloatArray) -> float:
+        return float(np.sum(weights * np.log(np.clip(weights, 1e-12, None))))
+
+    def slope(weights: FloatArray) -> FloatArray:
+        return np.asarray(np.log(np.clip(weights, 1e-12, None)) + 1, np.float64)
+
+    found = minimize(
+        negative_entropy,
+        start,
+        jac=slope,
+        bounds=[(0, 1)] * len(start),
+        constraints=[
+            LinearConstraint(np.ones((1, len(start))), 1, 1),
+            LinearConstraint(table, -np.inf, value + 1e-9),
+        ],
+        method="SLSQP",
+    )
+    weights = np.clip(found.x, 0, None)
+    weights /= weights.sum()
+    even = found.success and float((table @ weights).max()) <= value + 1e-6
+    return np.asarray(weights if even else start / start.sum())
+
+
+def _table(scores: npt.ArrayLike) -> FloatArray:
+    table = np.asarray(scores, np.float64)
+    if table.ndim != 2 or 0 in table.shape or not np.isfinite(table).all():
+        raise DataError(
+            f"an aggregation needs a full table of methods by tasks, found shape {table.shape}"
+            f"{'' if np.isfinite(table).all() else ' with gaps'}. Leave out methods or tasks without a score."
+        )
+    return table

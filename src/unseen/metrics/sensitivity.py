@@ -1,0 +1,86 @@
+"""How much does each hyper-parameter matter? What a search has tried, read back.
+
+Paper:      Zhai et al., 2019 [P], Appendix I, Figures 8 to 13
+Implements: per hyper-parameter the best value, the values of all trials within 2 points of the best, and the scores by
+            value for a violin plot
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unseen.errors import DataError
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """One hyper-parameter over the trials of a search.
+
+    Attributes:
+        best: its value in the best trial.
+        good: its values in the trials within the margin of the best, sorted, each once.
+        tried: all its values, sorted, each once.
+        scores: for discrete hyper-parameters, the scores of the trials by value; empty for continuous ones.
+    """
+
+    name: str
+    best: Any
+    good: tuple[Any, ...]
+    tried: tuple[Any, ...]
+    scores: Mapping[Any, tuple[float, ...]]
+
+    @property
+    def freedom(self) -> float:
+        """The share of what was tried that is good: near 1, the hyper-parameter hardly matters.
+
+        For numbers on a continuous scale, the share of the (logarithmic, if positive) range.
+        """
+        if self.scores:
+            return len(self.good) / len(self.tried)
+        low, high = _position(self.tried[0]), _position(self.tried[-1])
+        return (_position(self.good[-1]) - _position(self.good[0])) / (high - low) if high > low else 1.0
+
+
+def sensitivities(
+    trials: Sequence[Mapping[str, Any]], *, score: str = "accuracy", margin: float = 0.02, discrete: int = 8
+) -> dict[str, Sensitivity]:
+    """Every hyper-parameter that took more than one value.
+
+    Args:
+        trials: settings with their score; a setting may lack hyper-parameters that others have.
+        score: the key of the score, a fraction; higher is better.
+        margin: how far from the best is still good, as a fraction.
+        discrete: numbers with more different values than this count as continuous.
+    """
+    valid = [t for t in trials if isinstance(t.get(score), float | int) and np.isfinite(t[score])]
+    if not valid:
+        raise DataError(f"no trial has a finite {score!r}: there is nothing to learn from this search.")
+    top = max(valid, key=lambda t: t[score])
+    names = dict.fromkeys(k for t in valid for k in t if k not in (score, "log_loss", "note", "seconds", "state"))
+    found = {}
+    for name in names:
+        having = [t for t in valid if t.get(name) is not None]
+        tried = _distinct([t[name] for t in having])
+        if len(tried) < 2:
+            continue
+        good = _distinct([t[name] for t in having if t[score] >= top[score] - margin])
+        numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in tried)
+        scores = (
+            {}
+            if numeric and len(tried) > discrete
+            else {value: tuple(float(t[score]) for t in having if t[name] == value) for value in tried}
+        )
+        found[name] = Sensitivity(name, top.get(name), good, tried, scores)
+    return found
+
+
+def _distinct(values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(sorted(set(values), key=lambda v: (isinstance(v, str), v)))
+
+
+def _position(value: float) -> float:
+    return float(np.log(value)) if value > 0 else float(value)

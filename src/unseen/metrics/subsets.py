@@ -1,0 +1,112 @@
+"""Which few tasks stand for all: exhaustive search, and how far its answer can be trusted.
+
+Paper:      Zhai et al., 2019 [P], Appendix F (representative subsets) and Appendix N (a left-out task)
+Shapes:     S (m, t) scores of methods on tasks, or (r, m, t) for r samples of repeated runs; n = choose(t, k) subsets
+Implements: tau of the ranking by the subset's mean with the ranking by the mean of all tasks, for every subset; the
+            leave-a-pair-out test; tau of each task with the mean of the others
+Differs:    of equally good subsets the leave-a-pair-out test takes the average; [P] does not say which it takes
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.errors import DataError
+from unseen.metrics.kendall import pair_signs, tau_of_signs
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetSearch:
+    """All subsets with their agreement, best first.
+
+    Attributes:
+        subsets: (n, k) task positions.
+        taus: (n,) mean over samples; `stds` their standard deviation over samples.
+    """
+
+    subsets: npt.NDArray[np.int64]
+    taus: FloatArray
+    stds: FloatArray
+
+    def tau_of(self, tasks: npt.ArrayLike) -> tuple[float, int]:
+        """Agreement of one subset, and how many subsets are strictly better."""
+        wanted = np.sort(np.asarray(tasks))
+        row = np.flatnonzero((self.subsets == wanted).all(axis=1))
+        if not len(row):
+            raise DataError(f"{wanted.tolist()} is not a subset of {self.subsets.shape[1]} different tasks.")
+        tau = float(self.taus[row[0]])
+        return tau, int(np.count_nonzero(self.taus > tau + 1e-12))
+
+
+def search_subsets(scores: npt.ArrayLike, size: int = 5) -> SubsetSearch:
+    """Every subset of `size` tasks and its agreement with the mean of all."""
+    samples = _samples(scores)
+    subsets, choice = _choices(samples.shape[2], size)
+    taus = np.stack([tau_of_signs(pair_signs((table @ choice).T), pair_signs(table.mean(axis=1))) for table in samples])
+    mean, std = taus.mean(axis=0), taus.std(axis=0, ddof=1) if len(taus) > 1 else np.zeros(len(subsets))
+    order = np.argsort(-mean, kind="stable")
+    return SubsetSearch(subsets[order], mean[order], std[order])
+
+
+def unseen_pair_accuracy(scores: npt.ArrayLike, size: int = 5) -> float:
+    """Leave-a-pair-out: how often the best subset of the other methods ranks an unseen pair as all tasks do."""
+    table = _samples(scores)[0]
+    _, choice = _choices(table.shape[1], size)
+    signs, reference = pair_signs((table @ choice).T), pair_signs(table.mean(axis=1))
+    first, second = np.triu_indices(len(table), 1)
+    outcomes = []
+    for pair, (i, j) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+        others = ~np.isin(first, (i, j)) & ~np.isin(second, (i, j))
+        taus = _rounded(tau_of_signs(np.ascontiguousarray(signs[:, others]), reference[others]))
+        best = taus == np.nanmax(taus)
+        outcomes.append(float(np.mean(signs[best, pair] == reference[pair])))
+    return float(np.mean(outcomes))
+
+
+def left_out_taus(scores: npt.ArrayLike, suite: npt.ArrayLike | None = None) -> FloatArray:
+    """(t,) how well a suite predicts each task: tau of the ranking on the task with the mean over the suite's others.
+
+    Args:
+        scores: of methods on the tasks to predict.
+        suite: positions of the tasks that make up the suite; by default all of them.
+    """
+    table = _samples(scores)[0]
+    members = np.arange(table.shape[1]) if suite is None else np.asarray(suite)
+    found = []
+    for task in range(table.shape[1]):
+        others = members[members != task]
+        if not len(others):
+            raise DataError("a suite of one task cannot predict that task: give it another.")
+        gold, predicted = pair_signs(table[:, task]), pair_signs(table[:, others].mean(axis=1))
+        found.append(float(tau_of_signs(gold, predicted)))
+    return np.asarray(found)
+
+
+def _rounded(taus: FloatArray) -> FloatArray:
+    return np.asarray(taus.round(9))  # equal counts must not differ by the order of their sums
+
+
+def _choices(tasks: int, size: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    """All subsets, and the (t, n) matrix that takes their means."""
+    if not 1 <= size <= tasks:
+        raise DataError(f"subsets of {size} out of {tasks} tasks: choose a size from 1 to {tasks}.")
+    subsets = np.array(list(combinations(range(tasks), size)), np.int64)
+    choice = np.zeros((tasks, len(subsets)))
+    choice[subsets.T, np.arange(len(subsets))] = 1 / size
+    return subsets, choice
+
+
+def _samples(scores: npt.ArrayLike) -> FloatArray:
+    table = np.asarray(scores, np.float64)
+    table = table[None] if table.ndim == 2 else table
+    if table.ndim != 3 or table.shape[1] < 3 or not np.isfinite(table).all():
+        raise DataError(
+            f"a search over tasks needs a full table of at least three methods by tasks, found shape {table.shape}."
+        )
+    return table
