@@ -90,7 +90,7 @@ def _prose(results: Sequence[Result], levels: Sequence[str]) -> list[str]:
     seeds = len({result.cell.parameters.get("seed") for result in results})
     seen, measure = domains.get("seen", "the seen list"), domains.get("measure", "lin")
     how = (
-        f"Linear classifiers on frozen features, learnt separately on the seen concepts and on {len(levels) - 1} levels "
+        f"Linear classifiers on frozen features, learnt on the seen concepts and, apart, on {len(levels) - 1} levels "
         f"of unseen ones, ever further from {seen} (measure: {measure}). Every domain has {size} classes. Lines are "
         f"means over {seeds} seeds, bars one standard deviation."
     )
