@@ -69,7 +69,7 @@ def test_a_person_and_the_dataset_come_first(wordnet: WordNet) -> None:
     )
     assert got[0].wnid == "n02076196" and got[0].how == "given" and got[0].reason == "settled by the mapping"
     assert got[1].wnid == "n02139199" and got[1].reason == "the dataset names the synset"
-    assert got[2].wnid is None and got[2].how == "none" and "not in WordNet" in got[2].reason
+    assert got[2].wnid is None and got[2].how == "given" and "not in WordNet" in got[2].reason
     assert got[3].how == "exact"
 
 

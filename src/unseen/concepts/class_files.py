@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from os import PathLike
 from pathlib import Path
 
@@ -44,9 +45,9 @@ def read_class_list(path: str | PathLike[str]) -> list[str]:
         numbered = [_NUMBERED.match(name) for name in names]
         if names and all(numbered):
             names = [found[1] for found in numbered if found]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(f"{path} lists the class {twice!r} twice.")
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise DataError(f"{path} lists the class {twice[0]!r} twice.")
     if not names:
         raise DataError(f"{path} has no classes. It needs one per line.")
     return names

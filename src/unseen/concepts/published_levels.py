@@ -8,6 +8,7 @@ Layout:     the first is a list (or a dictionary by position) of five lists of w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -40,10 +41,9 @@ def read_published_levels(path: str | PathLike[str]) -> Levels:
     if not isinstance(content, (list, tuple)) or not content:
         raise DataError(f"{path}: expected a list of levels, found {type(content).__name__}.")
     levels = tuple(Level(f"L{i}", tuple(_concepts(path, i, row))) for i, row in enumerate(content, start=1))
-    names = [concept for level in levels for concept in level.ids]
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{path}: {twice} stands in two places. Levels are disjoint.")
+    twice = [name for name, times in Counter(c for level in levels for c in level.ids).items() if times > 1]
+    if twice:
+        raise DataError(f"{path}: {twice[0]} stands in two places. Levels are disjoint.")
     return Levels(levels, (), "published", {"source": str(path)})
 
 

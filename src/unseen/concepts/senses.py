@@ -31,6 +31,7 @@ NOT_IN_WORDNET = "-"
 _LEAD = 0.1
 _CONTEXT = 5
 _FEWEST_SETTLED = 3
+_BLOCK = 1_024
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ def match_classes(
 def _given(
     wordnet: WordNet, names: Sequence[str], mapping: Mapping[str, str], wnids: Sequence[str | None]
 ) -> dict[int, ClassMatch]:
-    unknown = [name for name in mapping if name not in set(names)]
+    listed = set(names)
+    unknown = [name for name in mapping if name not in listed]
     if unknown:
         raise DataError(
             f"the mapping names {len(unknown)} classes that are not in the list, such as {unknown[0]!r}. Write the "
@@ -99,7 +101,7 @@ def _given(
         from_dataset = wnids[i] if wnids else None
         wnid, source = (mapping[name], "mapping") if name in mapping else (from_dataset, "dataset")
         if wnid == NOT_IN_WORDNET:
-            given[i] = ClassMatch(name, None, "none", "settled by the mapping: not in WordNet")
+            given[i] = ClassMatch(name, None, "given", "settled by the mapping: not in WordNet")
         elif wnid is not None:
             if wnid not in wordnet:
                 raise DataError(f"class {name!r}: the {source} has {wnid!r}, which is no noun of WordNet 3.0.")
@@ -161,21 +163,29 @@ def _by_context(
 ) -> dict[int, ClassMatch]:
     """Rules 3 and 4, and in the last round 5, for the classes that are still open."""
     anchors = sorted({m.wnid for m in settled.values() if m.wnid is not None and not m.ambiguous})
+    options = {i: _kinds(wordnet, reading.senses) or list(reading.senses) for i, reading in readings.items()}
+    fit = _fit(wordnet, sorted({sense for senses in options.values() for sense in senses}), anchors)
     found: dict[int, ClassMatch] = {}
     for i, reading in readings.items():
-        senses = _kinds(wordnet, reading.senses) or list(reading.senses)
-        chosen, reason, sure = _choose(senses, _fit(wordnet, senses, anchors))
+        chosen, reason, sure = _choose(options[i], [fit[sense] for sense in options[i]])
         if sure or last_round:
             found[i] = _match(wordnet, names[i], reading, chosen, reason, ambiguous=not sure)
     return found
 
 
-def _fit(wordnet: WordNet, senses: Sequence[str], anchors: Sequence[str]) -> list[float]:
+def _fit(wordnet: WordNet, senses: Sequence[str], anchors: Sequence[str]) -> dict[str, float]:
     """How well each sense fits the settled classes; all 0 if too few are settled."""
     if len(anchors) < _FEWEST_SETTLED:
-        return [0.0] * len(senses)
-    similar = np.sort(similarity_matrix(wordnet, senses, anchors, ic=wordnet.information), axis=1)
-    return [float(value) for value in similar[:, -_CONTEXT:].mean(axis=1)]
+        return dict.fromkeys(senses, 0.0)
+    fit: dict[str, float] = {}
+    most = min(_CONTEXT, len(anchors))
+    for start in range(0, len(senses), _BLOCK):
+        block = senses[start : start + _BLOCK]
+        similar = similarity_matrix(wordnet, block, anchors, ic=wordnet.information)
+        greatest = np.partition(similar, -most, axis=1)[:, -most:]
+        # Rounded, so that a lead does not hang on the order in which five numbers were added.
+        fit.update(zip(block, np.round(greatest.mean(axis=1), 9).tolist(), strict=True))
+    return fit
 
 
 def _choose(senses: Sequence[str], fit: Sequence[float]) -> tuple[str, str, bool]:
