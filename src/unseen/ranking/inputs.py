@@ -1,0 +1,113 @@
+"""What every score checks before it computes: features, labels and source probabilities that make sense together.
+
+Shapes:     features X (n, d); labels y (n,) of any names; source probabilities P (n, z), rows that sum to 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.errors import DataError
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+#: Called with a sentence that a reader of the score should know, such as a cap that was applied.
+Tell = Callable[[str], None]
+
+#: How far a row of probabilities may be from summing to 1: float16 rows of a thousand classes are within it.
+_SUM_TOLERANCE = 1e-2
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Labels counted from 0 in the order of their names, so that no score can depend on what classes are called.
+
+    Attributes:
+        index: class per row.
+        counts: rows per class; none is 0.
+    """
+
+    index: IntArray
+    counts: IntArray
+
+    @property
+    def classes(self) -> int:
+        return len(self.counts)
+
+    def sums(self, rows: FloatArray) -> FloatArray:
+        """Sum of `rows` per class: (classes, columns)."""
+        order = np.argsort(self.index, kind="stable")
+        starts = np.concatenate(([0], np.cumsum(self.counts)[:-1]))
+        return np.add.reduceat(rows[order], starts, axis=0)
+
+    def means(self, rows: FloatArray) -> FloatArray:
+        """Mean of `rows` per class."""
+        return self.sums(rows) / self.counts[:, None]
+
+
+def check_labels(labels: npt.ArrayLike, rows: int) -> Labels:
+    """Labels of `rows` rows, at least two classes, and more rows than classes."""
+    found = np.asarray(labels)
+    if found.ndim != 1 or len(found) != rows:
+        raise DataError(
+            f"a ranking score needs one label per row: found labels of shape {found.shape} for {rows} rows. "
+            f"Pass labels of shape ({rows},)."
+        )
+    names, index, counts = np.unique(found, return_inverse=True, return_counts=True)
+    if len(names) < 2:
+        raise DataError(
+            f"a ranking score needs at least two classes; all {rows} rows have the label {names[:1].tolist()}. "
+            "Check that the labels are those of the task."
+        )
+    if rows <= len(names):
+        raise DataError(
+            f"a ranking score needs more images than classes; found {rows} images of {len(names)} classes. "
+            "Add images, or take fewer classes."
+        )
+    return Labels(index.astype(np.int64).reshape(-1), counts.astype(np.int64))
+
+
+def check_features(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[FloatArray, Labels]:
+    """Features in double precision with their labels; refuses what no score could use."""
+    rows = np.asarray(features)
+    if rows.ndim != 2 or rows.size == 0:
+        raise DataError(f"features must have the shape (images, dimensions) and not be empty; found {rows.shape}.")
+    known = check_labels(labels, len(rows))
+    values = rows.astype(np.float64)
+    if not np.isfinite(values).all():
+        bad = int((~np.isfinite(values)).any(axis=1).sum())
+        raise DataError(
+            f"{bad} of {len(values)} rows of features hold NaN or infinity. The model or its precision is at fault: "
+            "extract again in fp32, or leave it out."
+        )
+    if not np.ptp(values, axis=0).any():
+        raise DataError(
+            f"the features are constant: all {len(values)} rows are the same, so they cannot tell classes apart. "
+            "Check that the weights are loaded."
+        )
+    return values, known
+
+
+def check_probabilities(probabilities: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[FloatArray, Labels]:
+    """Source probabilities, rows scaled to sum to exactly 1, with their labels."""
+    values = np.asarray(probabilities, dtype=np.float64)
+    if values.ndim != 2 or values.size == 0:
+        raise DataError(
+            f"source probabilities must have the shape (images, source classes); found {values.shape}. "
+            "Give the softmax output of the checkpoint's own class head."
+        )
+    known = check_labels(labels, len(values))
+    if not np.isfinite(values).all() or values.min() < 0:
+        raise DataError("source probabilities must be finite and not negative. Pass the softmax of the logits.")
+    totals = values.sum(axis=1)
+    worst = int(np.abs(totals - 1).argmax())
+    if abs(totals[worst] - 1) > _SUM_TOLERANCE:
+        raise DataError(
+            f"source probabilities must sum to 1 in every row; row {worst} sums to {totals[worst]:.6g}. "
+            "These may be logits: pass their softmax."
+        )
+    return values / totals[:, None], known

@@ -1,0 +1,39 @@
+"""Seeded samples that keep classes in proportion."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unseen.ranking.inputs import IntArray
+
+
+def stratified_rows(index: IntArray, size: int, seed: int) -> IntArray:
+    """Row numbers, ascending, of a sample of `size` rows with every class in proportion.
+
+    Rows are taken by their relative place in a random order of their class: a class loses its last row only when there
+    are fewer places than classes.
+    """
+    generator = np.random.default_rng(seed)
+    order = generator.permutation(len(index))
+    by_class = order[np.argsort(index[order], kind="stable")]
+    counts = np.bincount(index)
+    starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
+    place = np.empty(len(index))
+    within = np.arange(len(index)) - np.repeat(starts, counts)
+    # The first of every class comes before the second of any, then in proportion.
+    place[by_class] = np.where(within == 0, 0.0, (within + 0.5) / np.repeat(counts, counts))
+    chosen = order[np.argsort(place[order], kind="stable")[: min(size, len(index))]]
+    return np.sort(chosen).astype(np.int64)
+
+
+def split_rows(index: IntArray, share: float, seed: int) -> tuple[IntArray, IntArray]:
+    """Row numbers of training and held-out rows: `share` of every class is held out, never its only row."""
+    generator = np.random.default_rng(seed)
+    order = generator.permutation(len(index))
+    by_class = order[np.argsort(index[order], kind="stable")]
+    counts = np.bincount(index)
+    starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
+    within = np.arange(len(index)) - np.repeat(starts, counts)
+    held = np.minimum(np.maximum(np.rint(counts * share), 1), counts - 1)
+    out = within < np.repeat(held, counts)
+    return np.sort(by_class[~out]).astype(np.int64), np.sort(by_class[out]).astype(np.int64)

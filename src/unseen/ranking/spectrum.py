@@ -1,0 +1,68 @@
+"""Singular values and left singular vectors of features, by way of the smaller Gram matrix.
+
+Several scores need the features only through the subspace that they span. For 6,000 x 1,280 features an
+eigendecomposition of the 1,280 x 1,280 Gram matrix takes a tenth of the time of a singular value decomposition.
+
+Shapes:     X (n, d) = U diag(s) V'; U (n, r), s (r,), V (d, r); r = numerical rank
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unseen.ranking.inputs import FloatArray
+
+#: Directions whose variance is below this share of the greatest are noise of the Gram matrix, not features.
+_RELATIVE_VARIANCE = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """A thin singular value decomposition, greatest first.
+
+    Attributes:
+        left: U, orthonormal columns.
+        values: s, singular values.
+        dimensions: d, columns of the matrix that was decomposed.
+    """
+
+    left: FloatArray
+    values: FloatArray
+    dimensions: int
+
+    @property
+    def scores(self) -> FloatArray:
+        """U diag(s): the rows in the basis of V. All distances and angles are those of the original rows."""
+        return self.left * self.values
+
+
+def decompose(rows: FloatArray, *, centre: bool) -> Spectrum:
+    """The thin singular value decomposition of `rows`, with their mean taken off first if `centre`."""
+    matrix = rows - rows.mean(axis=0) if centre else rows
+    images, dimensions = matrix.shape
+    tall = images >= dimensions
+    variances, vectors = np.linalg.eigh(matrix.T @ matrix if tall else matrix @ matrix.T)
+    kept = np.flatnonzero(variances > _RELATIVE_VARIANCE * variances[-1])[::-1]
+    values = np.sqrt(variances[kept])
+    left = (matrix @ vectors[:, kept]) / values if tall else vectors[:, kept]
+    return Spectrum(left, values, dimensions)
+
+
+def principal_components(rows: FloatArray, *, energy: float | None = None, count: int | None = None) -> FloatArray:
+    """Rows on their first principal axes.
+
+    Args:
+        energy: keep the fewest axes that hold at least this share of the variance.
+        count: keep at most this many axes.
+    """
+    spectrum = decompose(rows, centre=True)
+    kept = len(spectrum.values)
+    if energy is not None:
+        share = np.cumsum(spectrum.values**2) / np.sum(spectrum.values**2)
+        # Rounding must not ask for one axis more than there are.
+        kept = min(int(np.searchsorted(share, energy)) + 1, kept)
+    if count is not None:
+        kept = min(kept, count)
+    return spectrum.left[:, :kept] * spectrum.values[:kept]

@@ -1,0 +1,84 @@
+"""LEEP against loops over its equations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from unseen.errors import DataError
+from unseen.ranking import leep
+
+
+def naive_leep(
+    theta: np.ndarray, labels: np.ndarray, other: np.ndarray | None = None, wanted: np.ndarray | None = None
+) -> float:
+    images, sources = theta.shape
+    joint: dict[tuple[int, int], float] = {}
+    for z in range(sources):
+        for y in set(labels.tolist()):
+            joint[y, z] = sum(theta[j, z] for j in range(images) if labels[j] == y) / images  # Eq. (5)
+    total = 0.0
+    pairs = zip(theta, labels, strict=True) if other is None else zip(other, wanted, strict=True)
+    for row, y in pairs:
+        expected = 0.0
+        for z in range(sources):
+            marginal = sum(joint[k, z] for k in set(labels.tolist()))
+            if marginal > 0:
+                expected += joint[y, z] / marginal * row[z]  # Eq. (4)
+        total += math.log(expected)
+    return total / (images if other is None else len(other))
+
+
+def test_loops_over_the_equations_give_the_same(small: tuple, head: Callable[..., np.ndarray]) -> None:
+    features, labels = small
+    theta = head(features)
+    assert leep(theta, labels) == pytest.approx(naive_leep(theta, labels), abs=1e-6)
+
+
+def test_held_out_images_are_averaged_with_the_counts_of_the_others(
+    small: tuple, head: Callable[..., np.ndarray]
+) -> None:
+    features, labels = small
+    theta = head(features)
+    train, test = slice(0, 40), slice(40, 60)
+    expected = naive_leep(theta[train], labels[train], theta[test], labels[test])
+    assert leep(theta[train], labels[train], held_out=(theta[test], labels[test])) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_source_class_without_mass_changes_nothing(small: tuple, head: Callable[..., np.ndarray]) -> None:
+    features, labels = small
+    theta = head(features)
+    padded = np.concatenate([theta, np.zeros((len(theta), 2))], axis=1)
+    assert leep(padded, labels) == leep(theta, labels)
+
+
+def test_a_head_that_names_the_class_is_perfect_and_a_blind_one_knows_the_shares() -> None:
+    labels = np.repeat([0, 1, 2], [10, 20, 30])
+    assert leep(np.eye(3)[labels], labels) == pytest.approx(0.0, abs=1e-12)
+    shares = np.array([10, 20, 30]) / 60
+    assert leep(np.full((60, 4), 0.25), labels) == pytest.approx(float(shares @ np.log(shares)), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("theta", "message"),
+    [
+        (np.full((6, 3), 0.5), "sum to 1"),
+        (np.array([[1.5, -0.5]] * 6), "not negative"),
+        (np.full((6,), 1.0), "shape"),
+        (np.full((6, 2), np.nan), "finite"),
+    ],
+)
+def test_what_is_not_a_probability_is_refused(theta: np.ndarray, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        leep(theta, [0, 1, 0, 1, 0, 1])
+
+
+def test_held_out_labels_must_be_known() -> None:
+    theta = np.full((4, 2), 0.5)
+    with pytest.raises(DataError, match="does not occur"):
+        leep(theta, [0, 1, 0, 1], held_out=(theta, [0, 1, 0, 7]))
+    with pytest.raises(DataError, match="shape"):
+        leep(theta, [0, 1, 0, 1], held_out=(theta[:, :1], [0, 1, 0, 1]))

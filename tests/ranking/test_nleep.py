@@ -1,0 +1,120 @@
+"""N-LEEP and its mixture against scikit-learn and against EM written out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.decomposition import PCA
+from sklearn.mixture import GaussianMixture
+
+from unseen.errors import DataError
+from unseen.ranking import fit_mixture, leep, nleep
+from unseen.ranking.gmm import Mixture, _expect, _maximise
+from unseen.ranking.spectrum import principal_components
+
+
+def naive_posterior(rows: np.ndarray, weights: np.ndarray, means: np.ndarray, variances: np.ndarray) -> np.ndarray:
+    """Eq. (6), one density at a time."""
+    found = np.zeros((len(rows), len(weights)))
+    for i, row in enumerate(rows):
+        for k, weight in enumerate(weights):
+            density = weight
+            for x, m, v in zip(row, means[k], variances[k], strict=True):
+                density *= np.exp(-((x - m) ** 2) / (2 * v)) / np.sqrt(2 * np.pi * v)
+            found[i, k] = density
+        found[i] /= found[i].sum()
+    return found
+
+
+def test_score_from_the_fitted_mixture_by_loops(small: tuple) -> None:
+    features, labels = small
+    reduced = principal_components(features, energy=0.8)
+    mixture = fit_mixture(reduced, 15, seed=0)
+    values = [t.double().numpy() for t in (mixture.log_weights.exp(), mixture.means, mixture.variances)]
+    posterior = naive_posterior(reduced / mixture.scale, values[0], values[1], values[2])
+    np.testing.assert_allclose(mixture.posterior(reduced), posterior, atol=1e-9)
+    assert nleep(features, labels) == pytest.approx(leep(posterior, labels), abs=1e-6)
+
+
+def test_one_step_of_em_written_out() -> None:
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(40, 3))
+    start = Mixture(
+        torch.tensor([0.3, 0.7]).log(),
+        torch.from_numpy(generator.normal(size=(2, 3))).float(),
+        torch.tensor([[1.0, 2.0, 0.5], [0.7, 0.6, 1.5]]),
+        1.0,
+        0.0,
+        0,
+        False,
+    )
+    share = naive_posterior(rows, np.array([0.3, 0.7]), start.means.double().numpy(), start.variances.double().numpy())
+    stepped = _maximise(*_expect(torch.from_numpy(rows).float(), start)[:3], len(rows), 1.0)
+    for k in range(2):
+        total = sum(share[i, k] for i in range(40))
+        mean = sum(share[i, k] * rows[i] for i in range(40)) / total
+        variance = sum(share[i, k] * (rows[i] - mean) ** 2 for i in range(40)) / total
+        assert float(stepped.log_weights[k].exp()) == pytest.approx(total / 40, abs=1e-5)
+        np.testing.assert_allclose(stepped.means[k], mean, atol=1e-5)
+        np.testing.assert_allclose(stepped.variances[k], variance, atol=1e-5)
+
+
+def test_score_and_likelihood_are_as_good_as_scikit_learn_s(cloud: Callable[..., tuple]) -> None:
+    features, labels = cloud(0.9, images=1500, dimensions=40, classes=10)
+    reduced = PCA(n_components=0.8, svd_solver="full").fit_transform(features)
+    theirs = [GaussianMixture(50, covariance_type="diag", random_state=s).fit(reduced) for s in range(3)]
+    ours = [fit_mixture(reduced, 50, seed=s) for s in range(3)]
+    scale = reduced.shape[1] * np.log([m.scale for m in ours])
+    found = np.mean([m.log_likelihood for m in ours] - scale)
+    assert found == pytest.approx(np.mean([m.score(reduced) for m in theirs]), abs=0.1)
+    expected = np.mean([leep(m.predict_proba(reduced), labels) for m in theirs])
+    assert np.mean([nleep(features, labels, seed=s) for s in range(3)]) == pytest.approx(expected, rel=0.05)
+
+
+def test_principal_components_are_those_of_scikit_learn(small: tuple) -> None:
+    features = small[0]
+    reference = PCA(n_components=0.8, svd_solver="full").fit_transform(features)
+    ours = principal_components(features, energy=0.8)
+    assert ours.shape == reference.shape
+    np.testing.assert_allclose(np.abs(ours), np.abs(reference), atol=1e-8)
+    assert principal_components(features, energy=1.0).shape == features.shape
+
+
+def test_few_images_cap_the_components_and_say_so(small: tuple) -> None:
+    features, labels = small
+    said: list[str] = []
+    nleep(features[:20], labels[:20], tell=said.append)
+    assert said == ["N-LEEP: 20 images cannot carry 15 Gaussians (5 per class); 10 were fitted"]
+    nleep(features, labels, tell=said.append)
+    assert len(said) == 1
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 30), st.integers(1, 6), st.integers(0, 5))
+def test_a_mixture_of_any_shape_has_finite_posteriors(components: int, dimensions: int, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    rows = generator.normal(size=(30, dimensions)) * 10.0 ** generator.integers(-4, 4)
+    rows[5:10] = rows[5]  # duplicates, which leave components without variance
+    mixture = fit_mixture(rows, components, seed=seed)
+    posterior = mixture.posterior(rows)
+    assert posterior.shape == (30, components)
+    np.testing.assert_allclose(posterior.sum(axis=1), 1.0, atol=1e-4)
+
+
+def test_same_seed_same_mixture_and_blocks_change_nothing(small: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = fit_mixture(small[0], 6, seed=4)
+    assert torch.equal(first.means, fit_mixture(small[0], 6, seed=4).means)
+    monkeypatch.setattr("unseen.ranking.gmm._BLOCK_BYTES", 4 * 6 * 7)
+    np.testing.assert_allclose(
+        first.posterior(small[0]), fit_mixture(small[0], 6, seed=4).posterior(small[0]), atol=1e-3
+    )
+
+
+def test_more_components_than_rows_are_refused(small: tuple) -> None:
+    with pytest.raises(DataError, match="61 Gaussians"):
+        fit_mixture(small[0], 61)

@@ -1,0 +1,62 @@
+"""PACTran against the bound written out, and minimised by another method."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize
+
+from unseen.ranking import pactran
+from unseen.ranking.softmax import penalised_cross_entropy
+
+
+def naive_pactran(features: np.ndarray, labels: np.ndarray, factor: float, variance: float) -> float:
+    images, dimensions = features.shape
+    classes = len(set(labels.tolist()))
+    rows = features - features.mean(axis=0)
+
+    def probabilities(theta: np.ndarray) -> np.ndarray:
+        weights, bias = theta[: dimensions * classes].reshape(dimensions, classes), theta[dimensions * classes :]
+        scores = np.array([[row @ weights[:, c] + bias[c] for c in range(classes)] for row in rows])
+        exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return exponentials / exponentials.sum(axis=1, keepdims=True)
+
+    def loss(theta: np.ndarray) -> float:
+        found = probabilities(theta)
+        entropy = -sum(np.log(found[i, y]) for i, y in enumerate(labels)) / images
+        return entropy + 0.5 * np.sum(theta[: dimensions * classes] ** 2) / (factor * images)
+
+    best = minimize(loss, np.zeros((dimensions + 1) * classes), method="BFGS", options={"gtol": 1e-7})
+    trace = 0.0
+    for row, p in zip(rows, probabilities(best.x), strict=True):
+        for c in range(classes):
+            trace += p[c] * (1 - p[c])
+            for k in range(dimensions):
+                trace += row[k] ** 2 * p[c] * (1 - p[c])
+    trace += dimensions * classes / (factor * images)
+    size = dimensions * classes
+    inner = np.log(trace * factor * images / size + 1e-10)
+    return -(best.fun + 0.5 * size / (factor * images) * variance / dimensions * inner)
+
+
+@pytest.mark.filterwarnings("ignore:Desired error not necessarily achieved")
+@pytest.mark.parametrize(("factor", "variance"), [(1.0, 10.0), (0.1, 1.0)])
+def test_the_bound_written_out(small: tuple, factor: float, variance: float) -> None:
+    features, labels = small[0][:40], small[1][:40]
+    expected = naive_pactran(features, labels, factor, variance)
+    assert pactran(features, labels, factor=factor, variance=variance) == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_gradient_is_that_of_the_loss(small: tuple) -> None:
+    features, labels = small
+    theta = np.random.default_rng(0).normal(size=18)
+    _, gradient = penalised_cross_entropy(theta, features, labels, 3, 0.1)
+    numeric = approx_fprime(theta, lambda t: penalised_cross_entropy(t, features, labels, 3, 0.1)[0], 1e-7)
+    np.testing.assert_allclose(gradient, numeric, atol=1e-5)
+
+
+def test_more_dimensions_than_images_is_solved_in_their_span() -> None:
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(12, 16))
+    labels = np.repeat([0, 1, 2], 4)
+    assert np.isfinite(pactran(features, labels))
