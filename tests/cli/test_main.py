@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from unseen.cli import main
+from unseen.cli import main, spread_lists
 
 
 def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -29,6 +29,19 @@ def study_file(tmp_path: Path, images: Path, small_model: str) -> Path:
         "[benchmarks.probe]\nseeds = [1, 2]\n"
     )
     return path
+
+
+@pytest.mark.parametrize(
+    ("given", "spread"),
+    [
+        (["rank", "--models", "a", "b", "c", "--top", "3"], "rank --models a --models b --models c --top 3"),
+        (["x", "--models", "a", "--models", "b", "c"], "x --models a --models b --models c"),
+        (["run", "study.toml", "--workers", "2", "y"], "run study.toml --workers 2 y"),
+        (["x", "--models"], "x --models"),
+    ],
+)
+def test_lists_are_spread(given: list[str], spread: str) -> None:
+    assert spread_lists(given) == spread.split()
 
 
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:

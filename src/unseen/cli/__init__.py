@@ -17,7 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from unseen.errors import UnseenError
 
     try:
-        code = application(args=arguments, prog_name="unseen", standalone_mode=False)
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        code = application(args=spread_lists(given), prog_name="unseen", standalone_mode=False)
     except UnseenError as error:
         return _fail(str(error), error.exit_code)
     except typer.Abort:
@@ -30,6 +31,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         show()
         return int(exit_code)
     return int(code or 0)
+
+
+#: Options that take several values behind one another: `--models a b c`.
+LISTS = ("--models", "--methods", "--tasks")
+
+
+def spread_lists(arguments: Sequence[str]) -> list[str]:
+    """`--models a b` written as `--models a --models b`, which is how the parser wants it."""
+    spread: list[str] = []
+    current = ""
+    for argument in arguments:
+        if argument.startswith("-"):
+            current = argument if argument in LISTS else ""
+        elif current and spread and spread[-1] != current:
+            spread.append(current)
+        spread.append(argument)
+    return spread
 
 
 def _fail(message: str, code: int) -> int:

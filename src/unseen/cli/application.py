@@ -8,6 +8,8 @@ import typer
 
 from unseen.cli.audit import audit
 from unseen.cli.cog import cog_commands
+from unseen.cli.cog_run import chart as cog_chart
+from unseen.cli.cog_run import run as cog_run
 from unseen.cli.features import features_commands
 from unseen.cli.ls import ls
 from unseen.cli.results import results
@@ -42,6 +44,8 @@ def _options(
 
 application.command()(demo)
 application.command()(run)
+cog_commands.command("run")(cog_run)
+cog_commands.command("chart")(cog_chart)
 application.add_typer(cog_commands)
 application.command()(audit)
 application.command()(ls)

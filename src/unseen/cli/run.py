@@ -43,7 +43,13 @@ def run(
     """Run a study: extract what is missing, evaluate what is not done, write the page. Run it again to go on."""
     from unseen.study import Study
 
-    _run(Study.read(study), dry_run=dry_run, home=home, engine=_engine(engine, workers, scheduler), report=report)
+    run_and_report(
+        Study.read(study),
+        dry_run=dry_run,
+        home=home,
+        engine=make_engine_options(engine, workers, scheduler),
+        report=report,
+    )
 
 
 def demo(
@@ -58,10 +64,11 @@ def demo(
 
     with as_file(files("unseen.studies") / "demo.toml") as path:
         study = Study.read(path)
-    _run(study, dry_run=dry_run, home=home, engine=("local", {"workers": 1}), report=report)
+    run_and_report(study, dry_run=dry_run, home=home, engine=("local", {"workers": 1}), report=report)
 
 
-def _engine(name: str, workers: int, scheduler: str | None) -> tuple[str, dict[str, Any]]:
+def make_engine_options(name: str, workers: int, scheduler: str | None) -> tuple[str, dict[str, Any]]:
+    """The engine's name and its options, from what the command line says."""
     from unseen.errors import UsageError
 
     if scheduler is not None and name != "dask":
@@ -69,9 +76,10 @@ def _engine(name: str, workers: int, scheduler: str | None) -> tuple[str, dict[s
     return name, {"workers": workers, **({"scheduler": scheduler} if scheduler else {})}
 
 
-def _run(
+def run_and_report(
     study: Study, *, dry_run: bool, home: Path | None, engine: tuple[str, dict[str, Any]], report: Path | None
 ) -> None:
+    """Run a study with a progress bar, write its page, print its tables."""
     from unseen.cli.progress import RichProgress
     from unseen.cli.results import show_results
     from unseen.cli.tables import console
