@@ -8,21 +8,18 @@ have to be run as often as there are faults.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from unseen.benchmarks.cog_cost import ImageSet
 from unseen.data import decode_rgb
-from unseen.data.image_tree import Images, ImageTree, find_tree, in_threads
+from unseen.data.image_tree import Images, ImageTree, Progress, find_tree, some
 from unseen.data.imagenet_1k import CLASSES, find_in1k, read_validation
-from unseen.data.imagenet_cog import Caps, Lists, read_image_lists
+from unseen.data.imagenet_cog import Caps, Lists, pick_image_lists, read_split_file
 from unseen.data.listing import is_wnid
 from unseen.errors import DataError
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -61,9 +58,9 @@ class LevelCheck:
         """What is wrong, in words; a few examples of each."""
         found = []
         if self.missing:
-            found.append(f"{self.name}: {len(self.missing):,} concepts are not there: {_some(self.missing)}")
+            found.append(f"{self.name}: {len(self.missing):,} concepts are not there: {some(self.missing)}")
         if self.short:
-            shown = _some([f"{concept} ({self.counts[concept]})" for concept in self.short])
+            shown = some([f"{concept} ({self.counts[concept]})" for concept in self.short])
             found.append(
                 f"{self.name}: {len(self.short):,} concepts have fewer than {caps.least + caps.test} images: {shown}"
             )
@@ -193,20 +190,26 @@ def count_concepts(root: Path, *, progress: Progress | None = None) -> dict[str,
         DataError: the root, or a folder or tar file in it, cannot be read.
     """
     tree = find_tree(root)
-    found = _list_all(tree, tree.concepts, progress)
-    for each in found.values():
-        if isinstance(each, str):
-            raise DataError(each)
-    return {concept: len(images) for concept, images in found.items()}
+    counts = {}
+    for concept, images in tree.survey(tree.concepts, progress).items():
+        if isinstance(images, DataError):
+            raise images
+        counts[concept] = len(images)
+    return counts
 
 
 def _lists(split: Path | None, levels: Mapping[str, Sequence[str]], problems: list[str]) -> Lists | None:
     if split is None:
         return None
+    try:
+        content = read_split_file(split)
+    except DataError as error:
+        problems.append(str(error))
+        return None
     lists: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     for name, concepts in levels.items():
         try:
-            lists |= read_image_lists(split, concepts)
+            lists |= pick_image_lists(split, content, concepts)
         except DataError as error:
             problems.append(f"{name}: {error}")
     return lists
@@ -214,36 +217,18 @@ def _lists(split: Path | None, levels: Mapping[str, Sequence[str]], problems: li
 
 def _look(
     root: Path, wanted: Sequence[str], problems: list[str], progress: Progress | None
-) -> tuple[ImageTree | None, dict[str, Images | str]]:
+) -> tuple[ImageTree | None, dict[str, Images | DataError]]:
     """What lies below the root, and the images, or the reason why not, of each wanted concept that is there."""
     try:
         tree = find_tree(root)
     except DataError as error:
         problems.append(str(error))
         return None, {}
-    return tree, _list_all(tree, [concept for concept in wanted if concept in tree], progress)
-
-
-def _list_all(tree: ImageTree, concepts: Sequence[str], progress: Progress | None) -> dict[str, Images | str]:
-    done, lock = 0, Lock()
-
-    def list_one(concept: str) -> Images | str:
-        nonlocal done
-        try:
-            return tree.images(concept)
-        except DataError as error:
-            return str(error)
-        finally:
-            if progress is not None:
-                with lock:
-                    done += 1
-                    progress(done, len(concepts))
-
-    return dict(zip(concepts, in_threads(list_one, concepts), strict=True))
+    return tree, tree.survey([concept for concept in wanted if concept in tree], progress)
 
 
 def _check_level(
-    name: str, concepts: Sequence[str], found: Mapping[str, Images | str], lists: Lists | None, caps: Caps
+    name: str, concepts: Sequence[str], found: Mapping[str, Images | DataError], lists: Lists | None, caps: Caps
 ) -> LevelCheck:
     counts: dict[str, int] = {}
     damaged: dict[str, str] = {}
@@ -251,8 +236,8 @@ def _check_level(
     train = test = absent = 0
     for concept in sorted(concepts):
         images = found.get(concept)
-        if isinstance(images, str):
-            damaged[concept] = images
+        if isinstance(images, DataError):
+            damaged[concept] = str(images)
         if not isinstance(images, Images):
             continue
         counts[concept] = len(images)
@@ -275,11 +260,11 @@ def _check_in1k(root: Path, val_labels: Path | None) -> SeenCheck:
     except DataError as error:
         return SeenCheck(str(root), 0, 0, 0, (f"in1k: {error}",))
     classes = [each for each in tree.concepts if is_wnid(each)]
-    listed = _list_all(tree, classes, None)
-    problems = [f"in1k: {wnid} cannot be read: {each}" for wnid, each in listed.items() if isinstance(each, str)]
+    listed = tree.survey(classes)
+    problems = [f"in1k: {wnid} cannot be read: {each}" for wnid, each in listed.items() if isinstance(each, DataError)]
     counts = {wnid: len(each) for wnid, each in listed.items() if isinstance(each, Images)}
     if empty := [wnid for wnid, count in counts.items() if not count]:
-        problems.append(f"in1k: {len(empty):,} classes have no training image: {_some(empty)}")
+        problems.append(f"in1k: {len(empty):,} classes have no training image: {some(empty)}")
     notes = [f"in1k: {len(classes):,} of the {CLASSES:,} classes are there"] if len(classes) != CLASSES else []
     test = 0
     try:
@@ -307,7 +292,3 @@ def _sample(every: Sequence[Images], count: int) -> tuple[dict[str, str], list[i
         except (DataError, OSError) as error:
             unreadable[images.names[row]] = str(error)
     return unreadable, sizes
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")

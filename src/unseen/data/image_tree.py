@@ -12,11 +12,13 @@ and a tar file, the tar is taken: it is whole or refused, while a folder may be 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from threading import Lock
 
 import numpy as np
 from PIL import Image
@@ -32,8 +34,8 @@ WHOLE_TARS = ("fall11_whole.tar", "winter21_whole.tar")
 
 _THREADS = 16  # they wait for the disk or the network, not for the processor
 
-A = TypeVar("A")
-B = TypeVar("B")
+#: Called with (concepts looked at, all concepts), from one thread at a time.
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +82,27 @@ class ImageTree:
 
     def every(self, concepts: Sequence[str]) -> list[Images]:
         """The images of several concepts, in that order, listed by many threads at once."""
-        return in_threads(self.images, concepts)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return list(pool.map(self.images, concepts))
 
+    def survey(self, concepts: Sequence[str], progress: Progress | None = None) -> dict[str, Images | DataError]:
+        """The same by concept, with the error in the place of what cannot be read."""
+        done, lock = 0, Lock()
 
-def in_threads(work: Callable[[A], B], items: Iterable[A]) -> list[B]:
-    """`work` on every item, in order, by threads that mostly wait for the disk."""
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(work, items))
+        def list_one(concept: str) -> Images | DataError:
+            nonlocal done
+            try:
+                return self.images(concept)
+            except DataError as error:
+                return error
+            finally:
+                with lock:
+                    done += 1
+                    if progress is not None:
+                        progress(done, len(concepts))
+
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return dict(zip(concepts, pool.map(list_one, concepts), strict=True))
 
 
 def find_tree(root: Path) -> ImageTree:
@@ -106,22 +122,29 @@ def find_tree(root: Path) -> ImageTree:
     listers = {name: _lister(images_in_folder, root / name, name) for name in folders}
     listers |= {name: _lister(images_in_tar, root / f"{name}.tar", name) for name in tars}
     if not listers:
-        raise DataError(f"{str(root)!r} holds neither folders nor .tar files. {_EXPECTED}")
+        inside = sorted(entry.name for entry in root.iterdir())
+        raise DataError(f"{str(root)!r} holds neither folders nor .tar files, but {some(inside)}. {_EXPECTED}")
     kinds = " and ".join(kind for kind, found in (("folders", set(folders) - set(tars)), ("tars", tars)) if found)
     return ImageTree(root, kinds, listers)
 
 
-_EXPECTED = "Expected: a folder (n01440764) or a tar file (n01440764.tar) per concept."
+_EXPECTED = "Expected: a folder (n01440764) or an uncompressed tar file (n01440764.tar) per concept."
+
+
+def some(names: Sequence[str]) -> str:
+    """The first few of many names, for a message."""
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "") if names else "nothing"
 
 
 def images_in_folder(folder: Path, concept: str) -> Images:
     """All images in a folder, at any depth; `concept/` is put before their names."""
     names = tuple(find_images(folder, f"{concept}/" if concept else "").names)
-    paths = len(concept) + 1 if concept else 0
+    cut, base = len(concept) + 1 if concept else 0, str(folder)
     return Images(
         names,
-        open=lambda i: open_image(folder / names[i][paths:]),
-        size=lambda i: os.stat(folder / names[i][paths:]).st_size,  # noqa: PTH116 - a third of the time of Path.stat
+        open=lambda i: open_image(folder / names[i][cut:]),
+        # A million of these make a fingerprint, and a Path takes longer to build than the system takes to answer.
+        size=lambda i: os.stat(f"{base}/{names[i][cut:]}").st_size,  # noqa: PTH116
     )
 
 
@@ -150,13 +173,12 @@ def join_split(parts: Sequence[tuple[Images, IntArray, int]], prefix: str = "") 
     An image counts as changed when its name or its size on disk does: of a million compressed files, reading the sizes
     alone takes seconds to minutes, and a tar's index has them already.
     """
-    ends = np.cumsum([len(rows) for _, rows, _ in parts])
-    starts = ends - [len(rows) for _, rows, _ in parts]
+    ends = list(accumulate(len(rows) for _, rows, _ in parts))
 
     def find(i: int) -> tuple[Images, int]:
-        part = int(np.searchsorted(ends, i, side="right"))
+        part = bisect_right(ends, i)
         images, rows, _ = parts[part]
-        return images, int(rows[i - starts[part]])
+        return images, int(rows[i - ends[part]])  # counted from the end of the part, so below 0
 
     def open_one(i: int) -> Image.Image:
         images, row = find(i)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from unseen.data.dataset import Dataset, IntArray, Split
-from unseen.data.image_tree import Images, ImageTree, join_split
+from unseen.data.image_tree import Images, ImageTree, join_split, some
 from unseen.data.subset import draw_order
 from unseen.errors import DataError
 from unseen.safe_pickle import load_plain_pickle
@@ -80,9 +80,19 @@ def read_image_lists(path: str | PathLike[str], concepts: Iterable[str]) -> List
 
     Read are the authors' `cog_concepts_split_file.pkl` and JSON of {"n01440764": {"train": [...], "test": [...]}, ...}.
     """
+    return pick_image_lists(path, read_split_file(path), concepts)
+
+
+def read_split_file(path: str | PathLike[str]) -> Mapping[str, Any]:
+    """The content of a file of image lists, for `pick_image_lists`: the authors' takes a while to read."""
     content = _read(Path(path), "image lists")
     if not isinstance(content, Mapping):
         raise DataError(f"{path}: expected image lists by concept, found {type(content).__name__}.")
+    return content
+
+
+def pick_image_lists(path: str | PathLike[str], content: Mapping[str, Any], concepts: Iterable[str]) -> Lists:
+    """The lists of some concepts, checked; `path` is for messages."""
     lists = {}
     for concept in concepts:
         parts = content.get(concept)
@@ -142,7 +152,7 @@ def choose_splits(
     if missing := [concept for concept in concepts if concept not in tree]:
         raise DataError(
             f"{len(missing):,} of the {len(concepts):,} concepts of level {level} are not in {str(tree.root)!r}: "
-            f"{_some(missing)}. Is it the root of ImageNet-21K? `unseen cog check` tells all that is missing."
+            f"{some(missing)}. It holds {some(tree.concepts)}. `unseen cog check` tells all that is missing."
         )
     found = tree.every(concepts)
     if lists is not None:
@@ -151,7 +161,7 @@ def choose_splits(
     if short:
         raise DataError(
             f"{len(short):,} of the {len(concepts):,} concepts of level {level} have fewer than the {caps.least} + "
-            f"{caps.test} images needed to train and test: {_some(short)}. Make levels without them "
+            f"{caps.test} images needed to train and test: {some(short)}. Make levels without them "
             "(unseen cog levels --counts), or accept fewer with min=."
         )
     drawn = [draw_images(images.names, caps, seed) for images in found]
@@ -246,7 +256,3 @@ def _file_names(path: str | PathLike[str], concept: str, names: Any) -> tuple[st
     if any(".." in name.split("/") for name in plain):
         raise DataError(f"{path}: an image of {concept} lies outside the folder of images.")
     return tuple(sorted(n if n.startswith(f"{concept}/") else f"{concept}/{n}" for n in plain))
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
