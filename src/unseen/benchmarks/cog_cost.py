@@ -7,6 +7,9 @@ Model:      images     the train and test images of every set, each through ever
                        limit is what they take
             extraction images / measured images per second
             probes     per set, seed and number of shots: a + b x rows x dim x classes, fitted to measured probes
+Limits:     a probe's time also depends on how hard the classes are to tell apart and, where rows are streamed, on the
+            disk, which is not in the model. On one core, predicting a probe from ones of a half to a quarter of its
+            work missed by -27 % (`fast`) and +62 % (`paper`): take hours of probes as good to a factor of two at best
 Expected:   the whole of ImageNet-CoG: 6,810,655 training images (1,281,167 seen, 5,529,488 unseen) and 300,000 test
             images; 2,048 float32 numbers of each are 58 GB
 """
