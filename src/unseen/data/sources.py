@@ -41,6 +41,8 @@ SOURCES: Registry[DatasetSource | DatasetFunction] = Registry("dataset source", 
 SOURCES.add("folder", "unseen.data.folder:SOURCE")
 SOURCES.add("imagenet", "unseen.data.imagenet:SOURCE")
 SOURCES.add("packaged", "unseen.data.packaged:SOURCE")
+SOURCES.add("procedural", "unseen.data.procedural:SOURCE")
+SOURCES.add("xlsa17", "unseen.data.xlsa17:SOURCE")
 
 _SELECTION = ("classes", "limit", "per_class")
 
