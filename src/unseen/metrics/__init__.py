@@ -7,6 +7,15 @@ from unseen.metrics.accuracy import (
     top_k_accuracy,
     top_k_correct,
 )
+from unseen.metrics.ranks import (
+    Friedman,
+    PairedTTest,
+    RankTable,
+    friedman_test,
+    nemenyi_difference,
+    paired_t_test,
+    rank_methods,
+)
 from unseen.metrics.seeds import SeedSummary, over_seeds
 from unseen.metrics.significance import (
     Comparison,
@@ -16,19 +25,29 @@ from unseen.metrics.significance import (
     mcnemar,
     paired_bootstrap,
 )
+from unseen.metrics.zeroshot import harmonic_mean, mean_per_class
 
 __all__ = [
     "Comparison",
+    "Friedman",
     "Interval",
     "McNemar",
+    "PairedTTest",
+    "RankTable",
     "SeedSummary",
     "accuracy",
     "bootstrap_interval",
+    "friedman_test",
+    "harmonic_mean",
     "mcnemar",
+    "mean_per_class",
     "mean_per_class_accuracy",
+    "nemenyi_difference",
     "over_seeds",
     "paired_bootstrap",
+    "paired_t_test",
     "per_class_accuracy",
+    "rank_methods",
     "top_k_accuracy",
     "top_k_correct",
 ]

@@ -1,0 +1,130 @@
+"""Ranks of methods over datasets: rank matrices, Friedman's test, Nemenyi's critical difference, the paired t-test.
+
+Papers:     Xian et al., TPAMI 2018, Figs. 4 and 7 [P]; Demsar, "Statistical comparisons of classifiers over multiple
+            data sets", JMLR 2006 [D]; Garcia & Herrera, JMLR 2008
+Shapes:     values (methods, observations), greater is better
+Implements: mean ranks with ties shared; [D] section 3.2.2, Friedman's chi-square with the correction for ties, Iman and
+            Davenport's F, and Nemenyi's critical difference
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.errors import DataError
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RankTable:
+    """Methods ranked over observations, best mean rank first.
+
+    Attributes:
+        methods: names.
+        ranks: (methods, observations) from 1, the best; tied methods share the mean of their ranks.
+        counts: (methods, methods): how often method i is at rank j; tied methods share the better rank.
+    """
+
+    methods: tuple[str, ...]
+    ranks: FloatArray
+    counts: IntArray
+
+    @property
+    def mean_ranks(self) -> FloatArray:
+        return np.asarray(self.ranks.mean(axis=1))
+
+    def place(self, method: str) -> int:
+        """The place of a method by mean rank, from 1."""
+        return self.methods.index(method) + 1
+
+
+@dataclass(frozen=True)
+class Friedman:
+    """Result of Friedman's test, that all methods are alike.
+
+    Attributes:
+        statistic, p_value: chi-square with the correction for ties.
+        f_statistic, f_p_value: Iman and Davenport's, less conservative; infinite and 0 where ranks never differ.
+    """
+
+    statistic: float
+    p_value: float
+    f_statistic: float
+    f_p_value: float
+
+
+@dataclass(frozen=True)
+class PairedTTest:
+    """Mean difference of pairs, Student's t and the two-sided p-value."""
+
+    difference: float
+    statistic: float
+    p_value: float
+    pairs: int
+
+
+def rank_methods(methods: Sequence[str], values: npt.ArrayLike) -> RankTable:
+    """Rank methods within each observation.
+
+    Args:
+        methods: one name per row.
+        values: (methods, observations), no gaps.
+    """
+    from scipy.stats import rankdata
+
+    table = np.asarray(values, np.float64)
+    if table.ndim != 2 or table.shape[0] != len(methods) or table.shape[0] < 2 or not table.shape[1]:
+        raise DataError(f"ranks need a table of at least two methods x observations; found shape {table.shape}.")
+    if not np.isfinite(table).all():
+        raise DataError("ranks need a value of every method in every observation: leave out what has gaps.")
+    ranks = rankdata(-table, axis=0)
+    best = rankdata(-table, axis=0, method="min").astype(np.int64)
+    order = np.lexsort((np.arange(len(methods)), ranks.mean(axis=1)))
+    counts = np.stack([np.bincount(row - 1, minlength=len(methods)) for row in best])
+    return RankTable(tuple(methods[i] for i in order), np.asarray(ranks[order]), np.asarray(counts[order]))
+
+
+def friedman_test(table: RankTable) -> Friedman:
+    """Friedman's test over the ranks of a table; it takes three methods and two observations at least."""
+    from scipy.stats import chi2, f
+
+    k, n = table.ranks.shape
+    if k < 3 or n < 2:
+        raise DataError(f"Friedman's test needs 3 methods and 2 observations at least; found {k} and {n}.")
+    spread = float(((table.mean_ranks - (k + 1) / 2) ** 2).sum())
+    squares = float((table.ranks**2).sum())
+    within = squares / n - k * (k + 1) ** 2 / 4  # n k (k^2 - 1) / 12 / n where nothing is tied
+    if within <= 0:
+        return Friedman(0.0, 1.0, 0.0, 1.0)
+    statistic = n * (k - 1) * spread / within
+    left = n * (k - 1) - statistic
+    f_statistic = (n - 1) * statistic / left if left > 1e-12 else np.inf
+    f_p = float(f.sf(f_statistic, k - 1, (k - 1) * (n - 1))) if np.isfinite(f_statistic) else 0.0
+    return Friedman(float(statistic), float(chi2.sf(statistic, k - 1)), float(f_statistic), f_p)
+
+
+def nemenyi_difference(methods: int, observations: int, *, level: float = 0.05) -> float:
+    """Mean ranks that differ by at least this are different at `level`, over all pairs at once."""
+    from scipy.stats import studentized_range
+
+    quantile = float(studentized_range.ppf(1 - level, methods, np.inf)) / np.sqrt(2)
+    return float(quantile * np.sqrt(methods * (methods + 1) / (6 * observations)))
+
+
+def paired_t_test(first: npt.ArrayLike, second: npt.ArrayLike) -> PairedTTest:
+    """Student's paired t-test of two equally long lists, two-sided."""
+    from scipy.stats import ttest_rel
+
+    a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if a.ndim != 1 or a.shape != b.shape or len(a) < 2:
+        raise DataError(
+            f"a paired test needs two lists of equal length, two pairs or more; found {a.shape}, {b.shape}."
+        )
+    found = ttest_rel(a, b)
+    return PairedTTest(float((a - b).mean()), float(found.statistic), float(found.pvalue), len(a))

@@ -1,0 +1,42 @@
+"""Accuracies of zero-shot learning: every class counts alike, seen and unseen classes are weighed by a harmonic mean.
+
+Paper:      Xian et al., TPAMI 2018, section 5.3
+Shapes:     labels, predictions (n,); scores (n, c), one column per entry of `classes`
+Implements: Eq. (21), the mean of `per_class_accuracy`, also for the k best classes; Eq. (22)
+"""
+
+from __future__ import annotations
+
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.errors import DataError
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@overload
+def harmonic_mean(first: float, second: float) -> float: ...
+@overload
+def harmonic_mean(first: npt.NDArray[np.floating], second: npt.NDArray[np.floating]) -> FloatArray: ...
+def harmonic_mean(
+    first: float | npt.NDArray[np.floating], second: float | npt.NDArray[np.floating]
+) -> float | FloatArray:
+    """2 a b / (a + b) of two accuracies, of fractions or of percentages alike; 0 where both are 0. Eq. (22)."""
+    a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if (a < 0).any() or (b < 0).any():
+        raise DataError("a harmonic mean of accuracies needs values from 0 on; a negative one was given.")
+    total = a + b
+    result: FloatArray = np.asarray(np.divide(2 * a * b, total, out=np.zeros_like(total), where=total > 0))
+    return float(result) if result.ndim == 0 else result
+
+
+def mean_per_class(labels: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+    """The mean over the classes in `labels` of the share of their images that are `correct`. Eq. (21)."""
+    wanted, right = np.asarray(labels), np.asarray(correct, np.float64)
+    if wanted.ndim != 1 or wanted.shape != right.shape or not len(wanted):
+        raise DataError(f"one value per label is needed, and at least one; found {right.shape} for {wanted.shape}.")
+    _, index = np.unique(wanted, return_inverse=True)
+    return float((np.bincount(index, right) / np.bincount(index)).mean())

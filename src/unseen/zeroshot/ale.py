@@ -1,0 +1,48 @@
+"""ALE: bilinear compatibility with a ranking loss that minds the top of the list.
+
+Paper:      Akata, Perronnin, Harchaoui & Schmid, "Label-embedding for image classification", TPAMI 2016 [P]
+Shapes:     margins (b, c) = Delta + F(x, y) - F(x, y_n), 0 at y_n
+Implements: GBU Eqs. (5), (6) with alpha_i = 1 / i, by sampling as in WSABIE: wrong classes are drawn without
+            replacement until one violates; found at draw k, its rank is estimated by floor((c - 1) / k), and the step's
+            weight is the harmonic number of that
+Differs:    all classes are drawn at once, as a random order of columns: the same distribution without a loop
+Expected:   GBU Table 3, PS: SUN 58.1, CUB 54.9, AWA1 59.9, AWA2 62.5, aPY 39.7
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unseen.zeroshot.compatibility import CompatibilityMethod
+from unseen.zeroshot.method import FloatArray, IntArray
+
+
+class ALE(CompatibilityMethod):
+    """Attribute label embedding."""
+
+    def _weights(self, margins: FloatArray, y: IntArray, rng: np.random.Generator) -> FloatArray:
+        chosen, draw = first_violation(margins, y, rng)
+        classes = margins.shape[1]
+        harmonic = np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, classes))))
+        weights = np.zeros_like(margins)
+        rows = np.flatnonzero(draw)
+        weights[rows, chosen[rows]] = harmonic[(classes - 1) // draw[rows]]
+        return weights
+
+    def _losses(self, margins: FloatArray, y: IntArray) -> FloatArray:
+        violating = margins > 0
+        rank = violating.sum(1)  # Eq. (6)
+        harmonic = np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, margins.shape[1]))))
+        hinge = np.where(violating, margins, 0).sum(1, dtype=np.float64)
+        return np.asarray(harmonic[rank] / np.maximum(rank, 1) * hinge)  # Eq. (5)
+
+
+def first_violation(margins: FloatArray, y: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Per image: the first violating class of a random order of the wrong classes, and its place from 1 (0: none)."""
+    rows = np.arange(len(y))
+    keys = rng.random(margins.shape, dtype=np.float32)
+    keys[rows, y] = 2  # the right class comes last, so that it takes no place
+    among = np.where(margins > 0, keys, 3)
+    chosen = among.argmin(1)
+    place = (keys <= keys[rows, chosen][:, None]).sum(1)
+    return chosen, np.where(among[rows, chosen] < 2, place, 0)

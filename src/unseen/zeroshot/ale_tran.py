@@ -1,0 +1,48 @@
+"""ALE-tran: ALE whose scores are propagated among the images that are scored together.
+
+Paper:      Xian et al., TPAMI 2018, section 3.5 [P]; ALE as in `unseen.zeroshot.ale`
+Shapes:     X (n, d) features; S (c, a) class embeddings
+Implements: S_0 from ALE; the graph of Eq. (19) over images projected by W; Eq. (20)
+Differs:    the unlabelled images are those that `scores` is given. In the generalized setting [P] has those of unseen
+            classes; here nothing tells them from the others
+Expected:   [P], Fig. 8, PS: aPY 45.5 (ALE 37.1 there)
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from unseen.zeroshot.ale import ALE
+from unseen.zeroshot.method import FloatArray
+from unseen.zeroshot.propagation import propagate
+
+
+class ALETran(ALE):
+    """Transductive attribute label embedding.
+
+    Args:
+        neighbours: of an image in the graph.
+        alpha: how much neighbours count against the image's own scores, from 0 to less than 1.
+    """
+
+    transductive: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        learning_rate: float = 0.1,
+        epochs: int = 10,
+        batch_size: int = 32,
+        margin: float = 1.0,
+        seed: int = 0,
+        neighbours: int = 10,
+        alpha: float = 0.9,
+    ) -> None:
+        super().__init__(learning_rate, epochs, batch_size, margin, seed)
+        self.neighbours = neighbours
+        self.alpha = alpha
+
+    def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
+        first = super()._scores(X, S)
+        # Only differences between classes mean something: a constant per image must not be passed on.
+        first = first - first.mean(1, keepdims=True)
+        return propagate(X @ self.W_.astype(X.dtype), first, neighbours=self.neighbours, alpha=self.alpha)

@@ -1,0 +1,134 @@
+"""What ALE, DEVISE and SJE share: a bilinear compatibility, learned by mini-batch steps on a ranking loss.
+
+Shapes:     X (n, d) features; S (c, a) class embeddings; W (d, a);
+            margins (b, c) = Delta + F(x, y) - F(x, y_n), 0 at y_n
+Implements: GBU Eq. (3); a subclass says by `_weights` which wrong classes a step pushes away, and how hard
+Differs:    a step takes the sum of the gradients of a batch, so that a learning rate means the same as in a loop over
+            single images. W starts at 0 (the losses are convex). Early stopping is the parameter `epochs`: on a grid it
+            is read off one run. Where there are fewer classes than attributes, the steps run in the span of the
+            embeddings, W = M S, which is the same path at the smaller size. Delta is 1 for wrong classes and 0 for the
+            right one; the sentence under Eq. (4) says it the other way round
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.zeroshot.method import (
+    FloatArray,
+    IntArray,
+    Params,
+    ZeroShotMethod,
+    check_training,
+    group_by,
+)
+
+
+class CompatibilityMethod(ZeroShotMethod):
+    """Bilinear compatibility with early stopping.
+
+    Args:
+        learning_rate: per image.
+        epochs: passes over the images.
+        batch_size: images per step.
+        margin: by which the right class should win.
+        seed: of the order of images, and of drawn classes.
+    """
+
+    W_: FloatArray
+
+    def __init__(
+        self,
+        learning_rate: float = 0.1,
+        epochs: int = 10,
+        batch_size: int = 32,
+        margin: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.margin = margin
+        self.seed = seed
+
+    def _weights(self, margins: FloatArray, y: IntArray, rng: np.random.Generator) -> FloatArray:
+        """(b, c) how hard each wrong class is pushed away; 0 for the right class and where nothing is violated."""
+        raise NotImplementedError
+
+    def _losses(self, margins: FloatArray, y: IntArray) -> FloatArray:
+        """(b,) the loss of each image."""
+        raise NotImplementedError
+
+    def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
+        for _, raw in self._path(X, y, S, self.epochs):
+            last = raw
+        self.W_ = self._finished(last, S)
+
+    def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, FloatArray]]:
+        """After each epoch: its number, and what has been learned, which the next epoch will change."""
+        rng = np.random.default_rng(self.seed)
+        S = S.astype(X.dtype)
+        narrow = len(S) < S.shape[1]
+        right = S @ S.T if narrow else S
+        M = np.zeros((X.shape[1], right.shape[1]), X.dtype)
+        for epoch in range(1, epochs + 1):
+            order = rng.permutation(len(X))
+            for start in range(0, len(X), self.batch_size):
+                rows = order[start : start + self.batch_size]
+                x, labels = X[rows], y[rows]
+                margins = self._margins(x @ M @ right.T, labels)
+                push = self._weights(margins, labels, rng)
+                push[np.arange(len(rows)), labels] = -push.sum(1)
+                M -= self.learning_rate * (x.T @ (push if narrow else push @ S))
+            yield epoch, M
+
+    def _finished(self, learned: FloatArray, S: FloatArray) -> FloatArray:
+        """W, of what `_path` gives."""
+        return np.asarray(learned @ S.astype(learned.dtype)) if len(S) < S.shape[1] else learned.copy()
+
+    def _margins(self, scores: FloatArray, y: IntArray) -> FloatArray:
+        """Delta(y_n, y) + F(x_n, y) - F(x_n, y_n)."""
+        rows = np.arange(len(y))
+        margins = scores - scores[rows, y][:, None] + scores.dtype.type(self.margin)
+        margins[rows, y] = 0
+        return np.asarray(margins)
+
+    def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
+        return np.asarray(X @ (self.W_ @ S.T.astype(self.W_.dtype)).astype(X.dtype))  # Eq. (3)
+
+    def loss(self, X: npt.ArrayLike, y: npt.ArrayLike, S: npt.ArrayLike) -> float:
+        """The mean over images of the loss that `fit` makes small, over the training classes."""
+        features, labels, embeddings = check_training(X, y, S)
+        inner = np.searchsorted(self.classes_, labels)
+        scores = self._scores(features, embeddings[self.classes_])
+        return float(self._losses(self._margins(scores, inner), inner).mean(dtype=np.float64))
+
+    def grid_scores(
+        self,
+        X: npt.ArrayLike,
+        y: npt.ArrayLike,
+        S: npt.ArrayLike,
+        X_val: npt.ArrayLike,
+        S_val: npt.ArrayLike,
+        grid: Sequence[Params],
+    ) -> Iterator[tuple[Params, FloatArray]]:
+        """One run serves every number of epochs."""
+        from sklearn.base import clone
+
+        features, labels, embeddings = check_training(X, y, S)
+        for shared, settings in group_by(grid, "epochs").items():
+            method: CompatibilityMethod = clone(self).set_params(**dict(shared))
+            method._begin(features, labels, embeddings)
+            held_out, candidates = method._check(X_val, S_val)
+            stops: dict[int, list[Params]] = {}
+            for params in settings:
+                stops.setdefault(int(params.get("epochs", self.epochs)), []).append(params)
+            inner = np.searchsorted(method.classes_, labels)
+            for epoch, raw in method._path(features, inner, method.signatures_, max(stops)):
+                if epoch in stops:
+                    method.W_ = method._finished(raw, method.signatures_)
+                    scores = method._scores(held_out, candidates)
+                    yield from ((params, scores) for params in stops[epoch])

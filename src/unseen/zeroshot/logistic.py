@@ -1,0 +1,57 @@
+"""Logistic regression as DAP, IAP and CONSE need it: many attributes, or many classes, in one optimisation.
+
+Shapes:     X (n, d); targets (n, m) in [0, 1]; W (d + 1, m), the last row the bias
+Implements: mean cross-entropy + l2 / 2 |W without bias|^2, minimised by L-BFGS. The sigmoid problems of all attributes
+            are separate, but share every product with X, so they are solved as one
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from scipy.special import log_expit, log_softmax
+
+from unseen.zeroshot.lbfgs import minimise
+from unseen.zeroshot.method import FloatArray
+
+Link = Literal["softmax", "sigmoid"]
+
+
+def fit_logistic(
+    X: FloatArray, targets: FloatArray, link: Link, l2: float, *, iterations: int = 100, start: FloatArray | None = None
+) -> FloatArray:
+    """(d + 1, m) weights; `start` from a neighbouring `l2` saves iterations."""
+    n, d = X.shape
+    m = targets.shape[1]
+    wanted = targets.astype(X.dtype)
+
+    def objective(W: FloatArray) -> tuple[float, FloatArray]:
+        logits = X @ W[:-1].astype(X.dtype) + W[-1].astype(X.dtype)
+        if link == "softmax":
+            logits -= logits.max(1, keepdims=True)
+            odds = np.exp(logits)
+            total = odds.sum(1, keepdims=True)
+            loss = (np.log(total[:, 0]) - (wanted * logits).sum(1)).sum(dtype=np.float64)
+            error = odds / total - wanted
+        else:
+            decay = np.exp(-np.abs(logits))  # in (0, 1]: neither the loss nor the posterior can overflow
+            loss = (np.maximum(logits, 0) - wanted * logits + np.log1p(decay)).sum(dtype=np.float64)
+            error = np.where(logits >= 0, 1, decay) / (1 + decay) - wanted
+        gradient = np.empty_like(W)
+        gradient[:-1] = (X.T @ error) / n + l2 * W[:-1]
+        gradient[-1] = error.sum(0, dtype=np.float64) / n
+        return float(loss) / n + 0.5 * l2 * float((W[:-1] ** 2).sum()), gradient
+
+    return minimise(objective, np.zeros((d + 1, m)) if start is None else start, iterations)
+
+
+def predict_logistic(X: FloatArray, W: FloatArray, link: Link) -> FloatArray:
+    """(n, m) log-probabilities."""
+    logits = X @ W[:-1].astype(X.dtype) + W[-1].astype(X.dtype)
+    return np.asarray(log_softmax(logits, axis=1) if link == "softmax" else log_expit(logits))
+
+
+def logits_of(X: FloatArray, W: FloatArray) -> FloatArray:
+    """(n, m) log-odds."""
+    return np.asarray(X @ W[:-1].astype(X.dtype) + W[-1].astype(X.dtype))

@@ -1,0 +1,169 @@
+"""What a zero-shot method is: `fit(X, y, S)` on seen classes, `scores(X, S)` for any classes, by scikit-learn's rules.
+
+Shapes:     X (n, d) features; y (n,) rows of S; S (c, a) class embeddings, one row per class
+Contract:   `fit` learns from the classes that occur in y. Other rows of S are not looked at, so that the embeddings of
+            all classes can be given without a leak. `scores` has one column per row of the S it is given, greater is
+            better; `predict` is its arg-max. Parameters are keyword arguments of the constructor and are never changed.
+Grids:      `grid_scores` fits one training set and scores one validation set for a whole grid of parameters. A method
+            overrides it where a factorisation, or the path of an optimiser, serves many settings at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, clone
+
+from unseen.errors import DataError
+
+FloatArray = npt.NDArray[np.floating[Any]]
+IntArray = npt.NDArray[np.int64]
+Params = Mapping[str, Any]
+
+
+class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
+    """Base of all methods: checks what comes in and keeps what every method needs.
+
+    Attributes:
+        classes_: rows of S that were trained on.
+        signatures_: (c', a) their embeddings.
+    """
+
+    #: Whether `scores` looks at all rows of X together: scoring images one by one then gives other numbers.
+    transductive: ClassVar[bool] = False
+
+    classes_: IntArray
+    signatures_: FloatArray
+    n_features_in_: int
+
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, S: npt.ArrayLike) -> Self:
+        """Learn from images X of the classes y, which are rows of the class embeddings S."""
+        features, labels, embeddings = check_training(X, y, S)
+        self._begin(features, labels, embeddings)
+        self._fit(features, np.searchsorted(self.classes_, labels), self.signatures_)
+        return self
+
+    def scores(self, X: npt.ArrayLike, S: npt.ArrayLike) -> FloatArray:
+        """(n, c) compatibility of every image with every row of S."""
+        features, embeddings = self._check(X, S)
+        return self._scores(features, embeddings)
+
+    def predict(self, X: npt.ArrayLike, S: npt.ArrayLike) -> IntArray:
+        """The best row of S per image."""
+        return np.asarray(np.argmax(self.scores(X, S), axis=1), np.int64)
+
+    def grid_scores(
+        self,
+        X: npt.ArrayLike,
+        y: npt.ArrayLike,
+        S: npt.ArrayLike,
+        X_val: npt.ArrayLike,
+        S_val: npt.ArrayLike,
+        grid: Sequence[Params],
+    ) -> Iterator[tuple[Params, FloatArray]]:
+        """For each setting of `grid`: the setting, and the scores on X_val of a fit with it. In any order."""
+        for params in grid:
+            yield params, clone(self).set_params(**params).fit(X, y, S).scores(X_val, S_val)
+
+    def _begin(self, features: FloatArray, labels: IntArray, embeddings: FloatArray) -> None:
+        self.classes_ = np.unique(labels)
+        self.signatures_ = embeddings[self.classes_]
+        self.n_features_in_ = features.shape[1]
+        if len(self.classes_) < 2:
+            raise DataError(
+                f"{type(self).__name__} needs at least two training classes, {len(self.classes_)} was given."
+            )
+
+    def _check(self, X: npt.ArrayLike, S: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        if not hasattr(self, "classes_"):
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError(f"{type(self).__name__} is not fitted: call fit(X, y, S) first.")
+        features, embeddings = as_matrix(X, "features X"), as_matrix(S, "class embeddings S")
+        for found, wanted, what in (
+            (features.shape[1], self.n_features_in_, "features X"),
+            (embeddings.shape[1], self.signatures_.shape[1], "class embeddings S"),
+        ):
+            if found != wanted:
+                raise DataError(f"{what} have {found} dimensions here and had {wanted} in fit.")
+        return features, embeddings
+
+    def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
+        """Learn; y counts the rows of S from 0, and every row of S occurs."""
+        raise NotImplementedError
+
+    def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    def _seen_rows(self, S: FloatArray) -> IntArray:
+        """For each row of S the training class with exactly this embedding, by its place in `classes_`, or -1."""
+        return match_rows(S, self.signatures_)
+
+
+def check_training(X: npt.ArrayLike, y: npt.ArrayLike, S: npt.ArrayLike) -> tuple[FloatArray, IntArray, FloatArray]:
+    """Features, labels and embeddings that belong together, or a `DataError` that says why they do not."""
+    features, embeddings = as_matrix(X, "features X"), as_matrix(S, "class embeddings S")
+    labels = np.asarray(y)
+    if labels.ndim != 1 or len(labels) != len(features):
+        raise DataError(f"{len(features)} rows of features need as many labels; found shape {labels.shape}.")
+    if labels.dtype.kind not in "iu":
+        raise DataError(f"labels y are rows of S, so they must be whole numbers; found {labels.dtype}.")
+    if labels.min() < 0 or labels.max() >= len(embeddings):
+        raise DataError(
+            f"labels y go from {labels.min()} to {labels.max()}; the class embeddings S have the rows 0 to "
+            f"{len(embeddings) - 1}. Labels count rows of S from 0."
+        )
+    return features, labels.astype(np.int64), embeddings
+
+
+def as_matrix(values: npt.ArrayLike, what: str) -> FloatArray:
+    """A finite two-dimensional array of float32 or float64."""
+    array = np.asarray(values)
+    if array.ndim != 2 or 0 in array.shape:
+        raise DataError(f"{what} must be a table with one row each, not empty; found shape {array.shape}.")
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"{what} must be numbers; found {array.dtype}.")
+    matrix = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    if not np.isfinite(matrix).all():
+        row = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
+        raise DataError(f"{what} hold values that are not finite, first in row {row}.")
+    return matrix
+
+
+def match_rows(rows: FloatArray, table: FloatArray) -> IntArray:
+    """For each of `rows` the first row of `table` that equals it exactly, or -1."""
+    place: dict[bytes, int] = {}
+    for i, row in enumerate(np.ascontiguousarray(table, np.float64)):
+        place.setdefault(row.tobytes(), i)
+    return np.asarray([place.get(row.tobytes(), -1) for row in np.ascontiguousarray(rows, np.float64)], np.int64)
+
+
+def unit_rows(matrix: FloatArray) -> FloatArray:
+    """Rows scaled to length 1; a zero row stays zero."""
+    length = np.linalg.norm(matrix, axis=1, keepdims=True)
+    return np.asarray(matrix / np.where(length > 0, length, 1))
+
+
+def one_hot(y: IntArray, classes: int, dtype: npt.DTypeLike = np.float64) -> FloatArray:
+    """(n, classes) with a 1 at each label."""
+    matrix = np.zeros((len(y), classes), dtype)
+    matrix[np.arange(len(y)), y] = 1
+    return matrix
+
+
+def squared_distances(a: FloatArray, b: FloatArray) -> FloatArray:
+    """(n, m) squared Euclidean distances of all pairs of rows."""
+    cross = a @ b.T
+    return np.asarray(np.maximum((a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] - 2 * cross, 0))
+
+
+def group_by(grid: Sequence[Params], name: str) -> dict[tuple[tuple[str, Any], ...], list[Params]]:
+    """Settings that differ in the parameter `name` alone, together, keyed by what they share."""
+    groups: dict[tuple[tuple[str, Any], ...], list[Params]] = {}
+    for params in grid:
+        shared = tuple(sorted((k, v) for k, v in params.items() if k != name))
+        groups.setdefault(shared, []).append(params)
+    return groups
