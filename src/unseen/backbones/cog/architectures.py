@@ -11,6 +11,7 @@ from unseen.backbones.backbone import Forward
 from unseen.backbones.forwards import classifier_forward, output_forward, timm_forward
 from unseen.backbones.sources.timm_source import create_timm
 from unseen.backbones.sources.torchvision_source import create_torchvision
+from unseen.backbones.torchvision_shim import ensure_torchvision
 from unseen.errors import UnknownNameError
 
 
@@ -53,6 +54,7 @@ def _resnet_same(*, convolutions: bool) -> Callable[[bool], tuple[nn.Module, For
     """
 
     def build(head: bool) -> tuple[nn.Module, Forward]:
+        ensure_torchvision()
         from timm import layers as timm_layers
 
         layers: Any = timm_layers
