@@ -1,0 +1,132 @@
+"""What a probe run leaves behind: every trial of its sweep, the fitted model, and the evaluated record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from unseen.metrics import Interval, bootstrap_interval
+from unseen.probes.draws import Shots
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One setting that was tried.
+
+    Attributes:
+        parameters: the setting, such as {"lr": 3.1, "wd": 1e-7}, {"regularization": 1e-5} or {"k": 20}.
+        accuracy: top-1 on the validation rows, in [0, 1].
+        log_loss: mean negative log-likelihood on the validation rows, where the solver knows it.
+        note: anything unusual, such as a diverged training.
+    """
+
+    parameters: Mapping[str, float]
+    accuracy: float
+    log_loss: float | None = None
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        values = {**self.parameters, "accuracy": self.accuracy, "log_loss": self.log_loss, "note": self.note}
+        return {name: value for name, value in values.items() if value not in (None, "")}
+
+
+class Model(Protocol):
+    """A fitted classifier over class indices."""
+
+    def scores(self, features: Tensor) -> Tensor:
+        """(n, c), higher = more likely, for prepared feature rows (n, d)."""
+
+    def probabilities(self, features: Tensor) -> Tensor:
+        """(n, c), rows that sum to one and rank as `scores` does."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted model with the sweep that chose it.
+
+    Attributes:
+        best: the setting that was chosen.
+        seconds: time of this run, its share of common work included.
+    """
+
+    model: Model
+    trials: tuple[Trial, ...]
+    best: Mapping[str, float]
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class ProbeResult:
+    """One probe run, evaluated on the test images. Accuracies are fractions in [0, 1].
+
+    Attributes:
+        shots: images per class, or "all".
+        per_class: accuracy per entry of `classes`; NaN where a class has no test image.
+        classes: every label of the training, validation and test data, sorted.
+        predictions: predicted label per test image.
+        correct: per test image, whether the prediction is right: what paired tests take.
+        trials: the whole sweep, in the order it was tried.
+        best: the setting that was chosen.
+        seconds: tuning and final fit, with this run's share of work common to several runs.
+        train_size: images of the final fit.
+        validation_size: images that chose the setting.
+    """
+
+    solver: str
+    seed: int
+    shots: Shots
+    top1: float
+    top5: float
+    per_class: npt.NDArray[np.float64]
+    classes: npt.NDArray[Any]
+    predictions: npt.NDArray[Any]
+    correct: npt.NDArray[np.bool_]
+    trials: tuple[Trial, ...]
+    best: Mapping[str, float]
+    seconds: float
+    train_size: int
+    validation_size: int
+    _intervals: dict[float, Interval] = field(default_factory=dict, repr=False)
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Bootstrap interval of `top1` over test images."""
+        if level not in self._intervals:
+            self._intervals[level] = bootstrap_interval(self.correct, level=level)
+        return self._intervals[level]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the per-image arrays, as JSON values."""
+        interval = self.interval()
+        return {
+            "solver": self.solver,
+            "seed": self.seed,
+            "shots": self.shots,
+            "top1": self.top1,
+            "top5": self.top5,
+            "top1_low": interval.low,
+            "top1_high": interval.high,
+            "per_class": {
+                str(name): None if np.isnan(value) else float(value)
+                for name, value in zip(self.classes, self.per_class, strict=True)
+            },
+            "trials": [trial.to_dict() for trial in self.trials],
+            "best": dict(self.best),
+            "seconds": self.seconds,
+            "train_size": self.train_size,
+            "validation_size": self.validation_size,
+        }
+
+
+def best_trial(trials: Sequence[Trial]) -> int:
+    """Position of the most accurate trial; among equals the one of least log loss, then the earliest."""
+
+    def merit(position: int) -> tuple[float, float, int]:
+        trial = trials[position]
+        return trial.accuracy, -(trial.log_loss or 0.0), -position
+
+    return max(range(len(trials)), key=merit)

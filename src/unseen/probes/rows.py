@@ -1,0 +1,158 @@
+"""Feature rows as probes read them: checked, in float32, l2-normalised, in memory or a block at a time.
+
+Anything with `shape`, `dtype` and indexing by a slice or by row numbers will do: an array, a memory map, or a store of
+many part files. What fits into the memory budget becomes one float32 tensor; what does not is read again at every
+pass, block by block, and the pages of a memory map are given back after each block, so that resident memory stays
+flat however many rows there are.
+"""
+
+from __future__ import annotations
+
+import mmap
+import warnings
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from unseen.errors import DataError
+
+IntArray = npt.NDArray[np.int64]
+
+# Rows per block of a pass over the disk: 32 MB of float32 at 1,024 dimensions.
+STREAM_ROWS = 8192
+# Solvers hold about three working copies: the normalised rows, the rotated rows and one run's share of them.
+WORKING_COPIES = 3
+MEMORY_LIMIT = 2 << 30
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """An (n, d) array-like whose rows can be taken by a slice or by an array of row numbers."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    def __getitem__(self, rows: Any, /) -> Any: ...
+
+
+class Joined:
+    """Two sets of rows, one after the other, without a copy."""
+
+    def __init__(self, first: Rows, second: Rows) -> None:
+        if first.shape[1:] != second.shape[1:]:
+            raise DataError(
+                f"training features have shape {first.shape} and validation features {second.shape}: the number of "
+                "columns must agree. Extract both with the same model."
+            )
+        self._first, self._second, self._cut = first, second, first.shape[0]
+        self.shape: tuple[int, ...] = (first.shape[0] + second.shape[0], *first.shape[1:])
+        self.dtype = np.result_type(first.dtype, second.dtype)
+
+    def __getitem__(self, rows: Any) -> npt.NDArray[Any]:
+        if isinstance(rows, slice):
+            start, stop, _ = rows.indices(self.shape[0])
+            left = self._first[min(start, self._cut) : min(stop, self._cut)]
+            right = self._second[max(start - self._cut, 0) : max(stop - self._cut, 0)]
+            return np.concatenate([np.asarray(left), np.asarray(right)])
+        wanted = np.asarray(rows)
+        below = wanted < self._cut
+        found = np.empty((len(wanted), *self.shape[1:]), self.dtype)
+        found[below] = self._first[wanted[below]]
+        found[~below] = self._second[wanted[~below] - self._cut]
+        return found
+
+
+class FeatureSet:
+    """Checked feature rows in float32.
+
+    Args:
+        rows: the features, (n, d).
+        name: what they are, for messages ("training features").
+        normalize: scale every row to unit length; a row of zeros stays as it is.
+        memory_limit: bytes that a solver's working copies may take before rows are streamed instead.
+    """
+
+    def __init__(self, rows: Any, name: str, *, normalize: bool = True, memory_limit: int = MEMORY_LIMIT) -> None:
+        if not isinstance(rows, Rows):
+            rows = np.asarray(rows)
+        shape = tuple(rows.shape)
+        if len(shape) != 2 or 0 in shape:
+            raise DataError(
+                f"{name} must be a table of at least one image by at least one dimension, found shape {shape}."
+            )
+        if np.dtype(rows.dtype).kind not in "fiub":
+            raise DataError(f"{name} must be real numbers, found {rows.dtype}. Convert them to float32 or float16.")
+        self.name, self.normalize = name, normalize
+        self.count, self.dimension = shape
+        self.source: Rows = rows
+        fits = WORKING_COPIES * 4 * self.count * self.dimension <= memory_limit
+        self.tensor: Tensor | None = self.read(0, self.count) if fits else None
+
+    def blocks(self, rows: int = STREAM_ROWS) -> Iterator[tuple[int, int]]:
+        """Bounds (start, stop) of consecutive blocks."""
+        return ((start, min(start + rows, self.count)) for start in range(0, self.count, rows))
+
+    def read(self, start: int, stop: int) -> Tensor:
+        """Rows start to stop, (stop - start, d). Not to be changed in place: it may be the caller's own memory."""
+        if getattr(self, "tensor", None) is not None:
+            assert self.tensor is not None
+            return self.tensor[start:stop]
+        found = self.source[start:stop]
+        block = self._prepare(found, np.arange(start, stop))
+        _release(found)
+        return block
+
+    def take(self, rows: IntArray) -> Tensor:
+        """A fresh tensor of the rows asked for, in that order."""
+        if self.tensor is not None:
+            return self.tensor.index_select(0, torch.from_numpy(rows))
+        order = np.argsort(rows, kind="stable")
+        found = np.empty((len(rows), self.dimension), np.float32)
+        for start in range(0, len(rows), STREAM_ROWS):
+            part = order[start : start + STREAM_ROWS]
+            found[part] = self.source[rows[part]]
+            _release(self.source)
+        return self._prepare(found, rows)
+
+    def _prepare(self, found: Any, numbers: IntArray) -> Tensor:
+        """Check a block, convert it to float32 where it is not, and normalise it."""
+        block = _as_tensor(np.asarray(found))
+        lengths = torch.linalg.vector_norm(block, dim=1, keepdim=True)
+        if not bool(torch.isfinite(lengths).all()):
+            bad = int(torch.nonzero(~torch.isfinite(lengths.squeeze(1)))[0])
+            raise DataError(
+                f"{self.name} contain NaN, infinity or values beyond float32, first in row {int(numbers[bad])}. "
+                "Extract that image again, or leave it out."
+            )
+        return block / lengths.clamp_min(1e-12) if self.normalize else block
+
+
+def _as_tensor(array: npt.NDArray[Any]) -> Tensor:
+    """A float32 tensor that shares the array's memory where it can."""
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is reported as such
+        block = np.ascontiguousarray(array, dtype=np.float32)
+    if block.flags.writeable:
+        return torch.from_numpy(block)
+    with warnings.catch_warnings():  # torch warns that it cannot protect read-only memory; nothing here writes to it
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.from_numpy(block)
+
+
+def _release(array: Any) -> None:
+    """Give the resident pages of a read-only memory map back to the system; they stay in its page cache."""
+    base = array
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:  # it might be a private map, whose changes would be lost
+            return
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)
