@@ -39,6 +39,7 @@ BACKBONES.add("random", "unseen.backbones.sources.timm_source:RandomSource")
 BACKBONES.add("torchvision", "unseen.backbones.sources.torchvision_source:TorchvisionSource")
 BACKBONES.add("file", "unseen.backbones.sources.file_source:FileSource")
 BACKBONES.add("cog", "unseen.backbones.sources.cog_source:CogSource")
+BACKBONES.add("xlsa17", "unseen.backbones.sources.xlsa17_source:Xlsa17Source")
 
 #: Sources whose cards are listed without being asked for: the others hold thousands, or need a path.
 LISTED_BY_DEFAULT = ("packaged", "random", "cog")

@@ -33,6 +33,8 @@ class Benchmark(Protocol):
 BENCHMARKS: Registry[type[Benchmark]] = Registry("benchmark", "unseen.benchmarks")
 BENCHMARKS.add("probe", "unseen.benchmarks.probe:ProbeBenchmark")
 BENCHMARKS.add("cog", "unseen.benchmarks.cog:CogBenchmark")
+BENCHMARKS.add("cog-finetune", "unseen.benchmarks.cog_finetune:CogFinetuneBenchmark")
+BENCHMARKS.add("zsl", "unseen.benchmarks.gbu:GbuBenchmark")
 
 
 def benchmark_cards() -> list[MethodCard]:

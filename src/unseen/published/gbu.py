@@ -2,8 +2,8 @@
 
 Source:     Xian, Lampert, Schiele & Akata, TPAMI 2018, Tables 1 to 6; data in `gbu.toml`
 Notes:      H of Table 6 follows from its ts and tr to 0.1 in all cells but IAP on SUN (1.95 for 1.8) and SAE on aPY
-            (0.80 for 0.9). The paired t-test that the text describes under Table 4 gives p = 0.35 from the printed figures;
-            the text says 0.007
+            (0.80 for 0.9). The paired t-test that the text describes under Table 4 gives p = 0.35 from the printed
+            figures; the text says 0.007
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class CMTStar(CMT):
         batch_size: int = 64,
         seed: int = 0,
         novelty: Literal["gaussian", "loop"] = "gaussian",
-        quantile: float = 0.1,
+        quantile: float = 0.01,
         neighbours: int = 20,
     ) -> None:
         super().__init__(hidden, learning_rate, epochs, batch_size, seed)

@@ -78,12 +78,9 @@ class Problem:
         embeddings = as_matrix(self.S, "class embeddings")
         if len(embeddings) != len(self.class_names):
             raise DataError(f"{len(self.class_names)} classes need as many embeddings; there are {len(embeddings)}.")
-        for images, what in (
-            (self.train, "training"),
-            (self.test_unseen, "unseen test"),
-            (self.test_seen, "seen test"),
-        ):
-            self._check_images(images, what, may_be_empty=images is self.test_seen)
+        self._check_images(self.train, "training")
+        self._check_images(self.test_unseen, "unseen test")
+        self._check_images(self.test_seen, "seen test", may_be_empty=True)
         if len(both := np.intersect1d(self.seen, self.unseen)):
             raise DataError(
                 f"{len(both)} test classes are not unseen, such as {self.class_names[both[0]]!r}: they have training "
@@ -94,7 +91,7 @@ class Problem:
         for number, fold in enumerate(self.folds, 1):
             self._check_fold(fold, number)
 
-    def _check_images(self, images: Images, what: str, *, may_be_empty: bool) -> None:
+    def _check_images(self, images: Images, what: str, *, may_be_empty: bool = False) -> None:
         if not len(images):
             if may_be_empty:
                 return

@@ -67,6 +67,7 @@ def evaluate_method(
     method: str | ZeroShotMethod,
     problem: Problem,
     *,
+    name: str = "",
     grid: Sequence[Mapping[str, Any]] | str = "full",
     folds: Sequence[int] | None = None,
     calibration: float | str = 0.0,
@@ -76,14 +77,15 @@ def evaluate_method(
 
     Args:
         method: a name, or an estimator whose parameters are the defaults.
+        name: under which its grid is filed; by default the method's own name.
         problem: features as the method is to see them (see `Problem.normalised`).
         grid: settings to try, or the name of a grid in `grids.toml`.
         folds: positions of the folds to tune on; all by default.
         calibration: subtracted from the scores of seen classes among all classes; "auto" tunes it on the folds.
         test: another problem over the same classes to test on, trained and tuned on the first (Table 4).
     """
-    estimator, name = _estimator(method)
-    settings = grid_of(name, grid) if isinstance(grid, str) else [dict(setting) for setting in grid]
+    estimator, own = _estimator(method)
+    settings = grid_of(name or own, grid) if isinstance(grid, str) else [dict(setting) for setting in grid]
     chosen = [problem.folds[i] for i in (range(len(problem.folds)) if folds is None else folds)]
     began = perf_counter()
     tuning = tune(estimator, problem, settings, chosen)
