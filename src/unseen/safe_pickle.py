@@ -302,8 +302,8 @@ class _Rebuilder:
             return value
         if kind is _StandIn:
             return Foreign(value.origin, self(value.arguments), self(value.state), self(value.entries))
-        if kind is _Constructor and self._rules.foreign:
-            return Foreign("a constructor")
+        if kind in (_Constructor, _DtypeShell) and self._rules.foreign:
+            return Foreign("a part of an array")
         raise _Refused(f"it holds a {kind.__name__}")
 
 

@@ -8,6 +8,7 @@ import http.server
 import io
 import pickle
 import threading
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -81,14 +82,20 @@ def test_tensors_come_out_and_nothing_runs(zipped: bool, tmp_path: Path) -> None
 
 
 def test_a_tensor_outside_its_storage_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "w.ckpt"
-    torch.save({"w": torch.zeros(64), "options": Options(0.1)}, path)
-    # The size of the tensor is written as a small number behind the offset; make it reach beyond the storage.
-    forged = path.read_bytes().replace(b"K@\x85q", b"K\xff\x85q")
-    assert forged != path.read_bytes()
-    path.write_bytes(forged)
-    with pytest.raises(CheckpointError, match=r"w\.ckpt"):
-        read_torch_file(path, path.name)
+    honest, forged = tmp_path / "honest.ckpt", tmp_path / "forged.ckpt"
+    torch.save({"w": torch.zeros(64), "options": Options(0.1)}, honest)
+    with zipfile.ZipFile(honest) as source, zipfile.ZipFile(forged, "w") as target:
+        for name in source.namelist():
+            data = source.read(name)
+            if name.endswith("data.pkl"):
+                # The tensor's size, 64, stands in a tuple of one: make it 255, beyond the storage.
+                assert data.count(b"K@\x85") == 1
+                data = data.replace(b"K@\x85", b"K\xff\x85")
+            target.writestr(name, data)
+    assert read_torch_file(honest, "honest.ckpt")["w"].shape == (64,)
+    with pytest.raises(CheckpointError, match=r"forged\.ckpt") as caught:
+        read_torch_file(forged, "forged.ckpt")
+    assert "reaches outside storage" in str(caught.value.__cause__)
 
 
 @pytest.mark.parametrize("contents", [b"", b"not a pickle at all", pickle.dumps({"a": 1}), b"PK\x03\x04 half a zip"])

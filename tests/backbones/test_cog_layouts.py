@@ -182,7 +182,14 @@ def test_resnet152(folder: Path, check_published: Check, references: SimpleNames
     check_published("a-resnet152", folder / "w.pth", expected, references.images)
 
 
-def test_byol(folder: Path, check_published: Check, references: SimpleNamespace) -> None:
+@pytest.mark.parametrize("by_dill", [False, True], ids=["numpy", "dill"])
+def test_byol(
+    by_dill: bool,
+    folder: Path,
+    check_published: Check,
+    references: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Out of a pickle by dill and Haiku, neither of which is imported."""
     parameters: Arrays = {}
     state: Arrays = {}
@@ -193,20 +200,33 @@ def test_byol(folder: Path, check_published: Check, references: SimpleNamespace)
         def __reduce__(self) -> tuple[object, ...]:
             return FlatMapping, (dict(self),)
 
+    class DillArray:
+        """An array as newer versions of dill write it: the parts of NumPy's pickle, handed to a function of dill."""
+
+        def __init__(self, array: np.ndarray) -> None:
+            self.array = array
+
+        def __reduce__(self) -> tuple[object, ...]:
+            make, arguments, contents = self.array.__reduce__()
+            return _create_array, (make, arguments, contents, None)
+
+    def _create_array(*_: object) -> None:
+        raise AssertionError("nothing of the pickle may be called")
+
     fields = ["online_params", "target_params", "online_state", "target_state", "opt_state"]
     experiment = collections.namedtuple("_ByolExperimentState", fields)
-    homes = {"haiku_fake": FlatMapping, "byol_fake": experiment}
-    for module, kind in homes.items():
-        kind.__module__, kind.__qualname__ = module, kind.__name__
-        sys.modules[module] = types.ModuleType(module)
-        setattr(sys.modules[module], kind.__name__, kind)
-    try:
-        online = FlatMapping({path: FlatMapping(leaves) for path, leaves in parameters.items()})
-        published = experiment(online, FlatMapping(), FlatMapping(state), FlatMapping(), Trap(folder / "trap"))
-        with (folder / "pretrain_res50x1.pkl").open("wb") as file:
-            pickle.dump({"experiment_state": published, "step": 300000, "rng": np.zeros(2, "u4")}, file, protocol=2)
-    finally:
-        for module in homes:
-            del sys.modules[module]
+    homes = {"haiku_fake": FlatMapping, "byol_fake": experiment, "dill._dill": _create_array}
+    if by_dill:
+        parameters = {path: {k: DillArray(v) for k, v in leaves.items()} for path, leaves in parameters.items()}
+    online = FlatMapping({path: FlatMapping(leaves) for path, leaves in parameters.items()})
+    published = experiment(online, FlatMapping(), FlatMapping(state), FlatMapping(), Trap(folder / "trap"))
+    with monkeypatch.context() as patched, (folder / "pretrain_res50x1.pkl").open("wb") as file:
+        patched.setitem(sys.modules, "dill", types.ModuleType("dill"))
+        for module, kind in homes.items():
+            kind.__module__, kind.__qualname__ = module, kind.__name__
+            patched.setitem(sys.modules, module, types.ModuleType(module))
+            setattr(sys.modules[module], kind.__name__, kind)
+        pickle.dump({"experiment_state": published, "step": 300000, "rng": np.zeros(2, "u4")}, file, protocol=2)
+    assert "haiku_fake" not in sys.modules
     check_published("s-byol", folder / "pretrain_res50x1.pkl", expected, references.images)
     assert not (folder / "trap").exists()

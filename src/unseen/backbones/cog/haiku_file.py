@@ -28,10 +28,25 @@ _STATE_FIELDS = ("online_params", "target_params", "online_state", "target_state
 _NETWORK = re.compile(r"^.*?(?=initial_|block_group_|classifier|projector|predictor)")
 
 
+def _create_array(make: Any, arguments: Any, state: Any, *_: Any) -> Any:
+    """How dill writes an array: the call and the state that NumPy's own pickle would have had.
+
+    `make` can only be one of the restricted reader's own constructors, or an inert stand-in.
+    """
+    array = make(*arguments)
+    array.__setstate__(state)
+    return array
+
+
+_RULES = PickleRules(
+    constructors={(module, "_create_array"): _create_array for module in ("dill._dill", "dill.dill")}, foreign=True
+)
+
+
 def read_haiku_file(path: Path) -> dict[str, Tensor]:
     """The online network's tensors, named "block_group_0/block_1/conv_2.w", averages as "....mean_ema.average"."""
     try:
-        tree = load_plain_pickle(path, PickleRules(foreign=True))
+        tree = load_plain_pickle(path, _RULES)
         state = _mapping(_mapping(tree)["experiment_state"], _STATE_FIELDS)
         parameters, averages = _mapping(state["online_params"]), _mapping(state["online_state"])
     except (DataError, KeyError, TypeError) as error:
