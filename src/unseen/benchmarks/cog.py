@@ -19,13 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.benchmarks.cog_domains import Domain, DomainRecipe, Domains, given_domain, make_domains
-from unseen.benchmarks.probe import SEEDS, check_settings
+from unseen.benchmarks.probe import SEEDS, Shots, SolverName, check_settings
 from unseen.benchmarks.probe_results import probe_result
 from unseen.benchmarks.workbench import Workbench
 from unseen.data import Dataset
 from unseen.records import Cell, Result
-
-SHOTS = (1, 2, 4, 8, 16, 32, 64, 128, "all")
 
 #: Features (row-sliceable) and labels of one split.
 Arrays = tuple[Any, npt.NDArray[np.int64]]
@@ -45,8 +43,8 @@ class CogBenchmark:
     question: ClassVar[str] = "How does accuracy fall as concepts move away from the seen ones?"
     paper: ClassVar[str] = "cog"
 
-    solver: str = "fast"
-    shots: tuple[int | str, ...] = ("all",)
+    solver: SolverName = "fast"
+    shots: tuple[Shots, ...] = ("all",)
     seeds: tuple[int, ...] = SEEDS
     layer: str = "pooled"
     balanced: int = 0
@@ -60,7 +58,7 @@ class CogBenchmark:
     draw_seed: int = 0
 
     def __post_init__(self) -> None:
-        check_settings(self.name, self.shots, self.seeds)
+        check_settings(self.name, self.solver, self.shots, self.seeds)
 
     @property
     def recipe(self) -> DomainRecipe:
@@ -92,20 +90,11 @@ class CogBenchmark:
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> list[Result]:
         dataset = bench.dataset(cells[0].dataset)
         domains = _domains(dataset, self.recipe)
-        splits = self._splits(cells[0].model, dataset, bench)
+        splits = split_arrays(cells[0].model, dataset, bench, self.layer)
         results: list[Result] = []
         for level, group in groupby(cells, key=lambda cell: str(cell.parameters["level"])):
             results += self._evaluate_level(list(group), domains, level, splits)
         return results
-
-    def _splits(self, model: str, dataset: Dataset, bench: Workbench) -> dict[str, Arrays]:
-        """Features and labels of every split the dataset has."""
-        splits: dict[str, Arrays] = {}
-        for split in ("train", "val", "test"):
-            if split in dataset.splits:
-                stored = bench.features(model, dataset.id, split, (self.layer,))[self.layer]
-                splits[split] = stored.features, dataset.split(split).labels[stored.index]
-        return splits
 
     def _evaluate_level(
         self, cells: Sequence[Cell], domains: Domains, level: str, splits: Mapping[str, Arrays]
@@ -113,7 +102,7 @@ class CogBenchmark:
         from unseen.probes import evaluate_probe
 
         domain = domains.domains[level]
-        parts = {name: _restrict(arrays, domain) for name, arrays in splits.items()}
+        parts = {name: restrict(arrays, domain.labels) for name, arrays in splits.items()}
         if self.balanced:
             parts["train"] = _balance(parts["train"], self.balanced, self.draw_seed)
         validation = parts.get("val", (None, None))
@@ -138,12 +127,22 @@ def _domains(dataset: Dataset, recipe: DomainRecipe) -> Domains:
     return make_domains(dataset, recipe)
 
 
-def _restrict(arrays: Arrays, domain: Domain) -> Arrays:
-    """The rows of a domain's classes, labels counted from 0 in the order of the dataset's class indices."""
+def split_arrays(model: str, dataset: Dataset, bench: Workbench, layer: str) -> dict[str, Arrays]:
+    """Features and labels of every split that the dataset has."""
+    splits: dict[str, Arrays] = {}
+    for split in ("train", "val", "test"):
+        if split in dataset.splits:
+            stored = bench.features(model, dataset.id, split, (layer,))[layer]
+            # Labels come from the dataset: two labellings of the same images share their features.
+            splits[split] = stored.features, dataset.split(split).labels[stored.index]
+    return splits
+
+
+def restrict(arrays: Arrays, classes: npt.NDArray[np.int64]) -> Arrays:
+    """The rows of some classes (ascending), labels counted from 0 in their order."""
     features, labels = arrays
-    chosen = domain.labels
-    place = np.searchsorted(chosen, labels)
-    inside = chosen[np.minimum(place, len(chosen) - 1)] == labels
+    place = np.searchsorted(classes, labels)
+    inside = classes[np.minimum(place, len(classes) - 1)] == labels
     if inside.all():
         return features, place
     rows = np.flatnonzero(inside)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from unseen.concepts import Audit
     from unseen.data import Dataset
     from unseen.zeroshot.problem import Images, Problem
+    from unseen.zeroshot.protocol import Tuning
     from unseen.zeroshot.splits import ClassSplit
 
 #: Features that came with a dataset, under a model's name.
@@ -38,7 +39,7 @@ class GbuBenchmark:
         split: "PS", "SS", an ImageNet split such as "2-hops", or "file:PATH"; the datasets of the paper bring theirs.
         embedding: where class embeddings come from; "auto" takes a dataset's attributes, else GloVe of the class name.
         grid: "full" or "quick".
-        robustness: also tune on each validation fold alone (Fig. 3 of the paper).
+        robustness: also choose parameters on each validation fold alone (Fig. 3 of the paper).
         calibration: 0, a constant that is subtracted from the scores of seen classes, or "auto".
         normalise: "l2", "standard" or "none".
         share: of classes that are unseen, where the split is drawn.
@@ -97,10 +98,13 @@ class GbuBenchmark:
         first = cells[0].parameters
         problem, details = make_problem(bench, cells[0].model, cells[0].dataset, first)
         test = make_problem(bench, cells[0].model, first["test_on"], first)[0] if first.get("test_on") else None
-        return [_evaluate(cell, problem, test, details) for cell in cells]
+        tunings: dict[str, Tuning] = {}  # every fold is tried once; a cell of one fold chooses by its column
+        return [_evaluate(cell, problem, test, details, tunings) for cell in cells]
 
 
-def _evaluate(cell: Cell, problem: Problem, test: Problem | None, details: dict[str, Any]) -> Result:
+def _evaluate(
+    cell: Cell, problem: Problem, test: Problem | None, details: dict[str, Any], tunings: dict[str, Tuning]
+) -> Result:
     """One cell; what goes wrong with a method is its own, and the others go on."""
     from unseen.errors import UnseenError
     from unseen.zeroshot.method import ZeroShotMethod
@@ -120,7 +124,9 @@ def _evaluate(cell: Cell, problem: Problem, test: Problem | None, details: dict[
             folds=None if fold == "all" else [int(fold) - 1],
             calibration=options["calibration"],
             test=test,
+            tuning=tunings.get(options["method"]),
         )
+        tunings[options["method"]] = found.tuning
     except (UnseenError, ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
         reason = str(error) if isinstance(error, UnseenError) else f"{type(error).__name__}: {error}"
         return Result(cell, error=reason)
@@ -131,7 +137,7 @@ def _evaluate(cell: Cell, problem: Problem, test: Problem | None, details: dict[
         sweep=tuple(found.tuning.trials),
         details={
             **details,
-            "best": dict(found.tuning.best),
+            "best": dict(found.best),
             "calibration": found.calibration,
             "per_class": dict(found.per_class),
             "timings": dict(found.timings),

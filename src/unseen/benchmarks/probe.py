@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 from unseen.benchmarks.probe_results import probe_result
 from unseen.benchmarks.workbench import Workbench
-from unseen.errors import UsageError
+from unseen.errors import UnknownNameError, UsageError
 from unseen.records import Cell, Result
 
+SolverName = Literal["fast", "paper", "ridge", "knn", "ncm"]
+Shots = int | Literal["all"]
+SOLVERS: tuple[str, ...] = get_args(SolverName)
 SEEDS = (22, 37, 45, 77, 93)
 
 
@@ -34,13 +37,13 @@ class ProbeBenchmark:
     question: ClassVar[str] = "How well do frozen features separate the classes?"
     paper: ClassVar[str] = "cog"
 
-    solver: str = "fast"
-    shots: tuple[int | str, ...] = ("all",)
+    solver: SolverName = "fast"
+    shots: tuple[Shots, ...] = ("all",)
     seeds: tuple[int, ...] = SEEDS
     layer: str = "pooled"
 
     def __post_init__(self) -> None:
-        check_settings(self.name, self.shots, self.seeds)
+        check_settings(self.name, self.solver, self.shots, self.seeds)
 
     def plan(self, model: str, dataset: str) -> list[Cell]:
         return [
@@ -71,7 +74,7 @@ class ProbeBenchmark:
         records = evaluate_probe(
             *arrays["train"],
             *arrays["test"],
-            solver=cells[0].parameters["solver"],
+            solver=self.solver,
             shots=tuple(dict.fromkeys(cell.parameters["shots"] for cell in cells)),
             seeds=tuple(dict.fromkeys(cell.parameters["seed"] for cell in cells)),
             validation_features=arrays["val"][0] if "val" in arrays else None,
@@ -89,8 +92,10 @@ class ProbeBenchmark:
         return [probe_result(cell, record, details) for cell, record in zip(cells, wanted, strict=True)]
 
 
-def check_settings(benchmark: str, shots: Sequence[int | str], seeds: Sequence[int]) -> None:
-    """Refuse shots that are no number of images, and a benchmark with nothing to do."""
+def check_settings(benchmark: str, solver: str, shots: Sequence[Shots], seeds: Sequence[int]) -> None:
+    """Refuse an unknown solver, shots that are no number of images, and a benchmark with nothing to do."""
+    if solver not in SOLVERS:
+        raise UnknownNameError(f"solver of benchmark {benchmark!r}", solver, SOLVERS)
     for count in shots:
         if count != "all" and (not isinstance(count, int) or count < 1):
             raise UsageError(f"benchmark {benchmark!r}: shots {count!r} is neither a number of images nor 'all'")

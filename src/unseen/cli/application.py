@@ -8,12 +8,14 @@ import typer
 
 from unseen.cli.audit import audit
 from unseen.cli.cog import cog_commands
+from unseen.cli.cog_check import check as cog_check
 from unseen.cli.cog_run import chart as cog_chart
 from unseen.cli.cog_run import run as cog_run
 from unseen.cli.features import features_commands
 from unseen.cli.ls import ls
 from unseen.cli.results import results
 from unseen.cli.run import demo, run
+from unseen.cli.zsl import zsl_commands
 
 application = typer.Typer(
     name="unseen",
@@ -46,7 +48,9 @@ application.command()(demo)
 application.command()(run)
 cog_commands.command("run")(cog_run)
 cog_commands.command("chart")(cog_chart)
+cog_commands.command("check")(cog_check)
 application.add_typer(cog_commands)
+application.add_typer(zsl_commands)
 application.command()(audit)
 application.command()(ls)
 application.command()(results)
