@@ -2,8 +2,8 @@
 
 Paper:      Xian et al., TPAMI 2018, Figs. 3, 4, 7, 8 and Table 4 [P]
 Shapes:     values (methods, observations)
-Implements: an observation is one dataset, model and split with parameters chosen on one validation fold, as in Fig. 4 of
-            [P]; where no fold was run alone, the choice over all folds counts
+Implements: an observation is one dataset, model and split with parameters chosen on one validation fold, as in Fig. 4
+            of [P]; where no fold was run alone, the choice over all folds counts
 """
 
 from __future__ import annotations

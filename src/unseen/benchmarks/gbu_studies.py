@@ -52,7 +52,8 @@ def inductive_and_transductive(results: Sequence[Result]) -> StudyTable:
 
 def cross_dataset(results: Sequence[Result]) -> PairedTTest | None:
     """The paired t-test of Table 4: same method and test set, trained there or elsewhere. None without such pairs."""
-    at_home, elsewhere = {}, {}
+    at_home: dict[tuple[str, ...], float] = {}
+    elsewhere: dict[tuple[str, ...], float] = {}
     for result in _own(results, cross=True):
         cell = result.cell
         target = cell.parameters.get("test_on")

@@ -58,8 +58,9 @@ def _tasks(_source: str | None) -> Iterable[MethodCard]:
 
 def _methods(_source: str | None) -> Iterable[MethodCard]:
     from unseen.probes.cards import PROBE_CARDS
+    from unseen.zeroshot.catalogue import method_cards
 
-    return PROBE_CARDS
+    return [*PROBE_CARDS, *method_cards()]
 
 
 def _scores(_source: str | None) -> Iterable[MethodCard]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,9 +77,15 @@ def make_engine_options(name: str, workers: int, scheduler: str | None) -> tuple
 
 
 def run_and_report(
-    study: Study, *, dry_run: bool, home: Path | None, engine: tuple[str, dict[str, Any]], report: Path | None
+    study: Study,
+    *,
+    dry_run: bool,
+    home: Path | None,
+    engine: tuple[str, dict[str, Any]],
+    report: Path | None,
+    show: Callable[[Sequence[Result]], None] | None = None,
 ) -> None:
-    """Run a study with a progress bar, write its page, print its tables."""
+    """Run a study with a progress bar, write its page, print its tables, by `show` where a command has its own."""
     from unseen.cli.progress import RichProgress
     from unseen.cli.results import show_results
     from unseen.cli.tables import console
@@ -103,7 +109,7 @@ def run_and_report(
             on_group=lambda results: _tell(screen, results),
         )
     page = write_page(outcome, folder, report)
-    show_results(outcome.results)
+    (show or show_results)(outcome.results)
     done = len(outcome.plan.cells) - outcome.evaluated
     kept = f", {done} were there already" if done else ""
     screen.print(f"{outcome.evaluated} cells evaluated{kept}.", style="dim")

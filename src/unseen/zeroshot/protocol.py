@@ -37,11 +37,19 @@ class Tuning:
 
     Attributes:
         trials: every setting with `value`, its mean accuracy over folds, and `values`, one per fold.
-        best: the setting with the greatest value; of equals the first.
+        grid: the settings themselves, in the same order.
     """
 
-    best: Mapping[str, Any]
     trials: tuple[Mapping[str, Any], ...]
+    grid: tuple[Mapping[str, Any], ...]
+
+    def best(self, folds: Sequence[int] | None = None) -> Mapping[str, Any]:
+        """The setting with the greatest mean accuracy over some folds, by default all; of equals the first."""
+        if len(self.grid) == 1:
+            return self.grid[0]
+        values = np.asarray([trial["values"] for trial in self.trials], np.float64)
+        means = values[:, list(folds) if folds is not None else slice(None)].mean(1)
+        return self.grid[int(np.argmax(np.where(np.isfinite(means), means, -1)))]
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,7 @@ class Evaluation:
     Attributes:
         metrics: `zsl` per-class top-1 among unseen classes, `zsl_top5`, `zsl_top10`; `ts`, `tr`, `H` among all
             classes; the same per image (`zsl_per_image`, ...).
+        best: the setting that was chosen.
         per_class: accuracy per unseen class, among unseen classes.
         calibration: what was subtracted from the scores of seen classes, 0 by default.
         timings: seconds of tuning, fitting and testing.
@@ -58,6 +67,7 @@ class Evaluation:
 
     metrics: Mapping[str, float]
     tuning: Tuning
+    best: Mapping[str, Any]
     per_class: Mapping[str, float]
     calibration: float = 0.0
     timings: Mapping[str, float] = field(default_factory=dict)
@@ -72,6 +82,7 @@ def evaluate_method(
     folds: Sequence[int] | None = None,
     calibration: float | str = 0.0,
     test: Problem | None = None,
+    tuning: Tuning | None = None,
 ) -> Evaluation:
     """Tune, refit and test one method.
 
@@ -83,21 +94,27 @@ def evaluate_method(
         folds: positions of the folds to tune on; all by default.
         calibration: subtracted from the scores of seen classes among all classes; "auto" tunes it on the folds.
         test: another problem over the same classes to test on, trained and tuned on the first (Table 4).
+        tuning: of an earlier call over all folds, to choose from without trying again.
     """
     estimator, own = _estimator(method)
     settings = grid_of(name or own, grid) if isinstance(grid, str) else [dict(setting) for setting in grid]
-    chosen = [problem.folds[i] for i in (range(len(problem.folds)) if folds is None else folds)]
+    chosen = range(len(problem.folds)) if folds is None else folds
     began = perf_counter()
-    tuning = tune(estimator, problem, settings, chosen)
-    fitted = _fresh(estimator, tuning.best)
-    subtracted = _tune_calibration(fitted, problem, chosen) if calibration == "auto" else float(calibration)
+    tuning = tuning or tune(estimator, problem, settings, problem.folds)
+    best = tuning.best(chosen)
+    fitted = _fresh(estimator, best)
+    subtracted = (
+        _tune_calibration(fitted, problem, [problem.folds[i] for i in chosen])
+        if calibration == "auto"
+        else float(calibration)
+    )
     tuned = perf_counter()
     fitted.fit(problem.train.X, problem.train.y, problem.S)
     trained = perf_counter()
     target = _same_classes(problem, test)
     metrics, per_class = _test(fitted, target, problem.seen, subtracted)
     timings = {"tune": tuned - began, "fit": trained - tuned, "test": perf_counter() - trained}
-    return Evaluation(metrics, tuning, per_class, subtracted, timings)
+    return Evaluation(metrics, tuning, best, per_class, subtracted, timings)
 
 
 def tune(method: ZeroShotMethod, problem: Problem, grid: Sequence[Mapping[str, Any]], folds: Sequence[Fold]) -> Tuning:
@@ -105,7 +122,7 @@ def tune(method: ZeroShotMethod, problem: Problem, grid: Sequence[Mapping[str, A
     if not folds:
         raise DataError("tuning needs at least one fold of classes.")
     if len(grid) == 1:
-        return Tuning(grid[0], ({**grid[0], "value": float("nan"), "values": []},))
+        return Tuning(({**grid[0], "value": float("nan"), "values": []},), tuple(grid))
     values = np.full((len(grid), len(folds)), np.nan)
     place = {id(setting): i for i, setting in enumerate(grid)}
     for column, fold in enumerate(folds):
@@ -114,12 +131,11 @@ def tune(method: ZeroShotMethod, problem: Problem, grid: Sequence[Mapping[str, A
             found = fold.val[_argmax(scores)]
             values[place[id(setting)], column] = mean_per_class(val.y, found == val.y)
     means = values.mean(1)
-    best = int(np.argmax(np.where(np.isfinite(means), means, -1)))
     trials = tuple(
         {**setting, "value": float(mean), "values": row.tolist()}
         for setting, mean, row in zip(grid, means, values, strict=True)
     )
-    return Tuning(grid[best], trials)
+    return Tuning(trials, tuple(grid))
 
 
 def _estimator(method: str | ZeroShotMethod) -> tuple[ZeroShotMethod, str]:
@@ -198,6 +214,10 @@ def _predictions(
 def _argmax(scores: FloatArray) -> IntArray:
     """A setting that diverges has scores that are not numbers: its images count as the first class."""
     return np.asarray(np.argmax(np.where(np.isnan(scores), -np.inf, scores), axis=1))
+
+
+def _calibration(asked: float | str, method: ZeroShotMethod, problem: Problem, folds: Sequence[Fold]) -> float:
+    return _tune_calibration(method, problem, folds) if asked == "auto" else float(asked)
 
 
 def _tune_calibration(method: ZeroShotMethod, problem: Problem, folds: Sequence[Fold]) -> float:

@@ -15,3 +15,4 @@ SECTIONS: Registry[SectionBuilder] = Registry("report section", "unseen.report_s
 DEFAULT_SECTION = "probe"
 SECTIONS.add(DEFAULT_SECTION, "unseen.reports.sections.scores:scores_section")
 SECTIONS.add("cog", "unseen.reports.sections.cog:cog_section")
+SECTIONS.add("zsl", "unseen.reports.sections.gbu:gbu_section")
