@@ -137,3 +137,20 @@ def test_names_and_options() -> None:
         load_backbone(f"cog:a-deit-s?size=256&weights={__file__}")
     with pytest.raises(CheckpointError, match=r"cog:s-dino: there is no file at .*dino_resnet50_pretrain\.pth"):
         load_backbone("cog:s-dino?weights=/nowhere/w.pth")
+
+
+def test_the_page_has_a_row_for_every_model() -> None:
+    page = Path(__file__).parents[2] / "docs" / "cog-models.md"
+    rows = {line.split("`")[1]: line for line in page.read_text().splitlines() if line.startswith("| `cog:")}
+    assert list(rows) == [f"cog:{name}" for name in cog_models()]
+    for name, model in cog_models().items():
+        card, cells = model.card, [cell.strip() for cell in rows[f"cog:{name}"].split("|")]
+        assert cells[2:7] == [
+            card.group,
+            f"{card.parameters / 1e6:.1f}",
+            str(card.preprocessing.size),
+            model.layer,
+            str(card.feature_dim),
+        ]
+        assert (model.urls[0] if model.urls else model.page) in cells[7]
+        assert cells[9] == (model.sha256[:8] or "-")
