@@ -42,6 +42,7 @@ SOURCES.add("folder", "unseen.data.folder:SOURCE")
 SOURCES.add("imagenet", "unseen.data.imagenet:SOURCE")
 SOURCES.add("packaged", "unseen.data.packaged:SOURCE")
 SOURCES.add("procedural", "unseen.data.procedural:SOURCE")
+SOURCES.add("vtab", "unseen.data.vtab:SOURCE")
 SOURCES.add("xlsa17", "unseen.data.xlsa17:SOURCE")
 
 _SELECTION = ("classes", "limit", "per_class")
