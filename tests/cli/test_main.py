@@ -101,7 +101,7 @@ def write_study(tmp_path: Path, model: str, dataset: str) -> str:
         ("tim:resnet18", "folder:IMAGES", "'timm:resnet18'"),
         ("random:test_resnet", "folder:NOWHERE", "NOWHERE"),
         ("random:test_resnet", "folder:EMPTY", "'vacant' is empty"),
-        ("random:test_resnet", "packaged:grocry", "packaged:grocery"),
+        ("random:test_resnet", "packaged:grocry", "Did you mean 'grocery'"),
         ("random:test_resnet", "folder:IMAGES?sede=1", "seed"),
         ("file:none.pth?arch=test_resnet", "folder:IMAGES", "no checkpoint at"),
     ],

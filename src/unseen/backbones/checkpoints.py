@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import pickle
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,9 +67,14 @@ def read_checkpoint(path: Path) -> Any:
         with torch.serialization.safe_globals(_PLAIN_RECORDS):
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
+        named = re.search(r"GLOBAL ([\w.]+)", str(error))
+        if named is None:
+            raise CheckpointError(
+                f"{path.name} cannot be read as a checkpoint: it is damaged, or no torch file."
+            ) from error
         raise CheckpointError(
-            f"{path.name} is not a file of plain tensors and was not loaded: {_first_line(error)} Save its state dict "
-            f"alone (torch.save(model.state_dict(), ...)) or as safetensors."
+            f"{path.name} is not a file of plain tensors: it names code ({named[1]}), which was not run. Save its "
+            f"state dict alone (torch.save(model.state_dict(), ...)), or as safetensors."
         ) from error
     except Exception as error:
         # torch and safetensors raise a dozen kinds (EOFError, RuntimeError, SafetensorError ...) for a bad file.

@@ -3,7 +3,7 @@
 Paper:      Sariyildiz et al., "Concept generalization in visual representation learning", ICCV 2021 [P]
 Implements: section 3.4: a linear classifier per concept domain (the seen concepts, each level of unseen ones), with
             all images and with N per concept, on frozen l2-normalised features; several seeds
-Differs:    on a dataset that brings its own validation split, that split selects
+Differs:    a dataset that brings a validation split has it pooled with train, unless validation="own" selects on it
 Expected:   accuracy falls from level to level (Fig. 3a of [P])
 """
 
@@ -19,14 +19,20 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.benchmarks.cog_domains import Domain, DomainRecipe, Domains, given_domain, make_domains
-from unseen.benchmarks.probe import SEEDS, Shots, SolverName, check_settings
 from unseen.benchmarks.probe_results import probe_result
+from unseen.benchmarks.probing import (
+    SEEDS,
+    Arrays,
+    Shots,
+    SolverName,
+    Validation,
+    check_settings,
+    probe_splits,
+    split_arrays,
+)
 from unseen.benchmarks.workbench import Workbench
 from unseen.data import Dataset
 from unseen.records import Cell, Result
-
-#: Features (row-sliceable) and labels of one split.
-Arrays = tuple[Any, npt.NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,7 @@ class CogBenchmark:
     """Options of the CoG benchmark, as a study's `[benchmarks.cog]` or `unseen cog run` gives them.
 
     Attributes:
-        solver, shots, seeds, layer: of the probes.
+        solver, shots, seeds, layer, validation: of the probes; validation images are drawn by seed, as published.
         balanced: training images per class, the same for all; 0 means all there are (732 in supplement A.4).
         seen, levels, size, measure, rerank, controls, ontology, draw_seed: of the domains, see `DomainRecipe`.
     """
@@ -47,6 +53,7 @@ class CogBenchmark:
     shots: tuple[Shots, ...] = ("all",)
     seeds: tuple[int, ...] = SEEDS
     layer: str = "pooled"
+    validation: Validation = "drawn"
     balanced: int = 0
     seen: str = "imagenet-1k"
     levels: int = 5
@@ -58,7 +65,7 @@ class CogBenchmark:
     draw_seed: int = 0
 
     def __post_init__(self) -> None:
-        check_settings(self.name, self.solver, self.shots, self.seeds)
+        check_settings(self.name, self.solver, self.shots, self.seeds, self.validation)
 
     @property
     def recipe(self) -> DomainRecipe:
@@ -90,33 +97,32 @@ class CogBenchmark:
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> list[Result]:
         dataset = bench.dataset(cells[0].dataset)
         domains = _domains(dataset, self.recipe)
-        splits = split_arrays(cells[0].model, dataset, bench, self.layer)
+        splits, skipped = split_arrays(cells[0].model, dataset, bench, self.layer)
         results: list[Result] = []
         for level, group in groupby(cells, key=lambda cell: str(cell.parameters["level"])):
-            results += self._evaluate_level(list(group), domains, level, splits)
+            results += self._evaluate_level(list(group), domains, level, splits, skipped)
         return results
 
     def _evaluate_level(
-        self, cells: Sequence[Cell], domains: Domains, level: str, splits: Mapping[str, Arrays]
+        self,
+        cells: Sequence[Cell],
+        domains: Domains,
+        level: str,
+        splits: Mapping[str, Arrays],
+        skipped: Mapping[str, int],
     ) -> list[Result]:
-        from unseen.probes import evaluate_probe
-
         domain = domains.domains[level]
         parts = {name: restrict(arrays, domain.labels) for name, arrays in splits.items()}
         if self.balanced:
             parts["train"] = _balance(parts["train"], self.balanced, self.draw_seed)
-        validation = parts.get("val", (None, None))
-        records = evaluate_probe(
-            *parts["train"],
-            *parts["test"],
+        found = probe_splits(
+            parts,
             solver=self.solver,
             shots=tuple(dict.fromkeys(cell.parameters["shots"] for cell in cells)),
             seeds=tuple(dict.fromkeys(cell.parameters["seed"] for cell in cells)),
-            validation_features=validation[0],
-            validation_labels=validation[1],
+            validation=self.validation,
         )
-        found = {(record.shots, record.seed): record for record in records}
-        details = _details(domain, parts, domains.account)
+        details = _details(domain, parts, domains.account) | ({"skipped": dict(skipped)} if skipped else {})
         wanted = [found[cell.parameters["shots"], cell.parameters["seed"]] for cell in cells]
         return [probe_result(cell, record, details) for cell, record in zip(cells, wanted, strict=True)]
 
@@ -125,17 +131,6 @@ class CogBenchmark:
 def _domains(dataset: Dataset, recipe: DomainRecipe) -> Domains:
     """The domains of a dataset: its own where it comes in levels, else cut by the recipe."""
     return make_domains(dataset, recipe)
-
-
-def split_arrays(model: str, dataset: Dataset, bench: Workbench, layer: str) -> dict[str, Arrays]:
-    """Features and labels of every split that the dataset has."""
-    splits: dict[str, Arrays] = {}
-    for split in ("train", "val", "test"):
-        if split in dataset.splits:
-            stored = bench.features(model, dataset.id, split, (layer,))[layer]
-            # Labels come from the dataset: two labellings of the same images share their features.
-            splits[split] = stored.features, dataset.split(split).labels[stored.index]
-    return splits
 
 
 def restrict(arrays: Arrays, classes: npt.NDArray[np.int64]) -> Arrays:

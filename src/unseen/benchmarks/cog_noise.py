@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from unseen.benchmarks.cog import Arrays, restrict, split_arrays
+from unseen.benchmarks.cog import restrict
 from unseen.benchmarks.cog_domains import SEEN, DomainRecipe, make_domains
+from unseen.benchmarks.probing import Arrays, split_arrays
 from unseen.benchmarks.workbench import Workbench
 
 THRESHOLD = 0.99
@@ -61,7 +62,7 @@ def label_noise(
     """Classifiers of every level on images of seen concepts, and the classifier of the seen on every level's images."""
     loaded = bench.dataset(dataset)
     domains = make_domains(loaded, recipe or DomainRecipe()).domains
-    splits = split_arrays(model, loaded, bench, "pooled")
+    splits, _ = split_arrays(model, loaded, bench, "pooled")
     test = bench.features(model, dataset, "test")["pooled"]
     names = np.array(loaded.split("test").names, dtype=object)[test.index]
     classes = np.array(loaded.class_names, dtype=object)

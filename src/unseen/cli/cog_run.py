@@ -166,6 +166,6 @@ def parse_shots(text: str) -> tuple[int | str, ...]:
 
 def paper_seeds(count: int) -> tuple[int, ...]:
     """The first seeds of the paper; beyond its five, numbers that count on."""
-    from unseen.benchmarks.probe import SEEDS
+    from unseen.benchmarks.probing import SEEDS
 
     return SEEDS[:count] + tuple(range(100, 100 + count - len(SEEDS)))

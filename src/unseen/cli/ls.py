@@ -92,8 +92,11 @@ _COLUMNS = (
 
 
 def _print(kind: str, cards: list[dict[str, Any]]) -> None:
-    from unseen.cli.tables import print_table
+    from unseen.cli.tables import console, print_table
 
+    if not cards:
+        console().print(f"0 {kind}")
+        return
     columns = [c for c in _COLUMNS if any(card.get(c) not in (None, "", ()) for card in cards)]
     rows = [[_text(card.get(column)) for column in columns] for card in cards]
     caption = (

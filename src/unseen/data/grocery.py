@@ -88,7 +88,14 @@ def load(options: Options) -> Dataset:
             primary_labels=fine,
         )
     return Dataset(
-        card=replace(CARD, id=options.dataset),
+        card=replace(
+            CARD,
+            id=options.dataset,
+            name=f"{CARD.name}, {len(_FINE)} varieties"
+            if labelling == "fine"
+            else f"{CARD.name}, {len(_COARSE)} kinds",
+            classes=len(_FINE) if labelling == "fine" else len(_COARSE),
+        ),
         class_names=[n for *_, n, _ in _FINE] if labelling == "fine" else [n for _, n, _ in _COARSE],
         wnids=[w for *_, w in _FINE] if labelling == "fine" else [w for *_, w in _COARSE],
         splits=splits,

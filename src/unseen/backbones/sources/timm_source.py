@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -74,7 +75,8 @@ class RandomSource:
                 return torchvision_backbone(create_torchvision(rest, weights=None), name)
             architecture = rest if colon and scheme == "timm" else name.rest
             model = create_timm(architecture, pretrained=False)
-        return timm_backbone(model, name, architecture=architecture)
+        loaded = timm_backbone(model, name, architecture=architecture)
+        return replace(loaded, card=replace(loaded.card, name=f"{architecture}, random weights", group="reference"))
 
     def revision(self, name: ModelName) -> str:
         from importlib.metadata import version
