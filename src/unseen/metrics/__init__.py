@@ -7,6 +7,7 @@ from unseen.metrics.accuracy import (
     top_k_accuracy,
     top_k_correct,
 )
+from unseen.metrics.ranking import kendall_tau, pearson, recall_at_k, relative_accuracy_at_k, weighted_tau
 from unseen.metrics.ranks import (
     Friedman,
     PairedTTest,
@@ -39,6 +40,7 @@ __all__ = [
     "bootstrap_interval",
     "friedman_test",
     "harmonic_mean",
+    "kendall_tau",
     "mcnemar",
     "mean_per_class",
     "mean_per_class_accuracy",
@@ -46,8 +48,12 @@ __all__ = [
     "over_seeds",
     "paired_bootstrap",
     "paired_t_test",
+    "pearson",
     "per_class_accuracy",
     "rank_methods",
+    "recall_at_k",
+    "relative_accuracy_at_k",
     "top_k_accuracy",
     "top_k_correct",
+    "weighted_tau",
 ]

@@ -1,15 +1,18 @@
-"""A Gaussian mixture with diagonal covariances, fitted by EM in batches of float32 tensors.
+"""A Gaussian mixture with diagonal covariances, fitted by EM over blocks of float32 rows.
 
-Papers:     Arthur & Vassilvitskii, "k-means++: the advantages of careful seeding", SODA 2007 (the start);
-            Dempster, Laird & Rubin, "Maximum likelihood from incomplete data via the EM algorithm", 1977
+Papers:     Dempster, Laird & Rubin, "Maximum likelihood from incomplete data via the EM algorithm", 1977;
+            Neal & Hinton, "A view of the EM algorithm that justifies incremental, sparse, and other variants", 1998 [S]
 Shapes:     x (n, d) rows; mu, var (k, d) means and variances; pi (k,) weights; r (n, k) responsibilities
-Implements: seeded k-means++, Lloyd's iterations, then EM until the mean log-likelihood gains less than `tolerance`
-Differs:    from scikit-learn's GaussianMixture(covariance_type="diag"): float32, rows in blocks so that memory does not
-            grow with n x k, and a variance floor in units of the data's own variance
+Implements: k-means as the start (kmeans.py), then EM until the mean log-likelihood gains less than `tolerance` a step
+Differs:    from scikit-learn's GaussianMixture(covariance_type="diag"): float32; rows in blocks, so that memory does
+            not grow with n x k; a variance floor in units of the data's own variance; sparse steps of [S]: in many
+            dimensions a row has one or two components of any weight, so that between two full E steps only those pairs
+            are looked at again. Every step raises the likelihood as EM does, and the end is judged by full steps.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -19,12 +22,16 @@ import torch
 from torch import Tensor
 
 from unseen.errors import DataError
+from unseen.ranking.kmeans import k_means
 
-#: Bytes of responsibilities that are held at once.
+#: Bytes of densities that are held at once.
 _BLOCK_BYTES = 64 * 2**20
 _VARIANCE_FLOOR = 1e-6
-_LLOYD_STEPS = 25
-_LLOYD_MOVED = 1e-3
+#: A component whose density is this many nats below the row's best has no weight in float32.
+_MARGIN = 20.0
+#: Above this share of all pairs a sparse step costs more than a full one.
+_SPARSE_SHARE = 1 / 32
+_SPARSE_STEPS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,20 +40,20 @@ class Mixture:
 
     Attributes:
         log_weights: (k,).
-        means, variances: (k, d), in the units of `scale`.
+        means, variances: (k, d), of rows divided by `scale`.
         scale: what rows are divided by before anything else.
-        log_likelihood: mean per row at the last step, of the scaled rows.
-        steps: EM steps that were made.
-        converged: whether the last step gained less than the tolerance.
+        log_likelihood: mean per row before the last full step, of the scaled rows.
+        steps: EM steps that were made, full and sparse.
+        converged: whether full steps gained less than the tolerance in the end.
     """
 
     log_weights: Tensor
     means: Tensor
     variances: Tensor
     scale: float
-    log_likelihood: float
-    steps: int
-    converged: bool
+    log_likelihood: float = -math.inf
+    steps: int = 0
+    converged: bool = False
 
     def posterior(self, rows: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """P(component | row), (n, k), in double precision: it is computed once, and scores are made of it."""
@@ -54,8 +61,42 @@ class Mixture:
         exact = replace(
             self, log_weights=self.log_weights.double(), means=self.means.double(), variances=self.variances.double()
         )
-        parts = [_responsibilities(block, exact)[0] for block in _blocks(x, 2 * len(self.log_weights))]
+        parts = [_log_densities(block, exact).softmax(dim=1) for block in _blocks(x, 2 * len(self.log_weights))]
         return np.asarray(torch.cat(parts).numpy())
+
+
+@dataclass(eq=False)
+class _Sums:
+    """What an M step needs: sums of r, r x and r x^2 over rows, and of the rows' log-likelihoods."""
+
+    total: Tensor
+    first: Tensor
+    second: Tensor
+    log_likelihood: float = 0.0
+
+    @classmethod
+    def zero(cls, components: int, dimensions: int) -> _Sums:
+        return cls(torch.zeros(components), torch.zeros(components, dimensions), torch.zeros(components, dimensions))
+
+    def add_dense(self, x: Tensor, share: Tensor) -> None:
+        self.total += share.sum(dim=0)
+        self.first.addmm_(share.T, x)
+        self.second.addmm_(share.T, x.square())
+
+    def add_pairs(self, x: Tensor, pairs: Tensor, share: Tensor) -> None:
+        """Rows `pairs[0]` with components `pairs[1]`."""
+        values = x[pairs[0]]
+        weighted = values * share[:, None]
+        self.total.index_add_(0, pairs[1], share)
+        self.first.index_add_(0, pairs[1], weighted)
+        self.second.index_add_(0, pairs[1], weighted.mul_(values))
+
+    def maximise(self, rows: int, scale: float) -> Mixture:
+        """M step."""
+        weight = self.total + 10 * torch.finfo(torch.float32).eps  # a component that lost all rows stays finite
+        means = self.first / weight[:, None]
+        variances = (self.second / weight[:, None] - means.square()).clamp_(min=0).add_(_VARIANCE_FLOOR)
+        return Mixture((weight / rows).log(), means, variances, scale)
 
 
 def fit_mixture(
@@ -68,122 +109,104 @@ def fit_mixture(
         components: k, at most n.
         seed: of the k-means++ start.
         steps: most EM steps.
-        tolerance: gain in mean log-likelihood per row below which EM stops.
+        tolerance: gain in mean log-likelihood per step below which EM stops.
     """
-    x = _tensor(rows)
+    x = torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32))
     if not 1 <= components <= len(x):
         raise DataError(f"a mixture of {components} Gaussians cannot be fitted to {len(x)} rows: 1 to {len(x)} can.")
     # One scale for all dimensions: float32 and the variance floor then mean the same for any features.
     scale = float(x.var(dim=0, unbiased=False).mean().sqrt()) or 1.0
     x = x / scale
-    nearest = _k_means(x, components, torch.Generator().manual_seed(seed))
-    mixture = _maximise(*_hard_sums(x, nearest, components), len(x), scale)
-    before = -np.inf
-    for step in range(1, steps + 1):
-        total, sums, squares, likelihood = _expect(x, mixture)
-        mixture = _maximise(total, sums, squares, len(x), scale, likelihood, step, abs(likelihood - before) < tolerance)
-        if mixture.converged:
-            break
-        before = likelihood
-    return mixture
+    start = _Sums.zero(components, x.shape[1])
+    nearest = k_means(x, components, seed)
+    start.add_pairs(x, torch.stack([torch.arange(len(x)), nearest]), torch.ones(len(x)))
+    return _improve(x, start.maximise(len(x), scale), steps, tolerance)
 
 
-def _tensor(rows: npt.ArrayLike) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32))
+def _improve(x: Tensor, mixture: Mixture, steps: int, tolerance: float) -> Mixture:
+    """EM: a full step, some sparse steps, and again, until full steps gain too little."""
+    done, since, before, converged = 0, 0, -math.inf, False
+    while done < steps and not converged:
+        sums, pairs = _full_step(x, mixture)
+        likelihood = sums.log_likelihood / len(x)
+        done, since = done + 1, since + 1
+        converged = likelihood - before < tolerance * since
+        mixture = sums.maximise(len(x), mixture.scale)
+        before, since, last = likelihood, 0, -math.inf
+        while pairs is not None and not converged and since < _SPARSE_STEPS and done < steps:
+            sums = _sparse_step(x, mixture, pairs)
+            mixture = sums.maximise(len(x), mixture.scale)
+            done, since = done + 1, since + 1
+            if sums.log_likelihood / len(x) - last < tolerance:
+                break
+            last = sums.log_likelihood / len(x)
+    return replace(mixture, log_likelihood=before, steps=done, converged=converged)
+
+
+def _full_step(x: Tensor, mixture: Mixture) -> tuple[_Sums, Tensor | None]:
+    """Sums over all pairs of rows and components; and the pairs that carry weight, where they are few."""
+    components, dimensions = mixture.means.shape
+    sums, found, begin = _Sums.zero(components, dimensions), [], 0
+    sparse = True
+    for block in _blocks(x, components):
+        densities = _log_densities(block, mixture)
+        best = densities.amax(dim=1, keepdim=True)
+        near = (densities > best - _MARGIN).nonzero().T
+        if near.shape[1] > _SPARSE_SHARE * densities.numel():
+            sparse = False
+            likelihood = densities.logsumexp(dim=1, keepdim=True)
+            sums.add_dense(block, densities.sub_(likelihood).exp_())
+        else:
+            share, likelihood = _shares(densities[near[0], near[1]], near[0], len(block))
+            sums.add_pairs(block, near, share)
+            near[0] += begin
+            found.append(near)
+        sums.log_likelihood += float(likelihood.double().sum())
+        begin += len(block)
+    return sums, torch.cat(found, dim=1) if sparse else None
+
+
+def _sparse_step(x: Tensor, mixture: Mixture, pairs: Tensor) -> _Sums:
+    """Sums over the given pairs alone: every row keeps the components that it had."""
+    components, dimensions = mixture.means.shape
+    constant = _constants(mixture)
+    size = max(1, _BLOCK_BYTES // (4 * dimensions))
+    densities = torch.cat(
+        [
+            constant[cols] - 0.5 * (x[rows] - mixture.means[cols]).square_().div_(mixture.variances[cols]).sum(dim=1)
+            for rows, cols in (pairs[:, begin : begin + size] for begin in range(0, pairs.shape[1], size))
+        ]
+    )
+    share, likelihood = _shares(densities, pairs[0], len(x))
+    sums = _Sums.zero(components, dimensions)
+    sums.log_likelihood = float(likelihood.double().sum())
+    for begin in range(0, pairs.shape[1], size):
+        sums.add_pairs(x, pairs[:, begin : begin + size], share[begin : begin + size])
+    return sums
+
+
+def _shares(densities: Tensor, rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Responsibility of every pair among the pairs of its row, and the log-likelihood of every row."""
+    best = torch.full((count,), -torch.inf).scatter_reduce_(0, rows, densities, "amax")
+    weights = (densities - best[rows]).exp_()
+    total = torch.zeros(count).index_add_(0, rows, weights)
+    return weights / total[rows], best + total.log()
+
+
+def _log_densities(x: Tensor, mixture: Mixture) -> Tensor:
+    """log pi_v N(x | mu_v, var_v), (n, k)."""
+    precision = 1 / mixture.variances
+    weighted = mixture.means * precision
+    constant = _constants(mixture) - 0.5 * (mixture.means * weighted).sum(dim=1)
+    return torch.addmm(constant, x, weighted.T).addmm_(x.square(), precision.T, alpha=-0.5)
+
+
+def _constants(mixture: Mixture) -> Tensor:
+    """What of the log-density does not depend on the row."""
+    dimensions = mixture.means.shape[1]
+    return mixture.log_weights - 0.5 * (mixture.variances.log().sum(dim=1) + dimensions * math.log(2 * math.pi))
 
 
 def _blocks(x: Tensor, components: int) -> Iterator[Tensor]:
     size = max(1, _BLOCK_BYTES // (4 * components))
     yield from (x[begin : begin + size] for begin in range(0, len(x), size))
-
-
-def _responsibilities(x: Tensor, mixture: Mixture) -> tuple[Tensor, Tensor]:
-    """Posterior of every component (n, k), and the log-likelihood of every row: E step."""
-    precision = 1 / mixture.variances
-    weighted = mixture.means * precision
-    constant = mixture.log_weights - 0.5 * (
-        (mixture.means * weighted).sum(dim=1)
-        + mixture.variances.log().sum(dim=1)
-        + x.shape[1] * float(np.log(2 * np.pi))
-    )
-    scores = torch.addmm(constant, x, weighted.T)
-    scores.addmm_(x.square(), precision.T, alpha=-0.5)
-    likelihood = scores.logsumexp(dim=1)
-    return scores.sub_(likelihood[:, None]).exp_(), likelihood
-
-
-def _expect(x: Tensor, mixture: Mixture) -> tuple[Tensor, Tensor, Tensor, float]:
-    """Sums of r, r'x and r'x^2 over all rows, and the mean log-likelihood."""
-    components, dimensions = mixture.means.shape
-    total, likelihood = torch.zeros(components), 0.0
-    sums, squares = torch.zeros(components, dimensions), torch.zeros(components, dimensions)
-    for block in _blocks(x, components):
-        share, rows = _responsibilities(block, mixture)
-        total += share.sum(dim=0)
-        sums.addmm_(share.T, block)
-        squares.addmm_(share.T, block.square())
-        likelihood += float(rows.double().sum())
-    return total, sums, squares, likelihood / len(x)
-
-
-def _maximise(
-    total: Tensor,
-    sums: Tensor,
-    squares: Tensor,
-    rows: int,
-    scale: float,
-    likelihood: float = -np.inf,
-    step: int = 0,
-    converged: bool = False,
-) -> Mixture:
-    """Weights, means and variances from the sums: M step."""
-    weight = total + 10 * torch.finfo(torch.float32).eps  # a component that lost all its rows keeps finite values
-    means = sums / weight[:, None]
-    variances = (squares / weight[:, None] - means.square()).clamp_(min=0).add_(_VARIANCE_FLOOR)
-    return Mixture((weight / rows).log(), means, variances, scale, likelihood, step, converged)
-
-
-def _hard_sums(x: Tensor, nearest: Tensor, components: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The sums of `_expect` where every row belongs to one component."""
-    total = torch.bincount(nearest, minlength=components).float()
-    sums = torch.zeros(components, x.shape[1]).index_add_(0, nearest, x)
-    squares = torch.zeros(components, x.shape[1]).index_add_(0, nearest, x.square())
-    return total, sums, squares
-
-
-def _k_means(x: Tensor, components: int, generator: torch.Generator) -> Tensor:
-    """The nearest of `components` centres for every row, after k-means++ and Lloyd's iterations."""
-    centres = _k_means_plus_plus(x, components, generator)
-    nearest = _nearest(x, centres)
-    for _ in range(_LLOYD_STEPS):
-        total, sums, _squares = _hard_sums(x, nearest, components)
-        filled = total > 0
-        centres[filled] = sums[filled] / total[filled, None]
-        moved = _nearest(x, centres)
-        changed = float((moved != nearest).float().mean())
-        nearest = moved
-        if changed <= _LLOYD_MOVED:
-            break
-    return nearest
-
-
-def _nearest(x: Tensor, centres: Tensor) -> Tensor:
-    lengths = centres.square().sum(dim=1)
-    return torch.cat([torch.addmm(lengths, b, centres.T, alpha=-2).argmin(dim=1) for b in _blocks(x, len(centres))])
-
-
-def _k_means_plus_plus(x: Tensor, components: int, generator: torch.Generator) -> Tensor:
-    """Centres drawn with probability proportional to the squared distance to those drawn before."""
-    lengths = x.square().sum(dim=1)
-    chosen = int(torch.randint(len(x), (1,), generator=generator))
-    centres = x.new_empty(components, x.shape[1])
-    distance = torch.full_like(lengths, torch.inf)
-    for number in range(components):
-        centres[number] = x[chosen]
-        to_new = lengths + lengths[chosen] - 2 * (x @ x[chosen])
-        torch.minimum(distance, to_new.clamp_(min=0), out=distance)
-        # Distances sum to 0 where rows repeat: any row will do then.
-        odds = distance.double() if float(distance.sum()) > 0 else torch.ones(len(x), dtype=torch.double)
-        draw = torch.rand((), generator=generator, dtype=torch.double) * odds.sum()
-        chosen = min(int(torch.searchsorted(odds.cumsum(0), draw)), len(x) - 1)
-    return centres

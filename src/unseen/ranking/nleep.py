@@ -10,6 +10,7 @@ Expected:   [P] Table 1, Group I: Recall@1 75, Pearson 84.30, Kendall 76.00
 
 from __future__ import annotations
 
+import numpy as np
 import numpy.typing as npt
 
 from unseen.ranking.inputs import Tell, check_features
@@ -41,7 +42,9 @@ def nleep(
     from unseen.ranking.gmm import fit_mixture
 
     rows, known = check_features(features, labels)
-    reduced = principal_components(rows, energy=energy)
+    # The mixture works in float32: so may the PCA, which is then twice as fast, where the features have no more.
+    narrow = np.asarray(features).dtype.itemsize <= 4
+    reduced = principal_components(rows.astype(np.float32) if narrow else rows, energy=energy)
     wanted = components_per_class * known.classes
     components = max(1, min(wanted, len(rows) // IMAGES_PER_COMPONENT))
     if components < wanted and tell is not None:

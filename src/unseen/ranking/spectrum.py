@@ -39,12 +39,13 @@ class Spectrum:
 
 
 def decompose(rows: FloatArray, *, centre: bool) -> Spectrum:
-    """The thin singular value decomposition of `rows`, with their mean taken off first if `centre`."""
+    """The thin singular value decomposition of `rows` in their own precision, less their mean first if `centre`."""
     matrix = rows - rows.mean(axis=0) if centre else rows
     images, dimensions = matrix.shape
     tall = images >= dimensions
     variances, vectors = np.linalg.eigh(matrix.T @ matrix if tall else matrix @ matrix.T)
-    kept = np.flatnonzero(variances > _RELATIVE_VARIANCE * variances[-1])[::-1]
+    least = max(_RELATIVE_VARIANCE, 10 * float(np.finfo(variances.dtype).eps))
+    kept = np.flatnonzero(variances > least * variances[-1])[::-1]
     values = np.sqrt(variances[kept])
     left = (matrix @ vectors[:, kept]) / values if tall else vectors[:, kept]
     return Spectrum(left, values, dimensions)

@@ -1,0 +1,123 @@
+"""How well a ranking measure orders checkpoints: the metrics of NeuCRaB, each averaged over tasks.
+
+Papers:     Li et al., "Ranking neural checkpoints" (NeuCRaB), section 2.3, CVPR 2021 [P]; weighted tau: Vigna, "A
+            weighted correlation index for rankings with ties", WWW 2015, as scipy computes it
+Shapes:     scores, accuracies: one number per checkpoint (m,), or one such list per task (tasks of any size)
+Implements: Recall@k, Rel@k, Pearson's r and Kendall's tau (tau-b) of [P]
+Differs:    checkpoints of equal score share their places: Recall@k and Rel@k are then expectations over their order, so
+            that a constant score gets what chance gives it. A correlation with a constant is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import comb
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.errors import DataError
+
+FloatArray = npt.NDArray[np.float64]
+#: One task, or several.
+Tasks = npt.ArrayLike | Sequence[npt.ArrayLike]
+
+
+def recall_at_k(scores: Tasks, accuracies: Tasks, k: int = 1) -> float:
+    """Share of tasks on which the checkpoint of the highest accuracy is among the `k` of the highest scores."""
+    return _over_tasks(scores, accuracies, lambda s, a: _recall(s, a, _places(k)))
+
+
+def relative_accuracy_at_k(scores: Tasks, accuracies: Tasks, k: int = 1) -> float:
+    """Best accuracy among the `k` checkpoints of the highest scores, over the best of all; mean over tasks."""
+    return _over_tasks(scores, accuracies, lambda s, a: _relative(s, a, _places(k)))
+
+
+def pearson(scores: Tasks, accuracies: Tasks) -> float:
+    """Pearson's linear correlation, mean over tasks."""
+    return _over_tasks(scores, accuracies, _pearson)
+
+
+def kendall_tau(scores: Tasks, accuracies: Tasks) -> float:
+    """Kendall's rank correlation (tau-b), mean over tasks."""
+
+    def one(first: FloatArray, second: FloatArray) -> float:
+        from scipy.stats import kendalltau
+
+        return float(kendalltau(first, second).statistic) if np.ptp(first) and np.ptp(second) else float("nan")
+
+    return _over_tasks(scores, accuracies, one)
+
+
+def weighted_tau(scores: Tasks, accuracies: Tasks) -> float:
+    """Kendall's rank correlation with the top of the ranking weighing most, mean over tasks."""
+
+    def one(first: FloatArray, second: FloatArray) -> float:
+        from scipy.stats import weightedtau
+
+        return float(weightedtau(first, second).statistic) if np.ptp(first) and np.ptp(second) else float("nan")
+
+    return _over_tasks(scores, accuracies, one)
+
+
+def _over_tasks(scores: Tasks, accuracies: Tasks, metric: Callable[[FloatArray, FloatArray], float]) -> float:
+    first, second = _tasks(scores), _tasks(accuracies)
+    if len(first) != len(second) or any(len(s) != len(a) for s, a in zip(first, second, strict=True)):
+        raise DataError(
+            f"scores and accuracies must be of the same tasks and checkpoints; found {[len(s) for s in first]} scores "
+            f"and {[len(a) for a in second]} accuracies per task."
+        )
+    return float(np.mean([metric(s, a) for s, a in zip(first, second, strict=True)]))
+
+
+def _tasks(values: Tasks) -> list[FloatArray]:
+    """One array per task."""
+    listed = list(values) if isinstance(values, Sequence | np.ndarray) else [values]
+    tasks = [np.asarray(v, np.float64) for v in (listed if listed and np.ndim(listed[0]) else [listed])]
+    for number, task in enumerate(tasks):
+        if task.ndim != 1 or len(task) < 2 or not np.isfinite(task).all():
+            raise DataError(
+                f"task {number}: at least two checkpoints with finite numbers are needed; found {task.tolist()}. Leave "
+                "out checkpoints that have no score."
+            )
+    return tasks
+
+
+def _places(k: int) -> int:
+    if k < 1:
+        raise DataError(f"k counts the checkpoints that may be tried: at least 1, not {k}.")
+    return k
+
+
+def _chosen(scores: FloatArray, k: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], int]:
+    """Who is surely among the first k, who shares the last places, and how many places those are."""
+    last = np.sort(scores)[::-1][min(k, len(scores)) - 1]
+    sure = scores > last
+    return sure, scores == last, min(k, len(scores)) - int(sure.sum())
+
+
+def _recall(scores: FloatArray, accuracies: FloatArray, k: int) -> float:
+    sure, tied, places = _chosen(scores, k)
+    best = accuracies == accuracies.max()
+    if (best & sure).any():
+        return 1.0
+    size, hits = int(tied.sum()), int((best & tied).sum())
+    return 1 - comb(size - hits, places) / comb(size, places)
+
+
+def _relative(scores: FloatArray, accuracies: FloatArray, k: int) -> float:
+    sure, tied, places = _chosen(scores, k)
+    floor = float(accuracies[sure].max()) if sure.any() else -np.inf
+    # The best of `places` out of the tied: it is the i-th from below in comb(i, places - 1) of all choices.
+    group = np.sort(accuracies[tied])
+    expected = sum(
+        comb(i, places - 1) * max(float(value), floor) for i, value in enumerate(group) if i >= places - 1
+    ) / comb(len(group), places)
+    return expected / float(accuracies.max())
+
+
+def _pearson(first: FloatArray, second: FloatArray) -> float:
+    if not np.ptp(first) or not np.ptp(second):
+        return float("nan")
+    left, right = first - first.mean(), second - second.mean()
+    return float(left @ right / np.sqrt((left @ left) * (right @ right)))
