@@ -193,6 +193,20 @@ def test_weight_decay_is_decoupled_and_shrinks(backbone: Backbone, data: Dataset
     assert adam.history[-1][2] < np.log(3)
 
 
+def test_watching_changes_nothing_and_can_give_up(backbone: Backbone, data: Dataset) -> None:
+    seen: list[tuple[int, float]] = []
+    watched = tune(backbone, data, steps=9, watch=lambda step, top1: seen.append((step, top1)))
+    assert [step for step, _ in seen] == [3, 6]  # before the rate falls at 1/3 and 2/3; at 9/10 there is no step left
+    assert all(0 <= top1 <= 1 for _, top1 in seen)
+    assert same(watched, tune(backbone, data, steps=9))
+
+    def give_up(_step: int, _top1: float) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        tune(backbone, data, steps=9, watch=give_up)
+
+
 def test_every_epoch_shows_every_image_once(data: Dataset) -> None:
     train = data.split("train")
     batches = TrainingBatches(train, TrainView(), size=32, batch_size=5, seed=3)

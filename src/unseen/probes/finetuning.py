@@ -36,6 +36,8 @@ from unseen.records import digest
 
 #: Told the step just finished, the number of steps, and its loss.
 Progress = Callable[[int, int, float], None]
+#: Told the step just finished and the accuracy so far.
+Watch = Callable[[int, float], None]
 _HISTORY_POINTS = 100
 
 
@@ -108,6 +110,7 @@ def finetune(
     freeze: Sequence[str] | None = None,
     checkpoint: Path | None = None,
     progress: Progress | None = None,
+    watch: Watch | None = None,
     options: FinetuneOptions | None = None,
 ) -> FinetuneResult:
     """Fine-tune a copy of the backbone on `train` and evaluate it on `test`.
@@ -119,6 +122,8 @@ def finetune(
         freeze: names of modules whose parameters and statistics stay as they are; "" is the whole backbone.
         checkpoint: file that keeps the training's state; where it is there, the training goes on from it.
         progress: told of every step.
+        watch: told the top-1 on `test` whenever the learning rate is about to fall, so that a search can give up early
+            by raising. Only for splits that may be looked at.
     """
     options = options or FinetuneOptions()
     if not learning_rate > 0 or batch_size < 1 or classes < 2:
@@ -133,7 +138,8 @@ def finetune(
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(seed)
         trainer = _Trainer(backbone, train, classes, steps, learning_rate, batch_size, seed, freeze or (), options)
-        trainer.run(checkpoint, identity, progress)
+        look = None if watch is None else lambda step: watch(step, trainer.accuracy(test))
+        trainer.run(checkpoint, identity, progress, look)
     began = time.perf_counter()
     predictions, unreadable = trainer.predict(test)
     readable = predictions >= 0
@@ -191,7 +197,13 @@ class _Trainer:
         self.history: list[tuple[int, float, float]] = []
         self.seconds, self.resumed_at = 0.0, 0
 
-    def run(self, checkpoint: Path | None, identity: str, progress: Progress | None) -> None:
+    def run(
+        self,
+        checkpoint: Path | None,
+        identity: str,
+        progress: Progress | None,
+        look: Callable[[int], None] | None = None,
+    ) -> None:
         """All steps that are not done yet."""
         first = self._resume(checkpoint, identity)
         before, began = self.seconds, time.perf_counter()
@@ -210,6 +222,9 @@ class _Trainer:
                 save_state(checkpoint, identity, self._state(done))
             if progress is not None:
                 progress(done, self.steps, losses[-1] if losses else self.history[-1][2])
+            if look is not None and done < self.steps and self.schedule.factor(done) < self.schedule.factor(step):
+                look(done)
+                self._train_mode()
 
     def _update(self, batch: Batch, rate: float) -> float:
         """One model update; returns the mean loss of the batch."""
@@ -250,6 +265,12 @@ class _Trainer:
                     with self.autocast():
                         predictions[positions] = self._scores(pixels).argmax(dim=1).cpu().numpy()
         return predictions, reasons
+
+    def accuracy(self, images: Split) -> float:
+        """Top-1 on a split as things stand; unreadable images are left out."""
+        predictions, _ = self.predict(images)
+        readable = predictions >= 0
+        return float(np.mean(predictions[readable] == images.labels[readable])) if readable.any() else 0.0
 
     def _train_mode(self) -> None:
         self.module.train()

@@ -40,6 +40,27 @@ class Batch:
     positions: IntArray
 
 
+class BatchOrder:
+    """Which rows make up each step: consecutive ones of epoch after epoch, each epoch in an order of its own."""
+
+    def __init__(self, count: int, batch_size: int, seed: int) -> None:
+        self.count, self.batch_size, self.seed = count, batch_size, seed
+        self._order = lru_cache(maxsize=4)(self._epoch_order)
+
+    def positions(self, step: int) -> IntArray:
+        """(batch_size,) rows of step `step`; one may be there twice where a batch reaches into the next epoch."""
+        places = np.arange(step * self.batch_size, (step + 1) * self.batch_size, dtype=np.int64)
+        epochs, within = np.divmod(places, self.count)
+        found = np.empty(self.batch_size, np.int64)
+        for epoch in range(int(epochs[0]), int(epochs[-1]) + 1):
+            here = epochs == epoch
+            found[here] = self._order(epoch)[within[here]]
+        return found
+
+    def _epoch_order(self, epoch: int) -> IntArray:
+        return np.random.default_rng([self.seed, 0, epoch]).permutation(self.count)
+
+
 class TrainingBatches:
     """The batches of a training.
 
@@ -69,20 +90,11 @@ class TrainingBatches:
         self._own = own
         self._kept: dict[int, Image.Image] = {}
         self._bytes = 0
-        self._order = lru_cache(maxsize=4)(self._epoch_order)
+        self._order = BatchOrder(len(images), batch_size, seed)
 
     def positions(self, step: int) -> IntArray:
-        """Which images make up step `step`: consecutive ones of epoch after epoch, each in an order of its own."""
-        places = np.arange(step * self.batch_size, (step + 1) * self.batch_size, dtype=np.int64)
-        epochs, within = np.divmod(places, len(self.images))
-        found = np.empty(self.batch_size, np.int64)
-        for epoch in np.unique(epochs).tolist():
-            here = epochs == epoch
-            found[here] = self._order(epoch)[within[here]]
-        return found
-
-    def _epoch_order(self, epoch: int) -> IntArray:
-        return np.random.default_rng([self.seed, 0, epoch]).permutation(len(self.images))
+        """Which images make up step `step`."""
+        return self._order.positions(step)
 
     def batch(self, step: int) -> Batch:
         """The batch of a step; an unreadable image is left out and remembered."""

@@ -1,0 +1,153 @@
+"""Linear evaluation as VTAB does it: SGD with momentum on frozen features, four settings, chosen on validation rows.
+
+Paper:      Zhai et al., 2019 [P], Appendix K: the hyper-parameters of the lightweight sweep (Appendix I), with the
+            linear layer alone to be trained
+Shapes:     X (n, d) features with a last column of ones; A (n, c) dual weights, W = X' A; G = X X'; Y (n, c) one-hot
+Implements: V <- 0.9 V + D (softmax(G A) - Y) / B,  A <- A - lr V, where D counts the rows of the batch. This is SGD on
+            W from zero, step for step, because every gradient X' R lies in the span of the rows: the product with G
+            replaces two products with X, and nothing is gathered. Beyond `DUAL_ROWS` rows W itself is trained
+Differs:    nothing but rounding
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from unseen.errors import DataError
+from unseen.probes.finetuning_data import BatchOrder, IntArray
+from unseen.probes.linear import LinearModel
+from unseen.probes.outcome import Trial
+from unseen.probes.schedules import StepSchedule, default_warmup
+from unseen.probes.workers import Workers
+
+MOMENTUM = 0.9
+#: More training rows than this are handled in the primal: their Gram matrix would be larger than they are.
+DUAL_ROWS = 3000
+_BLOCK = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class LinearSetting:
+    """One training of the linear layer."""
+
+    learning_rate: float
+    steps: int
+    batch_size: int = 512
+
+    def to_dict(self) -> dict[str, float]:
+        return {"learning_rate": self.learning_rate, "steps": self.steps, "batch_size": self.batch_size}
+
+
+#: The lightweight sweep of [P].
+LIGHTWEIGHT = tuple(LinearSetting(rate, steps) for steps in (2500, 10_000) for rate in (0.1, 0.01))
+
+
+def sweep_linear(
+    train: tuple[Any, npt.ArrayLike],
+    validation: tuple[Any, npt.ArrayLike],
+    classes: int,
+    settings: Sequence[LinearSetting] = LIGHTWEIGHT,
+    *,
+    seed: int = 0,
+) -> tuple[Trial, ...]:
+    """Train every setting on the training rows; its accuracy on the validation rows, in the order of `settings`.
+
+    Args:
+        train: features (n, d) and class indices.
+        validation: the same of the validation rows.
+        classes: how many there are.
+    """
+    rows, held = np.asarray(validation[0], np.float32), np.asarray(validation[1])
+    models = _train_all(train, classes, [(setting, seed) for setting in settings])
+    trials = []
+    for setting, model in zip(settings, models, strict=True):
+        finite = bool(torch.isfinite(model.weights).all())
+        accuracy = float(np.mean(predict(model, rows) == held)) if finite else 0.0
+        trials.append(Trial(setting.to_dict(), accuracy, note="" if finite else "diverged"))
+    return tuple(trials)
+
+
+def fit_linear(
+    train: tuple[Any, npt.ArrayLike], classes: int, setting: LinearSetting, seeds: Sequence[int]
+) -> list[LinearModel]:
+    """One classifier per seed, trained with one setting."""
+    return _train_all(train, classes, [(setting, seed) for seed in seeds])
+
+
+def predict(model: LinearModel, rows: Any) -> IntArray:
+    """Class index per row; rows may be a store on disk, and are read a block at a time."""
+    found = [
+        model.scores(torch.from_numpy(np.array(rows[start : start + _BLOCK], np.float32))).argmax(dim=1).numpy()
+        for start in range(0, len(rows), _BLOCK)
+    ]
+    return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
+def _train_all(
+    train: tuple[Any, npt.ArrayLike], classes: int, runs: Sequence[tuple[LinearSetting, int]]
+) -> list[LinearModel]:
+    features, labels = train[0], torch.from_numpy(np.array(train[1], np.int64))
+    if len(features) != len(labels) or not len(labels):
+        raise DataError(f"{len(features)} rows of features and {len(labels)} labels: one label per row is needed.")
+    if int(labels.max()) >= classes:
+        raise DataError(f"a label is {int(labels.max())}, but there are {classes} classes, counted from 0.")
+    dual = len(labels) <= DUAL_ROWS
+    rows = torch.from_numpy(np.array(features[0 : len(labels)], np.float32)) if dual else None
+    gram = None if rows is None else rows @ rows.T + 1
+
+    def one(setting: LinearSetting, seed: int) -> LinearModel:
+        order = BatchOrder(len(labels), setting.batch_size, seed)
+        if rows is None or gram is None:
+            return _train_primal(features, labels, classes, setting, order)
+        weights = _train_dual(gram, functional.one_hot(labels, classes).float(), setting, order)
+        return LinearModel(weights.T @ rows, weights.sum(dim=0))
+
+    with Workers() as workers:
+        # The longest first, so that none of the threads is left with it at the end.
+        ranked = sorted(range(len(runs)), key=lambda k: -runs[k][0].steps)
+        running = {k: workers.submit(one, *runs[k]) for k in ranked}
+        return [running[k].result() for k in range(len(runs))]
+
+
+def _train_dual(gram: Tensor, targets: Tensor, setting: LinearSetting, order: BatchOrder) -> Tensor:
+    """(n, c) dual weights."""
+    schedule = StepSchedule(setting.steps, default_warmup(setting.steps))
+    weights, velocity = torch.zeros_like(targets), torch.zeros_like(targets)
+    scores = torch.empty_like(targets)
+    count = len(targets)
+    for step in range(setting.steps):
+        drawn = np.bincount(order.positions(step), minlength=count).astype(np.float32)
+        share = torch.from_numpy(drawn).unsqueeze(1).div_(setting.batch_size)
+        torch.mm(gram, weights, out=scores)
+        residual = torch.softmax(scores, dim=1).sub_(targets).mul_(share)
+        velocity.mul_(MOMENTUM).add_(residual)
+        weights.sub_(velocity, alpha=setting.learning_rate * schedule.factor(step))
+    return weights
+
+
+def _train_primal(
+    features: Any, labels: Tensor, classes: int, setting: LinearSetting, order: BatchOrder
+) -> LinearModel:
+    """The same on the weights themselves; features are read a batch at a time."""
+    schedule = StepSchedule(setting.steps, default_warmup(setting.steps))
+    weights, bias = torch.zeros(classes, features.shape[1]), torch.zeros(classes)
+    velocity, bias_velocity = torch.zeros_like(weights), torch.zeros_like(bias)
+    for step in range(setting.steps):
+        positions = order.positions(step)
+        rows = torch.from_numpy(np.array(features[positions], np.float32))
+        residual = torch.softmax(rows @ weights.T + bias, dim=1)
+        residual.sub_(functional.one_hot(labels[torch.from_numpy(positions)], classes)).div_(setting.batch_size)
+        velocity.mul_(MOMENTUM).add_(residual.T @ rows)
+        bias_velocity.mul_(MOMENTUM).add_(residual.sum(dim=0))
+        rate = setting.learning_rate * schedule.factor(step)
+        weights.sub_(velocity, alpha=rate)
+        bias.sub_(bias_velocity, alpha=rate)
+    return LinearModel(weights, bias)
