@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,7 @@ def every_order(scores: list[float], k: int) -> list[list[int]]:
     orders = [
         order
         for order in permutations(range(len(scores)))
-        if all(scores[a] >= scores[b] for a, b in zip(order, order[1:], strict=False))
+        if all(scores[a] >= scores[b] for a, b in pairwise(order))
     ]
     return [list(order[:k]) for order in orders]
 

@@ -35,6 +35,8 @@ BENCHMARKS.add("probe", "unseen.benchmarks.probe:ProbeBenchmark")
 BENCHMARKS.add("cog", "unseen.benchmarks.cog:CogBenchmark")
 BENCHMARKS.add("cog-finetune", "unseen.benchmarks.cog_finetune:CogFinetuneBenchmark")
 BENCHMARKS.add("zsl", "unseen.benchmarks.gbu:GbuBenchmark")
+BENCHMARKS.add("vtab", "unseen.benchmarks.vtab:VtabBenchmark")
+BENCHMARKS.add("neucrab", "unseen.benchmarks.neucrab:NeucrabBenchmark")
 
 
 def benchmark_cards() -> list[MethodCard]:
