@@ -64,6 +64,7 @@ _KNOWN = (
     Measure("zsl_per_image", "ZSL per image", percent=True, long_title="per-image accuracy among unseen classes"),
     Measure("ts_per_image", "ts per image", percent=True),
     Measure("tr_per_image", "tr per image", percent=True),
+    Measure("kappa", "kappa", long_title="Cohen's quadratic kappa"),
     Measure("mean_rank", "mean rank", higher_is_better=False),
     Measure("loss", "loss", higher_is_better=False),
 )
