@@ -15,6 +15,7 @@ from unseen.cli.features import features_commands
 from unseen.cli.ls import ls
 from unseen.cli.results import results
 from unseen.cli.run import demo, run
+from unseen.cli.vtab import vtab_commands
 from unseen.cli.zsl import zsl_commands
 
 application = typer.Typer(
@@ -51,6 +52,7 @@ cog_commands.command("chart")(cog_chart)
 cog_commands.command("check")(cog_check)
 application.add_typer(cog_commands)
 application.add_typer(zsl_commands)
+application.add_typer(vtab_commands)
 application.command()(audit)
 application.command()(ls)
 application.command()(results)
