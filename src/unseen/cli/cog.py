@@ -26,7 +26,9 @@ def _group() -> None:
 @cog_commands.command("levels")
 def levels_command(
     counts: Annotated[Path | None, typer.Option(help="CSV: concept and number of images per line.")] = None,
-    images: Annotated[Path | None, typer.Option(help="Folder with one sub-folder of images per concept.")] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Folder with a sub-folder or a tar file of images per concept.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the levels to this JSON file.")] = None,
     seen: Annotated[str, typer.Option(help="imagenet-1k, or a file with one concept per line.")] = "imagenet-1k",
     levels: Annotated[int, typer.Option(help="How many levels.")] = 5,
@@ -89,13 +91,14 @@ def _taxonomy(ontology: Path | None, root: str | None) -> Taxonomy:
 
 
 def _counts(counts: Path | None, images: Path | None, taxonomy: Taxonomy) -> dict[str, int]:
-    from unseen.concepts.imagenet import check_wnids, count_images, read_counts
+    from unseen.benchmarks.cog_check import count_concepts
+    from unseen.concepts.imagenet import check_wnids, read_counts
     from unseen.errors import UsageError
 
     if counts is not None and images is None:
         found = read_counts(counts)
     elif images is not None and counts is None:
-        found = count_images(images)
+        found = count_concepts(images)
     else:
         raise UsageError("give either --counts FILE or --images FOLDER: how many images does each concept have?")
     check_wnids(found, taxonomy)

@@ -20,7 +20,6 @@ DEFAULT_MODELS = (
     "packaged:efficientnet-lite2",
     "random:tf_efficientnet_lite0",
 )
-IMAGENET = ("imagenet:in1k", *(f"imagenet:cog-l{level}" for level in range(1, 6)))
 
 DataOption = Annotated[
     str,
@@ -76,7 +75,7 @@ def run(
             "name": name,
             "title": "Concept generalization",
             "models": split_names(models) or list(DEFAULT_MODELS),
-            "datasets": list(IMAGENET) if data == "imagenet" else [data],
+            "datasets": datasets_of(data, levels),
             "benchmarks": {"cog": options},
             "extraction": {"truncated": "accept"} if data.startswith("imagenet") else {},
         },
@@ -146,6 +145,14 @@ def _draw(kind: str, results: Sequence[Result], baseline: str | None, level: str
     lines = analysis.slopes(concepts)
     said = [analysis.slope_sentence(names[model], line) for model, line in lines.items()]
     return charts.distance_chart(concepts, lines, names), said
+
+
+def datasets_of(data: str, levels: int) -> list[str]:
+    """The datasets behind --data: `imagenet?train=8` is ImageNet-1K and every level, with options for the levels."""
+    base, mark, query = data.partition("?")
+    if base != "imagenet":
+        return [data]
+    return ["imagenet:in1k", *(f"imagenet:cog-l{level}{mark}{query}" for level in range(1, levels + 1))]
 
 
 def split_names(names: Sequence[str] | None) -> list[str]:
