@@ -7,7 +7,7 @@ block at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -30,7 +30,6 @@ from unseen.probes.solvers import Settings, solve
 from unseen.probes.workers import Workers
 
 FloatArray = npt.NDArray[np.float64]
-_PREDICTED_ROWS = 4096
 
 
 class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -62,19 +61,18 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most likely label of every row."""
-        return np.asarray(self.classes_[self._scores(X, probabilities=False).argmax(axis=1)])
+        return np.concatenate([self.classes_[part.argmax(axis=1)] for part in self._blocks(X, probabilities=False)])
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probability of every class, (n, c), columns in the order of `classes_`."""
-        return self._scores(X, probabilities=True)
+        return np.concatenate(list(self._blocks(X, probabilities=True)))
 
-    def _scores(self, X: Any, *, probabilities: bool) -> FloatArray:
+    def _blocks(self, X: Any, *, probabilities: bool) -> Iterator[FloatArray]:
+        """Scores or probabilities, some rows at a time, in float64: they must not depend on which rows go together."""
         check_is_fitted(self)
         rows = self._readable(X, reset=False)
         score = self._model.probabilities if probabilities else self._model.scores
-        # Float64, a block at a time: a row's probabilities must not depend on which rows stand beside it.
-        parts = [score(rows.read(*bounds).double()).numpy() for bounds in rows.blocks(_PREDICTED_ROWS)]
-        return np.concatenate(parts)
+        return (score(rows.read(*bounds).double()).numpy() for bounds in rows.blocks())
 
     def _checked(self, X: Any, y: npt.ArrayLike) -> tuple[FeatureSet, npt.NDArray[Any]]:
         if _is_store(X):
@@ -163,7 +161,7 @@ class LinearProbe(_Probe):
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores W x + b, (n, c); for two classes the difference of the second's and the first's, (n,)."""
-        scores = self._scores(X, probabilities=False)
+        scores = np.concatenate(list(self._blocks(X, probabilities=False)))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def _draw(self, labels: npt.NDArray[np.int64]) -> Draw:

@@ -41,7 +41,7 @@ def rotate_all(features: FeatureSet, workers: Workers) -> Rotation:
     if features.tensor is not None and features.count <= features.dimension:
         rows, basis, spectrum = compress(with_ones(features.tensor))
         return Rotation(basis, spectrum, rows)
-    pieces = list(features.blocks(_PIECE if features.tensor is not None else 4 * _PIECE))
+    pieces = list(features.blocks(_PIECE))
 
     def moments(piece: tuple[int, int]) -> Tensor:
         block = with_ones(features.read(*piece))

@@ -18,7 +18,43 @@ from torch import Tensor
 
 from unseen.probes.rows import STREAM_ROWS, FeatureSet, IntArray
 
-Block = Callable[[], tuple[Tensor, Tensor]]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Some rows of a table.
+
+    Attributes:
+        features: (b, d); one column less than the weights have where the bias column of ones is left out.
+        labels: (b,) class indices; negative where a row does not count.
+        scale: (b,) what each row is to be multiplied by, or None.
+    """
+
+    features: Tensor
+    labels: Tensor
+    scale: Tensor | None = None
+
+    def scores(self, weights: Tensor) -> Tensor:
+        """(c, b), class-major."""
+        if self.features.shape[1] == weights.shape[1]:
+            return weights @ self.features.T
+        scores = weights[:, :-1] @ self.features.T
+        if self.scale is not None:
+            scores *= self.scale
+        return scores.add_(weights[:, -1:])
+
+    def gradient(self, residual: Tensor, columns: int) -> Tensor:
+        """residual times rows, (c, columns). Overwrites the residual."""
+        if self.features.shape[1] == columns:
+            return residual @ self.features
+        found = torch.empty(len(residual), columns)
+        found[:, -1] = residual.sum(dim=1)
+        if self.scale is not None:
+            residual *= self.scale
+        found[:, :-1] = residual @ self.features
+        return found
+
+
+Block = Callable[[], Batch]
 # How blocks are run: the builtin `map`, or a pool's ordered map.
 BlockMap = Callable[..., Iterable[tuple[Tensor, ...]]]
 
@@ -42,8 +78,8 @@ class SoftmaxLoss:
     """The mean logistic loss over fixed blocks of rows, as a function of the weights.
 
     Args:
-        blocks: each gives (features (b, d), labels (b,)) when called.
-        count: rows in all blocks together.
+        blocks: each gives a batch when called.
+        count: rows that count in all blocks together.
         run: maps a function over the blocks, in order.
         basis: (d', d) orthonormal; where given, weights live in its coordinates while blocks are in the original ones.
     """
@@ -59,7 +95,7 @@ class SoftmaxLoss:
         inner = weights if self.basis is None else weights @ self.basis.T
 
         def evaluate(block: Block) -> tuple[Tensor, ...]:
-            return _loss_and_gradient(inner, *block(), curvature)
+            return _loss_and_gradient(inner, block(), curvature)
 
         loss, gradient, variance = 0.0, torch.zeros_like(inner), torch.zeros(0)
         for part_loss, part_gradient, part_variance in self.run(evaluate, self.blocks):
@@ -72,37 +108,40 @@ class SoftmaxLoss:
         return Evaluation(loss / self.count, gradient, variance / self.count)
 
     def accuracy_and_loss(self, weights: Tensor) -> tuple[float, float]:
-        """Top-1 accuracy and mean loss. A negative label, of a class without weights, is wrong and has no loss."""
+        """Top-1 accuracy and mean loss."""
         inner = weights if self.basis is None else weights @ self.basis.T
 
         def evaluate(block: Block) -> tuple[Tensor, ...]:
-            return _correct_and_loss(inner, *block())
+            return _correct_and_loss(inner, block())
 
-        correct, loss, known = 0, 0.0, 0
-        for part_correct, part_loss, part_known in self.run(evaluate, self.blocks):
-            correct, loss, known = correct + int(part_correct), loss + float(part_loss), known + int(part_known)
-        return correct / self.count, loss / max(known, 1)
+        correct, loss = 0, 0.0
+        for part_correct, part_loss in self.run(evaluate, self.blocks):
+            correct, loss = correct + int(part_correct), loss + float(part_loss)
+        return correct / self.count, loss / self.count
 
 
-def _loss_and_gradient(weights: Tensor, features: Tensor, labels: Tensor, curvature: bool) -> tuple[Tensor, ...]:
+def _loss_and_gradient(weights: Tensor, batch: Batch, curvature: bool) -> tuple[Tensor, ...]:
     """Sums over one block of the loss, of the gradient and of P(1 - P)."""
-    scores = weights @ features.T
+    counts = (batch.labels >= 0).float()[None]
+    labels = batch.labels.clamp_min(0)[None]
+    scores = batch.scores(weights)
     normalizer = torch.logsumexp(scores, dim=0)
-    own = scores.gather(0, labels[None]).squeeze(0)
-    loss = (normalizer - own).double().sum()
+    loss = ((normalizer - scores.gather(0, labels)) * counts).double().sum()
     residual = scores.sub_(normalizer).exp_()
+    if batch.scale is not None:  # only streamed blocks hold rows that do not count
+        residual *= counts
     variance = (residual - residual.square()).sum(dim=1, keepdim=True) if curvature else torch.zeros(0)
-    residual.scatter_add_(0, labels[None], torch.full((1, len(labels)), -1.0))
-    return loss, residual @ features, variance
+    residual.scatter_add_(0, labels, -counts)
+    return loss, batch.gradient(residual, weights.shape[1]), variance
 
 
-def _correct_and_loss(weights: Tensor, features: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
-    """Sums over one block of right answers, of the loss, and of rows whose class is known."""
-    scores = weights @ features.T
-    known = labels >= 0
-    own = scores.gather(0, labels.clamp_min(0)[None]).squeeze(0)
+def _correct_and_loss(weights: Tensor, batch: Batch) -> tuple[Tensor, ...]:
+    """Sums over one block of right answers and of the loss."""
+    scores = batch.scores(weights)
+    known = batch.labels >= 0
+    own = scores.gather(0, batch.labels.clamp_min(0)[None]).squeeze(0)
     loss = (torch.logsumexp(scores, dim=0) - own)[known].double().sum()
-    return (scores.argmax(dim=0) == labels).sum(), loss, known.sum()
+    return (scores.argmax(dim=0) == batch.labels).sum(), loss
 
 
 def memory_blocks(features: Tensor, labels: Tensor) -> list[Block]:
@@ -110,23 +149,24 @@ def memory_blocks(features: Tensor, labels: Tensor) -> list[Block]:
     count = min(4 * -(-len(features) // 4096), len(features)) if len(features) > 512 else 1
     bounds = np.linspace(0, len(features), count + 1).astype(int)
 
-    def block(start: int, stop: int) -> tuple[Tensor, Tensor]:
-        return features[start:stop], labels[start:stop]
+    def block(start: int, stop: int) -> Batch:
+        return Batch(features[start:stop], labels[start:stop])
 
     return [partial(block, start, stop) for start, stop in pairwise(bounds.tolist())]
 
 
 def streamed_blocks(features: FeatureSet, labels: Tensor, rows: IntArray) -> list[Block]:
-    """Blocks that read the disk when called and keep only `rows`, with a column of ones for the bias."""
-    chosen = torch.zeros(features.count, dtype=torch.bool)
-    chosen[torch.from_numpy(rows)] = True
+    """Blocks that read the disk when called; rows that are not asked for are read, but do not count."""
+    chosen = torch.full((features.count,), -1)
+    wanted = torch.from_numpy(rows)
+    chosen[wanted] = labels[wanted]
 
-    def block(start: int, stop: int) -> tuple[Tensor, Tensor]:
-        keep = chosen[start:stop]
-        return with_ones(features.read(start, stop)[keep]), labels[start:stop][keep]
+    def block(start: int, stop: int) -> Batch:
+        found, scale = features.read_raw(start, stop)
+        return Batch(found, chosen[start:stop], scale)
 
-    wanted = [(start, stop) for start, stop in features.blocks(STREAM_ROWS) if bool(chosen[start:stop].any())]
-    return [partial(block, start, stop) for start, stop in wanted]
+    used = [(start, stop) for start, stop in features.blocks(STREAM_ROWS) if bool((chosen[start:stop] >= 0).any())]
+    return [partial(block, start, stop) for start, stop in used]
 
 
 def with_ones(features: Tensor) -> Tensor:

@@ -1,0 +1,277 @@
+"""Probes side by side in one run: the ordinary loop, scikit-learn, `paper` and `fast`.
+
+    python bench/probe.py                        the synthetic set, five seeds: about half an hour on two cores
+    python bench/probe.py --quick                a small synthetic set, two seeds: a minute or two
+    python bench/probe.py --npz a.npz b.npz      real features: X_train, y_train, X_test, y_test in each file
+    python bench/probe.py --agreement a-m1.npz a-m2.npz ...   only `paper` and `fast`: do they rank models alike?
+
+Contenders get the same seeds and the same tuning, validation and final rows. "Ordinary" is the published protocol as
+one would write it: an nn.Linear, optim.SGD, autograd, one trial after the other. Files for --agreement are named
+DATASET-MODEL.npz, the model being what stands after the last dash.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import optuna
+import torch
+from scipy.stats import kendalltau
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor, nn
+
+from unseen.metrics import over_seeds
+from unseen.probes import SEEDS, Draw, Protocol, Settings, draw_rows, evaluate_probe
+
+FloatArray = npt.NDArray[np.float32]
+IntArray = npt.NDArray[np.int64]
+STRENGTHS = np.logspace(-4, 4, 9)
+
+
+class Features(NamedTuple):
+    """One feature set with its labels."""
+
+    name: str
+    train: FloatArray
+    train_labels: IntArray
+    test: FloatArray
+    test_labels: IntArray
+
+
+class Timing(NamedTuple):
+    """Seconds per seed and test accuracies in percent."""
+
+    name: str
+    seconds: float
+    accuracies: list[float]
+
+
+def synthetic(images: int, dimensions: int, classes: int, tests: int, *, seed: int = 0) -> Features:
+    """Rectified features with a power-law spectrum, classes in ten families, and images that show two classes.
+
+    The spectrum is that of a convolutional network's pooled features, and classes differ most in its first directions.
+    One image in five is a blend of two classes of a family, labelled with the heavier one. So no classifier is perfect,
+    and longer training stops paying at some point.
+    """
+    generator = np.random.default_rng(seed)
+    scale = (1.0 + np.arange(dimensions)) ** -0.65
+    turn = np.linalg.qr(generator.standard_normal((dimensions, dimensions)))[0].astype(np.float32)
+    families = generator.standard_normal((10, dimensions))
+    own = generator.standard_normal((classes, dimensions))
+    means = 1.25 * (families[np.arange(classes) % 10] + own) * scale * (1.0 + np.arange(dimensions)) ** -0.4
+    offset = 0.5 * generator.standard_normal(dimensions) * scale
+
+    def draw(count: int) -> tuple[FloatArray, IntArray]:
+        labels = np.arange(count) % classes
+        other = (labels + 10 * generator.integers(1, max(classes // 10, 2), count)) % classes
+        share = np.where(generator.random(count) < 0.2, generator.uniform(0.35, 0.5, count), 0.0)[:, None]
+        spread = np.exp(0.3 * generator.standard_normal((count, 1)))
+        hidden = offset + (1 - share) * means[labels] + share * means[other]
+        hidden += spread * scale * generator.standard_normal((count, dimensions))
+        return np.maximum(hidden.astype(np.float32) @ turn, 0.0), labels
+
+    return Features(f"synthetic {images} x {dimensions}, {classes} classes", *draw(images), *draw(tests))
+
+
+def load(path: Path) -> Features:
+    """Features from an .npz file."""
+    with np.load(path) as file:
+        return Features(path.stem, file["X_train"], file["y_train"], file["X_test"], file["y_test"])
+
+
+def unit(features: FloatArray) -> FloatArray:
+    """Rows of unit length."""
+    return features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
+
+
+def ordinary_training(
+    features: Tensor, labels: Tensor, held: Tensor, held_labels: Tensor, classes: int, lr: float, wd: float, epochs: int
+) -> float:
+    """One training as one would write it; the accuracy on held-out rows after the last epoch, in percent."""
+    model = nn.Linear(features.shape[1], classes)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=wd)
+    criterion = nn.CrossEntropyLoss()
+    batch, accuracy = min(1024, len(labels)), 0.0
+    for epoch in range(epochs):
+        finite = True
+        for chosen in torch.randperm(len(labels)).split(batch):
+            loss = criterion(model(features[chosen]), labels[chosen])
+            if not torch.isfinite(loss):
+                finite = False
+                break
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        with torch.no_grad():
+            found = [model(part).argmax(1) for part in held.split(batch)]
+            accuracy = 100.0 * (torch.cat(found) == held_labels).double().mean().item()
+        for group in optimizer.param_groups:
+            group["lr"] = lr * 0.5 * (1.0 + math.cos(math.pi * epoch / epochs))
+        if not finite:
+            break
+    return accuracy
+
+
+def ordinary(data: Features, draw: Draw, protocol: Protocol) -> float:
+    """The published search and final fit, the ordinary way."""
+    torch.manual_seed(draw.seed)
+    train, test = torch.from_numpy(unit(data.train)), torch.from_numpy(unit(data.test))
+    labels, test_labels = torch.from_numpy(data.train_labels), torch.from_numpy(data.test_labels)
+    classes = int(labels.max()) + 1
+    tuning, held, final = (torch.from_numpy(rows) for rows in (draw.tuning, draw.validation, draw.final))
+    parts = (train[tuning], labels[tuning], train[held], labels[held])
+
+    def objective(trial: optuna.Trial) -> float:
+        lr = trial.suggest_float("lr", 1e-1, 1e2, log=True)
+        wd = trial.suggest_float("wd", 1e-12, 1e-4, log=True)
+        return ordinary_training(*parts, classes, lr, wd, protocol.epochs)
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    sampler = optuna.samplers.TPESampler(multivariate=True, seed=draw.seed)
+    study = optuna.create_study(sampler=sampler, direction="maximize")
+    study.optimize(objective, n_trials=protocol.trials)
+    best = study.best_params
+    return ordinary_training(
+        train[final], labels[final], test, test_labels, classes, best["lr"], best["wd"], protocol.epochs
+    )
+
+
+def scikit_learn(data: Features, draw: Draw, protocol: Protocol) -> float:
+    """LogisticRegression over nine values of C on the same rows, then on all of them."""
+    train, test = unit(data.train), unit(data.test)
+    labels = data.train_labels
+    scores = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for strength in STRENGTHS:
+            model = LogisticRegression(C=strength, max_iter=1000).fit(train[draw.tuning], labels[draw.tuning])
+            scores.append(model.score(train[draw.validation], labels[draw.validation]))
+        model = LogisticRegression(C=STRENGTHS[int(np.argmax(scores))], max_iter=1000)
+        model.fit(train[draw.final], labels[draw.final])
+    return 100.0 * float(model.score(test, data.test_labels))
+
+
+def time_reference(
+    name: str, run: Callable[[Features, Draw, Protocol], float], data: Features, seeds: tuple[int, ...], p: Protocol
+) -> Timing:
+    """One seed after the other, as a script would."""
+    began = time.perf_counter()
+    found = [run(data, draw_rows(data.train_labels, seed=seed)[0], p) for seed in seeds]
+    return Timing(name, (time.perf_counter() - began) / len(seeds), found)
+
+
+def time_ours(solver: str, data: Features, seeds: tuple[int, ...], protocol: Protocol) -> Timing:
+    """All seeds in one call."""
+    began = time.perf_counter()
+    found = evaluate_probe(
+        data.train,
+        data.train_labels,
+        data.test,
+        data.test_labels,
+        solver=solver,  # type: ignore[arg-type]
+        seeds=seeds,
+        settings=Settings(protocol=protocol),
+    )
+    return Timing(solver, (time.perf_counter() - began) / len(seeds), [100 * record.top1 for record in found])
+
+
+def peak_gemm() -> float:
+    """The best of several large float32 matrix products, in GFLOP/s."""
+    left, right = torch.randn(2048, 2048), torch.randn(2048, 2048)
+    best = math.inf
+    for _ in range(12):
+        began = time.perf_counter()
+        left @ right
+        best = min(best, time.perf_counter() - began)
+    return 2 * 2048**3 / best / 1e9
+
+
+def useful_gflop(data: Features, seed: int, protocol: Protocol) -> float:
+    """Matrix products that one run of the protocol cannot do without: forward and backward of every batch."""
+    draw = draw_rows(data.train_labels, seed=seed)[0]
+    per_row = 4 * data.train.shape[1] * len(np.unique(data.train_labels))
+    rows = protocol.epochs * (protocol.trials * len(draw.tuning) + len(draw.final))
+    return rows * per_row / 1e9
+
+
+def compare(data: Features, seeds: tuple[int, ...], protocol: Protocol, skip: list[str]) -> None:
+    """Time all contenders on one set and print them beside one another."""
+    print(f"\n{data.name}: {len(data.train)} train, {len(data.test)} test, {len(seeds)} seeds", flush=True)
+    contenders: dict[str, Callable[[], Timing]] = {
+        "fast": lambda: time_ours("fast", data, seeds, protocol),
+        "paper": lambda: time_ours("paper", data, seeds, protocol),
+        "scikit-learn": lambda: time_reference("scikit-learn", scikit_learn, data, seeds, protocol),
+        "ordinary": lambda: time_reference("ordinary", ordinary, data, seeds, protocol),
+    }
+    found = {name: run() for name, run in contenders.items() if name not in skip}
+    print(f"  {'':14}{'s / seed':>10}{'test %':>9}{'std':>7}{'vs ordinary':>13}{'vs sklearn':>12}{'points':>9}")
+    for name, timing in found.items():
+        summary = over_seeds(timing.accuracies)
+        line = f"  {name:14}{timing.seconds:10.2f}{summary.mean:9.2f}{summary.std:7.2f}"
+        line += f"{found['ordinary'].seconds / timing.seconds:12.1f}x" if "ordinary" in found else f"{'-':>13}"
+        line += f"{found['scikit-learn'].seconds / timing.seconds:11.1f}x" if "scikit-learn" in found else f"{'-':>12}"
+        if "ordinary" in found:
+            line += f"{summary.mean - over_seeds(found['ordinary'].accuracies).mean:+9.2f}"
+        print(line)
+    if "paper" in found:
+        speed = useful_gflop(data, seeds[0], protocol) / found["paper"].seconds
+        print(f"  paper: {speed:.0f} GFLOP/s of useful products; peak of this machine now: {peak_gemm():.0f} GFLOP/s")
+
+
+def agreement(paths: list[Path], seeds: tuple[int, ...], protocol: Protocol) -> None:
+    """Whether `fast` ranks models as `paper` does, dataset by dataset."""
+    groups: dict[str, list[tuple[str, Timing, Timing]]] = defaultdict(list)
+    print(
+        f"{'dataset':18}{'model':14}{'paper %':>9}{'std':>6}{'fast %':>9}{'std':>6}{'difference':>14}{'std. error':>12}"
+    )
+    for path in paths:
+        data = load(path)
+        dataset, _, model = path.stem.rpartition("-")
+        ours = [time_ours(solver, data, seeds, protocol) for solver in ("paper", "fast")]
+        groups[dataset].append((model, *ours))
+        paper, fast = (over_seeds(timing.accuracies) for timing in ours)
+        error = math.hypot(paper.standard_error, fast.standard_error)
+        print(
+            f"{dataset:18}{model:14}{paper.mean:9.2f}{paper.std:6.2f}{fast.mean:9.2f}{fast.std:6.2f}"
+            f"{fast.mean - paper.mean:+14.2f}{error:12.2f}",
+            flush=True,
+        )
+    for dataset, rows in groups.items():
+        if len(rows) > 1:
+            means = np.array([[np.mean(paper.accuracies), np.mean(fast.accuracies)] for _, paper, fast in rows])
+            print(f"{dataset}: Kendall tau between the rankings of {len(rows)} models: {kendalltau(*means.T)[0]:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a small set, two seeds, ten trials")
+    parser.add_argument("--npz", nargs="+", type=Path, default=[], help="real features")
+    parser.add_argument("--agreement", nargs="+", type=Path, default=[], help="files named DATASET-MODEL.npz")
+    parser.add_argument("--seeds", type=int, default=len(SEEDS), help="how many of the published seeds")
+    parser.add_argument("--skip", nargs="*", default=[], help="contenders to leave out")
+    options = parser.parse_args()
+    seeds = SEEDS[: 2 if options.quick else options.seeds]
+    protocol = Protocol(trials=12) if options.quick else Protocol()
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, peak GEMM {peak_gemm():.0f} GFLOP/s")
+    if options.agreement:
+        agreement(options.agreement, seeds, protocol)
+        return
+    sets = [load(path) for path in options.npz]
+    if not sets:
+        sets = [synthetic(2400, 512, 40, 2000) if options.quick else synthetic(6000, 1280, 100, 5000)]
+    for data in sets:
+        compare(data, seeds, protocol, options.skip)
+
+
+if __name__ == "__main__":
+    main()
