@@ -2,7 +2,8 @@
 
 Shapes:     S (c, a), one row per class, rows l2-normalised as in the xlsa17 release
 Sources:    attributes  what the dataset brings
-            glove       the mean of the word vectors of the class name (GloVe 6B, 50 dimensions)
+            glove       the mean of the word vectors of the class name (GloVe 6B, 50 dimensions); where it has none, of
+                        another name of the same WordNet synset
             text        name and WordNet definition, weighted by tf-idf, as in the supplement of ImageNet-CoG
             wordnet     0/1: one column per noun that lies above some of the classes but not all ("is a mammal")
             PATH.npy    an array, one row per class in the dataset's order
@@ -44,7 +45,7 @@ def class_embeddings(source: str, dataset: Dataset) -> FloatArray:
             raise DataError(f"{dataset.id!r} brings no attributes. Choose {', '.join(SOURCES[1:])} or a file.")
         rows = np.asarray(found, np.float64)
     elif source == "glove":
-        rows = _name_vectors(names)
+        rows = _name_vectors(names, dataset.wnids)
     elif source == "text":
         rows = _text_vectors(names, dataset.wnids)
     elif source == "wordnet":
@@ -70,13 +71,23 @@ def _checked(rows: FloatArray, names: Sequence[str], source: str) -> FloatArray:
     return unit_rows(rows)
 
 
-def _name_vectors(names: Sequence[str]) -> FloatArray:
+def _name_vectors(names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:
+    """The mean over the words of a name; a name without a known word goes by the other names of its synset."""
     vectors = default_word_vectors()
     rows = np.zeros((len(names), vectors.dimension))
-    for i, name in enumerate(names):
-        words = [word for word in clean(name).split() if word in vectors]
+
+    def fill(row: int, text: str) -> bool:
+        words = [word for word in clean(text).split() if word in vectors]
         if words:
-            rows[i] = vectors.lookup(words).mean(0)
+            rows[row] = vectors.lookup(words).mean(0)
+        return bool(words)
+
+    lost = [i for i, name in enumerate(names) if not fill(i, name)]
+    if lost:
+        wordnet, synsets = load_wordnet(), _synsets(names, wnids)
+        for i in lost:
+            synset = synsets[i]
+            any(fill(i, lemma) for lemma in (wordnet.lemmas(synset) if synset else ()))
     return rows
 
 

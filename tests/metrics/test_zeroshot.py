@@ -1,0 +1,44 @@
+"""Harmonic means and per-class means, by hand and by property."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unseen.errors import DataError
+from unseen.metrics import harmonic_mean, mean_per_class, mean_per_class_accuracy, per_class_accuracy
+
+shares = st.floats(0, 1)
+
+
+def test_by_hand() -> None:
+    assert harmonic_mean(0.5, 0.5) == 0.5
+    assert harmonic_mean(21.8, 33.1) == pytest.approx(26.3, abs=0.05)  # ALE on SUN, Table 6 of the paper
+    assert harmonic_mean(0.0, 0.0) == 0.0
+    np.testing.assert_allclose(harmonic_mean(np.array([0.2, 0.0]), np.array([0.6, 1.0])), [0.3, 0.0])
+    with pytest.raises(DataError, match="negative"):
+        harmonic_mean(-0.1, 0.5)
+
+
+@given(shares, shares)
+def test_it_lies_between_and_below_the_mean(a: float, b: float) -> None:
+    found = harmonic_mean(a, b)
+    assert min(a, b) - 1e-12 <= found <= max(a, b) + 1e-12
+    assert found <= (a + b) / 2 + 1e-12
+    assert found == harmonic_mean(b, a)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=60))
+def test_eq_21_is_the_mean_of_the_classes(pairs: list[tuple[int, int]]) -> None:
+    labels, found = np.array(pairs).T
+    naive = np.mean([(found[labels == c] == c).mean() for c in np.unique(labels)])
+    assert mean_per_class(labels, labels == found) == pytest.approx(naive)
+    assert mean_per_class_accuracy(labels, found) == pytest.approx(naive)
+    assert per_class_accuracy(labels, found).mean() == pytest.approx(naive)
+
+
+def test_shapes_are_checked() -> None:
+    with pytest.raises(DataError, match="one value per label"):
+        mean_per_class([1, 2], [True])

@@ -1,0 +1,68 @@
+"""Zero-shot problems for the tests: small ones from nothing, and ones over the real attributes and splits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unseen.data.xlsa17 import read_attribute_splits, read_classes, read_folds
+from unseen.zeroshot.problem import Fold, Images, Problem, no_images
+
+MakeProblem = Callable[..., Problem]
+
+
+def class_gaussians(S: np.ndarray, d: int, rng: np.random.Generator, spread: float) -> np.ndarray:
+    """Class means driven by the attributes, and a part of their own that no attribute tells."""
+    centred = S - S.mean(0)
+    centred = centred / centred.std()
+    told = centred @ rng.normal(size=(S.shape[1], d)) / np.sqrt(S.shape[1])
+    return told + spread * rng.normal(size=(len(S), d))
+
+
+def draw(means: np.ndarray, classes: np.ndarray, count: int, rng: np.random.Generator) -> Images:
+    """Rectified, as the pooled features of a network are, and of length 1."""
+    y = np.resize(classes, count)
+    X = np.maximum(means[y] + 1.5 * rng.normal(size=(count, means.shape[1])), 0)
+    return Images((X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32), y.astype(np.int64))
+
+
+@pytest.fixture(scope="session")
+def small_problem() -> Problem:
+    """20 seen and 5 unseen classes, 12 attributes, 64 dimensions."""
+    rng = np.random.default_rng(7)
+    S = rng.normal(size=(25, 12))
+    S /= np.linalg.norm(S, axis=1, keepdims=True)
+    means = class_gaussians(S, 64, rng, 0.3)
+    seen, unseen = np.arange(20), np.arange(20, 25)
+    folds = [Fold(np.setdiff1d(seen, val), val) for val in (seen[:5], seen[5:10], seen[10:15])]
+    names = [f"class {i}" for i in range(25)]
+    return Problem(
+        draw(means, seen, 400, rng), draw(means, unseen, 100, rng), draw(means, seen, 100, rng), S, names, folds
+    )
+
+
+@pytest.fixture(scope="session")
+def real_problem(golden_data: Path) -> MakeProblem:
+    """`real_problem("CUB", split="PS")`: real attributes and class lists, features made for them."""
+    made: dict[tuple[str, str], Problem] = {}
+
+    def make(name: str, split: str = "PS", *, d: int = 96, cap: int = 1200) -> Problem:
+        if (name, split) not in made:
+            folder = golden_data / "gbu" / name
+            splits = read_attribute_splits(folder / "att_splits.mat")
+            seen = read_classes(folder / "trainvalclasses.txt", splits.class_names)
+            unseen = read_classes(folder / "testclasses.txt", splits.class_names)
+            rng = np.random.default_rng(3)
+            means = class_gaussians(splits.attributes, d, rng, 0.8)
+            images = {loc: min(cap, len(rows)) for loc, rows in splits.locs.items()}
+            train = draw(means, seen, max(images["trainval"], 4 * len(seen)), rng)
+            tested = draw(means, unseen, images["test_unseen"] // 3, rng)
+            held = draw(means, seen, max(images["test_seen"] // 3, len(seen)), rng) if split == "PS" else no_images(d)
+            folds = [Fold(f.train, f.val) for f in read_folds(folder, splits.class_names, tested.y)]
+            made[name, split] = Problem(train, tested, held, splits.attributes, splits.class_names, folds, split)
+        return made[name, split]
+
+    return make

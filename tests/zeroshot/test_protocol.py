@@ -1,0 +1,117 @@
+"""The protocol: tuning on classes that are not tested, refitting, metrics, calibration; the real splits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from unseen.errors import DataError
+from unseen.metrics import harmonic_mean, mean_per_class_accuracy
+from unseen.zeroshot import ESZSL, Problem, evaluate_method
+from unseen.zeroshot.catalogue import builtin_methods, transductive_methods
+from unseen.zeroshot.problem import Fold, Images, no_images
+from unseen.zeroshot.protocol import tune
+
+GRID = [{"gamma": g, "lam": lam} for g in (-2, 0, 2) for lam in (-1, 1)]
+
+
+def test_metrics_are_those_of_a_plain_fit(small_problem: Problem) -> None:
+    found = evaluate_method("ESZSL", small_problem, grid=GRID)
+    method = ESZSL(**found.best).fit(small_problem.train.X, small_problem.train.y, small_problem.S)
+    new, old = small_problem.test_unseen, small_problem.test_seen
+    assert found.metrics["zsl"] == mean_per_class_accuracy(new.y, method.predict(new.X, small_problem.S[20:]) + 20)
+    ts = mean_per_class_accuracy(new.y, method.predict(new.X, small_problem.S))
+    tr = mean_per_class_accuracy(old.y, method.predict(old.X, small_problem.S))
+    assert found.metrics["ts"] == pytest.approx(ts)
+    assert found.metrics["tr"] == pytest.approx(tr)
+    assert found.metrics["H"] == pytest.approx(harmonic_mean(ts, tr))
+    assert set(found.per_class) == {f"class {i}" for i in range(20, 25)}
+    assert found.calibration == 0
+
+
+def test_tuning_never_sees_the_test_images(small_problem: Problem) -> None:
+    spoiled = replace(
+        small_problem, test_unseen=Images(small_problem.test_unseen.X[::-1].copy(), small_problem.test_unseen.y)
+    )
+    a = tune(ESZSL(), small_problem, GRID, small_problem.folds)
+    b = tune(ESZSL(), spoiled, GRID, spoiled.folds)
+    assert a.trials == b.trials
+    by_hand = []
+    for fold in small_problem.folds:
+        train, val = small_problem.train.of(fold.train), small_problem.train.of(fold.val)
+        fitted = ESZSL(**GRID[2]).fit(train.X, train.y, small_problem.S)
+        by_hand.append(mean_per_class_accuracy(val.y, fold.val[fitted.predict(val.X, small_problem.S[fold.val])]))
+    np.testing.assert_allclose(a.trials[2]["values"], by_hand)
+    assert a.best() == GRID[int(np.argmax([t["value"] for t in a.trials]))]
+    assert a.best([1]) == GRID[int(np.argmax([t["values"][1] for t in a.trials]))]
+
+
+def test_calibrated_stacking_trades_tr_for_ts(small_problem: Problem) -> None:
+    plain = evaluate_method("ALE", small_problem, grid="quick")
+    strong = evaluate_method("ALE", small_problem, grid="quick", calibration=1e6)
+    tuned = evaluate_method("ALE", small_problem, grid="quick", calibration="auto")
+    assert strong.metrics["tr"] == 0
+    assert strong.metrics["ts"] == pytest.approx(strong.metrics["zsl"])
+    assert tuned.calibration != 0
+    assert tuned.metrics["H"] > plain.metrics["H"] - 0.05
+    assert tuned.metrics["zsl"] == plain.metrics["zsl"]
+
+
+def test_without_seen_test_images_there_is_no_h(small_problem: Problem) -> None:
+    found = evaluate_method("SAE", replace(small_problem, test_seen=no_images(64)))
+    assert "H" not in found.metrics
+    assert "ts" in found.metrics
+
+
+def test_another_dataset_over_the_same_classes(small_problem: Problem) -> None:
+    other = replace(
+        small_problem, test_unseen=Images(small_problem.test_unseen.X[:50], small_problem.test_unseen.y[:50])
+    )
+    found = evaluate_method("SAE", small_problem, test=other)
+    assert 0.2 < found.metrics["zsl"] <= 1
+    renamed = replace(other, class_names=[f"x{i}" for i in range(25)])
+    with pytest.raises(DataError, match="same classes"):
+        evaluate_method("SAE", small_problem, test=renamed)
+
+
+def test_a_problem_is_checked(small_problem: Problem) -> None:
+    both = Images(small_problem.test_unseen.X, small_problem.test_unseen.y - 10)
+    with pytest.raises(DataError, match="disjoint"):
+        replace(small_problem, test_unseen=both)
+    with pytest.raises(DataError, match="not a training class"):
+        replace(small_problem, folds=[Fold(np.arange(10), np.arange(19, 23))])
+    with pytest.raises(DataError, match="trained and validated"):
+        replace(small_problem, folds=[Fold(np.arange(10), np.arange(8, 12))])
+    with pytest.raises(DataError, match="not finite"):
+        replace(small_problem, S=np.where(np.arange(25)[:, None] == 2, np.nan, small_problem.S))
+    with pytest.raises(DataError, match="as many embeddings"):
+        replace(small_problem, S=small_problem.S[:-1])
+    with pytest.raises(DataError, match="no unseen test images"):
+        replace(small_problem, test_unseen=no_images(64))
+
+
+def test_features_are_scaled_by_what_training_knows(small_problem: Problem) -> None:
+    unit = small_problem.normalised("l2")
+    np.testing.assert_allclose(np.linalg.norm(unit.test_seen.X, axis=1), 1, rtol=1e-5)
+    standard = small_problem.normalised("standard")
+    np.testing.assert_allclose(standard.train.X.mean(0), 0, atol=1e-4)
+    assert small_problem.normalised("none") is small_problem
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["AWA2", "CUB", "SUN", "AWA1", "APY"])
+@pytest.mark.parametrize("split", ["PS", "SS"])
+def test_all_methods_on_the_real_splits(real_problem: Callable[..., Problem], name: str, split: str) -> None:
+    """Real attributes, class lists and folds; features made for them. tr >> ts, as in Table 6 of the paper."""
+    problem = real_problem(name, split)
+    chance = 1 / len(problem.unseen)
+    for method in builtin_methods():
+        found = evaluate_method(method, problem, grid="quick").metrics
+        assert found["zsl"] > max(2.5 * chance, chance + 0.05), (method, found)
+        assert found["ts"] <= found["zsl"] + 1e-9 or method in transductive_methods(), (method, found)
+        if split == "PS" and method not in transductive_methods():
+            assert found["tr"] > found["ts"] + 0.1, (method, found)
+            assert 0 <= found["H"] <= 1
