@@ -16,3 +16,6 @@ DEFAULT_SECTION = "probe"
 SECTIONS.add(DEFAULT_SECTION, "unseen.reports.sections.scores:scores_section")
 SECTIONS.add("cog", "unseen.reports.sections.cog:cog_section")
 SECTIONS.add("zsl", "unseen.reports.sections.gbu:gbu_section")
+SECTIONS.add("vtab", "unseen.reports.sections.vtab:vtab_section")
+SECTIONS.add("rank", "unseen.reports.sections.rank:rank_section")
+SECTIONS.add("neucrab", "unseen.reports.sections.neucrab:neucrab_section")

@@ -1,0 +1,291 @@
+"""VTAB on the page: groups of tasks, every task among the published methods, and how far the ranking can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from unseen.benchmarks.vtab_analysis import (
+    PUBLISHED,
+    ModelScores,
+    budget_curves,
+    full_table,
+    metric_agreement,
+    model_scores,
+    pair_differences,
+)
+from unseen.errors import DataError
+from unseen.metrics.aggregation import aggregations, tau_matrix
+from unseen.metrics.sensitivity import sensitivities
+from unseen.metrics.subsets import search_subsets
+from unseen.published.vtab import aggregation_taus, best_subsets, score_table, task_rows, task_titles
+from unseen.records import Result
+from unseen.reports.blocks import Entry, Figure, Material, Section, Table
+from unseen.reports.charts import to_spec
+from unseen.reports.vtab_charts import budget_chart, difference_chart, group_chart, sensitivity_chart, tau_chart
+from unseen.reports.wording import listed, short_names
+
+_FEWEST_TRIALS = 12
+
+
+def vtab_section(material: Material, benchmark: str) -> Section | None:
+    """The section of VTAB, or None where it has no result to show."""
+    results = [r for r in material.results if r.cell.benchmark == benchmark and r.ok]
+    own = sorted(model_scores(results), key=lambda s: -s.groups()["all"].value)
+    curves = budget_curves(results)
+    if not own and not curves:
+        return None
+    names = _names(own, results, material)
+    size = own[0].size if own else "1000"
+    figures = [_groups(own, names)] if own else []
+    figures += _difference(own, names)
+    figures += _agreement(own, size)
+    figures += [_budgets(curves, names)] if curves else []
+    figures += _sensitivity(results, names)
+    tables = [_scores(own, names, size), *_published(own, size)] if own else []
+    return Section(
+        title="vtab: unseen tasks, with few labels",
+        anchor=benchmark,
+        prose=[
+            "Top-1 accuracy in percent, the median over seeds; intervals are 95 % bootstrap intervals over seeds.",
+            "Hyper-parameters were chosen on the validation examples; then the model was adapted anew to all of them.",
+            "Test labels were under seal until that was done.",
+        ],
+        points=_points(own, results, names),
+        figures=figures,
+        tables=[*tables, _subsets(size), _aggregations(size)],
+    )
+
+
+def _names(own: Sequence[ModelScores], results: Sequence[Result], material: Material) -> dict[tuple[str, str], str]:
+    """(model, adaptation) to a label; the adaptation is named where there are several."""
+    short = short_names({r.cell.model for r in results}, material.cards)
+    ways = {(r.cell.model, str(r.cell.parameters["adaptation"])) for r in results}
+    several = len({way for _, way in ways}) > 1
+    return {(m, way): f"{short[m]} ({way})" if several else short[m] for m, way in sorted(ways)}
+
+
+def _groups(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str]) -> Figure:
+    rows, told = [], []
+    for scores in own:
+        name = names[scores.model, scores.adaptation]
+        means = scores.groups()
+        for group, mean in means.items():
+            if group != "all" or len(means) > 2:
+                bounds = {"mean": mean.value, "low": mean.low, "high": mean.high}
+                rows.append({"model": scores.model, "name": name, "group": group, **bounds})
+        told.append(f"{name} {100 * means['all'].value:.1f} %")
+    order = list(dict.fromkeys(names[s.model, s.adaptation] for s in own))
+    return Figure(
+        title="Means by group of tasks",
+        spec=to_spec(group_chart(rows, order)),
+        description=f"Mean top-1 accuracy over all tasks: {listed(told)}.",
+        caption="Bars are means over the tasks of a group; lines are 95 % bootstrap intervals over seeds.",
+    )
+
+
+def _difference(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str]) -> list[Figure]:
+    """The best model against a reference with random weights, or against the last of the list (Figure 4)."""
+    if len(own) < 2:
+        return []
+    first = own[0]
+    second = next((s for s in own if s.model.startswith("random:") or s.adaptation == "scratch"), own[-1])
+    if second is first:
+        return []
+    titles = {task: info.title for s in own for task, info in s.tasks.items()}
+    groups = {info.title: info.group for s in own for info in s.tasks.values()}
+    points = pair_differences(*({t: 100 * v for t, v in s.medians.items()} for s in (first, second)))
+    shown = {titles[task]: value for task, value in points.items()}
+    label = f"{names[first.model, first.adaptation]} less {names[second.model, second.adaptation]}"
+    most = next(iter(shown.items()), ("", 0.0))
+    return [
+        Figure(
+            title="Where the best model gains",
+            spec=to_spec(difference_chart(shown, groups, "points of top-1 accuracy")),
+            description=f"{label}: most on {most[0]} ({most[1]:+.1f} points).",
+            caption=f"{label}, per task.",
+        )
+    ]
+
+
+def _agreement(own: Sequence[ModelScores], size: str) -> list[Figure]:
+    figures = []
+    models, tasks, table = full_table(own)
+    if len(models) >= 3 and len(tasks) >= 2:
+        infos = [own[0].tasks[task] for task in tasks]
+        ways = aggregations([i.data for i in infos], [i.group for i in infos])
+        matrix, taus = tau_matrix(table, ways)
+        figures.append(_tau_figure("Do other aggregations rank these models alike?", matrix, taus, len(models)))
+    rows = task_rows()
+    printed = score_table("lightweight", size)
+    matrix, taus = tau_matrix(printed.scores, aggregations([r.data for r in rows], [r.group for r in rows]))
+    figures.append(_tau_figure("The same for the published methods", matrix, taus, len(printed.methods)))
+    return figures
+
+
+def _tau_figure(title: str, names: Sequence[str], taus: Any, count: int) -> Figure:
+    least = float(np.nanmin(taus[0]))
+    return Figure(
+        title=title,
+        spec=to_spec(tau_chart(names, taus)),
+        description=f"Kendall's tau of {len(names)} rankings of {count} models; with the mean at least {least:.2f}.",
+        caption=f"Kendall's tau between rankings of {count} models; 1 is the same order.",
+    )
+
+
+def _budgets(curves: Sequence[Mapping[str, Any]], names: Mapping[tuple[str, str], str]) -> Figure:
+    rows = [{**row, "name": names[row["model"], row["adaptation"]]} for row in curves]
+    return Figure(
+        title="Accuracy under a budget of steps",
+        spec=to_spec(budget_chart(rows)),
+        description=f"Mean top-1 from {rows[0]['steps']} to {rows[-1]['steps']} steps of training.",
+    )
+
+
+def _sensitivity(results: Sequence[Result], names: Mapping[tuple[str, str], str]) -> list[Figure]:
+    """One figure per search that has tried enough to tell."""
+    figures, seen = [], set()
+    for result in results:
+        cell = result.cell
+        key = (cell.model, cell.dataset, str(cell.parameters["adaptation"]))
+        done = [t for t in result.sweep if t.get("state", "complete") == "complete"]
+        if key in seen or len(done) < _FEWEST_TRIALS:
+            continue
+        seen.add(key)
+        try:
+            found = sensitivities(done)
+        except DataError:
+            continue
+        task = result.details["task"]["title"]
+        figures.append(
+            Figure(
+                title=f"What matters on {task}: {names[cell.model, key[2]]}",
+                spec=to_spec(sensitivity_chart(found)),
+                description=listed([f"{n}: best {s.best}" for n, s in found.items()]) + ".",
+                caption=f"{len(done)} settings; the best value stands beside its bar.",
+            )
+        )
+    return figures
+
+
+def _scores(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str], size: str) -> Table:
+    """Every task: the user's models, and the published methods on tasks that both have."""
+    tasks = list(dict.fromkeys(task for s in own for task in s.runs))
+    infos = {task: info for s in own for task, info in s.tasks.items()}
+    table = score_table(PUBLISHED[own[0].adaptation, own[0].sweep], size)
+    shared = [task for task in tasks if task in table.tasks]
+    rows: list[tuple[str, str, dict[str, float], float]] = []
+    for s in own:
+        medians = {task: 100 * value for task, value in s.medians.items()}
+        note = "" if len(medians) == len(tasks) else f"{len(medians)} of {len(tasks)} tasks"
+        rows.append((names[s.model, s.adaptation], note, medians, float(np.mean(list(medians.values())))))
+    if shared and len(shared) == len(tasks):
+        for method, values in zip(table.methods, table.among(shared).tolist(), strict=True):
+            rows.append((method, "published", dict(zip(shared, values, strict=True)), float(np.mean(values))))
+    rows.sort(key=lambda row: -row[3])
+    best = {task: max(r[2][task] for r in rows if task in r[2]) for task in tasks}
+    entries = [
+        [
+            Entry(name, name.lower(), note=note),
+            *(_entry(scores.get(task), best[task]) for task in tasks),
+            Entry(f"{mean:.1f}", mean),
+        ]
+        for name, note, scores, mean in rows
+    ]
+    kind = PUBLISHED[own[0].adaptation, own[0].sweep]
+    caption = "Top-1 accuracy (%)" + (f", among the published methods ({kind}, {size} examples)" if shared else "")
+    return Table(
+        caption=caption,
+        columns=["method", *(infos[task].title for task in tasks), "mean"],
+        rows=entries,
+        numeric=range(1, len(tasks) + 2),
+    )
+
+
+def _entry(value: float | None, best: float) -> Entry:
+    return Entry("–", None) if value is None else Entry(f"{value:.1f}", value, best=value == best)
+
+
+def _published(own: Sequence[ModelScores], size: str) -> list[Table]:
+    """The paper's own table, for tasks that the user's models have not all been run on."""
+    kind = PUBLISHED[own[0].adaptation, own[0].sweep]
+    table = score_table(kind, size)
+    if all(task in table.tasks for s in own for task in s.runs):
+        return []
+    titles = task_titles()
+    rows = [
+        [Entry(m, m.lower()), *(Entry(f"{v:.1f}", v) for v in values), Entry(f"{mean:.1f}", mean)]
+        for m, values, mean in zip(table.methods, table.scores.tolist(), table.means.tolist(), strict=True)
+    ]
+    return [
+        Table(
+            caption=f"Published methods ({kind}, {size} examples): VTAB's own tasks, not comparable with embedded ones",
+            columns=["method", *(titles[task] for task in table.tasks), "mean"],
+            rows=rows[::-1],
+            numeric=range(1, len(table.tasks) + 2),
+            folded=True,
+        )
+    ]
+
+
+def _subsets(size: str) -> Table:
+    """Table 5 with what the printed medians give, and the best subsets of all."""
+    table, titles = score_table("lightweight", size), task_titles()
+    search = search_subsets(table.scores)
+    rows = []
+    for subset in best_subsets(size):  # type: ignore[arg-type]
+        tau, better = search.tau_of([table.tasks.index(task) for task in subset.tasks])
+        shown = ", ".join(titles[task] for task in subset.tasks)
+        paper = Entry(f"{subset.tau:.3f} ± {subset.std:.3f}", subset.tau)
+        rows.append([Entry(shown, shown), paper, Entry(f"{tau:.3f}", tau), Entry(str(better + 1), better)])
+    for k in range(5):
+        shown = ", ".join(titles[table.tasks[t]] for t in search.subsets[k])
+        tau = float(search.taus[k])
+        rows.append([Entry(shown, shown, note="found here"), Entry("–", None), Entry(f"{tau:.3f}", tau), Entry("1", k)])
+    return Table(
+        caption=f"Five tasks that rank the published methods like all nineteen ({len(search.taus):,} subsets searched)",
+        columns=["tasks", "tau in the paper", "tau here", "place"],
+        rows=rows,
+        numeric=(1, 2, 3),
+        folded=True,
+    )
+
+
+def _aggregations(size: str) -> Table:
+    """Table 4 beside what the printed medians give."""
+    from unseen.metrics.aggregation import agreement_with_mean
+
+    rows, printed = task_rows(), aggregation_taus(size)  # type: ignore[arg-type]
+    table = score_table("lightweight", size)
+    found = agreement_with_mean(table.scores, aggregations([r.data for r in rows], [r.group for r in rows]))
+    return Table(
+        caption="Other ways to aggregate: Kendall's tau with the mean, for the published methods",
+        columns=["aggregation", "paper", "here"],
+        rows=[
+            [Entry(n, n), Entry(f"{printed[n][0]:.3f} ± {printed[n][1]:.3f}", printed[n][0]), Entry(f"{tau:.3f}", tau)]
+            for n, tau in found.items()
+        ],
+        numeric=(1, 2),
+        folded=True,
+    )
+
+
+def _points(
+    own: Sequence[ModelScores], results: Sequence[Result], names: Mapping[tuple[str, str], str]
+) -> list[tuple[str, str]]:
+    points = []
+    if own:
+        best, mean = own[0], own[0].groups()["all"]
+        tasks = len(best.runs)
+        points.append(
+            (
+                f"Best: {names[best.model, best.adaptation]}",
+                f"{100 * mean.value:.1f} % over {tasks} tasks [{100 * mean.low:.1f}, {100 * mean.high:.1f}].",
+            )
+        )
+    for metric, tau in metric_agreement(results).items():
+        spoken = {"mean_per_class": "mean per-class accuracy", "kappa": "quadratic kappa"}[metric]
+        points.append((f"By {spoken}", f"the models rank with Kendall's tau {tau:.2f} to the ranking by top-1."))
+    return points

@@ -1,0 +1,128 @@
+"""`unseen vtab`, as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from unseen.cli import main
+from unseen.published.vtab import score_table, task_titles
+
+DATA = "procedural:shapes-count?train=24&val=12&test=16"
+OTHER = "procedural:shapes-distance?train=24&val=12&test=16"
+QUICK = ["--rates", "0.1,0.01", "--steps", "10,20", "--batch-size", "8"]
+
+
+def test_run_writes_results_a_page_and_a_table(
+    home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["vtab", "run", "--tasks", f"{DATA},{OTHER}", "--models", small_model, *QUICK]
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "Shapes-Count" in shown
+    assert "mean [95 %]" in shown
+    page = (home / "reports" / "vtab.html").read_text()
+    for part in ("vtab: unseen tasks", "Means by group of tasks", "Five tasks that rank", "Kendall"):
+        assert part in page
+    assert main(arguments) == 0
+    assert "6 were there already" in capsys.readouterr().err
+
+
+def test_a_dry_run_plans_every_task_and_model(home: Path, small_model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["vtab", "run", "--tasks", DATA, "--models", small_model, "--dry-run"]) == 0
+    assert "3 cells to do" in capsys.readouterr().out
+
+
+def test_finetuning_by_command(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["vtab", "run", "--tasks", DATA, "--models", "random:test_efficientnet?size=32"]
+    arguments += ["--adaptation", "finetune", "--rates", "0.05", "--steps", "2", "--batch-size", "8", "--seeds", "1"]
+    assert main(arguments) == 0
+    assert "finetune" in capsys.readouterr().out
+
+
+def test_published_methods_are_not_compared_on_other_tasks(
+    home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["vtab", "run", "--tasks", DATA, "--models", small_model, *QUICK])
+    assert main(["vtab", "compare"]) == 2
+    assert "never run on the embedded tasks" in capsys.readouterr().err
+
+
+@pytest.fixture
+def scores(tmp_path: Path) -> Callable[[dict[str, float]], Path]:
+    def write(values: dict[str, float]) -> Path:
+        path = tmp_path / "scores.csv"
+        path.write_text("model,task,score\n" + "".join(f"mine,{task},{score}\n" for task, score in values.items()))
+        return path
+
+    return write
+
+
+def test_a_model_takes_its_place_among_the_eighteen(
+    scores: Callable[[dict[str, float]], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = score_table("lightweight", "1000")
+    best = dict(zip(table.tasks, table.scores.max(axis=0).tolist(), strict=True))
+    assert main(["vtab", "compare", "--scores", str(scores(best)), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 19
+    assert rows[0]["method"] == "mine"
+    assert rows[1]["method"] == "Sup-Rot-100%"
+    assert rows[1]["mean"] == pytest.approx(67.5, abs=0.06)
+    some = {task: best[task] - 30 for task in ("pets", "svhn")}
+    assert main(["vtab", "compare", "--scores", str(scores(some))]) == 0
+    shown = capsys.readouterr().out
+    assert "2 tasks" in shown
+    assert task_titles()["svhn"] in shown
+    assert main(["vtab", "compare", "--scores", str(scores(some)), "--table", "linear"]) == 0
+    assert "linear" in capsys.readouterr().out
+
+
+def test_bad_score_files_are_explained(
+    tmp_path: Path, scores: Callable[[dict[str, float]], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["vtab", "compare", "--scores", str(tmp_path / "none.csv")]) == 2
+    assert "not a table with the columns" in capsys.readouterr().err
+    assert main(["vtab", "compare", "--scores", str(scores({"petz": 3.0}))]) == 2
+    assert "Did you mean 'pets'" in capsys.readouterr().err
+    assert main(["vtab", "compare", "--scores", str(scores({"pets": 3.0})), "--table", "table6"]) == 2
+    assert "published table" in capsys.readouterr().err
+
+
+def test_analyse_recomputes_the_paper(golden_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["vtab", "analyse", "--size", "full", "--count", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "11,628 subsets" in shown
+    assert "elimination" in shown
+    path = golden_data / "results" / "vtab_results.csv"
+    assert main(["vtab", "analyse", "--size", "full", "--results", str(path), "--count", "1"]) == 0
+    assert "left-out task with tau 0.755" in capsys.readouterr().out
+
+
+def test_check_of_an_empty_folder_tells_what_to_get(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["vtab", "check", str(tmp_path)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "0 of 19 tasks are ready" in shown
+    assert "dsprites_ndarray" in shown
+    assert main(["vtab", "check", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [status["state"] for status in found] == ["missing"] * 19
+    assert main(["vtab", "check", str(tmp_path / "nowhere")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--tasks", "clever-count"], "Did you mean 'clevr-count'"),
+        (["--tasks", DATA, "--steps", "many"], "not a list of numbers"),
+        (["--tasks", DATA, "--adaptation", "magic"], "none of linear"),
+    ],
+)
+def test_mistakes_are_explained(
+    home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert main(["vtab", "run", *arguments]) == 2
+    assert message in capsys.readouterr().err
