@@ -66,6 +66,7 @@ _KNOWN = (
     Measure("tr_per_image", "tr per image", percent=True),
     Measure("kappa", "kappa", long_title="Cohen's quadratic kappa"),
     Measure("mean_rank", "mean rank", higher_is_better=False),
+    Measure("first_share", "first in", percent=True, long_title="share of resamples in which it comes first"),
     Measure("loss", "loss", higher_is_better=False),
 )
 _BY_NAME = {known.name: known for known in _KNOWN}
