@@ -9,10 +9,13 @@ import typer
 from unseen.cli.audit import audit
 from unseen.cli.cog import cog_commands
 from unseen.cli.cog_check import check as cog_check
+from unseen.cli.cog_extra import finetune as cog_finetune
+from unseen.cli.cog_extra import noise as cog_noise
 from unseen.cli.cog_run import chart as cog_chart
 from unseen.cli.cog_run import run as cog_run
 from unseen.cli.features import features_commands
 from unseen.cli.ls import ls
+from unseen.cli.rank import rank
 from unseen.cli.results import results
 from unseen.cli.run import demo, run
 from unseen.cli.vtab import vtab_commands
@@ -50,10 +53,13 @@ application.command()(run)
 cog_commands.command("run")(cog_run)
 cog_commands.command("chart")(cog_chart)
 cog_commands.command("check")(cog_check)
+cog_commands.command("noise")(cog_noise)
+cog_commands.command("finetune")(cog_finetune)
 application.add_typer(cog_commands)
 application.add_typer(zsl_commands)
 application.add_typer(vtab_commands)
 application.command()(audit)
+application.command(context_settings={"allow_extra_args": True})(rank)
 application.command()(ls)
 application.command()(results)
 application.add_typer(features_commands)

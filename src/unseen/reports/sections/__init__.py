@@ -15,6 +15,7 @@ SECTIONS: Registry[SectionBuilder] = Registry("report section", "unseen.report_s
 DEFAULT_SECTION = "probe"
 SECTIONS.add(DEFAULT_SECTION, "unseen.reports.sections.scores:scores_section")
 SECTIONS.add("cog", "unseen.reports.sections.cog:cog_section")
+SECTIONS.add("cog-finetune", "unseen.reports.sections.cog_finetune:cog_finetune_section")
 SECTIONS.add("zsl", "unseen.reports.sections.gbu:gbu_section")
 SECTIONS.add("vtab", "unseen.reports.sections.vtab:vtab_section")
 SECTIONS.add("rank", "unseen.reports.sections.rank:rank_section")
