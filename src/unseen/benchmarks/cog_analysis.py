@@ -162,7 +162,7 @@ def duels(results: Sequence[Result], pairs: Sequence[tuple[str, str]] | None = N
     right = _right_images(results)
     models = list(dict.fromkeys(model for model, _ in right))
     found: list[tuple[str, str, str, Comparison]] = []
-    for first, second in pairs or list(combinations(models, 2)):
+    for first, second in list(combinations(models, 2)) if pairs is None else pairs:
         for level in order_levels(level for _, level in right):
             a, b = right.get((first, level)), right.get((second, level))
             if a is not None and b is not None and len(a) == len(b):

@@ -46,6 +46,7 @@ class GbuBenchmark:
         seed: of what is drawn, and of the methods.
         test_on: another dataset with the same classes to test on (Table 4).
         layer: which features.
+        only: datasets of a study that it is for; all by default.
     """
 
     name: ClassVar[str] = "zsl"
@@ -63,6 +64,7 @@ class GbuBenchmark:
     seed: int = 0
     test_on: str = ""
     layer: str = "pooled"
+    only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for method in self.chosen:
@@ -80,6 +82,8 @@ class GbuBenchmark:
         return builtin_methods() if "all" in wanted else tuple(dict.fromkeys(wanted))
 
     def plan(self, model: str, dataset: str) -> list[Cell]:
+        if self.only and dataset not in self.only:
+            return []
         shared = {
             "split": self.split,
             "embedding": self.embedding,

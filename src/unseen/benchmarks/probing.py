@@ -86,16 +86,25 @@ def probe_splits(
             validation_labels=held[1],
         )
 
+    # More shots than any class has images are all images: the same draws, so the same record.
+    most = int(np.bincount(np.concatenate([y for name, (_, y) in splits.items() if name != "test"])).max())
+    same_as: dict[Shots, Shots] = {count: "all" if count == "all" or count >= most else count for count in shots}
     records: dict[tuple[Shots, int], ProbeResult] = {}
-    drawn = [count for count in shots if not (settled and count == "all")]
+    drawn = [count for count in dict.fromkeys(same_as.values()) if not (settled and count == "all")]
     if drawn:
         records = {(record.shots, record.seed): record for record in run(drawn, seeds)}
-    if len(drawn) < len(shots):
+    if settled and "all" in same_as.values():
         # All images, a validation split of its own, nothing random in the solver: every seed gives the same record.
         (record,) = run(["all"], seeds[:1])
         share = record.seconds / len(seeds)
         records |= {("all", seed): replace(record, seed=seed, seconds=share) for seed in seeds}
-    return records
+    times = {count: sum(other == same for other in same_as.values()) for count, same in same_as.items()}
+    return {
+        (count, seed): replace(record, shots=count, seconds=record.seconds / times[count])
+        for count, same in same_as.items()
+        for seed in seeds
+        for record in [records[same, seed]]
+    }
 
 
 def _pooled(train: Arrays, held: Arrays) -> Arrays:

@@ -83,7 +83,46 @@ def run(
         base=Path.cwd(),
     )
     made = make_engine_options(engine, workers, scheduler)
-    run_and_report(study, dry_run=dry_run, home=home, engine=made, report=report)
+    run_and_report(study, dry_run=dry_run, home=home, engine=made, report=report, show=show_levels)
+
+
+def show_levels(results: Sequence[Result]) -> None:
+    """Levels with the most images as a table, the trend and the slope in words, then what failed."""
+    from rich.text import Text
+
+    from unseen.benchmarks import cog_analysis as analysis
+    from unseen.cli.results import show_results
+    from unseen.cli.tables import console, print_table
+    from unseen.reports.sections.cog import trend_sentences
+    from unseen.reports.wording import short_names
+
+    scores = analysis.level_scores(results)
+    shown = [s for s in scores if s.shots == analysis.ALL and not s.level.startswith("R")]
+    if shown:
+        levels = analysis.order_levels(s.level for s in shown)
+        models = list(dict.fromkeys(s.model for s in shown))
+        best = {level: max(s.mean for s in shown if s.level == level) for level in levels}
+        cells = {(s.model, s.level): s for s in shown}
+        rows: list[list[str | Text]] = []
+        for model in models:
+            row = [cells.get((model, level)) for level in levels]
+            texts = [
+                Text(f"{100 * s.mean:.1f} ± {100 * s.std:.1f}", style="bold" if s.mean == best[s.level] else "")
+                if s
+                else Text("")
+                for s in row
+            ]
+            rows.append([model, *texts])
+        print_table(["model", *levels], rows, title="top-1 (%) with all images, by level", numeric=levels)
+        names = short_names(models, {})
+        lines = analysis.slopes(analysis.concept_scores(results))
+        said = trend_sentences(scores, names) + [
+            f"{analysis.slope_sentence(names[m], line)}." for m, line in lines.items()
+        ]
+        for sentence in said:
+            console().print(sentence, soft_wrap=True, markup=False)
+    if failed := [result for result in results if not result.ok]:
+        show_results(failed)
 
 
 CHARTS = ("levels", "relative", "few-shot", "few-shot-relative", "distance", "images", "controls")

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 Names = list[str] | None
 
 
+#: A table with more columns than these is turned.
+_MOST_COLUMNS = 8
+
+
 def results(
     study: Annotated[Names, typer.Option(help="Only this study. May be given several times.")] = None,
     benchmark: Annotated[Names, typer.Option(help="Only this benchmark. May be given several times.")] = None,
@@ -120,6 +124,9 @@ def _print_grid(grid: Grid) -> None:
     from unseen.cli.tables import print_table
 
     best = {column: grid.best(column) for column in grid.columns}
+    if len(grid.columns) > _MOST_COLUMNS:
+        _print_long(grid)
+        return
     rows: list[list[str | Text]] = []
     for model in grid.models:
         texts: list[str | Text] = []
@@ -130,6 +137,21 @@ def _print_grid(grid: Grid) -> None:
         rows.append([model, *texts])
     titles = [grid.title(column) for column in grid.columns]
     print_table(["model", *titles], rows, title=_title(grid), caption=_caption(grid), numeric=titles)
+
+
+def _print_long(grid: Grid) -> None:
+    """A grid too wide for a screen, turned: models are the columns."""
+    from rich.text import Text
+
+    from unseen.cli.tables import print_table
+
+    rows: list[list[str | Text]] = []
+    for column in grid.columns:
+        best = grid.best(column)
+        found = [(model, grid.cells.get((model, column))) for model in grid.models]
+        texts = [Text(s.text if s else "", style="bold" if model in best else "") for model, s in found]
+        rows.append([grid.title(column), *texts])
+    print_table(["", *grid.models], rows, title=_title(grid), caption=_caption(grid), numeric=grid.models)
 
 
 def _title(grid: Grid) -> str:

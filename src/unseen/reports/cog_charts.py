@@ -11,7 +11,8 @@ from typing import Any
 
 from unseen.benchmarks.cog_analysis import ALL, ConceptScore, LevelScore, order_levels, relative_to
 from unseen.metrics.slope import Line
-from unseen.reports.charts import CONTAINER, NEUTRAL, PALETTE, SHAPES
+from unseen.reports.blocks import Key
+from unseen.reports.charts import CONTAINER, NEUTRAL, PALETTE, SHAPES, SYMBOLS
 
 _FOCUS = "focus == '' || focus == datum.model"
 _HEIGHT = 300
@@ -217,6 +218,19 @@ def _channels(models: Sequence[str], names: Mapping[str, str]) -> tuple[Any, Any
         alt.Color("name:N", title=None, scale=alt.Scale(domain=labels, range=colours)),
         alt.Shape("name:N", title=None, scale=alt.Scale(domain=labels, range=shapes)),
     )
+
+
+def model_keys(models: Sequence[str], names: Mapping[str, str]) -> list[Key]:
+    """One legend for all charts of a page, which then need none of their own."""
+    return [
+        Key(names.get(m, m), PALETTE[i % len(PALETTE)], SYMBOLS[(i + i // len(PALETTE)) % len(SYMBOLS)])
+        for i, m in enumerate(models)
+    ]
+
+
+def without_legend(chart: Any) -> Any:
+    """The chart for a page whose section has a legend."""
+    return chart.configure_legend(disable=True)
 
 
 def _finished(chart: Any) -> Any:

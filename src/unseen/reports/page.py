@@ -23,6 +23,9 @@ from unseen.results.summary import SEED
 if TYPE_CHECKING:
     from jinja2 import Template
 
+#: Characters of a detail's JSON; a page with a thousand cells stays small.
+_LARGEST_DETAIL = 600
+
 
 def write_report(
     results: Sequence[Result],
@@ -109,8 +112,20 @@ def _exports(results: Sequence[Result], title: str) -> dict[str, Any]:
     """The data to download, as texts: CSV in long form, JSON with one object per cell."""
     stem = "".join(c if c.isalnum() else "-" for c in title.lower()).strip("-") or "results"
     rows = [row for result in results for row in long_rows(result)]
-    objects = [{**result.to_dict(), "cell": {"id": result.cell.id, **result.cell.to_dict()}} for result in results]
+    objects = [
+        {
+            **result.to_dict(),
+            "cell": {"id": result.cell.id, **result.cell.to_dict()},
+            "details": {name: value for name, value in result.details.items() if _is_small(value)},
+        }
+        for result in results
+    ]
     return {"stem": stem, "csv": to_csv(rows), "json": to_json(objects, indent=None)}
+
+
+def _is_small(value: Any) -> bool:
+    """Whether a detail may travel with the page; lists of every concept or image stay in the database."""
+    return len(to_json(value, indent=None)) <= _LARGEST_DETAIL
 
 
 def _read(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 from unseen.benchmarks.cog_analysis import (
@@ -27,7 +27,9 @@ from unseen.reports.cog_charts import (
     few_shot_chart,
     images_chart,
     levels_chart,
+    model_keys,
     relative_chart,
+    without_legend,
 )
 from unseen.reports.wording import is_reference, short_names
 
@@ -43,7 +45,8 @@ def cog_section(material: Material, benchmark: str) -> Section | None:
     baseline = next((model for model in models if not is_reference(model)), models[0])
     levels = [level for level in order_levels(s.level for s in scores) if not level.startswith("R")]
     lines = slopes(concept_scores(own))
-    fights = duels(own)
+    learned = [model for model in models if not is_reference(model)]
+    fights = duels(own, list(combinations(learned, 2)))
     return Section(
         title="CoG: generalization to unseen concepts",
         anchor=benchmark,
@@ -53,6 +56,7 @@ def cog_section(material: Material, benchmark: str) -> Section | None:
             *[("Slope", slope_sentence(names[model], line) + ".") for model, line in lines.items()],
             *[("Compared", sentence) for sentence in statements(fights, names)[:12]],
         ],
+        legend=model_keys(models, names),
         figures=_figures(own, scores, names, baseline, levels, lines),
         tables=[_table(scores, names, levels, shots) for shots in _shots(scores)],
     )
@@ -111,22 +115,24 @@ def _figures(
 ) -> list[Figure]:
     concepts = concept_scores(results)
     table = "; ".join(f"{names[s.model]} {s.level} {100 * s.mean:.1f}" for s in scores if s.shots == ALL)
-    figures = [Figure("Top-1 by level", to_spec(levels_chart(scores, names)), f"Top-1 by level: {table}.")]
+    figures = [
+        Figure("Top-1 by level", to_spec(without_legend(levels_chart(scores, names))), f"Top-1 by level: {table}.")
+    ]
     if len(names) > 1:
-        spec = to_spec(relative_chart(scores, names, baseline))
+        spec = to_spec(without_legend(relative_chart(scores, names, baseline)))
         figures.append(
             Figure(f"Relative to {names[baseline]}", spec, f"Top-1 by level, less that of {names[baseline]}.")
         )
     if len(_shots(scores)) > 1:
         for level in [level for level in (SEEN, levels[1], levels[len(levels) // 2], levels[-1]) if level in levels]:
-            spec = to_spec(few_shot_chart(scores, names, level))
+            spec = to_spec(without_legend(few_shot_chart(scores, names, level)))
             figures.append(Figure(f"Few-shot on {level}", spec, f"Top-1 on {level} over training images per concept."))
     if lines:
         said = "; ".join(slope_sentence(names[model], line) for model, line in lines.items())
         figures.append(
             Figure(
                 "Every unseen concept against its distance",
-                to_spec(distance_chart(concepts, lines, names)),
+                to_spec(without_legend(distance_chart(concepts, lines, names))),
                 f"Accuracy per concept over similarity to the nearest seen concept: {said}.",
                 caption="One point per concept and model; hover for the nearest seen concept.",
             )
