@@ -18,7 +18,7 @@ from unseen.backbones.backbone import Backbone, state_digest
 from unseen.data import Dataset, Split, load_dataset
 from unseen.errors import CheckpointError, DataError, UsageError
 from unseen.probes.finetuning import FinetuneOptions, FinetuneResult, finetune
-from unseen.probes.finetuning_data import TrainingBatches, micro_batches
+from unseen.probes.finetuning_data import BatchOrder, TrainingBatches, micro_batches
 from unseen.probes.views import EvalView, TrainView, inception_box
 
 
@@ -205,6 +205,14 @@ def test_watching_changes_nothing_and_can_give_up(backbone: Backbone, data: Data
 
     with pytest.raises(Killed):
         tune(backbone, data, steps=9, watch=give_up)
+
+
+@pytest.mark.parametrize(("count", "batch"), [(7, 3), (7, 20), (50, 16)])
+def test_counts_are_the_batches_counted(count: int, batch: int) -> None:
+    order = BatchOrder(count, batch, 5)
+    counts = order.counts(600)
+    for step in (0, 1, 2, 255, 256, 257, 599):
+        assert counts[step].tolist() == np.bincount(order.positions(step), minlength=count).tolist()
 
 
 def test_every_epoch_shows_every_image_once(data: Dataset) -> None:

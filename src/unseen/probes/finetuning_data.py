@@ -22,6 +22,8 @@ from unseen.probes.views import Pixels, TrainView
 
 IntArray = npt.NDArray[np.int64]
 
+#: Steps whose rows are counted together.
+_COUNTED = 256
 #: Bytes of resized training images that are kept in memory between epochs.
 CACHE_BYTES = 1 << 30
 
@@ -55,6 +57,21 @@ class BatchOrder:
         for epoch in range(int(epochs[0]), int(epochs[-1]) + 1):
             here = epochs == epoch
             found[here] = self._order(epoch)[within[here]]
+        return found
+
+    def counts(self, steps: int) -> npt.NDArray[np.uint8]:
+        """(steps, count): how often each row is in the batch of each step, for all steps at once."""
+        found = np.empty((steps, self.count), np.uint8)
+        for first in range(0, steps, _COUNTED):
+            last = min(first + _COUNTED, steps)
+            begin, end = first * self.batch_size, last * self.batch_size
+            epochs = range(begin // self.count, -(-end // self.count))
+            stream = np.concatenate([self._epoch_order(epoch) for epoch in epochs])
+            start = begin - epochs[0] * self.count
+            rows = stream[start : start + end - begin].reshape(last - first, self.batch_size)
+            places = rows + self.count * np.arange(last - first)[:, None]
+            times = np.bincount(places.reshape(-1), minlength=(last - first) * self.count)
+            found[first:last] = times.reshape(last - first, self.count)
         return found
 
     def _epoch_order(self, epoch: int) -> IntArray:

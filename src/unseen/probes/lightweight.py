@@ -103,12 +103,14 @@ def _train_all(
     rows = torch.from_numpy(np.array(features[0 : len(labels)], np.float32)) if dual else None
     gram = None if rows is None else rows @ rows.T + 1
 
+    targets = functional.one_hot(labels, classes).T.contiguous().float()
+    counts = _all_counts(len(labels), runs) if dual else {}
+
     def one(setting: LinearSetting, seed: int) -> LinearModel:
-        order = BatchOrder(len(labels), setting.batch_size, seed)
         if rows is None or gram is None:
+            order = BatchOrder(len(labels), setting.batch_size, seed)
             return _train_primal(features, labels, classes, setting, order)
-        targets = functional.one_hot(labels, classes).T.contiguous().float()
-        weights = _train_dual(gram, targets, setting, order)
+        weights = _train_dual(gram, targets, setting, counts[setting.batch_size, seed])
         return LinearModel(weights @ rows, weights.sum(dim=1))
 
     with Workers() as workers:
@@ -118,14 +120,21 @@ def _train_all(
         return [running[k].result() for k in range(len(runs))]
 
 
-def _train_dual(gram: Tensor, targets: Tensor, setting: LinearSetting, order: BatchOrder) -> Tensor:
+def _all_counts(count: int, runs: Sequence[tuple[LinearSetting, int]]) -> dict[tuple[int, int], Tensor]:
+    """By batch size and seed, the batches of all steps: settings of one seed see the same ones."""
+    longest: dict[tuple[int, int], int] = {}
+    for setting, seed in runs:
+        key = (setting.batch_size, seed)
+        longest[key] = max(longest.get(key, 0), setting.steps)
+    return {key: torch.from_numpy(BatchOrder(count, *key).counts(steps)) for key, steps in longest.items()}
+
+
+def _train_dual(gram: Tensor, targets: Tensor, setting: LinearSetting, counts: Tensor) -> Tensor:
     """(c, n) dual weights, transposed: few rows times a square matrix is five times faster than the other way round."""
     schedule = StepSchedule(setting.steps, default_warmup(setting.steps))
     weights, velocity, scores = torch.zeros_like(targets), torch.zeros_like(targets), torch.empty_like(targets)
-    count = targets.shape[1]
     for step in range(setting.steps):
-        drawn = np.bincount(order.positions(step), minlength=count).astype(np.float32)
-        share = torch.from_numpy(drawn).div_(setting.batch_size)
+        share = counts[step] / setting.batch_size
         torch.mm(weights, gram, out=scores)  # the Gram matrix is its own transpose
         residual = torch.softmax(scores, dim=0).sub_(targets).mul_(share)
         velocity.mul_(MOMENTUM).add_(residual)
