@@ -53,7 +53,7 @@ def contact_sheet(path: Path) -> None:
         picture = Image.fromarray(render_scene(draw_scene(0, k)))
         sheet.paste(picture, (k % 8 * 146 + 1, 4 * 66 + k // 8 * 98 + 1))
     path.parent.mkdir(parents=True, exist_ok=True)
-    sheet.quantize(128).save(path, optimize=True)
+    sheet.save(path, optimize=True)
 
 
 def main() -> int:
