@@ -213,7 +213,11 @@ def compare(data: Features, seeds: tuple[int, ...], protocol: Protocol, skip: li
         "scikit-learn": lambda: time_reference("scikit-learn", scikit_learn, data, seeds, protocol),
         "ordinary": lambda: time_reference("ordinary", ordinary, data, seeds, protocol),
     }
-    found = {name: run() for name, run in contenders.items() if name not in skip}
+    found = {}
+    for name, run in contenders.items():
+        if name not in skip:
+            found[name] = run()
+            print(f"  ran {name}: {found[name].seconds:.2f} s per seed", flush=True)
     print(f"  {'':14}{'s / seed':>10}{'test %':>9}{'std':>7}{'vs ordinary':>13}{'vs sklearn':>12}{'points':>9}")
     for name, timing in found.items():
         summary = over_seeds(timing.accuracies)

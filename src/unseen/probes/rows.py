@@ -22,7 +22,7 @@ from unseen.errors import DataError
 
 IntArray = npt.NDArray[np.int64]
 
-# Rows per block of a pass over the disk: 8 MB of float32 at 1,024 dimensions. That stays below the size from which every
+# Rows per block of a pass over the disk: 8 MB of float32 at 1,024 dimensions. That is below the size from which every
 # allocation is a fresh map, whose page faults would cost more than the work.
 STREAM_ROWS = 2048
 # Solvers hold about three working copies: the normalised rows, the rotated rows and one run's share of them.
