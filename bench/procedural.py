@@ -44,7 +44,7 @@ def rate(draw: Callable[[list[int]], int], numbers: list[int], pool: ProcessPool
 
 
 def contact_sheet(path: Path) -> None:
-    """64 sprites and 24 scenes on one small picture."""
+    """68 sprites and 24 scenes on one small picture."""
     sheet = Image.new("RGB", (8 * 146, 4 * 66 + 3 * 98), (90, 90, 90))
     chosen = np.random.default_rng(0).choice(COUNT, 68, replace=False)
     for k, picture in enumerate(render_sprites(factors_of(chosen))):

@@ -88,7 +88,7 @@ def test_budgets_become_a_curve_and_stay_out_of_the_means() -> None:
     assert any(figure.title.startswith("Accuracy under a budget") for figure in section.figures)
 
 
-def test_a_search_shows_what_matters() -> None:
+def test_a_search_shows_what_matters(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     sweep = tuple(
         {
@@ -103,6 +103,9 @@ def test_a_search_shows_what_matters() -> None:
     section = vtab_section(Material(searched), "vtab")
     assert section is not None
     assert sum(figure.title.startswith("What matters") for figure in section.figures) == 3
+    violins = [figure for figure in section.figures if figure.title.startswith("flip on")]
+    assert len(violins) == 3
+    assert save_chart(violins[0].spec, tmp_path / "violin.svg").stat().st_size > 2000
 
 
 def test_no_results_no_section() -> None:

@@ -135,5 +135,22 @@ def sensitivity_chart(found: Mapping[str, Sensitivity]) -> Any:
     return alt.layer(rule, bars, words).properties(width=CONTAINER, height=max(1, len(values)) * _STEP)
 
 
+def violin_chart(found: Sensitivity) -> Any:
+    """Scores by the value of one discrete hyper-parameter, as mirrored densities (Figures 12 and 13)."""
+    import altair as alt
+
+    rows = [{"value": _short(value), "accuracy": score} for value, scores in found.scores.items() for score in scores]
+    return (
+        alt.Chart(alt.InlineData(values=rows), width=110, height=180)
+        .transform_density("accuracy", as_=["accuracy", "density"], groupby=["value"], steps=60)
+        .mark_area(orient="horizontal", color=PALETTE[0], opacity=0.7)
+        .encode(
+            y=alt.Y("accuracy:Q", axis=alt.Axis(format=".0%"), title="validation accuracy"),
+            x=alt.X("density:Q", stack="center", axis=None),
+            column=alt.Column("value:N", title=found.name, spacing=4),
+        )
+    )
+
+
 def _short(value: Any) -> str:
     return f"{value:.2g}" if isinstance(value, float) else str(value)

@@ -84,6 +84,31 @@ def test_caltech_trains_on_thirty_of_each_class(tmp_path: Path, replicas: Any) -
     assert np.bincount(data.split("test").labels).tolist() == [10] * 4
 
 
+@pytest.mark.parametrize(
+    ("task", "inside"),
+    [
+        ("caltech101", "caltech101"),
+        ("clevr-count", "clevr"),
+        ("dtd", "dtd"),
+        ("pets", "oxford-iiit-pet"),
+        ("camelyon", "pcam"),
+        ("eurosat", "eurosat"),
+        ("cifar100", ""),
+        ("flowers102", ""),
+        ("svhn", ""),
+        ("sun397", ""),
+    ],
+)
+def test_the_folders_that_torchvision_makes(task: str, inside: str, tmp_path: Path, replicas: Any) -> None:
+    replicas.writers[task](tmp_path / inside)
+    assert len(load_task(vtab_task(task), tmp_path).split("test")) > 0
+
+
+def test_kitti_where_torchvision_puts_it(tmp_path: Path, replicas: Any) -> None:
+    replicas.writers["kitti-distance"](tmp_path / "Kitti" / "raw")
+    assert len(load_task(vtab_task("kitti-distance"), tmp_path).split("test")) > 0
+
+
 def test_cifar_as_matlab_files(tmp_path: Path, replicas: Any) -> None:
     truth = replicas.write_cifar100_matlab(tmp_path)
     test = load_task(vtab_task("cifar100"), tmp_path).split("test")

@@ -24,7 +24,14 @@ from unseen.published.vtab import aggregation_taus, best_subsets, score_table, t
 from unseen.records import Result
 from unseen.reports.blocks import Entry, Figure, Material, Section, Table
 from unseen.reports.charts import to_spec
-from unseen.reports.vtab_charts import budget_chart, difference_chart, group_chart, sensitivity_chart, tau_chart
+from unseen.reports.vtab_charts import (
+    budget_chart,
+    difference_chart,
+    group_chart,
+    sensitivity_chart,
+    tau_chart,
+    violin_chart,
+)
 from unseen.reports.wording import listed, short_names
 
 _FEWEST_TRIALS = 12
@@ -167,6 +174,17 @@ def _sensitivity(results: Sequence[Result], names: Mapping[tuple[str, str], str]
                 caption=f"{len(done)} settings; the best value stands beside its bar.",
             )
         )
+        tight = [s for s in found.values() if s.scores and all(len(v) > 1 for v in s.scores.values())]
+        if tight:
+            least = min(tight, key=lambda s: s.freedom)
+            figures.append(
+                Figure(
+                    title=f"{least.name} on {task}: {names[cell.model, key[2]]}",
+                    spec=to_spec(violin_chart(least)),
+                    description=f"Validation accuracy by {least.name}; best {least.best}.",
+                    caption="The hyper-parameter with the fewest good values, and how all settings did by value.",
+                )
+            )
     return figures
 
 
