@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from unseen.benchmarks.cog_domains import Domain, DomainRecipe, Domains, given_domain, make_domains
+from unseen.benchmarks.cog_domains import Domain, DomainRecipe, Domains, make_domains
 from unseen.benchmarks.probe_results import probe_result
 from unseen.benchmarks.probing import (
     SEEDS,
@@ -36,13 +36,12 @@ from unseen.records import Cell, Result
 
 
 @dataclass(frozen=True)
-class CogBenchmark:
-    """Options of the CoG benchmark, as a study's `[benchmarks.cog]` or `unseen cog run` gives them.
+class CogBenchmark(DomainRecipe):
+    """Options of the CoG benchmark, in a study's `[benchmarks.cog]` or of `unseen cog run`, beside those of the domains.
 
     Attributes:
         solver, shots, seeds, layer, validation: of the probes; validation images are drawn by seed, as published.
         balanced: training images per class, the same for all; 0 means all there are (732 in supplement A.4).
-        seen, levels, size, measure, rerank, controls, ontology, draw_seed: of the domains, see `DomainRecipe`.
     """
 
     name: ClassVar[str] = "cog"
@@ -55,26 +54,11 @@ class CogBenchmark:
     layer: str = "pooled"
     validation: Validation = "drawn"
     balanced: int = 0
-    seen: str = "imagenet-1k"
-    levels: int = 5
-    size: int = 0
-    measure: str = "lin"
-    rerank: str = ""
-    controls: int = 0
-    ontology: str = ""
-    draw_seed: int = 0
 
     def __post_init__(self) -> None:
         check_settings(self.name, self.solver, self.shots, self.seeds, self.validation)
 
-    @property
-    def recipe(self) -> DomainRecipe:
-        shared = {f.name: getattr(self, f.name) for f in fields(DomainRecipe) if f.name != "seed"}
-        return DomainRecipe(**shared, seed=self.draw_seed)
-
     def plan(self, model: str, dataset: str) -> list[Cell]:
-        given = given_domain(dataset)
-        domains = [given] if given else self.recipe.names()
         # What is not the default is part of the cell; the default need not be said.
         changed = {
             f.name: getattr(self, f.name)
@@ -88,7 +72,7 @@ class CogBenchmark:
                 dataset,
                 {"solver": self.solver, "layer": self.layer, "level": level, "shots": shots, "seed": seed, **changed},
             )
-            for level in domains
+            for level in self.domain_names(dataset)
             # Control levels only answer whether levels are harder than chance draws, which all images tell.
             for shots in (("all",) if level.startswith("R") else self.shots)
             for seed in self.seeds

@@ -11,7 +11,7 @@ Differs:    a dataset holds only some of the seen concepts; similarity is taken 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ class DomainRecipe:
         rerank: another measure that orders the classes chosen by `measure` anew (supplement D).
         controls: number of random control levels (15 in supplement D).
         ontology: an edge list of one's own; WordNet by default.
-        seed: of the draws of seen classes and controls.
+        draw_seed: of the draws of seen classes and controls.
     """
 
     seen: str = "imagenet-1k"
@@ -101,10 +101,17 @@ class DomainRecipe:
     rerank: str = ""
     controls: int = 0
     ontology: str = ""
-    seed: int = 0
+    draw_seed: int = 0
 
-    def names(self) -> list[str]:
-        """The domains, in order."""
+    @property
+    def recipe(self) -> DomainRecipe:
+        """The recipe alone, of a benchmark whose options include one."""
+        return DomainRecipe(**{f.name: getattr(self, f.name) for f in fields(DomainRecipe)})
+
+    def domain_names(self, dataset: str) -> list[str]:
+        """The domains of a dataset, in order: one, where it is a level of ImageNet-CoG itself."""
+        if (given := given_domain(dataset)) is not None:
+            return [given]
         unseen = [f"L{i + 1}" for i in range(self.levels)]
         return [SEEN, *unseen, *(f"R{i + 1}" for i in range(self.controls))]
 
@@ -139,7 +146,7 @@ def make_domains(dataset: Dataset, recipe: DomainRecipe) -> Domains:
     levels = _levels(taxonomy, eligible, seen, recipe, size)
     by_id = {identifier: label for identifier, label in zip(ids, range(len(ids)), strict=True) if identifier}
     describe = _Describer(dataset, taxonomy, by_id)
-    drawn = _draw(sorted(own.intersection(seen)), size, recipe.seed)
+    drawn = _draw(sorted(own.intersection(seen)), size, recipe.draw_seed)
     domains = {SEEN: Domain(SEEN, tuple(describe(identifier, 1.0, identifier) for identifier in drawn))}
     for level in levels.levels:
         domains[level.name] = Domain(level.name, tuple(describe(c.id, c.similarity, c.nearest) for c in level.concepts))
@@ -194,7 +201,7 @@ def _levels(
     if recipe.rerank:
         made = rerank_levels(made, taxonomy, seen, recipe.rerank, ic=ic)
     if recipe.controls:
-        controls = random_levels(made.ids, draws=recipe.controls, size=size, seed=recipe.seed)
+        controls = random_levels(made.ids, draws=recipe.controls, size=size, seed=recipe.draw_seed)
         made = Levels((*made.levels, *controls.levels), made.gaps, made.measure, made.details)
     return made
 

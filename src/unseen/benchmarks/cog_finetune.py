@@ -10,20 +10,20 @@ Expected:   frozen features fall further behind fine-tuning from the seen concep
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from unseen.benchmarks.cog_domains import Domain, DomainRecipe, given_domain, make_domains
+from unseen.benchmarks.cog_domains import Domain, DomainRecipe, make_domains
 from unseen.benchmarks.workbench import Workbench
 from unseen.data import Dataset, Split
 from unseen.records import Cell, Result, digest
 
 
 @dataclass(frozen=True)
-class CogFinetuneBenchmark:
-    """Options: of the fine-tuning, and of the domains (see `DomainRecipe`).
+class CogFinetuneBenchmark(DomainRecipe):
+    """Options of the fine-tuning, beside those of the domains.
 
     Attributes:
         steps: of SGD, in each run.
@@ -38,26 +38,12 @@ class CogFinetuneBenchmark:
     rates: tuple[float, ...] = (0.1, 0.01)
     batch_size: int = 32
     seeds: tuple[int, ...] = (22,)
-    seen: str = "imagenet-1k"
-    levels: int = 5
-    size: int = 0
-    measure: str = "lin"
-    rerank: str = ""
-    controls: int = 0
-    ontology: str = ""
-    draw_seed: int = 0
-
-    @property
-    def recipe(self) -> DomainRecipe:
-        shared = {f.name: getattr(self, f.name) for f in fields(DomainRecipe) if f.name != "seed"}
-        return DomainRecipe(**shared, seed=self.draw_seed)
 
     def plan(self, model: str, dataset: str) -> list[Cell]:
-        given = given_domain(dataset)
         shared = {"steps": self.steps, "rates": list(self.rates), "batch_size": self.batch_size}
         return [
             Cell(self.name, model, dataset, {**shared, "level": level, "shots": "all", "seed": seed})
-            for level in ([given] if given else self.recipe.names())
+            for level in self.domain_names(dataset)
             for seed in self.seeds
         ]
 
