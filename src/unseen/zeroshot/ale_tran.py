@@ -31,7 +31,7 @@ class ALETran(ALE):
         self,
         learning_rate: float = 0.1,
         epochs: int = 10,
-        batch_size: int = 32,
+        batch_size: int = 64,
         margin: float = 1.0,
         seed: int = 0,
         neighbours: int = 10,

@@ -42,7 +42,7 @@ class CMT(ZeroShotMethod):
     weights_: list[FloatArray]
 
     def __init__(
-        self, hidden: int = 256, learning_rate: float = 1e-3, epochs: int = 20, batch_size: int = 64, seed: int = 0
+        self, hidden: int = 256, learning_rate: float = 1e-3, epochs: int = 20, batch_size: int = 128, seed: int = 0
     ) -> None:
         self.hidden = hidden
         self.learning_rate = learning_rate
@@ -67,11 +67,9 @@ class CMT(ZeroShotMethod):
                 rows = order[start : start + self.batch_size]
                 step += 1
                 gradients = _gradients(X[rows], targets[y[rows]], weights)
+                rate = self.learning_rate * np.sqrt(1 - _BETAS[1] ** step) / (1 - _BETAS[0] ** step)
                 for w, g, (m, v) in zip(weights, gradients, moments, strict=True):
-                    m += (1 - _BETAS[0]) * (g - m)
-                    v += (1 - _BETAS[1]) * (g * g - v)
-                    rate = self.learning_rate * np.sqrt(1 - _BETAS[1] ** step) / (1 - _BETAS[0] ** step)
-                    w -= w.dtype.type(rate) * m / (np.sqrt(v) + w.dtype.type(_EPSILON))
+                    _adam(w, g, m, v, rate)
             yield epoch, weights
 
     def transform(self, X: npt.ArrayLike) -> FloatArray:
@@ -138,3 +136,18 @@ def _gradients(x: FloatArray, target: FloatArray, weights: Sequence[FloatArray])
     error = (hidden @ W1 + b1 - target) * x.dtype.type(2 / len(x))
     inner = (error @ W1.T) * (1 - hidden * hidden)
     return [x.T @ inner, inner.sum(0), hidden.T @ error, error.sum(0)]
+
+
+def _adam(w: FloatArray, g: FloatArray, m: FloatArray, v: FloatArray, rate: float) -> None:
+    """One step of Adam in place; `g` is used up. These passes over memory cost as much as the products."""
+    m *= _BETAS[0]
+    m += (1 - _BETAS[0]) * g
+    np.square(g, out=g)
+    g *= 1 - _BETAS[1]
+    v *= _BETAS[1]
+    v += g
+    np.sqrt(v, out=g)
+    g += _EPSILON
+    np.divide(m, g, out=g)
+    g *= rate
+    w -= g

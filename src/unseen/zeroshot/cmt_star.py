@@ -35,7 +35,7 @@ class CMTStar(CMT):
         hidden: int = 256,
         learning_rate: float = 1e-3,
         epochs: int = 20,
-        batch_size: int = 64,
+        batch_size: int = 128,
         seed: int = 0,
         novelty: Literal["gaussian", "loop"] = "gaussian",
         quantile: float = 0.01,

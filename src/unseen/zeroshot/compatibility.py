@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csc_array
 
 from unseen.zeroshot.method import (
     FloatArray,
@@ -44,7 +45,7 @@ class CompatibilityMethod(ZeroShotMethod):
         self,
         learning_rate: float = 0.1,
         epochs: int = 10,
-        batch_size: int = 32,
+        batch_size: int = 64,
         margin: float = 1.0,
         seed: int = 0,
     ) -> None:
@@ -73,21 +74,23 @@ class CompatibilityMethod(ZeroShotMethod):
         S = S.astype(X.dtype)
         narrow = len(S) < S.shape[1]
         right = S @ S.T if narrow else S
-        M = np.zeros((X.shape[1], right.shape[1]), X.dtype)
+        M = np.zeros((right.shape[1], X.shape[1]), X.dtype)
         for epoch in range(1, epochs + 1):
             order = rng.permutation(len(X))
             for start in range(0, len(X), self.batch_size):
                 rows = order[start : start + self.batch_size]
                 x, labels = X[rows], y[rows]
-                margins = self._margins(x @ M @ right.T, labels)
+                margins = self._margins(x @ M.T @ right.T, labels)
                 push = self._weights(margins, labels, rng)
-                push[np.arange(len(rows)), labels] = -push.sum(1)
-                M -= self.learning_rate * (x.T @ (push if narrow else push @ S))
+                found = np.flatnonzero(push.any(1))  # images without a violation take no part in the step
+                push = push[found]
+                push[np.arange(len(found)), labels[found]] = -push.sum(1)
+                M -= self.learning_rate * sparse_product(push if narrow else push @ S, x[found])
             yield epoch, M
 
     def _finished(self, learned: FloatArray, S: FloatArray) -> FloatArray:
         """W, of what `_path` gives."""
-        return np.asarray(learned @ S.astype(learned.dtype)) if len(S) < S.shape[1] else learned.copy()
+        return np.ascontiguousarray(learned.T @ S.astype(learned.dtype) if len(S) < S.shape[1] else learned.T)
 
     def _margins(self, scores: FloatArray, y: IntArray) -> FloatArray:
         """Delta(y_n, y) + F(x_n, y) - F(x_n, y_n)."""
@@ -132,3 +135,13 @@ class CompatibilityMethod(ZeroShotMethod):
                     method.W_ = method._finished(raw, method.signatures_)
                     scores = method._scores(held_out, candidates)
                     yield from ((params, scores) for params in stops[epoch])
+
+
+def sparse_product(push: FloatArray, x: FloatArray) -> FloatArray:
+    """push' x. Where a step names two classes per image, most of `push` is 0: a dense product would be mostly waste."""
+    images, classes = np.nonzero(push)
+    if 8 * len(images) > push.size:
+        return np.asarray(push.T @ x)
+    starts = np.searchsorted(images, np.arange(len(push) + 1))
+    # Entries per image, in order: a compressed matrix as it stands, so that nothing needs to be sorted.
+    return np.asarray(csc_array((push[images, classes], classes, starts), shape=(push.shape[1], len(push))) @ x)

@@ -5,7 +5,7 @@ Sources:    attributes  what the dataset brings
             glove       the mean of the word vectors of the class name (GloVe 6B, 50 dimensions); where it has none, of
                         another name of the same WordNet synset
             text        name and WordNet definition, weighted by tf-idf, as in the supplement of ImageNet-CoG
-            wordnet     0/1: one column per noun that lies above some of the classes but not all ("is a mammal")
+            wordnet     0/1: one column per noun that lies above two classes or more ("is a mammal")
             PATH.npy    an array, one row per class in the dataset's order
             PATH.csv    (or .tsv) a header, then class name or WordNet id and its numbers
 """
@@ -109,8 +109,8 @@ def _hypernyms(names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:
     above = [{w, *wordnet.ancestors(w)} for w in synsets if w is not None]
     columns = sorted(set().union(*above))
     table = np.asarray([[c in own for c in columns] for own in above], np.float64)
-    shared = (table.sum(0) > 1) & (table.sum(0) < len(table))
-    return np.unique(table[:, shared], axis=1)  # nouns above the same classes say the same
+    # What lies above one class alone tells nothing of others; what lies above all keeps every row from being empty.
+    return np.unique(table[:, table.sum(0) > 1], axis=1)  # nouns above the same classes say the same
 
 
 def _synsets(names: Sequence[str], wnids: Sequence[str | None]) -> list[str | None]:

