@@ -19,6 +19,8 @@ from unseen.cli.rank import rank
 from unseen.cli.results import results
 from unseen.cli.run import demo, run
 from unseen.cli.vtab import vtab_commands
+from unseen.cli.vtab_compare import analyse as vtab_analyse
+from unseen.cli.vtab_compare import compare as vtab_compare
 from unseen.cli.zsl import zsl_commands
 
 application = typer.Typer(
@@ -58,6 +60,8 @@ cog_commands.command("finetune")(cog_finetune)
 application.add_typer(cog_commands)
 application.add_typer(zsl_commands)
 application.add_typer(vtab_commands)
+vtab_commands.command("compare")(vtab_compare)
+vtab_commands.command("analyse")(vtab_analyse)
 application.command()(audit)
 application.command(context_settings={"allow_extra_args": True})(rank)
 application.command()(ls)

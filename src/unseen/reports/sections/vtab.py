@@ -19,8 +19,7 @@ from unseen.benchmarks.vtab_analysis import (
 from unseen.errors import DataError
 from unseen.metrics.aggregation import aggregations, tau_matrix
 from unseen.metrics.sensitivity import sensitivities
-from unseen.metrics.subsets import search_subsets
-from unseen.published.vtab import aggregation_taus, best_subsets, score_table, task_rows, task_titles
+from unseen.published.vtab import score_table, task_rows
 from unseen.records import Result
 from unseen.reports.blocks import Entry, Figure, Material, Section, Table
 from unseen.reports.charts import to_spec
@@ -32,6 +31,7 @@ from unseen.reports.vtab_charts import (
     tau_chart,
     violin_chart,
 )
+from unseen.reports.vtab_tables import aggregation_table, published_tables, subset_table
 from unseen.reports.wording import listed, short_names
 
 _FEWEST_TRIALS = 12
@@ -51,7 +51,7 @@ def vtab_section(material: Material, benchmark: str) -> Section | None:
     figures += _agreement(own, size)
     figures += [_budgets(curves, names)] if curves else []
     figures += _sensitivity(results, names)
-    tables = [_scores(own, names, size), *_published(own, size)] if own else []
+    tables = [_scores(own, names, size), *published_tables(own, size)] if own else []
     return Section(
         title="vtab: unseen tasks, with few labels",
         anchor=benchmark,
@@ -62,7 +62,7 @@ def vtab_section(material: Material, benchmark: str) -> Section | None:
         ],
         points=_points(own, results, names),
         figures=figures,
-        tables=[*tables, _subsets(size), _aggregations(size)],
+        tables=[*tables, subset_table(size), aggregation_table(size)],
     )
 
 
@@ -224,70 +224,6 @@ def _scores(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str], si
 
 def _entry(value: float | None, best: float) -> Entry:
     return Entry("–", None) if value is None else Entry(f"{value:.1f}", value, best=value == best)
-
-
-def _published(own: Sequence[ModelScores], size: str) -> list[Table]:
-    """The paper's own table, for tasks that the user's models have not all been run on."""
-    kind = PUBLISHED[own[0].adaptation, own[0].sweep]
-    table = score_table(kind, size)
-    if all(task in table.tasks for s in own for task in s.runs):
-        return []
-    titles = task_titles()
-    rows = [
-        [Entry(m, m.lower()), *(Entry(f"{v:.1f}", v) for v in values), Entry(f"{mean:.1f}", mean)]
-        for m, values, mean in zip(table.methods, table.scores.tolist(), table.means.tolist(), strict=True)
-    ]
-    return [
-        Table(
-            caption=f"Published methods ({kind}, {size} examples): VTAB's own tasks, not comparable with embedded ones",
-            columns=["method", *(titles[task] for task in table.tasks), "mean"],
-            rows=rows[::-1],
-            numeric=range(1, len(table.tasks) + 2),
-            folded=True,
-        )
-    ]
-
-
-def _subsets(size: str) -> Table:
-    """Table 5 with what the printed medians give, and the best subsets of all."""
-    table, titles = score_table("lightweight", size), task_titles()
-    search = search_subsets(table.scores)
-    rows = []
-    for subset in best_subsets(size):  # type: ignore[arg-type]
-        tau, better = search.tau_of([table.tasks.index(task) for task in subset.tasks])
-        shown = ", ".join(titles[task] for task in subset.tasks)
-        paper = Entry(f"{subset.tau:.3f} ± {subset.std:.3f}", subset.tau)
-        rows.append([Entry(shown, shown), paper, Entry(f"{tau:.3f}", tau), Entry(str(better + 1), better)])
-    for k in range(5):
-        shown = ", ".join(titles[table.tasks[t]] for t in search.subsets[k])
-        tau = float(search.taus[k])
-        rows.append([Entry(shown, shown, note="found here"), Entry("–", None), Entry(f"{tau:.3f}", tau), Entry("1", k)])
-    return Table(
-        caption=f"Five tasks that rank the published methods like all nineteen ({len(search.taus):,} subsets searched)",
-        columns=["tasks", "tau in the paper", "tau here", "place"],
-        rows=rows,
-        numeric=(1, 2, 3),
-        folded=True,
-    )
-
-
-def _aggregations(size: str) -> Table:
-    """Table 4 beside what the printed medians give."""
-    from unseen.metrics.aggregation import agreement_with_mean
-
-    rows, printed = task_rows(), aggregation_taus(size)  # type: ignore[arg-type]
-    table = score_table("lightweight", size)
-    found = agreement_with_mean(table.scores, aggregations([r.data for r in rows], [r.group for r in rows]))
-    return Table(
-        caption="Other ways to aggregate: Kendall's tau with the mean, for the published methods",
-        columns=["aggregation", "paper", "here"],
-        rows=[
-            [Entry(n, n), Entry(f"{printed[n][0]:.3f} ± {printed[n][1]:.3f}", printed[n][0]), Entry(f"{tau:.3f}", tau)]
-            for n, tau in found.items()
-        ],
-        numeric=(1, 2),
-        folded=True,
-    )
 
 
 def _points(
