@@ -15,8 +15,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import coo_array
 
-from unseen.zeroshot.compatibility import CompatibilityMethod, sparse_product
+from unseen.zeroshot.compatibility import CompatibilityMethod
 from unseen.zeroshot.method import FloatArray, IntArray, check_training
 
 
@@ -49,15 +50,16 @@ class LATEM(CompatibilityMethod):
         similar = S @ S.T
         for epoch in range(1, epochs + 1):
             order = rng.permutation(len(X))
-            moved = np.zeros((K, C, d), X.dtype)
+            steps: list[tuple[IntArray, IntArray, FloatArray]] = []
             for start in range(0, len(X), self.batch_size):
                 rows = order[start : start + self.batch_size]
                 x, right = X[rows], y[rows]
                 wrong = (right + rng.integers(1, C, len(rows))) % C
                 found, push = self._push(V, x, right, wrong)
-                V -= self.learning_rate * np.matmul((push @ similar).transpose(1, 2, 0), x[found])
-                moved -= self.learning_rate * sparse_product(push.reshape(len(found), K * C), x[found]).reshape(K, C, d)
-            W = W + np.stack([m.T @ S for m in moved])
+                V -= np.matmul((self.learning_rate * push @ similar).transpose(1, 2, 0), x[found])
+                images, places = np.nonzero(push.reshape(len(found), K * C))
+                steps.append((rows[found][images], places, push.reshape(len(found), K * C)[images, places]))
+            W = W - self.learning_rate * _moved(steps, X, K, C) @ S
             yield epoch, W
 
     def _push(self, V: FloatArray, x: FloatArray, right: IntArray, wrong: IntArray) -> tuple[IntArray, FloatArray]:
@@ -87,3 +89,10 @@ class LATEM(CompatibilityMethod):
         inner = np.searchsorted(self.classes_, labels)
         margins = self._margins(self._scores(features, embeddings[self.classes_]), inner)
         return float(np.maximum(margins, 0).sum(dtype=np.float64) / len(inner) / (len(self.classes_) - 1))
+
+
+def _moved(steps: list[tuple[IntArray, IntArray, FloatArray]], X: FloatArray, K: int, C: int) -> FloatArray:
+    """(K, d, C) the sum of all steps of an epoch, as images per map and class: few of all pairs, so a sparse matrix."""
+    images, places, values = (np.concatenate(parts) for parts in zip(*steps, strict=True))
+    taken = coo_array((values, (places, images)), shape=(K * C, len(X))).tocsr()
+    return np.asarray(taken @ X).reshape(K, C, X.shape[1]).transpose(0, 2, 1)
