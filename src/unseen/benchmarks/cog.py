@@ -37,7 +37,7 @@ from unseen.records import Cell, Result
 
 @dataclass(frozen=True)
 class CogBenchmark(DomainRecipe):
-    """Options of the CoG benchmark, in a study's `[benchmarks.cog]` or of `unseen cog run`, beside those of the domains.
+    """Options of the CoG benchmark, in a study's `[benchmarks.cog]` or of `unseen cog run`, with those of the domains.
 
     Attributes:
         solver, shots, seeds, layer, validation: of the probes; validation images are drawn by seed, as published.
