@@ -61,6 +61,17 @@ def test_the_section_has_what_was_asked_for(tmp_path: Path) -> None:
         assert path.stat().st_size > 2000
 
 
+def test_a_mean_over_fewer_tasks_is_not_compared() -> None:
+    whole = results()
+    some = [r for r in whole if r.cell.model != "random:c" or "grocery" in r.cell.dataset]
+    best = [Result(r.cell, {**r.metrics, "top1": 0.99}, details=r.details) for r in some if r.cell.model == "random:c"]
+    section = vtab_section(Material([r for r in some if r.cell.model != "random:c"] + best), "vtab")
+    assert section is not None
+    last = section.tables[0].rows[-1]
+    assert (last[0].text, last[0].note, last[-1].text) == ("c", "2 of 6 tasks", "–")
+    assert section.points[0][0] == "Best: a"
+
+
 def test_published_methods_stand_in_the_table_of_their_tasks() -> None:
     section = vtab_section(Material(results(("vtab:pets", "vtab:svhn"))), "vtab")
     assert section is not None

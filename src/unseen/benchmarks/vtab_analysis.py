@@ -79,6 +79,16 @@ def model_scores(results: Sequence[Result], metric: str = "top1") -> list[ModelS
     ]
 
 
+def ranked(own: Sequence[ModelScores]) -> list[tuple[ModelScores, int]]:
+    """Models with the number of tasks that they lack of those that any of them has; whole ones first, best mean first.
+
+    A mean over fewer tasks does not compare with one over all of them.
+    """
+    tasks = {task for scores in own for task in scores.runs}
+    lacking = [(scores, len(tasks) - len(scores.runs)) for scores in own]
+    return sorted(lacking, key=lambda pair: (pair[1], -pair[0].groups()["all"].value))
+
+
 @dataclass(frozen=True)
 class Standing:
     """A row of a table of methods, best mean first.

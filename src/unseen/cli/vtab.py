@@ -131,7 +131,7 @@ def run(
 
 def show_vtab(results: Sequence[Result]) -> None:
     """Medians per task, and group means with their intervals."""
-    from unseen.benchmarks.vtab_analysis import model_scores
+    from unseen.benchmarks.vtab_analysis import model_scores, ranked
     from unseen.cli.results import show_results
     from unseen.cli.tables import print_table
 
@@ -142,12 +142,11 @@ def show_vtab(results: Sequence[Result]) -> None:
     tasks = list(dict.fromkeys(task for scores in own for task in scores.runs))
     titles = {task: scores.tasks[task].title for scores in own for task in scores.runs}
     rows = []
-    for scores in sorted(own, key=lambda s: -s.groups()["all"].value):
-        medians, groups = scores.medians, scores.groups()
+    for scores, lacking in ranked(own):
+        medians, mean = scores.medians, scores.groups()["all"]
         values = [f"{100 * medians[task]:.1f}" if task in medians else "–" for task in tasks]
-        mean = groups["all"]
         shown = f"{100 * mean.value:.1f} [{100 * mean.low:.1f}, {100 * mean.high:.1f}]"
-        rows.append([scores.model, scores.adaptation, *values, shown])
+        rows.append([scores.model, scores.adaptation, *values, f"{lacking} missing" if lacking else shown])
     heads = [titles[task] for task in tasks]
     print_table(
         ["model", "adaptation", *heads, "mean [95 %]"],

@@ -81,8 +81,8 @@ def tau_chart(names: Sequence[str], taus: npt.NDArray[Any]) -> Any:
         if taus[i, j] == taus[i, j]
     ]
     base = alt.Chart(alt.InlineData(values=values)).encode(
-        x=alt.X("other:N", sort=list(names), title=None, axis=alt.Axis(labelAngle=-40)),
-        y=alt.Y("one:N", sort=list(names), title=None),
+        x=alt.X("other:N", sort=list(names), title=None, axis=alt.Axis(labelAngle=-40, grid=False)),
+        y=alt.Y("one:N", sort=list(names), title=None, axis=alt.Axis(grid=False)),
         tooltip=["one:N", "other:N", alt.Tooltip("tau:Q", format=".3f")],
     )
     cells = base.mark_rect().encode(

@@ -15,6 +15,7 @@ from unseen.benchmarks.vtab_analysis import (
     metric_agreement,
     model_scores,
     pair_differences,
+    ranked,
 )
 from unseen.errors import DataError
 from unseen.metrics.aggregation import aggregations, tau_matrix
@@ -40,7 +41,7 @@ _FEWEST_TRIALS = 12
 def vtab_section(material: Material, benchmark: str) -> Section | None:
     """The section of VTAB, or None where it has no result to show."""
     results = [r for r in material.results if r.cell.benchmark == benchmark and r.ok]
-    own = sorted(model_scores(results), key=lambda s: -s.groups()["all"].value)
+    own = [scores for scores, _ in ranked(model_scores(results))]
     curves = budget_curves(results)
     if not own and not curves:
         return None
@@ -75,16 +76,17 @@ def _names(own: Sequence[ModelScores], results: Sequence[Result], material: Mate
 
 
 def _groups(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str]) -> Figure:
-    rows, told = [], []
-    for scores in own:
+    rows, told, order = [], [], []
+    for scores, lacking in ranked(own):
         name = names[scores.model, scores.adaptation]
+        name += f" ({len(scores.runs)} of {len(scores.runs) + lacking} tasks)" if lacking else ""
+        order.append(name)
         means = scores.groups()
         for group, mean in means.items():
             if group != "all" or len(means) > 2:
                 bounds = {"mean": mean.value, "low": mean.low, "high": mean.high}
                 rows.append({"model": scores.model, "name": name, "group": group, **bounds})
         told.append(f"{name} {100 * means['all'].value:.1f} %")
-    order = list(dict.fromkeys(names[s.model, s.adaptation] for s in own))
     return Figure(
         title="Means by group of tasks",
         spec=to_spec(group_chart(rows, order)),
@@ -194,21 +196,22 @@ def _scores(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str], si
     infos = {task: info for s in own for task, info in s.tasks.items()}
     table = score_table(PUBLISHED[own[0].adaptation, own[0].sweep], size)
     shared = [task for task in tasks if task in table.tasks]
-    rows: list[tuple[str, str, dict[str, float], float]] = []
-    for s in own:
+    rows: list[tuple[str, str, dict[str, float], float | None]] = []
+    for s, lacking in ranked(own):
         medians = {task: 100 * value for task, value in s.medians.items()}
-        note = "" if len(medians) == len(tasks) else f"{len(medians)} of {len(tasks)} tasks"
-        rows.append((names[s.model, s.adaptation], note, medians, float(np.mean(list(medians.values())))))
+        note = f"{len(medians)} of {len(tasks)} tasks" if lacking else ""
+        mean = None if lacking else float(np.mean(list(medians.values())))
+        rows.append((names[s.model, s.adaptation], note, medians, mean))
     if shared and len(shared) == len(tasks):
         for method, values in zip(table.methods, table.among(shared).tolist(), strict=True):
             rows.append((method, "published", dict(zip(shared, values, strict=True)), float(np.mean(values))))
-    rows.sort(key=lambda row: -row[3])
+    rows.sort(key=lambda row: -np.inf if row[3] is None else row[3], reverse=True)
     best = {task: max(r[2][task] for r in rows if task in r[2]) for task in tasks}
     entries = [
         [
             Entry(name, name.lower(), note=note),
             *(_entry(scores.get(task), best[task]) for task in tasks),
-            Entry(f"{mean:.1f}", mean),
+            Entry("–", None, hint="not all tasks") if mean is None else Entry(f"{mean:.1f}", mean),
         ]
         for name, note, scores, mean in rows
     ]
@@ -231,7 +234,7 @@ def _points(
 ) -> list[tuple[str, str]]:
     points = []
     if own:
-        best, mean = own[0], own[0].groups()["all"]
+        best, mean = own[0], own[0].groups()["all"]  # of those that were run on most tasks
         tasks = len(best.runs)
         points.append(
             (
