@@ -28,15 +28,18 @@ MOST_SECONDS = 60.0
 
 
 def draw(images: int, dimensions: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Features, labels, and the probabilities of a source head of 1,000 classes."""
+    """Features, labels, and the probabilities of a source head of 1,000 classes.
+
+    Five nearest neighbours are right for about 93 of 100 images; 80 % of the energy lies in about 160 dimensions.
+    """
     generator = np.random.default_rng(seed)
     labels = np.arange(images) % classes
-    means = generator.normal(size=(classes, 64)) @ generator.normal(size=(64, dimensions)) / 8
-    widths = np.arange(1, dimensions + 1) ** -0.4 * 6
+    means = 0.16 * generator.normal(size=(classes, 64)) @ generator.normal(size=(64, dimensions)) / 8
+    widths = np.arange(1, dimensions + 1) ** -0.7 * 6
     basis, _ = np.linalg.qr(generator.normal(size=(dimensions, dimensions)))
     noise = (generator.normal(size=(images, dimensions)) * widths) @ basis
     features = np.maximum(means[labels] + noise, 0).astype(np.float32)
-    scores = features @ generator.normal(size=(dimensions, 1000)).astype(np.float32) / 12
+    scores = features @ generator.normal(size=(dimensions, 1000)).astype(np.float32)
     exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
     return features, labels, exponentials / exponentials.sum(axis=1, keepdims=True)
 
@@ -46,7 +49,7 @@ def sklearn_nleep(features: np.ndarray, labels: np.ndarray, seed: int) -> float:
     reduced = PCA(n_components=0.8).fit_transform(features)
     components = 5 * len(np.unique(labels))
     mixture = GaussianMixture(components, covariance_type="diag", random_state=seed).fit(reduced)
-    return leep(mixture.predict_proba(reduced), labels)
+    return leep(mixture.predict_proba(reduced).astype(np.float64), labels)
 
 
 def svd_logme(features: np.ndarray, labels: np.ndarray) -> float:
@@ -97,16 +100,15 @@ def main() -> int:
     nleep(fit, np.arange(200) % 4)  # torch and the linear algebra libraries load before the clock starts
     print(f"{images} x {dimensions} features, {classes} classes")
 
-    theirs = [timed(lambda s=s: sklearn_nleep(features, labels, s)) for s in range(1 if quick else 2)]
+    # The start of a mixture is random, and scores move by a few percent with it: the means of three seeds are compared.
+    theirs = [timed(lambda s=s: sklearn_nleep(features, labels, s)) for s in range(3)]
     ours = [timed(lambda s=s: nleep(features, labels, seed=s)) for s in range(3)]
     their_seconds, our_seconds = (statistics.median(t for t, _ in runs) for runs in (theirs, ours))
     their_score, our_score = (statistics.mean(v for _, v in runs) for runs in (theirs, ours))
     difference = abs(our_score / their_score - 1)
     print(f"  N-LEEP, scikit-learn   {their_seconds:8.2f} s   {their_score:.4f}")
     ratio = their_seconds / our_seconds
-    print(
-        f"  N-LEEP, unseen         {our_seconds:8.2f} s   {our_score:.4f}   {ratio:.1f}x (at least {LEAST_NLEEP_RATIO}x)"
-    )
+    print(f"  N-LEEP, unseen         {our_seconds:8.2f} s   {our_score:.4f}   {ratio:.1f}x (at least 5x)")
     print(f"  scores differ by       {difference:8.2%}     (at most {MOST_DIFFERENCE:.0%})")
 
     svd_seconds, svd_value = timed(lambda: svd_logme(features, labels), 1 if quick else 2)

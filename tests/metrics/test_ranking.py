@@ -26,9 +26,7 @@ task = st.integers(2, 5).flatmap(
 def every_order(scores: list[float], k: int) -> list[list[int]]:
     """The first k of every way to order the checkpoints that agrees with the scores."""
     orders = [
-        order
-        for order in permutations(range(len(scores)))
-        if all(scores[a] >= scores[b] for a, b in pairwise(order))
+        order for order in permutations(range(len(scores))) if all(scores[a] >= scores[b] for a, b in pairwise(order))
     ]
     return [list(order[:k]) for order in orders]
 

@@ -57,4 +57,4 @@ def leep(
 
 def _mean_log(theta: FloatArray, index: npt.NDArray[np.int64], conditional: FloatArray) -> float:
     expected = np.einsum("iz,iz->i", theta, conditional[index])  # Eq. (4): sum over z of P(y|z) theta(x)_z
-    return float(np.log(np.maximum(expected, _SMALLEST)).mean())
+    return float(np.log(np.clip(expected, _SMALLEST, 1.0)).mean())

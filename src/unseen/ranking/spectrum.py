@@ -40,15 +40,10 @@ class Spectrum:
 
 def decompose(rows: FloatArray, *, centre: bool) -> Spectrum:
     """The thin singular value decomposition of `rows` in their own precision, less their mean first if `centre`."""
-    matrix = rows - rows.mean(axis=0) if centre else rows
-    images, dimensions = matrix.shape
-    tall = images >= dimensions
-    variances, vectors = np.linalg.eigh(matrix.T @ matrix if tall else matrix @ matrix.T)
-    least = max(_RELATIVE_VARIANCE, 10 * float(np.finfo(variances.dtype).eps))
-    kept = np.flatnonzero(variances > least * variances[-1])[::-1]
-    values = np.sqrt(variances[kept])
-    left = (matrix @ vectors[:, kept]) / values if tall else vectors[:, kept]
-    return Spectrum(left, values, dimensions)
+    matrix, variances, vectors = _eigen(rows, centre=centre)
+    values = np.sqrt(variances)
+    left = (matrix @ vectors) / values if matrix.shape[0] >= matrix.shape[1] else vectors
+    return Spectrum(left, values, matrix.shape[1])
 
 
 def principal_components(rows: FloatArray, *, energy: float | None = None, count: int | None = None) -> FloatArray:
@@ -58,12 +53,26 @@ def principal_components(rows: FloatArray, *, energy: float | None = None, count
         energy: keep the fewest axes that hold at least this share of the variance.
         count: keep at most this many axes.
     """
-    spectrum = decompose(rows, centre=True)
-    kept = len(spectrum.values)
+    matrix, variances, vectors = _eigen(rows, centre=True)
+    kept = len(variances)
     if energy is not None:
-        share = np.cumsum(spectrum.values**2) / np.sum(spectrum.values**2)
+        share = np.cumsum(variances) / np.sum(variances)
         # Rounding must not ask for one axis more than there are.
         kept = min(int(np.searchsorted(share, energy)) + 1, kept)
     if count is not None:
         kept = min(kept, count)
-    return spectrum.left[:, :kept] * spectrum.values[:kept]
+    first = vectors[:, :kept]
+    return matrix @ first if len(first) == matrix.shape[1] else first * np.sqrt(variances[:kept])
+
+
+def _eigen(rows: FloatArray, *, centre: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The matrix, and eigenvalues and eigenvectors of its smaller Gram matrix, greatest first, without the null space.
+
+    Eigenvectors have one entry per column of a tall matrix (they are V), one per row of a wide one (they are U).
+    """
+    matrix = rows - rows.mean(axis=0) if centre else rows
+    tall = matrix.shape[0] >= matrix.shape[1]
+    variances, vectors = np.linalg.eigh(matrix.T @ matrix if tall else matrix @ matrix.T)
+    least = max(_RELATIVE_VARIANCE, 10 * float(np.finfo(variances.dtype).eps))
+    kept = np.flatnonzero(variances > least * variances[-1])[::-1]
+    return matrix, variances[kept], vectors[:, kept]

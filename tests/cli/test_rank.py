@@ -1,0 +1,108 @@
+"""`unseen rank` as a user meets it: table, JSON, page, failures, budget, and rubbish."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from unseen.cli import main
+from unseen.cli.rank import parse_duration
+from unseen.errors import UsageError
+
+SECOND = "random:test_resnet?size=64"
+
+
+def rank(images: Path, *options: str) -> int:
+    return main(["rank", "--data", f"folder:{images}", "--resamples", "6", "--score", "nleep,logme", *options])
+
+
+def test_a_table_and_one_sentence(
+    images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rank(images, "--models", small_model, SECOND, "--top", "2") == 0
+    printed = capsys.readouterr().out
+    assert small_model in printed
+    assert "Fine-tune" in printed
+    assert "of 6 resamples" in printed
+    assert "Then try" in printed
+    assert "18 of 18 images, 3 classes" in printed
+
+
+def test_json_in_full_precision(images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert rank(images, "--models", small_model, "--models", SECOND, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [c["rank"] for c in found["candidates"]] == [1, 2]
+    assert {c["model"] for c in found["candidates"]} == {small_model, SECOND}
+    assert sum(c["first_share"] for c in found["candidates"]) == pytest.approx(1.0)
+    assert found["counted"] == ["nleep", "logme"]
+    assert found["resamples"] == 6
+
+
+def test_a_model_that_does_not_load_is_in_the_table_and_the_others_go_on(
+    images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rank(images, "--models", small_model, "file:missing.pth?arch=timm:resnet18", small_model) == 3
+    printed = capsys.readouterr()
+    assert "failed" in printed.out
+    assert "missing.pth" in printed.out
+    assert "named twice" in printed.out
+    assert f"Fine-tune {small_model}: it is the only candidate." in printed.out
+    assert "1 of 2 candidates failed" in printed.err
+
+
+def test_a_page(images: Path, home: Path, tmp_path: Path, small_model: str) -> None:
+    page = tmp_path / "rank.html"
+    assert rank(images, "--models", small_model, SECOND, "--report", str(page)) == 0
+    text = page.read_text(encoding="utf-8")
+    assert "Which checkpoint to fine-tune" in text
+    assert "Fine-tune random" in text
+
+
+def test_a_budget_takes_a_sample_by_class(
+    images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rank(images, "--models", small_model, SECOND, "--budget", "0.01s", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["images"], found["total"]) == (7, 18)
+    assert "two images of every class" in found["notes"][0]
+
+
+def test_several_layers_are_candidates_of_their_own(
+    images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rank(images, "--models", small_model, "--layers", "pooled,blocks.1", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {c["layer"] for c in found["candidates"]} == {"pooled", "blocks.1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--score", "nlep"], "Did you mean 'nleep'"),
+        (["--score", "finetune-1"], "trains every checkpoint"),
+        (["--score", ","], "at least one score"),
+        (["--budget", "soon"], "is not a time"),
+    ],
+)
+def test_usage_errors_are_one_line(
+    images: Path, home: Path, small_model: str, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["rank", "--data", f"folder:{images}", "--models", small_model, *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_one_class_is_refused(
+    tmp_path: Path, home: Path, make_folder, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_folder(tmp_path / "one", classes=1)
+    assert main(["rank", "--data", f"folder:{tmp_path / 'one'}", "--models", small_model]) == 2
+    assert "at least two classes" in capsys.readouterr().err
+
+
+def test_durations() -> None:
+    assert [parse_duration(text) for text in ("90s", "10m", "1.5h", "30")] == [90, 600, 5400, 30]
+    for text in ("", "m", "-3s", "0s", "infs"):
+        with pytest.raises(UsageError, match="not a time"):
+            parse_duration(text)
