@@ -25,7 +25,7 @@ def class_gaussians(S: np.ndarray, d: int, rng: np.random.Generator, spread: flo
 def draw(means: np.ndarray, classes: np.ndarray, count: int, rng: np.random.Generator) -> Images:
     """Rectified, as the pooled features of a network are, and of length 1."""
     y = np.resize(classes, count)
-    X = np.maximum(means[y] + 1.5 * rng.normal(size=(count, means.shape[1])), 0)
+    X = np.maximum(means[y] + 1.0 * rng.normal(size=(count, means.shape[1])), 0)
     return Images((X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32), y.astype(np.int64))
 
 
@@ -56,7 +56,7 @@ def real_problem(golden_data: Path) -> MakeProblem:
             seen = read_classes(folder / "trainvalclasses.txt", splits.class_names)
             unseen = read_classes(folder / "testclasses.txt", splits.class_names)
             rng = np.random.default_rng(3)
-            means = class_gaussians(splits.attributes, d, rng, 0.8)
+            means = class_gaussians(splits.attributes, d, rng, 1.2)
             images = {loc: min(cap, len(rows)) for loc, rows in splits.locs.items()}
             train = draw(means, seen, max(images["trainval"], 4 * len(seen)), rng)
             tested = draw(means, unseen, images["test_unseen"] // 3, rng)
