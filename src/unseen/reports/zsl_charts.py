@@ -68,8 +68,8 @@ def rank_matrix_chart(ranks: MethodRanks) -> Any:
         for j, count in enumerate(row)
     ]
     base = alt.Chart(alt.InlineData(values=values)).encode(
-        x=alt.X("rank:O", title="rank", axis=alt.Axis(labelAngle=0)),
-        y=alt.Y("method:N", sort=labels, title=None),
+        x=alt.X("rank:O", title="rank", axis=alt.Axis(labelAngle=0, grid=False)),
+        y=alt.Y("method:N", sort=labels, title=None, axis=alt.Axis(grid=False)),
         tooltip=["method:N", "rank:O", "times:Q"],
     )
     cells = base.mark_rect().encode(
