@@ -14,7 +14,7 @@ from sklearn.mixture import GaussianMixture
 
 from unseen.errors import DataError
 from unseen.ranking import fit_mixture, leep, nleep
-from unseen.ranking.gmm import Mixture, _full_step, _sparse_step
+from unseen.ranking.gmm import Mixture, _full_step
 from unseen.ranking.spectrum import principal_components
 
 
@@ -56,7 +56,7 @@ def test_one_step_of_em_written_out(monkeypatch: pytest.MonkeyPatch, margin: flo
     steps = [sums.maximise(40, 1.0)]
     assert (pairs is None) == (margin == 1e9)
     if pairs is not None:
-        steps.append(_sparse_step(x, start, pairs).maximise(40, 1.0))
+        steps.append(pairs.step(start).maximise(40, 1.0))
     for stepped in steps:
         for k in range(2):
             total = sum(share[i, k] for i in range(40))

@@ -32,7 +32,7 @@ from unseen.ranking.cards import ScoreCard, find_score
 from unseen.records import digest
 
 #: What the tool ranks by where nobody says otherwise; docs/rank.md has the experiment behind the choice.
-DEFAULT_SCORES = ("nleep", "logme", "hscore-regularised")
+DEFAULT_SCORES = ("nleep", "logme", "gbc")
 RESAMPLES = 40
 #: Images that a budget's rate is measured on, and the share of it that scoring may take.
 _RATE_IMAGES = 48

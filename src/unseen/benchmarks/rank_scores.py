@@ -8,8 +8,12 @@ for structure.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -79,15 +83,38 @@ def score_candidate(
         Records by score, and the seconds that were spent now.
     """
     began = perf_counter()
-    for card in cards:
-        record = cache.records.get(card.id) or ScoreRecord()
-        if not record.terms and not record.error:
-            _score_all(record, card, inputs, labels, seed)
-        for number in range(len(record.draws), len(samples) if not record.error else 0):
-            record.draws.append(_score_rows(card, inputs, labels, samples[number], seed))
-        cache.records[card.id] = record
-        cache.write()
+    with _one_thread_each(), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for card in cards:
+            record = cache.records.get(card.id) or ScoreRecord()
+            if not record.terms and not record.error:
+                _score_all(record, card, inputs, labels, seed)
+            left = samples[len(record.draws) :] if not record.error else ()
+            if not left and card.id in cache.records:
+                continue
+            work = partial(_score_rows, card, inputs, labels, seed)
+            record.draws.extend(pool.map(work, left))
+            cache.records[card.id] = record
+            cache.write()
     return {card.id: cache.records[card.id] for card in cards}, perf_counter() - began
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Linear algebra on one thread while half-samples run side by side.
+
+    Half-samples are small: threads that wait for one another inside each of them cost more than they give, and many
+    times more where the machine is busy.
+    """
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def half_samples(labels: npt.NDArray[np.int64], count: int, seed: int) -> list[npt.NDArray[np.int64]]:
@@ -128,8 +155,8 @@ def _score_rows(
     card: ScoreCard,
     inputs: Mapping[str, npt.NDArray[Any]],
     labels: npt.NDArray[np.int64],
-    rows: npt.NDArray[np.int64],
     seed: int,
+    rows: npt.NDArray[np.int64],
 ) -> list[float]:
     """Terms on some rows; empty where a sample cannot carry the score."""
     some = {name: values[rows] for name, values in inputs.items()}

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.special import log_softmax
 
 from unseen.ranking.inputs import FloatArray, Labels
@@ -51,7 +52,7 @@ def fit_fisher(rows: FloatArray, known: Labels, shrinkage: float | None = None) 
     """Fit to rows and labels; lambda from the rows unless it is given."""
     means = known.means(rows)
     within = rows - means[known.index]
-    variances, axes = np.linalg.eigh(within.T @ within / len(rows))  # S_W
+    variances, axes = eigh(within.T @ within / len(rows), driver="evd", check_finite=False)  # S_W
     chosen = max(float(np.exp(-SLOPE * variances[-1])), LEAST_SHRINKAGE) if shrinkage is None else shrinkage
     shrunk = (1 - chosen) * np.maximum(variances, 0.0) + chosen
     turned = means @ axes

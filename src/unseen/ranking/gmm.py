@@ -27,11 +27,13 @@ from unseen.ranking.kmeans import k_means
 #: Bytes of densities that are held at once.
 _BLOCK_BYTES = 64 * 2**20
 _VARIANCE_FLOOR = 1e-6
-#: A component whose density is this many nats below the row's best has no weight in float32.
-_MARGIN = 20.0
+#: A component whose density is this many nats below the row's best has less than a millionth of its weight.
+_MARGIN = 14.0
 #: Above this share of all pairs a sparse step costs more than a full one.
 _SPARSE_SHARE = 1 / 32
-_SPARSE_STEPS = 8
+#: Bytes that the rows of pairs may take; beyond, every step is a full one.
+_PAIR_BYTES = 512 * 2**20
+_SPARSE_STEPS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +136,7 @@ def _improve(x: Tensor, mixture: Mixture, steps: int, tolerance: float) -> Mixtu
         mixture = sums.maximise(len(x), mixture.scale)
         before, since, last = likelihood, 0, -math.inf
         while pairs is not None and not converged and since < _SPARSE_STEPS and done < steps:
-            sums = _sparse_step(x, mixture, pairs)
+            sums = pairs.step(mixture)
             mixture = sums.maximise(len(x), mixture.scale)
             done, since = done + 1, since + 1
             if sums.log_likelihood / len(x) - last < tolerance:
@@ -143,7 +145,7 @@ def _improve(x: Tensor, mixture: Mixture, steps: int, tolerance: float) -> Mixtu
     return replace(mixture, log_likelihood=before, steps=done, converged=converged)
 
 
-def _full_step(x: Tensor, mixture: Mixture) -> tuple[_Sums, Tensor | None]:
+def _full_step(x: Tensor, mixture: Mixture) -> tuple[_Sums, _Pairs | None]:
     """Sums over all pairs of rows and components; and the pairs that carry weight, where they are few."""
     components, dimensions = mixture.means.shape
     sums, found, begin = _Sums.zero(components, dimensions), [], 0
@@ -163,26 +165,35 @@ def _full_step(x: Tensor, mixture: Mixture) -> tuple[_Sums, Tensor | None]:
             found.append(near)
         sums.log_likelihood += float(likelihood.double().sum())
         begin += len(block)
-    return sums, torch.cat(found, dim=1) if sparse else None
+    sparse = sparse and 8 * dimensions * sum(near.shape[1] for near in found) <= _PAIR_BYTES
+    return sums, _Pairs(x, torch.cat(found, dim=1)) if sparse else None
 
 
-def _sparse_step(x: Tensor, mixture: Mixture, pairs: Tensor) -> _Sums:
-    """Sums over the given pairs alone: every row keeps the components that it had."""
-    components, dimensions = mixture.means.shape
-    constant = _constants(mixture)
-    size = max(1, _BLOCK_BYTES // (4 * dimensions))
-    densities = torch.cat(
-        [
-            constant[cols] - 0.5 * (x[rows] - mixture.means[cols]).square_().div_(mixture.variances[cols]).sum(dim=1)
-            for rows, cols in (pairs[:, begin : begin + size] for begin in range(0, pairs.shape[1], size))
-        ]
-    )
-    share, likelihood = _shares(densities, pairs[0], len(x))
-    sums = _Sums.zero(components, dimensions)
-    sums.log_likelihood = float(likelihood.double().sum())
-    for begin in range(0, pairs.shape[1], size):
-        sums.add_pairs(x, pairs[:, begin : begin + size], share[begin : begin + size])
-    return sums
+class _Pairs:
+    """Pairs of rows and components that carry weight, with the rows' values at hand for several steps.
+
+    Args:
+        x: all rows.
+        pairs: (2, m) row and component numbers.
+    """
+
+    def __init__(self, x: Tensor, pairs: Tensor) -> None:
+        self.rows, self.components = pairs
+        self.count = len(x)
+        self.values = x[self.rows]
+        self.squares = self.values.square()
+
+    def step(self, mixture: Mixture) -> _Sums:
+        """Sums over these pairs alone: every row keeps the components that it had."""
+        away = (self.values - mixture.means[self.components]).square_()
+        away *= (1 / mixture.variances)[self.components]
+        share, likelihood = _shares(_constants(mixture)[self.components] - 0.5 * away.sum(dim=1), self.rows, self.count)
+        sums = _Sums.zero(*mixture.means.shape)
+        sums.total.index_add_(0, self.components, share)
+        sums.first.index_add_(0, self.components, self.values * share[:, None])
+        sums.second.index_add_(0, self.components, torch.mul(self.squares, share[:, None], out=away))
+        sums.log_likelihood = float(likelihood.double().sum())
+        return sums
 
 
 def _shares(densities: Tensor, rows: Tensor, count: int) -> tuple[Tensor, Tensor]:

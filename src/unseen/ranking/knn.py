@@ -26,6 +26,8 @@ def knn(features: npt.ArrayLike, labels: npt.ArrayLike, *, neighbours: int = NEI
     rows, known = check_features(features, labels)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     unit = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    if np.asarray(features).dtype.itemsize <= 4:
+        unit = unit.astype(np.float32)  # neighbours need no more digits than the features have
     count = min(neighbours, len(rows) - 1)
     right = 0
     for begin in range(0, len(rows), _CHUNK):

@@ -40,7 +40,7 @@ def pactran(
         args=(rows, known.index, classes, 1 / (factor * images)),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": steps, "gtol": 1e-6, "ftol": 1e-12},
+        options={"maxiter": steps, "gtol": 1e-6, "ftol": 1e-11},
     )
     theta = found.x.reshape(width + 1, classes)
     scores = rows @ theta[:-1] + theta[-1]
