@@ -33,7 +33,7 @@ _MARGIN = 14.0
 _SPARSE_SHARE = 1 / 32
 #: Bytes that the rows of pairs may take; beyond, every step is a full one.
 _PAIR_BYTES = 512 * 2**20
-_SPARSE_STEPS = 12
+_SPARSE_STEPS = 20
 
 
 @dataclass(frozen=True, eq=False)
