@@ -64,7 +64,9 @@ def _methods(_source: str | None) -> Iterable[MethodCard]:
 
 
 def _scores(_source: str | None) -> Iterable[MethodCard]:
-    return ()
+    from unseen.ranking.cards import SCORES
+
+    return [card.method_card() for card in SCORES.values()]
 
 
 _LISTS: dict[str, Callable[[str | None], Iterable[Any]]] = {
