@@ -74,7 +74,7 @@ class Study:
             models=_names(values, "models", source, base),
             datasets=_names(values, "datasets", source, base),
             benchmarks=benchmarks,
-            extraction=Extraction(**extraction),
+            extraction=_extraction(extraction, base),
         )
 
 
@@ -216,6 +216,12 @@ def _check_keys(values: Mapping[str, Any], known: Sequence[str], source: str) ->
             near = closest(key, known)
             advice = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
             raise StudyError(f"{source}: unknown key {key!r}. {advice}")
+
+
+def _extraction(values: Mapping[str, Any], base: Path | None) -> Extraction:
+    """The extraction's settings; a folder for graphs is relative to the study file."""
+    graphs = values.get("graphs")
+    return Extraction(**{**values, "graphs": None if graphs is None else (base or Path()) / graphs})
 
 
 def _names(values: Mapping[str, Any], key: str, source: str, base: Path | None) -> tuple[str, ...]:

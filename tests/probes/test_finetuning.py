@@ -124,6 +124,8 @@ def test_kill_nine_in_another_process_then_resume(backbone: Backbone, data: Data
     script.write_text(
         "import sys\n"
         "from pathlib import Path\n"
+        "import torch\n"
+        "torch.set_num_threads(int(sys.argv[3]))\n"  # sums differ in their last bits with the number of threads
         "from unseen.backbones import load_backbone\n"
         "from unseen.data import load_dataset\n"
         "from unseen.probes.finetuning import FinetuneOptions, finetune\n"
@@ -134,7 +136,8 @@ def test_kill_nine_in_another_process_then_resume(backbone: Backbone, data: Data
         "    options=FinetuneOptions(checkpoint_every=2, device='cpu'))\n"
     )
     path = tmp_path / "state.pt"
-    process = subprocess.Popen([sys.executable, script, folder, path], stdout=subprocess.PIPE, text=True)
+    threads = str(torch.get_num_threads())
+    process = subprocess.Popen([sys.executable, script, folder, path, threads], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     for line in process.stdout:
         if int(line) == 3:

@@ -26,7 +26,9 @@ class DaskEngine:
         # pure=False: the outcome depends on files, so two calls with equal arguments are not the same call.
         futures = self.client.map(function, items, pure=False)
         try:
-            for future in _distributed().as_completed(futures):
+            with self.client.as_current():
+                completed = _distributed().as_completed(futures)
+            for future in completed:
                 yield future.result()
         finally:
             self.client.cancel(futures)
