@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -26,9 +29,10 @@ from unseen.benchmarks.cog_domains import DomainRecipe, given_domain, make_domai
 from unseen.benchmarks.probe_results import pack_correct, unpack_correct
 from unseen.data import load_dataset
 from unseen.engines import make_engine
-from unseen.errors import DataError, UsageError
+from unseen.errors import DataError, StoreError, UsageError
 from unseen.metrics.slope import fit_line
 from unseen.records import Cell, Result
+from unseen.results import ResultsDatabase
 from unseen.study import Outcome, Study, run_study
 
 
@@ -225,3 +229,44 @@ def test_correct_images_are_packed_and_unpacked() -> None:
 def test_wrong_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         make_benchmark("cog", options)
+
+
+@pytest.mark.slow
+def test_a_kill_in_the_middle_changes_nothing(world: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+    """`unseen cog run`, killed while results come in and run again: the numbers of an unbroken run, bit for bit."""
+    data, options = world
+    names = "random:test_resnet?size=64,random:test_efficientnet?size=64"
+    command = [sys.executable, "-m", "unseen", "cog", "run", "--data", data, "--models", names, "--levels", "3"]
+    command += [
+        "--shots",
+        "1,all",
+        "--seeds",
+        "2",
+        "--seen",
+        options["seen"],
+        "--ontology",
+        options["ontology"],
+        "--home",
+    ]
+    subprocess.run([*command, str(tmp_path / "unbroken")], check=True, capture_output=True, timeout=300)
+    broken = subprocess.Popen(
+        [*command, str(tmp_path / "broken")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while broken.poll() is None and not _scores(tmp_path / "broken"):
+        time.sleep(0.01)
+    broken.kill()
+    broken.wait()
+    before = _scores(tmp_path / "broken")
+    expected = _scores(tmp_path / "unbroken")
+    assert 0 < len(before) <= len(expected) == 32
+    subprocess.run([*command, str(tmp_path / "broken")], check=True, capture_output=True, timeout=300)
+    assert _scores(tmp_path / "broken") == expected
+
+
+def _scores(home: Path) -> dict[str, dict[str, float]]:
+    """Every metric of every cell, by cell."""
+    try:
+        with ResultsDatabase(home / "results.sqlite", read_only=True) as database:
+            return {result.cell.id: dict(result.metrics) for result in database.latest()}
+    except StoreError:
+        return {}
