@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from unseen.cli.cog_run import DEFAULT_MODELS, split_names
 from unseen.cli.run import DryRunOption, EngineOption, HomeOption, ReportOption, SchedulerOption, WorkersOption
 
 if TYPE_CHECKING:
@@ -18,12 +19,6 @@ vtab_commands = typer.Typer(
 )
 
 STUDY = "vtab"
-DEFAULT_MODELS = (
-    "packaged:efficientnet-lite0",
-    "packaged:efficientnet-lite1",
-    "packaged:efficientnet-lite2",
-    "random:tf_efficientnet_lite0",
-)
 SizeOption = Annotated[Literal["1000", "full"], typer.Option("--size", help="Labelled examples per task.")]
 
 
@@ -118,8 +113,8 @@ def run(
         {
             "name": name,
             "title": "Visual Task Adaptation Benchmark",
-            "models": _names(models) or list(DEFAULT_MODELS),
-            "datasets": suite(_names(tasks) or ["mini"], size=size, root=root),
+            "models": split_names(models) or list(DEFAULT_MODELS),
+            "datasets": suite(split_names(tasks) or ["mini"], size=size, root=root),
             "benchmarks": {"vtab": options},
         },
         source="unseen vtab run",
@@ -154,10 +149,6 @@ def show_vtab(results: Sequence[Result]) -> None:
         title="Top-1 accuracy (%), median over seeds",
         numeric=(*heads, "mean [95 %]"),
     )
-
-
-def _names(given: list[str] | None) -> list[str]:
-    return [part.strip() for each in given or [] for part in each.split(",") if part.strip()]
 
 
 def _numbers(text: str, kind: type[float] | type[int]) -> list[Any]:

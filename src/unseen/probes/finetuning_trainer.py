@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unseen.backbones.backbone import Backbone
+from unseen.backbones.runtimes import best_device
 from unseen.data import Split
 from unseen.errors import UsageError
 from unseen.probes.finetuning_data import Batch, IntArray, TrainingBatches, evaluation_batches, micro_batches
@@ -80,7 +81,7 @@ class Trainer:
         options: FinetuneOptions,
     ) -> None:
         self.backbone, self.options, self.learning_rate, self.steps = backbone, options, learning_rate, steps
-        self.device = torch.device(_best_device() if options.device == "auto" else options.device)
+        self.device = torch.device(best_device() if options.device == "auto" else options.device)
         self.module = copy.deepcopy(backbone.module).to(self.device)
         self.head = nn.Linear(backbone.feature_dim, classes)
         nn.init.zeros_(self.head.weight)
@@ -241,9 +242,3 @@ def _precision(device: torch.device) -> tuple[Callable[[], AbstractContextManage
         return nullcontext, False
     half = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     return (lambda: torch.autocast("cuda", dtype=half)), half is torch.float16
-
-
-def _best_device() -> str:
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
