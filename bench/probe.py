@@ -1,13 +1,13 @@
 """Probes side by side in one run: the ordinary loop, scikit-learn, `paper` and `fast`.
 
-    python bench/probe.py                        the synthetic set, five seeds: about half an hour on two cores
-    python bench/probe.py --quick                a small synthetic set, two seeds: a minute or two
-    python bench/probe.py --npz a.npz b.npz      real features: X_train, y_train, X_test, y_test in each file
-    python bench/probe.py --agreement a-m1.npz a-m2.npz ...   only `paper` and `fast`: do they rank models alike?
+    python bench/probe.py                                groceries, emoji and a synthetic set: half an hour on two cores
+    python bench/probe.py --quick                        a small synthetic set, two seeds: a minute or two
+    python bench/probe.py --data folder:PATH             any dataset, by name
+    python bench/probe.py --agreement                    only `paper` and `fast`: do they rank models alike?
 
 Contenders get the same seeds and the same tuning, validation and final rows. "Ordinary" is the published protocol as
-one would write it: an nn.Linear, optim.SGD, autograd, one trial after the other. Files for --agreement are named
-DATASET-MODEL.npz, the model being what stands after the last dash.
+one would write it: an nn.Linear, optim.SGD, autograd, one trial after the other. Features of datasets are extracted
+where the store does not have them yet, and that is not timed. Exits with 1 where a target is missed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import argparse
 import math
 import time
 import warnings
-from collections import defaultdict
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,12 +30,23 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
+from unseen.benchmarks.probing import split_arrays
+from unseen.benchmarks.workbench import Workbench
+from unseen.home import home
 from unseen.metrics import over_seeds
 from unseen.probes import SEEDS, Draw, Protocol, Settings, draw_rows, evaluate_probe
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
 STRENGTHS = np.logspace(-4, 4, 9)
+DATASETS = ["packaged:grocery", "packaged:emoji?classes=200"]
+MODELS = ["packaged:efficientnet-lite0", "packaged:efficientnet-lite1", "packaged:efficientnet-lite2"]
+# Contender, beside whom, at least how many times faster, at most how many points apart.
+TARGETS = (
+    ("fast", "ordinary", 20.0, 0.3),
+    ("fast", "scikit-learn", 5.0, math.inf),
+    ("paper", "ordinary", 1.8, 0.3),
+)
 
 
 class Features(NamedTuple):
@@ -83,10 +94,14 @@ def synthetic(images: int, dimensions: int, classes: int, tests: int, *, seed: i
     return Features(f"synthetic {images} x {dimensions}, {classes} classes", *draw(images), *draw(tests))
 
 
-def load(path: Path) -> Features:
-    """Features from an .npz file."""
-    with np.load(path) as file:
-        return Features(path.stem, file["X_train"], file["y_train"], file["X_test"], file["y_test"])
+def stored(model: str, name: str, bench: Workbench) -> Features:
+    """Features of a dataset, its validation images among those to train on."""
+    dataset = bench.dataset(name)
+    splits, _ = split_arrays(model, dataset, bench, "pooled")
+    test, test_labels = splits.pop("test")
+    features = np.concatenate([np.asarray(rows, np.float32) for rows, _ in splits.values()])
+    labels = np.concatenate([labels for _, labels in splits.values()])
+    return Features(f"{name}, {model}", features, labels, np.asarray(test, np.float32), test_labels)
 
 
 def unit(features: FloatArray) -> FloatArray:
@@ -204,16 +219,18 @@ def useful_gflop(data: Features, seed: int, protocol: Protocol) -> float:
     return rows * per_row / 1e9
 
 
-def compare(data: Features, seeds: tuple[int, ...], protocol: Protocol, skip: list[str]) -> None:
-    """Time all contenders on one set and print them beside one another."""
-    print(f"\n{data.name}: {len(data.train)} train, {len(data.test)} test, {len(seeds)} seeds", flush=True)
+def compare(data: Features, seeds: tuple[int, ...], protocol: Protocol, skip: list[str]) -> bool:
+    """Time all contenders on one set, print them beside one another, and say whether the targets are met."""
+    classes = len(np.unique(data.train_labels))
+    sizes = f"{len(data.train)} x {data.train.shape[1]} train, {len(data.test)} test, {classes} classes"
+    print(f"\n{data.name}: {sizes}, {len(seeds)} seeds", flush=True)
     contenders: dict[str, Callable[[], Timing]] = {
         "fast": lambda: time_ours("fast", data, seeds, protocol),
         "paper": lambda: time_ours("paper", data, seeds, protocol),
         "scikit-learn": lambda: time_reference("scikit-learn", scikit_learn, data, seeds, protocol),
         "ordinary": lambda: time_reference("ordinary", ordinary, data, seeds, protocol),
     }
-    found = {}
+    found: dict[str, Timing] = {}
     for name, run in contenders.items():
         if name not in skip:
             found[name] = run()
@@ -230,51 +247,79 @@ def compare(data: Features, seeds: tuple[int, ...], protocol: Protocol, skip: li
     if "paper" in found:
         speed = useful_gflop(data, seeds[0], protocol) / found["paper"].seconds
         print(f"  paper: {speed:.0f} GFLOP/s of useful products; peak of this machine now: {peak_gemm():.0f} GFLOP/s")
+    met = [check(found, *target) for target in TARGETS]
+    return all(met)
 
 
-def agreement(paths: list[Path], seeds: tuple[int, ...], protocol: Protocol) -> None:
-    """Whether `fast` ranks models as `paper` does, dataset by dataset."""
-    groups: dict[str, list[tuple[str, Timing, Timing]]] = defaultdict(list)
-    print(
-        f"{'dataset':18}{'model':14}{'paper %':>9}{'std':>6}{'fast %':>9}{'std':>6}{'difference':>14}{'std. error':>12}"
-    )
-    for path in paths:
-        data = load(path)
-        dataset, _, model = path.stem.rpartition("-")
-        ours = [time_ours(solver, data, seeds, protocol) for solver in ("paper", "fast")]
-        groups[dataset].append((model, *ours))
-        paper, fast = (over_seeds(timing.accuracies) for timing in ours)
-        error = math.hypot(paper.standard_error, fast.standard_error)
-        print(
-            f"{dataset:18}{model:14}{paper.mean:9.2f}{paper.std:6.2f}{fast.mean:9.2f}{fast.std:6.2f}"
-            f"{fast.mean - paper.mean:+14.2f}{error:12.2f}",
-            flush=True,
+def check(found: dict[str, Timing], name: str, other: str, times: float, points: float) -> bool:
+    """Whether one contender is as fast and as right as it should be, beside another."""
+    if not {name, other} <= found.keys():
+        return True
+    ratio = found[other].seconds / found[name].seconds
+    off = over_seeds(found[name].accuracies).mean - over_seeds(found[other].accuracies).mean
+    met = ratio >= times and abs(off) <= points
+    wanted = f"at least {times:g}x" + (f", within {points} points" if math.isfinite(points) else "")
+    print(f"  {'met' if met else 'MISSED'}: {name} against {other}, {wanted}: {ratio:.1f}x, {off:+.2f}", flush=True)
+    return met
+
+
+def agreement(sets: list[list[Features]], seeds: tuple[int, ...], protocol: Protocol) -> bool:
+    """Whether `fast` ranks models as `paper` does, dataset by dataset, or differs by no more than the seeds do."""
+    head = f"{'paper %':>9}{'std':>6}{'fast %':>9}{'std':>6}{'difference':>12}{'std. error':>12}"
+    agreed = True
+    for group in sets:
+        print(f"\n{head}")
+        means, errors = [], []
+        for data in group:
+            ours = [time_ours(solver, data, seeds, protocol) for solver in ("paper", "fast")]
+            paper, fast = (over_seeds(timing.accuracies) for timing in ours)
+            errors.append(math.hypot(paper.standard_error, fast.standard_error))
+            means.append((paper.mean, fast.mean))
+            line = f"{paper.mean:9.2f}{paper.std:6.2f}{fast.mean:9.2f}{fast.std:6.2f}{fast.mean - paper.mean:+12.2f}"
+            print(f"{line}{errors[-1]:12.2f}  {data.name}", flush=True)
+        tau = kendalltau(*np.array(means).T)[0]
+        swapped = [
+            (i, j)
+            for i, j in combinations(range(len(means)), 2)
+            if (means[i][0] - means[j][0]) * (means[i][1] - means[j][1]) < 0
+        ]
+        inside = all(
+            min(abs(means[i][k] - means[j][k]) for k in (0, 1)) <= 2 * math.hypot(errors[i], errors[j])
+            for i, j in swapped
         )
-    for dataset, rows in groups.items():
-        if len(rows) > 1:
-            means = np.array([[np.mean(paper.accuracies), np.mean(fast.accuracies)] for _, paper, fast in rows])
-            print(f"{dataset}: Kendall tau between the rankings of {len(rows)} models: {kendalltau(*means.T)[0]:.2f}")
+        agreed &= not swapped or inside
+        note = f", {len(swapped)} pairs change places, {'inside' if inside else 'OUTSIDE'} the seeds' noise"
+        print(f"Kendall tau between the rankings of {len(group)} models: {tau:.2f}{note if swapped else ''}")
+    return agreed
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a small set, two seeds, ten trials")
-    parser.add_argument("--npz", nargs="+", type=Path, default=[], help="real features")
-    parser.add_argument("--agreement", nargs="+", type=Path, default=[], help="files named DATASET-MODEL.npz")
+    parser.add_argument("--quick", action="store_true", help="a small synthetic set, two seeds, twelve trials")
+    parser.add_argument("--data", nargs="*", help="datasets by name, such as folder:PATH; default: groceries and emoji")
+    parser.add_argument(
+        "--models", nargs="+", help="models by name; default: the first packaged one, or three to agree on"
+    )
+    parser.add_argument("--no-synthetic", action="store_true", help="leave the synthetic set out")
+    parser.add_argument("--agreement", action="store_true", help="rank the models by `paper` and by `fast`")
+    parser.add_argument("--home", type=Path, default=None, help="where features are kept")
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="how many of the published seeds")
     parser.add_argument("--skip", nargs="*", default=[], help="contenders to leave out")
     options = parser.parse_args()
     seeds = SEEDS[: 2 if options.quick else options.seeds]
     protocol = Protocol(trials=12) if options.quick else Protocol()
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, peak GEMM {peak_gemm():.0f} GFLOP/s")
+    names = options.data if options.data is not None else [] if options.quick else DATASETS
+    models = options.models or MODELS[: 3 if options.agreement else 1]
+    bench = Workbench(home(options.home))
+    real = [[stored(model, name, bench) for model in models] for name in names]
     if options.agreement:
-        agreement(options.agreement, seeds, protocol)
-        return
-    sets = [load(path) for path in options.npz]
-    if not sets:
-        sets = [synthetic(2400, 512, 40, 2000) if options.quick else synthetic(6000, 1280, 100, 5000)]
-    for data in sets:
-        compare(data, seeds, protocol, options.skip)
+        raise SystemExit(0 if agreement(real, seeds, protocol) else 1)
+    sets = [data for group in real for data in group]
+    if not options.no_synthetic:
+        sets.append(synthetic(2400, 512, 40, 2000) if options.quick else synthetic(6000, 1280, 100, 5000))
+    met = [compare(data, seeds, protocol, options.skip) for data in sets]
+    raise SystemExit(0 if all(met) else 1)
 
 
 if __name__ == "__main__":

@@ -9,43 +9,44 @@ import torch
 from unseen.probes import Protocol
 from unseen.probes.linear import LabelledRows
 from unseen.probes.rows import FeatureSet
-from unseen.probes.sgd import Setting, _Trainer, accuracies, train
-
-
-def ordinary(data, rows, setting, protocol, seed):
-    """nn.Linear, optim.SGD and autograd on the same initial weights and the same batches."""
-    twin = _Trainer(data, rows, [setting], protocol, seed)
-    model = torch.nn.Linear(data.features.dimension, data.classes)
-    with torch.no_grad():
-        model.weight.copy_(twin.weights[0])
-        model.bias.copy_(twin.bias[0])
-    optimizer = torch.optim.SGD(model.parameters(), lr=setting.lr, momentum=0.9, weight_decay=setting.wd)
-    chosen = torch.from_numpy(rows)
-    for epoch in range(protocol.epochs):
-        order = chosen[torch.randperm(len(rows), generator=twin.generator)]
-        for batch in order.split(min(protocol.batch_size, len(rows))):
-            optimizer.zero_grad()
-            scores = model(data.features.tensor[batch])
-            torch.nn.functional.cross_entropy(scores, data.labels[batch]).backward()
-            optimizer.step()
-        optimizer.param_groups[0]["lr"] = setting.lr * 0.5 * (1 + math.cos(math.pi * epoch / protocol.epochs))
-    return model
-
+from unseen.probes.sgd import Setting, _Trainer, accuracy, skip_training, train
 
 SETTINGS = [Setting(0.3, 1e-4), Setting(3.0, 1e-2), Setting(10.0, 1e-9)]
 
 
-def test_equals_optim_sgd_side_by_side_and_alone(sample):
+def stream(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def ordinary(data, rows, setting, protocol, seed):
+    """nn.Linear, optim.SGD and autograd on torch's own stream."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = torch.nn.Linear(data.features.dimension, data.classes)
+        optimizer = torch.optim.SGD(model.parameters(), lr=setting.lr, momentum=0.9, weight_decay=setting.wd)
+        chosen = torch.from_numpy(rows)
+        for epoch in range(protocol.epochs):
+            for batch in chosen[torch.randperm(len(rows))].split(min(protocol.batch_size, len(rows))):
+                optimizer.zero_grad()
+                scores = model(data.features.tensor[batch])
+                torch.nn.functional.cross_entropy(scores, data.labels[batch]).backward()
+                optimizer.step()
+            optimizer.param_groups[0]["lr"] = setting.lr * 0.5 * (1 + math.cos(math.pi * epoch / protocol.epochs))
+        return model, torch.rand(3)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_equals_optim_sgd_and_leaves_the_stream_where_it_does(sample, setting):
     data, protocol = sample.rows, Protocol(epochs=8, batch_size=96)
-    rows = np.arange(0, 400, 2)
-    together = train(data, rows, SETTINGS, protocol, [22, 3])
-    for setting, result in zip(SETTINGS, together, strict=True):
-        alone = train(data, rows, [setting], protocol, [22, 3])[0]
-        model = ordinary(data, rows, setting, protocol, [22, 3])
-        for other in (alone.model.weights, model.weight.detach()):
-            torch.testing.assert_close(result.model.weights, other, atol=1e-4, rtol=1e-4)
-        torch.testing.assert_close(result.model.bias, model.bias.detach(), atol=1e-4, rtol=1e-4)
-        assert result.stopped_at is None
+    rows, generator, skipped = np.arange(0, 400, 2), stream(22), stream(22)
+    result = train(data, rows, setting, protocol, generator)
+    model, after = ordinary(data, rows, setting, protocol, 22)
+    torch.testing.assert_close(result.model.weights, model.weight.detach(), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(result.model.bias, model.bias.detach(), atol=1e-4, rtol=1e-4)
+    assert result.stopped_at is None
+    skip_training(skipped, len(rows), data.classes, data.features.dimension, protocol.epochs)
+    assert torch.equal(torch.rand(3, generator=generator), after)
+    assert torch.equal(torch.rand(3, generator=skipped), after)
 
 
 def test_schedule_runs_the_first_two_epochs_at_the_full_rate():
@@ -56,18 +57,9 @@ def test_schedule_runs_the_first_two_epochs_at_the_full_rate():
     assert factors[99] == pytest.approx(0.5 * (1 + math.cos(math.pi * 98 / 100)))
 
 
-def test_initial_weights_are_those_of_a_linear_layer():
-    data = LabelledRows(FeatureSet(np.ones((50, 400), np.float32), "rows"), torch.arange(50), 50)
-    trainer = _Trainer(data, np.arange(50), SETTINGS, Protocol(), [1])
-    bound = 400**-0.5
-    assert trainer.weights.abs().max() <= bound
-    assert float(trainer.weights[0].std()) == pytest.approx(bound / 3**0.5, rel=0.03)
-    assert torch.equal(trainer.weights[0], trainer.weights[1])
-
-
 def test_each_epoch_has_its_own_order(sample):
     data, rows = sample.rows, np.arange(400)
-    trainer = _Trainer(data, rows, SETTINGS[:1], Protocol(), [1])
+    trainer = _Trainer(data, rows, SETTINGS[0], Protocol(), stream(1))
     seen = []
     trainer._gather = lambda batch: (seen.append(batch.clone()), data.features.tensor[batch])[1]
     trainer.run_epoch(0)
@@ -76,21 +68,20 @@ def test_each_epoch_has_its_own_order(sample):
     assert torch.equal(seen[0].sort()[0], torch.arange(400))
 
 
-def test_a_training_that_diverges_stops_and_spares_its_neighbours():
+def test_a_training_that_diverges_stops_with_the_weights_it_has():
     generator = np.random.default_rng(0)
     features = (1e3 * generator.standard_normal((60, 4))).astype(np.float32)
     rows = FeatureSet(features, "rows", normalize=False)
     data = LabelledRows(rows, torch.from_numpy(np.arange(60) % 3), 3)
-    settings = [Setting(1e37, 0.0), Setting(1e-3, 0.0)]
-    wild, calm = train(data, np.arange(60), settings, Protocol(epochs=5), [0])
+    wild, calm = (train(data, np.arange(60), Setting(lr, 0.0), Protocol(epochs=5), stream(0)) for lr in (1e37, 1e-3))
     assert wild.stopped_at is not None
     assert calm.stopped_at is None
     assert torch.isfinite(calm.model.weights).all()
-    assert 0.0 <= accuracies([wild.model], data, np.arange(60))[0] <= 1.0
+    assert 0.0 <= accuracy(wild.model, data, np.arange(60)) <= 1.0
 
 
 def test_streamed_rows_train_to_the_same_weights(sample):
     streamed = LabelledRows(FeatureSet(sample.train, "rows", memory_limit=0), torch.from_numpy(sample.train_labels), 8)
     protocol = Protocol(epochs=3, batch_size=64)
-    pair = [train(data, np.arange(300), SETTINGS[:1], protocol, [5])[0] for data in (sample.rows, streamed)]
+    pair = [train(data, np.arange(300), SETTINGS[0], protocol, stream(5)) for data in (sample.rows, streamed)]
     torch.testing.assert_close(pair[0].model.weights, pair[1].model.weights)

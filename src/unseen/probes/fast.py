@@ -35,7 +35,6 @@ from unseen.probes.workers import Workers
 TOLERANCE = 3e-4
 HIGHEST_RATE = 10**1.75
 _QUARTERS = 3  # quarter-decade steps at the end of the path; before them it takes half-decades
-_FINAL_STREAM = 4
 # Runs of fewer rows are too small to be cut into blocks: they run side by side instead.
 _SMALL_RUN = 2048
 
@@ -139,8 +138,8 @@ class _FastSolver:
     def _final_descent(self, draw: Draw, rate: float) -> LinearModel:
         """The chosen learning rate on the final rows: full batches while they fit into one, batches of SGD beyond."""
         if len(draw.final) > self.protocol.batch_size:
-            seed = [draw.seed, _FINAL_STREAM]
-            return train(self.data, draw.final, [Setting(rate, 0.0)], self.protocol, seed)[0].model
+            stream = torch.Generator().manual_seed(draw.seed)
+            return train(self.data, draw.final, Setting(rate, 0.0), self.protocol, stream).model
         rows = self._rows(draw.final)
         assert rows is not None
         turn = None

@@ -3,11 +3,14 @@
 Paper:      Sariyildiz et al., "Concept generalization in visual representation learning", ICCV 2021, Section 3.4.3 and
             supplement B.2; details from the authors' released source
 Implements: per seed, a multivariate TPE sampler seeded with it, 30 trials of (lr, wd), the objective being the
-            validation top-1 after the last epoch; then the best setting trained again on all of train
+            validation top-1 after the last epoch; then the best setting trained again on all of train. One random
+            stream, seeded with the run's seed, gives initial weights and batches and runs on from trial to trial: the
+            same numbers, trial by trial, as a plain script after `torch.manual_seed(seed)`.
 Differs:    only in how the work is laid out. The sampler's first ten trials are random draws that depend on nothing,
-            so they train side by side, and several runs (seeds, shots) advance at the same time; each run asks and
-            tells its sampler in the published order. A trial whose loss stops being finite ends there and counts with
-            the accuracy of the weights it has, as published.
+            so they train side by side, each from where the stream will stand, and several runs (seeds, shots) advance
+            at the same time; each run asks and tells its sampler in the published order. A trial whose loss stops
+            being finite ends there and counts with the accuracy of the weights it has, as published; the stream of
+            later trials is the one after a full training.
 Expected:   CoG Figure 3; bench/probe.py sets it beside the protocol written the ordinary way
 """
 
@@ -16,21 +19,28 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
 
 import optuna
+import torch
 
 from unseen.probes.draws import Draw
 from unseen.probes.linear import LabelledRows, LinearModel
 from unseen.probes.outcome import Fit, Trial
 from unseen.probes.protocol import Protocol
-from unseen.probes.sgd import Setting, Trained, accuracies, train
+from unseen.probes.sgd import Setting, Trained, accuracy, skip_training, train
 from unseen.probes.workers import Workers
 
 _STARTUP = 10  # random trials before the estimator sets in: Optuna's default
-_SIDE_BY_SIDE = 5  # a fixed width, so that results do not depend on the number of threads
-_TUNING_STREAM, _FINAL_STREAM = 3, 4
 
-_Outcome = tuple[list[Trained], list[float], float]
+
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """A training, its validation accuracy (none for the final fit), and what it took."""
+
+    trained: Trained
+    accuracy: float | None
+    seconds: float
 
 
 def fit_paper(data: LabelledRows, draws: Sequence[Draw], workers: Workers, protocol: Protocol) -> list[Fit]:
@@ -46,8 +56,8 @@ def fit_paper(data: LabelledRows, draws: Sequence[Draw], workers: Workers, proto
     owners: dict[Future[_Outcome], tuple[_Run, int]] = {}
 
     def enqueue(run: _Run) -> None:
-        for place, settings in enumerate(run.next_groups()):
-            owners[workers.submit(run.work, settings)] = (run, place)
+        for place, setting in enumerate(run.next_settings()):
+            owners[workers.submit(run.work, setting, run.next_stream())] = (run, place)
 
     for run in runs:
         enqueue(run)
@@ -66,61 +76,64 @@ class _Run:
     def __init__(self, data: LabelledRows, draw: Draw, protocol: Protocol) -> None:
         self.data, self.draw, self.protocol = data, draw, protocol
         self.study = _quiet_study(draw.seed)
+        self.stream = torch.Generator().manual_seed(draw.seed)
         self.trials: list[Trial] = []
         self.seconds = 0.0
         self.model: LinearModel | None = None
-        self._asked: list[list[optuna.trial.Trial]] = []
+        self._asked: list[optuna.trial.Trial] = []
         self._found: dict[int, _Outcome] = {}
 
     @property
     def _is_tuned(self) -> bool:
         return len(self.trials) >= self.protocol.trials
 
-    def next_groups(self) -> list[list[Setting]]:
-        """Settings to train next, in groups that go side by side; none where the run is finished."""
+    def next_settings(self) -> list[Setting]:
+        """Settings to train next, side by side; none where the run is finished."""
         self._found.clear()
         if self.model is not None:
             return []
         if self._is_tuned:
             self._asked = []
-            return [[Setting(**self.study.best_params)]]
+            return [Setting(**self.study.best_params)]
         left = self.protocol.trials - len(self.trials)
-        count = min(_STARTUP, left) if not self.trials else 1
         began = time.perf_counter()
-        asked = [self.study.ask() for _ in range(count)]
-        settings = [self._suggest(trial) for trial in asked]
+        self._asked = [self.study.ask() for _ in range(1 if self.trials else min(_STARTUP, left))]
+        settings = [self._suggest(trial) for trial in self._asked]
         self.seconds += time.perf_counter() - began
-        starts = range(0, count, _SIDE_BY_SIDE)
-        self._asked = [asked[start : start + _SIDE_BY_SIDE] for start in starts]
-        return [settings[start : start + _SIDE_BY_SIDE] for start in starts]
+        return settings
 
-    def work(self, settings: list[Setting]) -> _Outcome:
-        """Train a group, on a worker."""
+    def next_stream(self) -> torch.Generator:
+        """The stream of the next training, as those before it leave it."""
+        own = torch.Generator()
+        own.set_state(self.stream.get_state())
+        shape = (self.data.classes, self.data.features.dimension)
+        skip_training(self.stream, len(self.draw.tuning), *shape, self.protocol.epochs)
+        return own
+
+    def work(self, setting: Setting, stream: torch.Generator) -> _Outcome:
+        """Train and validate, on a worker."""
         began = time.perf_counter()
-        if self._is_tuned:
-            trained = train(self.data, self.draw.final, settings, self.protocol, [self.draw.seed, _FINAL_STREAM])
-            values: list[float] = []
-        else:
-            trained = train(self.data, self.draw.tuning, settings, self.protocol, [self.draw.seed, _TUNING_STREAM])
-            values = accuracies([t.model for t in trained], self.data, self.draw.validation)
-        return trained, values, time.perf_counter() - began
+        rows = self.draw.final if self._is_tuned else self.draw.tuning
+        trained = train(self.data, rows, setting, self.protocol, stream)
+        found = None if self._is_tuned else accuracy(trained.model, self.data, self.draw.validation)
+        return _Outcome(trained, found, time.perf_counter() - began)
 
     def receive(self, place: int, outcome: _Outcome) -> bool:
-        """Take in a group's outcome; True once all groups of this round are in."""
+        """Take in an outcome; True once all of this round are in."""
         self._found[place] = outcome
-        self.seconds += outcome[2]
+        self.seconds += outcome.seconds
         if not self._asked:
-            self.model = outcome[0][0].model
+            self.model = outcome.trained.model
             return True
         if len(self._found) < len(self._asked):
             return False
-        for position, group in enumerate(self._asked):
-            trained, values, _ = self._found[position]
-            for trial, result, value in zip(group, trained, values, strict=True):
-                self.study.tell(trial, value)
-                stopped = result.stopped_at
-                note = "" if stopped is None else f"loss not finite in epoch {stopped}"
-                self.trials.append(Trial(dict(trial.params), value, note=note))
+        for position, trial in enumerate(self._asked):
+            found = self._found[position]
+            assert found.accuracy is not None
+            self.study.tell(trial, found.accuracy)
+            stopped = found.trained.stopped_at
+            note = "" if stopped is None else f"loss not finite in epoch {stopped}"
+            self.trials.append(Trial(dict(trial.params), found.accuracy, note=note))
         return True
 
     def result(self) -> Fit:
