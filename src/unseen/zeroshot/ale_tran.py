@@ -26,6 +26,7 @@ class ALETran(ALE):
     """
 
     transductive: ClassVar[bool] = True
+    scoring_params: ClassVar[tuple[str, ...]] = ("neighbours", "alpha")
 
     def __init__(
         self,

@@ -10,25 +10,17 @@ Expected:   GBU Table 3, PS: SUN 39.9, CUB 34.6, AWA1 39.5, AWA2 37.9, aPY 28.0
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unseen.zeroshot.method import (
-    FloatArray,
-    IntArray,
-    Params,
-    ZeroShotMethod,
-    check_training,
-    group_by,
-    squared_distances,
-)
+from unseen.zeroshot.early_stopping import EarlyStoppedMethod
+from unseen.zeroshot.method import FloatArray, IntArray, check_training, squared_distances
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's usual constants
 
 
-class CMT(ZeroShotMethod):
+class CMT(EarlyStoppedMethod):
     """Cross-modal transfer.
 
     Args:
@@ -50,12 +42,10 @@ class CMT(ZeroShotMethod):
         self.batch_size = batch_size
         self.seed = seed
 
-    def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
-        for _, weights in self._path(X, y, S, self.epochs):
-            self.weights_ = [w.copy() for w in weights]
+    def _keep(self, learned: list[FloatArray]) -> None:
+        self.weights_ = [w.copy() for w in learned]
 
     def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, list[FloatArray]]]:
-        """After each epoch: its number, and the weights as they stand."""
         rng = np.random.default_rng(self.seed)
         targets = S.astype(X.dtype)
         weights = first_weights(X.shape[1], self.hidden, S.shape[1], rng, X.dtype)
@@ -83,33 +73,6 @@ class CMT(ZeroShotMethod):
         """Eq. (11), the mean over images."""
         features, labels, embeddings = check_training(X, y, S)
         return float(((forward(features, self.weights_) - embeddings[labels]) ** 2).sum(1, dtype=np.float64).mean())
-
-    def grid_scores(
-        self,
-        X: npt.ArrayLike,
-        y: npt.ArrayLike,
-        S: npt.ArrayLike,
-        X_val: npt.ArrayLike,
-        S_val: npt.ArrayLike,
-        grid: Sequence[Params],
-    ) -> Iterator[tuple[Params, FloatArray]]:
-        """One run serves every number of epochs."""
-        from sklearn.base import clone
-
-        features, labels, embeddings = check_training(X, y, S)
-        for shared, settings in group_by(grid, "epochs").items():
-            method: Any = clone(self).set_params(**dict(shared))
-            method._begin(features, labels, embeddings)
-            held_out, candidates = method._check(X_val, S_val)
-            stops: dict[int, list[Params]] = {}
-            for params in settings:
-                stops.setdefault(int(params.get("epochs", self.epochs)), []).append(params)
-            inner = np.searchsorted(method.classes_, labels)
-            for epoch, weights in method._path(features, inner, method.signatures_, max(stops)):
-                if epoch in stops:
-                    method.weights_ = weights
-                    scores = method._scores(held_out, candidates)
-                    yield from ((params, scores) for params in stops[epoch])
 
 
 def first_weights(

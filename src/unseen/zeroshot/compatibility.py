@@ -12,23 +12,17 @@ Differs:    a step takes the sum of the gradients of a batch, so that a learning
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csc_array
 
-from unseen.zeroshot.method import (
-    FloatArray,
-    IntArray,
-    Params,
-    ZeroShotMethod,
-    check_training,
-    group_by,
-)
+from unseen.zeroshot.early_stopping import EarlyStoppedMethod
+from unseen.zeroshot.method import FloatArray, IntArray, check_training
 
 
-class CompatibilityMethod(ZeroShotMethod):
+class CompatibilityMethod(EarlyStoppedMethod):
     """Bilinear compatibility with early stopping.
 
     Args:
@@ -63,13 +57,7 @@ class CompatibilityMethod(ZeroShotMethod):
         """(b,) the loss of each image."""
         raise NotImplementedError
 
-    def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
-        for _, raw in self._path(X, y, S, self.epochs):
-            last = raw
-        self.W_ = self._finished(last, S)
-
     def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, FloatArray]]:
-        """After each epoch: its number, and what has been learned, which the next epoch will change."""
         rng = np.random.default_rng(self.seed)
         S = S.astype(X.dtype)
         narrow = len(S) < S.shape[1]
@@ -88,9 +76,9 @@ class CompatibilityMethod(ZeroShotMethod):
                 M -= self.learning_rate * sparse_product(push if narrow else push @ S, x[found])
             yield epoch, M
 
-    def _finished(self, learned: FloatArray, S: FloatArray) -> FloatArray:
-        """W, of what `_path` gives."""
-        return np.ascontiguousarray(learned.T @ S.astype(learned.dtype) if len(S) < S.shape[1] else learned.T)
+    def _keep(self, learned: FloatArray) -> None:
+        S = self.signatures_.astype(learned.dtype)
+        self.W_ = np.ascontiguousarray(learned.T @ S if len(S) < S.shape[1] else learned.T)
 
     def _margins(self, scores: FloatArray, y: IntArray) -> FloatArray:
         """Delta(y_n, y) + F(x_n, y) - F(x_n, y_n)."""
@@ -108,33 +96,6 @@ class CompatibilityMethod(ZeroShotMethod):
         inner = np.searchsorted(self.classes_, labels)
         scores = self._scores(features, embeddings[self.classes_])
         return float(self._losses(self._margins(scores, inner), inner).mean(dtype=np.float64))
-
-    def grid_scores(
-        self,
-        X: npt.ArrayLike,
-        y: npt.ArrayLike,
-        S: npt.ArrayLike,
-        X_val: npt.ArrayLike,
-        S_val: npt.ArrayLike,
-        grid: Sequence[Params],
-    ) -> Iterator[tuple[Params, FloatArray]]:
-        """One run serves every number of epochs."""
-        from sklearn.base import clone
-
-        features, labels, embeddings = check_training(X, y, S)
-        for shared, settings in group_by(grid, "epochs").items():
-            method: CompatibilityMethod = clone(self).set_params(**dict(shared))
-            method._begin(features, labels, embeddings)
-            held_out, candidates = method._check(X_val, S_val)
-            stops: dict[int, list[Params]] = {}
-            for params in settings:
-                stops.setdefault(int(params.get("epochs", self.epochs)), []).append(params)
-            inner = np.searchsorted(method.classes_, labels)
-            for epoch, raw in method._path(features, inner, method.signatures_, max(stops)):
-                if epoch in stops:
-                    method.W_ = method._finished(raw, method.signatures_)
-                    scores = method._scores(held_out, candidates)
-                    yield from ((params, scores) for params in stops[epoch])
 
 
 def sparse_product(push: FloatArray, x: FloatArray) -> FloatArray:

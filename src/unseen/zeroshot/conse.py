@@ -9,15 +9,12 @@ Expected:   GBU Table 3, PS: SUN 38.8, CUB 34.3, AWA1 45.6, AWA2 44.5, aPY 26.9
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import clone
 
 from unseen.zeroshot.logistic import fit_logistic, predict_logistic
-from unseen.zeroshot.method import FloatArray, IntArray, Params, ZeroShotMethod, group_by, one_hot, unit_rows
+from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, one_hot, unit_rows
 
 
 class CONSE(ZeroShotMethod):
@@ -28,6 +25,7 @@ class CONSE(ZeroShotMethod):
         l2: weight decay of the classifier of training classes.
     """
 
+    scoring_params: ClassVar[tuple[str, ...]] = ("top",)
     W_: FloatArray
 
     def __init__(self, top: int = 10, l2: float = 1e-4) -> None:
@@ -45,18 +43,3 @@ class CONSE(ZeroShotMethod):
         np.put_along_axis(weights, kept, np.take_along_axis(posterior, kept, 1), 1)
         combined = weights @ self.signatures_ / weights.sum(1, keepdims=True)  # Eq. (16)
         return np.asarray(unit_rows(combined) @ unit_rows(S.astype(np.float64)).T)
-
-    def grid_scores(
-        self,
-        X: npt.ArrayLike,
-        y: npt.ArrayLike,
-        S: npt.ArrayLike,
-        X_val: npt.ArrayLike,
-        S_val: npt.ArrayLike,
-        grid: Sequence[Params],
-    ) -> Iterator[tuple[Params, FloatArray]]:
-        """One classifier serves every `top`."""
-        for shared, settings in group_by(grid, "top").items():
-            fitted: Any = clone(self).set_params(**dict(shared)).fit(X, y, S)
-            for params in settings:
-                yield params, fitted.set_params(**params).scores(X_val, S_val)

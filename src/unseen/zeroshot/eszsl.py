@@ -12,13 +12,12 @@ Expected:   GBU Table 3, PS: SUN 54.5, CUB 53.9, AWA1 58.2, AWA2 58.6, aPY 38.3
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve, eigh
 
-from unseen.zeroshot.method import FloatArray, IntArray, Params, ZeroShotMethod, check_training, one_hot
+from unseen.zeroshot.method import FloatArray, IntArray, Params, ZeroShotMethod, one_hot
 
 
 class ESZSL(ZeroShotMethod):
@@ -47,34 +46,25 @@ class ESZSL(ZeroShotMethod):
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         return np.asarray(X @ (self.W_ @ S.T).astype(X.dtype))  # Eq. (3)
 
-    def grid_scores(
-        self,
-        X: npt.ArrayLike,
-        y: npt.ArrayLike,
-        S: npt.ArrayLike,
-        X_val: npt.ArrayLike,
-        S_val: npt.ArrayLike,
-        grid: Sequence[Params],
+    def _grid_scores(
+        self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
     ) -> Iterator[tuple[Params, FloatArray]]:
         """One factorisation per gamma, of a system with as many sides as classes; the rest costs little."""
-        features, labels, embeddings = check_training(X, y, S)
-        self._begin(features, labels, embeddings)
-        held_out, candidates = self._check(X_val, S_val)
-        settings: list[tuple[Params, dict[str, Any]]] = [(p, {**self.get_params(), **p}) for p in grid]
+        settings = self._full(grid)
         signatures = self.signatures_.astype(np.float64)
-        gram, sums = _statistics(features, np.searchsorted(self.classes_, labels), len(signatures))
+        gram, sums = _statistics(X, y, len(signatures))
         b, U_s = eigh(signatures.T @ signatures)
         for gamma in dict.fromkeys(float(full["gamma"]) for _, full in settings):
             solved = cho_solve(cho_factor(_ridge(gram, 10.0**gamma), overwrite_a=True), sums)
             by_class = {
-                targets: held_out @ _targeted(solved, targets).astype(held_out.dtype)
+                targets: X_val @ _targeted(solved, targets).astype(X_val.dtype)
                 for targets in dict.fromkeys(full["targets"] for _, full in settings)
             }
             for params, full in settings:
                 if full["gamma"] == gamma:
                     middle = (U_s / (b + 10.0 ** full["lam"])) @ U_s.T  # (S'S + lI)^-1
-                    right = signatures @ middle @ candidates.T
-                    yield params, by_class[full["targets"]] @ right.astype(held_out.dtype)
+                    right = signatures @ middle @ S_val.T
+                    yield params, by_class[full["targets"]] @ right.astype(X_val.dtype)
 
 
 def _statistics(X: FloatArray, y: IntArray, classes: int) -> tuple[FloatArray, FloatArray]:

@@ -11,14 +11,13 @@ Expected:   GBU Table 3, PS: SUN 60.6, CUB 49.3, AWA1 68.3, AWA2 63.8, aPY 38.4
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import eigh
 
-from unseen.zeroshot.method import FloatArray, IntArray, Params, ZeroShotMethod, check_training, one_hot
+from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, one_hot
 
 
 class GFZSL(ZeroShotMethod):
@@ -29,6 +28,7 @@ class GFZSL(ZeroShotMethod):
         shrinkage: share of the pooled variance in each class's variance.
     """
 
+    scoring_params: ClassVar[tuple[str, ...]] = ("lam",)
     mu_: FloatArray
     log_var_: FloatArray
 
@@ -50,28 +50,6 @@ class GFZSL(ZeroShotMethod):
         known = (seen >= 0)[:, None]
         mu = np.where(known, self.mu_[seen], regressed[0])
         return mu, np.where(known, self.log_var_[seen], regressed[1])
-
-    def grid_scores(
-        self,
-        X: npt.ArrayLike,
-        y: npt.ArrayLike,
-        S: npt.ArrayLike,
-        X_val: npt.ArrayLike,
-        S_val: npt.ArrayLike,
-        grid: Sequence[Params],
-    ) -> Iterator[tuple[Params, FloatArray]]:
-        """One set of estimates per shrinkage and one factorisation of the kernel for all ridges."""
-        features, labels, embeddings = check_training(X, y, S)
-        self._begin(features, labels, embeddings)
-        held_out, candidates = self._check(X_val, S_val)
-        inner = np.searchsorted(self.classes_, labels)
-        ridge = KernelRidge(self.signatures_)
-        settings: list[tuple[Params, dict[str, Any]]] = [(p, {**self.get_params(), **p}) for p in grid]
-        for shrinkage in dict.fromkeys(full["shrinkage"] for _, full in settings):
-            targets = gaussians(features, inner, len(self.signatures_), shrinkage)
-            for params, full in settings:
-                if full["shrinkage"] == shrinkage:
-                    yield params, log_density(held_out, *ridge.predict(candidates, targets, full["lam"]))
 
 
 class KernelRidge:

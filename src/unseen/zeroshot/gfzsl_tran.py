@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import softmax
 
 from unseen.zeroshot.gfzsl import GFZSL, log_density
-from unseen.zeroshot.method import FloatArray, ZeroShotMethod
+from unseen.zeroshot.method import FloatArray
 
 
 class GFZSLTran(GFZSL):
@@ -29,6 +29,7 @@ class GFZSLTran(GFZSL):
     """
 
     transductive: ClassVar[bool] = True
+    scoring_params: ClassVar[tuple[str, ...]] = ("lam", "steps", "prior")
 
     def __init__(self, lam: float = 1.0, shrinkage: float = 0.1, steps: int = 10, prior: float = 5.0) -> None:
         super().__init__(lam, shrinkage)
@@ -48,6 +49,3 @@ class GFZSLTran(GFZSL):
             var = np.maximum(second - mean**2, 1e-3 * start_var)
             mu[new], log_var[new] = mean, np.log(var)
         return log_density(X, mu, log_var)
-
-    # Of GFZSL's shortcut for grids only the estimates could be kept: the plain way is clearer.
-    grid_scores = ZeroShotMethod.grid_scores

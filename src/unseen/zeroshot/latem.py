@@ -73,8 +73,8 @@ class LATEM(CompatibilityMethod):
         push[np.arange(len(found)), best_right[found], right[found]] -= 1
         return found, push
 
-    def _finished(self, learned: FloatArray, S: FloatArray) -> FloatArray:
-        return learned.copy()
+    def _keep(self, learned: FloatArray) -> None:
+        self.W_ = learned.copy()
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         maps = (self.W_[k] @ S.T.astype(self.W_.dtype) for k in range(len(self.W_)))

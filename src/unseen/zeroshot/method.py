@@ -5,12 +5,13 @@ Contract:   `fit` learns from the classes that occur in y. Other rows of S are n
             all classes can be given without a leak. `scores` has one column per row of the S it is given, greater is
             better; `predict` is its arg-max. Parameters are keyword arguments of the constructor and are never changed.
 Grids:      `grid_scores` fits one training set and scores one validation set for a whole grid of parameters. A method
-            overrides it where a factorisation, or the path of an optimiser, serves many settings at once.
+            names in `scoring_params` what needs no new fit, and overrides `_grid_scores` where a factorisation serves
+            many settings at once; `early_stopping.py` is for those that learn in passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -34,6 +35,8 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
 
     #: Whether `scores` looks at all rows of X together: scoring images one by one then gives other numbers.
     transductive: ClassVar[bool] = False
+    #: Parameters that `fit` does not look at, only `scores`: on a grid, one fit serves all their values.
+    scoring_params: ClassVar[tuple[str, ...]] = ()
 
     classes_: IntArray
     signatures_: FloatArray
@@ -65,8 +68,31 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
         grid: Sequence[Params],
     ) -> Iterator[tuple[Params, FloatArray]]:
         """For each setting of `grid`: the setting, and the scores on X_val of a fit with it. In any order."""
-        for params in grid:
-            yield params, clone(self).set_params(**params).fit(X, y, S).scores(X_val, S_val)
+        features, labels, embeddings = check_training(X, y, S)
+        self._begin(features, labels, embeddings)
+        held_out, candidates = self._check(X_val, S_val)
+        yield from self._grid_scores(features, np.searchsorted(self.classes_, labels), held_out, candidates, grid)
+
+    def _grid_scores(
+        self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
+    ) -> Iterator[tuple[Params, FloatArray]]:
+        """The same after the checks: y counts `signatures_`. One fit serves all settings that only scores look at."""
+        for shared, settings in group_by(grid, self.scoring_params).items():
+            fitted = self._with(dict(shared))
+            fitted._fit(X, y, self.signatures_)
+            for params in settings:
+                yield params, fitted.set_params(**params)._scores(X_val, S_val)
+
+    def _with(self, params: Params) -> Self:
+        """A method with other parameters that has begun with the same training classes."""
+        other: Self = clone(self).set_params(**params)
+        other.classes_, other.signatures_ = self.classes_, self.signatures_
+        other.n_features_in_ = self.n_features_in_
+        return other
+
+    def _full(self, grid: Sequence[Params]) -> list[tuple[Params, dict[str, Any]]]:
+        """Each setting, and all parameters with it."""
+        return [(params, {**self.get_params(), **params}) for params in grid]
 
     def _begin(self, features: FloatArray, labels: IntArray, embeddings: FloatArray) -> None:
         self.classes_ = np.unique(labels)
@@ -160,10 +186,10 @@ def squared_distances(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.asarray(np.maximum((a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] - 2 * cross, 0))
 
 
-def group_by(grid: Sequence[Params], name: str) -> dict[tuple[tuple[str, Any], ...], list[Params]]:
-    """Settings that differ in the parameter `name` alone, together, keyed by what they share."""
+def group_by(grid: Sequence[Params], names: Collection[str]) -> dict[tuple[tuple[str, Any], ...], list[Params]]:
+    """Settings that differ in the parameters `names` alone, together, keyed by what they share."""
     groups: dict[tuple[tuple[str, Any], ...], list[Params]] = {}
     for params in grid:
-        shared = tuple(sorted((k, v) for k, v in params.items() if k != name))
+        shared = tuple(sorted((k, v) for k, v in params.items() if k not in names))
         groups.setdefault(shared, []).append(params)
     return groups

@@ -12,13 +12,12 @@ Expected:   GBU Table 3, PS: SUN 40.3, CUB 33.3, AWA1 53.0, AWA2 54.1, aPY 8.3
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import eigh
 
-from unseen.zeroshot.method import FloatArray, IntArray, Params, ZeroShotMethod, check_training, one_hot, unit_rows
+from unseen.zeroshot.method import FloatArray, IntArray, Params, ZeroShotMethod, one_hot, unit_rows
 
 Direction = Literal["feature_to_semantic", "semantic_to_feature"]
 
@@ -43,27 +42,17 @@ class SAE(ZeroShotMethod):
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         return _cosines(X, S, self.W_, self.direction)
 
-    def grid_scores(
-        self,
-        X: npt.ArrayLike,
-        y: npt.ArrayLike,
-        S: npt.ArrayLike,
-        X_val: npt.ArrayLike,
-        S_val: npt.ArrayLike,
-        grid: Sequence[Params],
+    def _grid_scores(
+        self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
     ) -> Iterator[tuple[Params, FloatArray]]:
         """All settings from one factorisation."""
-        features, labels, embeddings = check_training(X, y, S)
-        self._begin(features, labels, embeddings)
-        held_out, candidates = self._check(X_val, S_val)
-        system = _Sylvester(features, np.searchsorted(self.classes_, labels), self.signatures_)
+        system = _Sylvester(X, y, self.signatures_)
         solved: dict[float, FloatArray] = {}
-        for params in grid:
-            full: dict[str, Any] = {**self.get_params(), **params}
+        for params, full in self._full(grid):
             lam = float(full["lam"])
             if lam not in solved:
                 solved = {lam: system.solve(lam)}
-            yield params, _cosines(held_out, candidates, solved[lam], full["direction"])
+            yield params, _cosines(X_val, S_val, solved[lam], full["direction"])
 
 
 class SAEReverse(SAE):

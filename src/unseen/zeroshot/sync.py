@@ -13,16 +13,13 @@ Expected:   GBU Table 3, PS: SUN 56.3, CUB 55.6, AWA1 54.0, AWA2 46.6, aPY 23.9
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import softmax
-from sklearn.base import clone
 
 from unseen.zeroshot.lbfgs import minimise
-from unseen.zeroshot.method import FloatArray, IntArray, Params, ZeroShotMethod, group_by, squared_distances, unit_rows
+from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, squared_distances, unit_rows
 
 Loss = Literal["one-vs-other", "crammer-singer", "structured"]
 
@@ -37,6 +34,7 @@ class SYNC(ZeroShotMethod):
         iterations: of L-BFGS.
     """
 
+    scoring_params: ClassVar[tuple[str, ...]] = ("sigma",)
     W_: FloatArray
     unit_: float
 
@@ -63,21 +61,6 @@ class SYNC(ZeroShotMethod):
         """(c, r) weights of the phantoms."""
         a, b = (unit_rows(rows.astype(np.float64)) / self.unit_ for rows in (S, self.signatures_))
         return np.asarray(softmax(-squared_distances(a, b) / (2 * self.sigma**2), axis=1))
-
-    def grid_scores(
-        self,
-        X: npt.ArrayLike,
-        y: npt.ArrayLike,
-        S: npt.ArrayLike,
-        X_val: npt.ArrayLike,
-        S_val: npt.ArrayLike,
-        grid: Sequence[Params],
-    ) -> Iterator[tuple[Params, FloatArray]]:
-        """One training serves every sigma."""
-        for shared, settings in group_by(grid, "sigma").items():
-            fitted: Any = clone(self).set_params(**dict(shared)).fit(X, y, S)
-            for params in settings:
-                yield params, fitted.set_params(**params).scores(X_val, S_val)
 
 
 def _classifiers(X: FloatArray, y: IntArray, margins: FloatArray, lam: float, loss: str, iterations: int) -> FloatArray:
