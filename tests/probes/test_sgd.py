@@ -9,7 +9,7 @@ import torch
 from unseen.probes import Protocol
 from unseen.probes.linear import LabelledRows
 from unseen.probes.rows import FeatureSet
-from unseen.probes.sgd import Setting, _Trainer, accuracy, skip_training, train
+from unseen.probes.sgd import Setting, TrainingRows, _Trainer, accuracy, skip_training, train
 
 SETTINGS = [Setting(0.3, 1e-4), Setting(3.0, 1e-2), Setting(10.0, 1e-9)]
 
@@ -39,10 +39,10 @@ def ordinary(data, rows, setting, protocol, seed):
 def test_equals_optim_sgd_and_leaves_the_stream_where_it_does(sample, setting):
     data, protocol = sample.rows, Protocol(epochs=8, batch_size=96)
     rows, generator, skipped = np.arange(0, 400, 2), stream(22), stream(22)
-    result = train(data, rows, setting, protocol, generator)
+    result = train(TrainingRows(data, rows), setting, protocol, generator)
     model, after = ordinary(data, rows, setting, protocol, 22)
-    torch.testing.assert_close(result.model.weights, model.weight.detach(), atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(result.model.bias, model.bias.detach(), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(result.model.weights, model.weight.detach(), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(result.model.bias, model.bias.detach(), atol=1e-5, rtol=1e-5)
     assert result.stopped_at is None
     skip_training(skipped, len(rows), data.classes, data.features.dimension, protocol.epochs)
     assert torch.equal(torch.rand(3, generator=generator), after)
@@ -59,9 +59,10 @@ def test_schedule_runs_the_first_two_epochs_at_the_full_rate():
 
 def test_each_epoch_has_its_own_order(sample):
     data, rows = sample.rows, np.arange(400)
-    trainer = _Trainer(data, rows, SETTINGS[0], Protocol(), stream(1))
+    training = TrainingRows(data, rows)
+    trainer = _Trainer(training, SETTINGS[0], Protocol(), stream(1))
     seen = []
-    trainer._gather = lambda batch: (seen.append(batch.clone()), data.features.tensor[batch])[1]
+    training.gather = lambda batch, _: (seen.append(batch.clone()), data.features.tensor[batch])[1]
     trainer.run_epoch(0)
     trainer.run_epoch(1)
     assert not torch.equal(seen[0], seen[1])
@@ -73,7 +74,9 @@ def test_a_training_that_diverges_stops_with_the_weights_it_has():
     features = (1e3 * generator.standard_normal((60, 4))).astype(np.float32)
     rows = FeatureSet(features, "rows", normalize=False)
     data = LabelledRows(rows, torch.from_numpy(np.arange(60) % 3), 3)
-    wild, calm = (train(data, np.arange(60), Setting(lr, 0.0), Protocol(epochs=5), stream(0)) for lr in (1e37, 1e-3))
+    wild, calm = (
+        train(TrainingRows(data, np.arange(60)), Setting(lr, 0.0), Protocol(epochs=5), stream(0)) for lr in (1e37, 1e-3)
+    )
     assert wild.stopped_at is not None
     assert calm.stopped_at is None
     assert torch.isfinite(calm.model.weights).all()
@@ -83,5 +86,21 @@ def test_a_training_that_diverges_stops_with_the_weights_it_has():
 def test_streamed_rows_train_to_the_same_weights(sample):
     streamed = LabelledRows(FeatureSet(sample.train, "rows", memory_limit=0), torch.from_numpy(sample.train_labels), 8)
     protocol = Protocol(epochs=3, batch_size=64)
-    pair = [train(data, np.arange(300), SETTINGS[0], protocol, stream(5)) for data in (sample.rows, streamed)]
+    pair = [
+        train(TrainingRows(data, np.arange(300)), SETTINGS[0], protocol, stream(5)) for data in (sample.rows, streamed)
+    ]
     torch.testing.assert_close(pair[0].model.weights, pair[1].model.weights)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("batch_size", [16, 64])
+def test_few_rows_in_their_span_train_to_the_same_weights(make_sample, setting, batch_size):
+    """Weight decay works on what the initial weights have outside the span, too."""
+    wide = make_sample(60, 100, 4)
+    rows, protocol = np.arange(40), Protocol(epochs=6, batch_size=batch_size)
+    training = TrainingRows(wide.rows, rows)
+    assert training.basis is not None and training.basis.shape == (100, 40)
+    found = train(training, setting, protocol, stream(3)).model
+    model, _ = ordinary(wide.rows, rows, setting, protocol, 3)
+    torch.testing.assert_close(found.weights, model.weight.detach(), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(found.bias, model.bias.detach(), atol=1e-4, rtol=1e-4)

@@ -28,7 +28,7 @@ from unseen.probes.path import Walker, follow_path, search_path
 from unseen.probes.protocol import Protocol
 from unseen.probes.rotation import Rotation, compress, rotate_all
 from unseen.probes.rows import WORKING_COPIES, IntArray
-from unseen.probes.sgd import Setting, train
+from unseen.probes.sgd import Setting, TrainingRows, train
 from unseen.probes.softmax import BlockMap, SoftmaxLoss, memory_blocks, streamed_blocks, with_ones
 from unseen.probes.workers import Workers
 
@@ -139,7 +139,7 @@ class _FastSolver:
         """The chosen learning rate on the final rows: full batches while they fit into one, batches of SGD beyond."""
         if len(draw.final) > self.protocol.batch_size:
             stream = torch.Generator().manual_seed(draw.seed)
-            return train(self.data, draw.final, Setting(rate, 0.0), self.protocol, stream).model
+            return train(TrainingRows(self.data, draw.final), Setting(rate, 0.0), self.protocol, stream).model
         rows = self._rows(draw.final)
         assert rows is not None
         turn = None

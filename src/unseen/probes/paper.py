@@ -16,6 +16,7 @@ Expected:   CoG Figure 3; bench/probe.py sets it beside the protocol written the
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -28,7 +29,7 @@ from unseen.probes.draws import Draw
 from unseen.probes.linear import LabelledRows, LinearModel
 from unseen.probes.outcome import Fit, Trial
 from unseen.probes.protocol import Protocol
-from unseen.probes.sgd import Setting, Trained, accuracy, skip_training, train
+from unseen.probes.sgd import Setting, Trained, TrainingRows, accuracy, skip_training, train
 from unseen.probes.workers import Workers
 
 _STARTUP = 10  # random trials before the estimator sets in: Optuna's default
@@ -82,6 +83,7 @@ class _Run:
         self.model: LinearModel | None = None
         self._asked: list[optuna.trial.Trial] = []
         self._found: dict[int, _Outcome] = {}
+        self._lock, self._kept = threading.Lock(), dict[bool, TrainingRows]()
 
     @property
     def _is_tuned(self) -> bool:
@@ -113,10 +115,17 @@ class _Run:
     def work(self, setting: Setting, stream: torch.Generator) -> _Outcome:
         """Train and validate, on a worker."""
         began = time.perf_counter()
-        rows = self.draw.final if self._is_tuned else self.draw.tuning
-        trained = train(self.data, rows, setting, self.protocol, stream)
+        trained = train(self._rows(), setting, self.protocol, stream)
         found = None if self._is_tuned else accuracy(trained.model, self.data, self.draw.validation)
         return _Outcome(trained, found, time.perf_counter() - began)
+
+    def _rows(self) -> TrainingRows:
+        """The rows of this stage, made once for all its trials."""
+        with self._lock:
+            if self._is_tuned not in self._kept:
+                chosen = self.draw.final if self._is_tuned else self.draw.tuning
+                self._kept = {self._is_tuned: TrainingRows(self.data, chosen)}
+            return self._kept[self._is_tuned]
 
     def receive(self, place: int, outcome: _Outcome) -> bool:
         """Take in an outcome; True once all of this round are in."""

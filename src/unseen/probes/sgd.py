@@ -4,8 +4,10 @@ Paper:      Sariyildiz et al., ICCV 2021, supplement B.2, and the authors' relea
 Shapes:     W (c, d) weights; b (c,) biases; V momentum of W; X (m, d) a batch; P (c, m) softmax by class
 Implements: V <- 0.9 V + (P - Y) X / m + wd W, W <- W - lr V, and the same for b: torch.optim.SGD with momentum and
             weight decay on a default-initialised nn.Linear under the mean cross-entropy. Initial weights and orders of
-            rows are drawn from the stream as nn.Linear and one torch.randperm per epoch draw them.
-Differs:    the gradient is accumulated into the momentum by the matrix product itself, so sums round in another order
+            rows are drawn from the stream as nn.Linear and one torch.randperm per epoch draw them: the same training
+            as that of a plain script, but for rounding.
+Differs:    fewer rows than dimensions are written in as many dimensions as there are rows. What the initial weights
+            have outside their span meets no gradient; weight decay shrinks it by a factor that is known beforehand.
 """
 
 from __future__ import annotations
@@ -16,8 +18,12 @@ import torch
 from torch import Tensor
 
 from unseen.probes.linear import LabelledRows, LinearModel
+from unseen.probes.products import times_transposed
 from unseen.probes.protocol import Protocol
-from unseen.probes.rows import STREAM_ROWS, IntArray
+from unseen.probes.rows import STREAM_ROWS, FeatureSet, IntArray
+
+# Rows are written in their span where that saves this share of the dimensions.
+_WORTHWHILE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +42,58 @@ class Trained:
     stopped_at: int | None = None
 
 
-def train(
-    data: LabelledRows, rows: IntArray, setting: Setting, protocol: Protocol, generator: torch.Generator
-) -> Trained:
-    """Train one classifier on `rows`.
+class TrainingRows:
+    """Rows to train on, in the coordinates that suit them; several trainings may share them.
+
+    Attributes:
+        basis: (d, n) orthonormal columns that span the rows, or None where rows are left as they are.
+    """
+
+    def __init__(self, data: LabelledRows, rows: IntArray) -> None:
+        self.count, self.classes, self.dimension = len(rows), data.classes, data.features.dimension
+        self.labels = data.labels[torch.from_numpy(rows)]
+        self.basis: Tensor | None = None
+        self._table: Tensor | None = None
+        self._streamed: tuple[FeatureSet, IntArray] | None = None
+        if data.features.tensor is None:
+            self._streamed = data.features, rows
+            return
+        self._table = data.features.take(rows)
+        if len(rows) <= _WORTHWHILE * self.dimension:
+            self.basis, triangle = torch.linalg.qr(self._table.T)
+            self._table = triangle.T.contiguous()
+
+    def buffer(self, size: int) -> Tensor:
+        """Room for a batch."""
+        return torch.empty(size, self.dimension if self.basis is None else self.basis.shape[1])
+
+    def gather(self, batch: Tensor, buffer: Tensor) -> Tensor:
+        """Rows by number, one after the other in memory."""
+        if self._streamed is not None:
+            features, rows = self._streamed
+            return features.take(rows[batch.numpy()])
+        assert self._table is not None
+        return torch.index_select(self._table, 0, batch, out=buffer[: len(batch)])
+
+
+def train(rows: TrainingRows, setting: Setting, protocol: Protocol, generator: torch.Generator) -> Trained:
+    """Train one classifier.
 
     Args:
-        data: features and labels.
-        rows: the rows to train on.
+        rows: what to train on.
         setting: learning rate and weight decay.
         protocol: epochs, batch size, momentum, schedule.
         generator: gives the initial weights and the order of rows in every epoch; it is left where they end.
     """
     began = generator.get_state()
-    trainer = _Trainer(data, rows, setting, protocol, generator)
+    trainer = _Trainer(rows, setting, protocol, generator)
     for epoch in range(protocol.epochs):
         trainer.run_epoch(epoch)
     model = trainer.model()
     if bool(torch.isfinite(model.weights).all()):
         return Trained(model)
     generator.set_state(began)
-    return _train_checked(_Trainer(data, rows, setting, protocol, generator))
+    return _train_checked(_Trainer(rows, setting, protocol, generator))
 
 
 def skip_training(generator: torch.Generator, rows: int, classes: int, dimension: int, epochs: int) -> None:
@@ -84,26 +121,24 @@ def _train_checked(trainer: _Trainer) -> Trained:
 class _Trainer:
     """State of the classifier and the buffers that batches pass through."""
 
-    def __init__(
-        self, data: LabelledRows, rows: IntArray, setting: Setting, protocol: Protocol, generator: torch.Generator
-    ) -> None:
-        self.data, self.setting, self.protocol, self.generator = data, setting, protocol, generator
-        self.rows = torch.from_numpy(rows)
-        self.batch = min(protocol.batch_size, len(rows))
-        classes, dimension = data.classes, data.features.dimension
-        self.weights, self.bias = _initial(generator, classes, dimension)
+    def __init__(self, rows: TrainingRows, setting: Setting, protocol: Protocol, generator: torch.Generator) -> None:
+        self.rows, self.setting, self.protocol, self.generator = rows, setting, protocol, generator
+        self.batch = min(protocol.batch_size, rows.count)
+        start, self.bias = _initial(generator, rows.classes, rows.dimension)
+        self.weights = start if rows.basis is None else start @ rows.basis
+        self._outside = None if rows.basis is None else start - self.weights @ rows.basis.T
+        self._share, self._share_velocity = 1.0, 0.0  # of `_outside` that is left
         self.momentum, self.bias_momentum = torch.zeros_like(self.weights), torch.zeros_like(self.bias)
-        self._features = torch.empty(self.batch, dimension)
-        self._scores = torch.empty(2, classes * self.batch)
+        self._features = rows.buffer(self.batch)
         self._columns, self._minus_one = torch.arange(self.batch), torch.full((self.batch,), -1.0)
 
     def run_epoch(self, epoch: int, *, checked: bool = False) -> bool:
         """One pass in a new random order; with `checked`, False as soon as a loss is not finite."""
-        order = self.rows[torch.randperm(len(self.rows), generator=self.generator)]
+        order = torch.randperm(self.rows.count, generator=self.generator)
         rate = self.setting.lr * self.protocol.factor(epoch)
         for batch in torch.split(order, self.batch):
-            features, labels = self._gather(batch), self.data.labels[batch]
-            residual = self._residual(features, labels, checked)
+            features = self.rows.gather(batch, self._features)
+            residual = self._residual(features, self.rows.labels[batch], checked)
             if residual is None:
                 return False
             self._step(features, residual, rate)
@@ -111,37 +146,33 @@ class _Trainer:
 
     def model(self) -> LinearModel:
         """The classifier as it is now."""
-        return LinearModel(self.weights, self.bias)
-
-    def _gather(self, batch: Tensor) -> Tensor:
-        """A contiguous batch of rows, in the buffer where they are in memory."""
-        tensor = self.data.features.tensor
-        if tensor is None:
-            return self.data.features.take(batch.numpy())
-        return torch.index_select(tensor, 0, batch, out=self._features[: len(batch)])
+        if self._outside is None:
+            return LinearModel(self.weights, self.bias)
+        assert self.rows.basis is not None
+        whole = torch.addmm(self._outside, self.weights, self.rows.basis.T, beta=self._share)
+        return LinearModel(whole, self.bias)
 
     def _residual(self, features: Tensor, labels: Tensor, checked: bool) -> Tensor | None:
         """P - Y, (c, m), or None where a checked loss is not finite."""
-        classes, size = self.data.classes, len(labels)
-        flat, probabilities = (buffer[: classes * size].view(classes, size) for buffer in self._scores)
-        scores = torch.addmm(self.bias[:, None], self.weights, features.T, out=flat)
-        if checked:
-            loss = torch.nn.functional.cross_entropy(scores.T, labels)
-            if not bool(torch.isfinite(loss)):
-                return None
-        residual = torch.softmax(scores, 0, out=probabilities)
-        hits = labels * size + self._columns[:size]
-        residual.view(-1).index_add_(0, hits, self._minus_one[:size])
+        scores = times_transposed(self.weights, features).add_(self.bias[:, None])
+        if checked and not bool(torch.isfinite(torch.nn.functional.cross_entropy(scores.T, labels))):
+            return None
+        residual = torch.softmax(scores, 0, out=scores)
+        size = len(labels)
+        residual.view(-1).index_add_(0, labels * size + self._columns[:size], self._minus_one[:size])
         return residual
 
     def _step(self, features: Tensor, residual: Tensor, rate: float) -> None:
         """The momentum update, in place."""
-        decay, share = self.protocol.momentum, 1.0 / residual.shape[1]
-        torch.addmm(self.momentum, residual, features, beta=decay, alpha=share, out=self.momentum)
-        self.bias_momentum.mul_(decay).add_(residual.sum(dim=1), alpha=share)
-        for value, velocity in ((self.weights, self.momentum), (self.bias, self.bias_momentum)):
-            velocity.add_(value, alpha=self.setting.wd)
+        decay, wd, share = self.protocol.momentum, self.setting.wd, 1.0 / residual.shape[1]
+        for value, velocity, gradient in (
+            (self.weights, self.momentum, times_transposed(residual, features.T)),
+            (self.bias, self.bias_momentum, residual.sum(dim=1)),
+        ):
+            velocity.mul_(decay).add_(gradient, alpha=share).add_(value, alpha=wd)
             value.add_(velocity, alpha=-rate)
+        self._share_velocity = decay * self._share_velocity + wd * self._share
+        self._share -= rate * self._share_velocity
 
 
 def accuracy(model: LinearModel, data: LabelledRows, rows: IntArray) -> float:
@@ -149,6 +180,6 @@ def accuracy(model: LinearModel, data: LabelledRows, rows: IntArray) -> float:
     correct = 0
     for start in range(0, len(rows), STREAM_ROWS):
         part = rows[start : start + STREAM_ROWS]
-        scores = torch.addmm(model.bias[:, None], model.weights, data.features.take(part).T)
-        correct += int((scores.argmax(dim=0) == data.labels[torch.from_numpy(part)]).sum())
+        scores = torch.addmm(model.bias, data.features.take(part), model.weights.T)
+        correct += int((scores.argmax(dim=1) == data.labels[torch.from_numpy(part)]).sum())
     return correct / len(rows)

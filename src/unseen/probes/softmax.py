@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unseen.probes.products import times_transposed
 from unseen.probes.rows import STREAM_ROWS, FeatureSet, IntArray
 
 
@@ -36,8 +37,8 @@ class Batch:
     def scores(self, weights: Tensor) -> Tensor:
         """(c, b), class-major."""
         if self.features.shape[1] == weights.shape[1]:
-            return weights @ self.features.T
-        scores = weights[:, :-1] @ self.features.T
+            return times_transposed(weights, self.features)
+        scores = times_transposed(weights[:, :-1], self.features)
         if self.scale is not None:
             scores *= self.scale
         return scores.add_(weights[:, -1:])
@@ -45,12 +46,12 @@ class Batch:
     def gradient(self, residual: Tensor, columns: int) -> Tensor:
         """residual times rows, (c, columns). Overwrites the residual."""
         if self.features.shape[1] == columns:
-            return residual @ self.features
+            return times_transposed(residual, self.features.T)
         found = torch.empty(len(residual), columns)
         found[:, -1] = residual.sum(dim=1)
         if self.scale is not None:
             residual *= self.scale
-        found[:, :-1] = residual @ self.features
+        found[:, :-1] = times_transposed(residual, self.features.T)
         return found
 
 
