@@ -269,14 +269,20 @@ def compare(data: Features, seeds: tuple[int, ...], protocol: Protocol, skip: li
 
 
 def check(found: dict[str, Timing], name: str, other: str, times: float, points: float) -> bool:
-    """Whether one contender is as fast and as right as it should be, beside another."""
+    """Whether one contender is as fast and as right as it should be, beside another.
+
+    A small test set cannot tell 0.3 points apart. So the difference may also be no larger than twice the standard error
+    of its mean over the seeds, which is printed.
+    """
     if not {name, other} <= found.keys():
         return True
     ratio = found[other].seconds / found[name].seconds
-    off = over_seeds(found[name].accuracies).mean - over_seeds(found[other].accuracies).mean
-    met = ratio >= times and abs(off) <= points
+    apart = over_seeds(np.subtract(found[name].accuracies, found[other].accuracies))
+    noise = 2 * apart.standard_error
+    met = ratio >= times and abs(apart.mean) <= max(points, noise)
     wanted = f"at least {times:g}x" + (f", within {points} points" if math.isfinite(points) else "")
-    print(f"  {'met' if met else 'MISSED'}: {name} against {other}, {wanted}: {ratio:.1f}x, {off:+.2f}", flush=True)
+    said = f"{ratio:.1f}x, {apart.mean:+.2f} points (noise of the seeds: {noise:.2f})"
+    print(f"  {'met' if met else 'MISSED'}: {name} against {other}, {wanted}: {said}", flush=True)
     return met
 
 

@@ -8,6 +8,7 @@ from unseen.probes import Protocol, Settings, draw_rows, evaluate_probe
 from unseen.probes.fast import fit_fast
 from unseen.probes.linear import LabelledRows
 from unseen.probes.rows import MEMORY_LIMIT, FeatureSet
+from unseen.probes.sgd import Setting, TrainingRows, train
 from unseen.probes.workers import Workers
 
 
@@ -54,15 +55,25 @@ def test_a_tighter_tolerance_changes_nothing_that_counts(larger):
     assert (loose.predictions == tight.predictions).mean() > 0.98
 
 
-def test_streamed_rows_give_the_same_answer(larger, workers):
+def test_streamed_rows_are_searched_alike_and_walk_to_where_the_training_leads(larger, workers):
     draw = draw_rows(larger.train_labels, seed=22)[0]
     labels = torch.from_numpy(larger.train_labels)
     streamed = LabelledRows(FeatureSet(larger.train, "rows", memory_limit=0), labels, 12)
     inside = fit_fast(larger.rows, [draw], workers, Protocol(), memory_limit=MEMORY_LIMIT)[0]
     outside = fit_fast(streamed, [draw], workers, Protocol(), memory_limit=0)[0]
     assert [t.parameters for t in inside.trials] == [t.parameters for t in outside.trials]
-    scale = inside.model.weights.norm()
-    assert float((inside.model.weights - outside.model.weights).norm() / scale) < 0.02
+    features = FeatureSet(larger.test, "rows").tensor
+    first, second = (fit.model.scores(features).argmax(1).numpy() for fit in (inside, outside))
+    assert (first == second).mean() > 0.95
+    assert (first == larger.test_labels).mean() == pytest.approx((second == larger.test_labels).mean(), abs=0.01)
+
+
+def test_the_final_fit_is_the_published_training(larger, workers):
+    draw = draw_rows(larger.train_labels, seed=22)[0]
+    fit = fit_fast(larger.rows, [draw], workers, Protocol(), memory_limit=MEMORY_LIMIT)[0]
+    stream = torch.Generator().manual_seed(22)
+    expected = train(TrainingRows(larger.rows, draw.final), Setting(fit.best["lr"], 0.0), Protocol(), stream)
+    torch.testing.assert_close(fit.model.weights, expected.model.weights)
 
 
 def test_turning_and_shuffling_the_features_changes_nothing(sample):
@@ -81,10 +92,10 @@ def test_a_final_fit_beyond_one_batch_after_tuning_within_it(make_sample):
     assert record.top1 > 0.4
 
 
-def test_without_refit_the_tuned_weights_are_kept(larger, workers):
+def test_without_refit_the_final_fit_sees_the_tuning_rows_alone(larger, workers):
     draw = draw_rows(larger.train_labels, seed=22, refit=False)[0]
     fit = fit_fast(larger.rows, [draw], workers, Protocol(), memory_limit=MEMORY_LIMIT)[0]
     held = larger.rows.features.take(draw.validation)
     predicted = fit.model.scores(held).argmax(1).numpy()
     accuracy = (predicted == larger.train_labels[draw.validation]).mean()
-    assert accuracy == pytest.approx(max(trial.accuracy for trial in fit.trials), abs=0.005)
+    assert accuracy == pytest.approx(max(trial.accuracy for trial in fit.trials), abs=0.015)

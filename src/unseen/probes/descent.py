@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from unseen.probes.outcome import Trial, best_trial
+from unseen.probes.products import times_transposed
 from unseen.probes.protocol import Protocol
 
 _COARSE = 10**0.5  # between neighbouring learning rates
@@ -29,43 +30,38 @@ def descend(rows: Tensor, labels: Tensor, classes: int, rates: Sequence[float], 
     count = len(rates)
     weights = torch.zeros(count, classes, rows.shape[1])
     flat, momentum = weights.view(count * classes, -1), torch.zeros(count * classes, rows.shape[1])
-    scores, residual = torch.empty(2, count * classes, len(rows)).unbind(0)
     hits = labels * len(rows) + torch.arange(len(rows))
     minus_one = torch.full((count, len(rows)), -1.0)
     steps = torch.tensor(rates).repeat_interleave(classes)[:, None]
     for epoch in range(protocol.epochs):
-        torch.mm(flat, rows.T, out=scores)
-        torch.softmax(scores.view(count, classes, -1), 1, out=residual.view(count, classes, -1))
+        residual = times_transposed(flat, rows)
+        torch.softmax(residual.view(count, classes, -1), 1, out=residual.view(count, classes, -1))
         residual.view(count, -1).index_add_(1, hits, minus_one)
-        torch.addmm(momentum, residual, rows, beta=protocol.momentum, alpha=1.0 / len(rows), out=momentum)
+        momentum.mul_(protocol.momentum).add_(times_transposed(residual, rows.T), alpha=1.0 / len(rows))
         flat.addcmul_(momentum, steps, value=-protocol.factor(epoch))
     return weights
 
 
 def search_rates(
     rows: Tensor, labels: Tensor, validation: Tensor, validation_labels: Tensor, classes: int, protocol: Protocol
-) -> tuple[list[Trial], dict[float, Tensor]]:
-    """Bracket the learning rate by validation accuracy, from the highest down, and refine it once.
-
-    Returns:
-        The trials, and the weights of every learning rate tried.
-    """
+) -> list[Trial]:
+    """Bracket the learning rate by validation accuracy, from the highest down, and refine it once."""
     trials: list[Trial] = []
-    solved: dict[float, Tensor] = {}
 
     def attempt(rates: list[float]) -> None:
         found = descend(rows, labels, classes, rates, protocol)
         for rate, weights in zip(rates, found, strict=True):
             accuracy, log_loss = _evaluate(weights, validation, validation_labels)
             trials.append(Trial({"lr": rate}, accuracy, log_loss))
-            solved[rate] = weights
 
     attempt([protocol.highest_lr / _COARSE**k for k in range(_FIRST)])
-    while (lowest := min(solved)) / _COARSE >= protocol.lowest_lr * 0.999 and _best_rate(trials) == lowest:
+    while (
+        lowest := min(trial.parameters["lr"] for trial in trials)
+    ) / _COARSE >= protocol.lowest_lr * 0.999 and _best_rate(trials) == lowest:
         attempt([lowest / _COARSE])
     best = _best_rate(trials)
     attempt([r for r in (best * _COARSE**0.5, best / _COARSE**0.5) if r <= protocol.highest_lr])
-    return trials, solved
+    return trials
 
 
 def _best_rate(trials: Sequence[Trial]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -122,11 +123,14 @@ class ProbeResult:
         }
 
 
-def best_trial(trials: Sequence[Trial]) -> int:
-    """Position of the most accurate trial; among equals the one of least log loss, then the earliest."""
+def best_trial(trials: Sequence[Trial], rows: int | None = None) -> int:
+    """Position of the most accurate trial; among equals the one of least log loss, then the earliest.
 
-    def merit(position: int) -> tuple[float, float, int]:
-        trial = trials[position]
-        return trial.accuracy, -(trial.log_loss or 0.0), -position
-
-    return max(range(len(trials)), key=merit)
+    Args:
+        trials: what was tried.
+        rows: of validation; where given, accuracies within one standard error of the best count as equal.
+    """
+    top = max(trial.accuracy for trial in trials)
+    margin = 0.0 if rows is None else math.sqrt(top * (1.0 - top) / rows)
+    equals = [position for position, trial in enumerate(trials) if trial.accuracy >= top - margin]
+    return min(equals, key=lambda position: (trials[position].log_loss or 0.0, position))

@@ -94,7 +94,8 @@ def search_path(
 
     Args:
         walker: over the tuning rows.
-        validation: loss over the validation rows; accuracy decides, its mean loss decides among equals.
+        validation: loss over the validation rows; accuracy decides, its mean loss among those within one standard
+            error of the best.
         rates: learning rates, ascending and in geometric progression.
         time: training time per unit of learning rate.
         classes: rows of the weights.
@@ -129,16 +130,20 @@ class _Search:
         self.solved[rate], self.ways[rate] = point.weights, (*self.ways[before], rate)
         return point
 
+    def best(self) -> int:
+        """Position of the trial to choose: what accuracy cannot tell apart, log loss does."""
+        return best_trial(self.trials, self.validation.count)
+
     def refine(self) -> None:
         """Try the geometric middles between the best learning rate and its neighbours."""
         tried = sorted(self.solved)[1:]
-        place = tried.index(self.trials[best_trial(self.trials)].parameters["lr"])
+        place = tried.index(self.trials[self.best()].parameters["lr"])
         for low, high in pairwise(tried[max(place - 1, 0) : place + 2]):
             middle = (self.solved[low] + self.solved[high]) / 2
             self.attempt(math.sqrt(low * high), low, self.solved[low], middle)
 
     def result(self) -> PathResult:
-        best = best_trial(self.trials)
+        best = self.best()
         way = self.ways[self.trials[best].parameters["lr"]]
         return PathResult(tuple(self.trials), best, way, tuple(self.solved[rate] for rate in way))
 

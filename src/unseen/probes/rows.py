@@ -93,7 +93,7 @@ class FeatureSet:
         self.name, self.normalize = name, normalize
         self.count, self.dimension = shape
         self.source: Rows = rows
-        fits = WORKING_COPIES * 4 * self.count * self.dimension <= memory_limit
+        fits = rows_fit(self, self.count, memory_limit)
         self.tensor: Tensor | None = self.read(0, self.count) if fits else None
 
     def blocks(self, rows: int = STREAM_ROWS) -> Iterator[tuple[int, int]]:
@@ -145,6 +145,11 @@ class FeatureSet:
                 "Extract that image again, or leave it out."
             )
         return block / lengths.clamp_min(1e-12) if self.normalize else block
+
+
+def rows_fit(features: FeatureSet, count: int, memory_limit: int) -> bool:
+    """Whether a solver's working copies of so many rows fit into the memory allowed."""
+    return bool(WORKING_COPIES * 4 * count * features.dimension <= memory_limit)
 
 
 def _as_tensor(array: npt.NDArray[Any]) -> Tensor:

@@ -20,7 +20,7 @@ from torch import Tensor
 from unseen.probes.linear import LabelledRows, LinearModel
 from unseen.probes.products import times_transposed
 from unseen.probes.protocol import Protocol
-from unseen.probes.rows import STREAM_ROWS, FeatureSet, IntArray
+from unseen.probes.rows import MEMORY_LIMIT, STREAM_ROWS, FeatureSet, IntArray, rows_fit
 
 # Rows are written in their span where that saves this share of the dimensions.
 _WORTHWHILE = 0.8
@@ -45,17 +45,23 @@ class Trained:
 class TrainingRows:
     """Rows to train on, in the coordinates that suit them; several trainings may share them.
 
+    Args:
+        data: features and labels.
+        rows: which of them to train on.
+        memory_limit: bytes that the rows may take where not all of `data` is in memory; beyond, they are read again
+            in every epoch.
+
     Attributes:
         basis: (d, n) orthonormal columns that span the rows, or None where rows are left as they are.
     """
 
-    def __init__(self, data: LabelledRows, rows: IntArray) -> None:
+    def __init__(self, data: LabelledRows, rows: IntArray, memory_limit: int = MEMORY_LIMIT) -> None:
         self.count, self.classes, self.dimension = len(rows), data.classes, data.features.dimension
         self.labels = data.labels[torch.from_numpy(rows)]
         self.basis: Tensor | None = None
         self._table: Tensor | None = None
         self._streamed: tuple[FeatureSet, IntArray] | None = None
-        if data.features.tensor is None:
+        if data.features.tensor is None and not rows_fit(data.features, len(rows), memory_limit):
             self._streamed = data.features, rows
             return
         self._table = data.features.take(rows)
