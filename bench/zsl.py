@@ -69,7 +69,7 @@ def loop_bilinear(kind: str, X: np.ndarray, y: np.ndarray, S: np.ndarray, epochs
                 weight = float(wrong != right)
             else:
                 draws = 0
-                for c in rng.permutation(classes):
+                for c in rng.permutation(classes) if kind == "ALE" else range(classes):
                     if c == right:
                         continue
                     draws += 1

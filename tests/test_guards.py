@@ -20,8 +20,8 @@ PUBLIC = {
     "FeatureStore", "KnnProbe", "LinearProbe", "MethodCard", "ModelCard", "NearestMeanProbe", "Preprocessing",
     "Result", "ResultsDatabase", "RidgeProbe", "Split", "StoredFeatures", "Study", "UnseenError", "Workbench",
     "__version__", "dataset_cards", "evaluate_probe", "extract", "home", "load_backbone", "load_dataset",
-    "make_engine", "model_cards", "plan_study", "register_backbone", "register_dataset", "run_study", "save_chart",
-    "write_report",
+    "make_engine", "model_cards", "plan_study", "rank_checkpoints", "register_backbone", "register_dataset",
+    "run_study", "save_chart", "write_report",
 }  # fmt: skip
 
 HEAVY = ("torch", "onnxruntime", "onnx", "dask", "distributed", "altair", "timm", "torchvision", "sklearn", "scipy")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unseen.backbones import Backbone, load_backbone, model_cards, register_backbone
     from unseen.benchmarks import BENCHMARKS, Benchmark, Workbench
+    from unseen.benchmarks.rank_checkpoints import rank_checkpoints
     from unseen.data import Dataset, Split, dataset_cards, load_dataset, register_dataset
     from unseen.engines import make_engine
     from unseen.errors import UnseenError
@@ -59,6 +60,7 @@ _ROOMS = {
     "make_engine": "engines",
     "model_cards": "backbones",
     "plan_study": "study",
+    "rank_checkpoints": "benchmarks.rank_checkpoints",
     "register_backbone": "backbones",
     "register_dataset": "data",
     "run_study": "study",
@@ -100,6 +102,7 @@ __all__ = [
     "make_engine",
     "model_cards",
     "plan_study",
+    "rank_checkpoints",
     "register_backbone",
     "register_dataset",
     "run_study",

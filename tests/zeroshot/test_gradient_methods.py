@@ -43,8 +43,8 @@ def choose_sje(margins: np.ndarray, _: int, __: np.random.Generator) -> tuple[in
     return worst, float(margins[worst] > 0)
 
 
-def choose_devise(margins: np.ndarray, right: int, rng: np.random.Generator) -> tuple[int, float]:
-    for c in rng.permutation(len(margins)):
+def choose_devise(margins: np.ndarray, right: int, _: np.random.Generator) -> tuple[int, float]:
+    for c in range(len(margins)):
         if c != right and margins[c] > 0:
             return int(c), 1.0
     return 0, 0.0

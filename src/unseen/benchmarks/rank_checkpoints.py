@@ -84,22 +84,15 @@ def rank_checkpoints(
     if budget is not None:
         dataset, said = _within(budget, began, bench, dataset, split, names, layers)
         notes += said
-    records: list[dict[str, ScoreRecord]] = []
-    candidates: list[Candidate] = []
-    failed: list[Candidate] = []
-    for name in names:
-        for candidate, record in _score_model(bench, name, dataset, split, layers, cards, resamples, seed):
-            if record is None:
-                failed.append(candidate)
-            else:
-                candidates.append(candidate)
-                records.append(record)
-    combined = combine(records, [card.id for card in cards])
-    ordered = _ordered(candidates, combined)
+    scored = [
+        pair for name in names for pair in _score_model(bench, name, dataset, split, layers, cards, resamples, seed)
+    ]
+    combined = combine([record for _, record in scored if record is not None], [card.id for card in cards])
+    ordered = _ordered([candidate for candidate, record in scored if record is not None], combined)
     resampled = len(combined.draws)
     return CheckpointRanking(
         dataset=dataset.id,
-        candidates=(*ordered, *failed),
+        candidates=(*ordered, *(candidate for candidate, record in scored if record is None)),
         scores=tuple(card.id for card in cards),
         counted=combined.counted,
         images=len(dataset.split(split)),

@@ -124,7 +124,7 @@ class VtabBenchmark:
         seconds = (time.perf_counter() - began) / len(cells)
         # Only here, with everything chosen and predicted, is the seal broken.
         labels = sealed.open(selection)
-        details = _details(dataset, selection)
+        details = _details(dataset, selection) | ({"skipped": dict(adapter.skipped)} if adapter.skipped else {})
         return [
             Result(cell, _metrics(labels, found), seconds=seconds, sweep=_json_safe(selection), details=details)
             for cell, found in zip(cells, predictions, strict=True)
@@ -168,6 +168,7 @@ class VtabBenchmark:
             classes=len(dataset.class_names),
             settings=settings,
             batch_size=self.batch_size,
+            skipped={f"{split}:{s.index}": s.reason for split, stored in rows.items() for s in stored.skipped},
         )
 
     def _backbone(self, model: str, bench: Workbench) -> Backbone:

@@ -27,7 +27,13 @@ SCRATCH_DECAY = 0.01
 
 
 class Adapter(Protocol):
-    """One model on one task."""
+    """One model on one task.
+
+    Attributes:
+        skipped: images that could not be read, by split and position, and why.
+    """
+
+    skipped: dict[str, str]
 
     def tune(self) -> Selection:
         """Try the settings on train, judge them on val, choose one."""
@@ -54,6 +60,7 @@ class LinearAdapter:
     classes: int
     settings: Sequence[tuple[float, int]]
     batch_size: int
+    skipped: dict[str, str] = field(default_factory=dict)
 
     def tune(self) -> Selection:
         from unseen.probes.lightweight import LinearSetting, sweep_linear
@@ -151,10 +158,11 @@ class FinetuneAdapter:
             if not path.exists():
                 options = self.heavy_options(setting) if "optimizer" in setting else self.options()
                 result = self._run(both, self.test, setting, options, seed, path.with_suffix(".pt"), None)
-                self.skipped |= result.skipped
-                _write(path, {"predictions": result.predictions.tolist()})
+                _write(path, {"predictions": result.predictions.tolist(), "skipped": result.skipped})
                 path.with_suffix(".pt").unlink(missing_ok=True)
-            found.append(np.array(json.loads(path.read_text(encoding="utf-8"))["predictions"], np.int64))
+            finished = json.loads(path.read_text(encoding="utf-8"))
+            self.skipped |= finished.get("skipped", {})
+            found.append(np.array(finished["predictions"], np.int64))
         return found
 
     def heavy_options(self, setting: Mapping[str, Any]) -> FinetuneOptions:

@@ -2,9 +2,9 @@
 
 Paper:      Frome et al., "DeViSE: a deep visual-semantic embedding model", NeurIPS 2013 [P]
 Shapes:     margins (b, c) = Delta + F(x, y) - F(x, y_n), 0 at y_n
-Implements: GBU Eq. (4); as in [P], a step pushes away the first violating class found, in an order that is random
-            (`order="random"`), that of the labels ("index", as in public re-implementations), or all of them ("all",
-            the gradient of Eq. (4) itself)
+Implements: GBU Eq. (4); as in [P], a step pushes away the first violating class found, in the order of the labels
+            (`order="index"`, as in GBU's code and its re-implementations), in a random order ("random", as [P] tells
+            it), or all of them ("all", the gradient of Eq. (4) itself)
 Differs:    nothing
 Expected:   GBU Table 3, PS: SUN 56.5, CUB 52.0, AWA1 54.2, AWA2 59.7, aPY 39.8
 """
@@ -24,7 +24,7 @@ class DEVISE(CompatibilityMethod):
     """Deep visual-semantic embedding, its linear map.
 
     Args:
-        order: in which order wrong classes are tried: "random", "index", or "all" at once.
+        order: in which order wrong classes are tried: "index", "random", or "all" at once.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class DEVISE(CompatibilityMethod):
         batch_size: int = 64,
         margin: float = 1.0,
         seed: int = 0,
-        order: Literal["random", "index", "all"] = "random",
+        order: Literal["index", "random", "all"] = "index",
     ) -> None:
         super().__init__(learning_rate, epochs, batch_size, margin, seed)
         self.order = order
