@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from unseen.backbones.cog.tensor_bundle import TensorBundle, masked_crc32c
+from unseen.backbones.cog.tensor_bundle import TensorBundle
 from unseen.errors import CheckpointError
+from unseen.wire import masked_crc32c
 
 Check = Callable[..., None]
 

@@ -22,7 +22,7 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from unseen.data.vtab.tfrecord import masked_crc
+from unseen.wire import masked_crc32c
 
 #: From the grey of a picture to the class that it should get.
 Truth = dict[int, int]
@@ -300,7 +300,7 @@ def write_smallnorb(root: Path, *, task: str, packed: bool = False) -> Truth:
 
 def record(data: bytes) -> bytes:
     head = struct.pack("<Q", len(data))
-    return head + struct.pack("<I", masked_crc(head)) + data + struct.pack("<I", masked_crc(data))
+    return head + struct.pack("<I", masked_crc32c(head)) + data + struct.pack("<I", masked_crc32c(data))
 
 
 def example(features: Mapping[str, Any]) -> bytes:

@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unseen.data import load_dataset
-from unseen.data.vtab.tfrecord import RecordFile, _masked_crc, parse_example
+from unseen.data.vtab.tfrecord import RecordFile, parse_example
 from unseen.errors import DataError
+from unseen.wire import masked_crc32c
 
 
 def test_the_checksum_is_castagnolis() -> None:
     crc = 0xE3069283  # the check value of CRC-32C
-    assert _masked_crc(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    assert masked_crc32c(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 @given(

@@ -14,7 +14,6 @@ import math
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.errors import CheckpointError
+from unseen.wire import fields, masked_crc32c, varint
 
 _TABLE_MAGIC = 0xDB4775248B80FB57
 _FOOTER_BYTES = 48
@@ -60,7 +60,7 @@ class TensorBundle(Mapping[str, npt.NDArray[Any]]):
             raise CheckpointError(f"no TensorFlow checkpoint at {self.prefix}: {index.name} is not there.")
         try:
             table = dict(read_table(index.read_bytes()))
-            header = dict(_fields(table.pop(b"")))
+            header = dict(fields(table.pop(b"")))
             self.shards = int(header.get(1, 1))
             if header.get(2, 0):
                 raise ValueError("it was written on a big-endian machine")
@@ -119,9 +119,9 @@ def _block(data: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]
     end, position, key = size - 4 * (restarts + 1), 0, b""
     while position < end:
         # Each key shares a beginning with the one before it.
-        shared, position = _varint(block, position)
-        fresh, position = _varint(block, position)
-        length, position = _varint(block, position)
+        shared, position = varint(block, position)
+        fresh, position = varint(block, position)
+        length, position = varint(block, position)
         key = key[:shared] + block[position : position + fresh]
         position += fresh
         yield key, block[position : position + length]
@@ -129,72 +129,18 @@ def _block(data: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]
 
 
 def _handle(data: bytes, position: int) -> tuple[tuple[int, int], int]:
-    offset, position = _varint(data, position)
-    size, position = _varint(data, position)
+    offset, position = varint(data, position)
+    size, position = varint(data, position)
     return (offset, size), position
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number has too many bytes")
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Field numbers and raw values of a protocol buffer."""
-    position = 0
-    while position < len(message):
-        tag, position = _varint(message, position)
-        match tag & 7:
-            case 0:
-                value, position = _varint(message, position)
-                yield tag >> 3, value
-            case 1:
-                yield tag >> 3, message[position : position + 8]
-                position += 8
-            case 2:
-                length, position = _varint(message, position)
-                yield tag >> 3, message[position : position + length]
-                position += length
-            case 5:
-                yield tag >> 3, message[position : position + 4]
-                position += 4
-            case kind:
-                raise ValueError(f"a message has a field of kind {kind}")
 
 
 def _entry(message: bytes) -> BundleEntry:
     """`BundleEntryProto`: dtype 1, shape 2, shard_id 3, offset 4, size 5, crc32c 6, slices 7."""
     values: dict[int, Any] = {}
     sliced = False
-    for number, value in _fields(message):
+    for number, value in fields(message):
         values[number] = value
         sliced = sliced or number == 7
-    shape = tuple(dict(_fields(dim)).get(1, 0) for number, dim in _fields(values.get(2, b"")) if number == 2)
+    sides: Iterator[dict[int, Any]] = (dict(fields(dim)) for number, dim in fields(values.get(2, b"")) if number == 2)
+    shape = tuple(side.get(1, 0) for side in sides)
     return BundleEntry(values.get(1, 0), shape, values.get(3, 0), values.get(4, 0), values.get(5, 0), sliced)
-
-
-@cache
-def _crc_table() -> tuple[int, ...]:
-    table = []
-    for value in range(256):
-        for _ in range(8):
-            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
-        table.append(value)
-    return tuple(table)
-
-
-def masked_crc32c(data: bytes) -> int:
-    """CRC-32C as tables store it: rotated and offset, so that a checksum of checksums stays one."""
-    table, crc = _crc_table(), 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ table[(crc ^ byte) & 0xFF]
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

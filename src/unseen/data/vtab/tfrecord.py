@@ -13,20 +13,19 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.errors import DataError
+from unseen.wire import as_message, fields, masked_crc32c, varints
 
 Feature = list[bytes] | npt.NDArray[np.float32] | npt.NDArray[np.int64]
 #: Where a record's data begin and end.
 Span = tuple[int, int]
 
 _HEADER = struct.Struct("<QI")
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class RecordFile:
@@ -56,7 +55,7 @@ class RecordFile:
             if place + _HEADER.size + 4 > size:
                 raise DataError(f"{self.path} ends within a record: it was cut short. Copy it again.")
             length, checksum = _HEADER.unpack_from(self._map, place)
-            if _masked_crc(bytes(self._map[place : place + 8])) != checksum:
+            if masked_crc32c(bytes(self._map[place : place + 8])) != checksum:
                 raise DataError(f"{self.path} is not a TFRecord file, or is damaged at byte {place:,}.")
             start = place + _HEADER.size
             place = start + length + 4
@@ -74,83 +73,33 @@ def parse_example(data: memoryview | bytes) -> dict[str, Feature]:
     view = memoryview(data)
     found: dict[str, Feature] = {}
     try:
-        for number, features in _fields(view):
+        for number, features in fields(view):
             if number != 1:
                 continue
-            for inner, entry in _fields(_message(features)):
+            for inner, entry in fields(as_message(features)):
                 if inner == 1:
-                    parts = dict(_fields(_message(entry)))
+                    parts = dict(fields(as_message(entry)))
                     if 2 in parts:
-                        found[bytes(_message(parts[1])).decode("utf-8")] = _feature(_message(parts[2]))
+                        found[bytes(as_message(parts[1])).decode("utf-8")] = _feature(as_message(parts[2]))
     except (IndexError, KeyError, ValueError, struct.error) as error:
         raise DataError(f"a record is not a tf.train.Example: {error!r}") from error
     return found
 
 
 def _feature(view: memoryview) -> Feature:
-    for kind, content in _fields(view):
-        values = [value for number, value in _fields(_message(content)) if number == 1]
+    for kind, content in fields(view):
+        values = [value for number, value in fields(as_message(content)) if number == 1]
         if kind == 1:
-            return [bytes(_message(value)) for value in values]
+            return [bytes(as_message(value)) for value in values]
         if kind == 2:  # packed floats, or one by one
-            packed = b"".join(v if isinstance(v, bytes) else bytes(_message(v)) for v in values)
+            packed = b"".join(v if isinstance(v, bytes) else bytes(as_message(v)) for v in values)
             return np.frombuffer(packed, "<f4")
         if kind == 3:
             numbers: list[int] = []
             for value in values:
-                numbers += [value] if isinstance(value, int) else _varints(value)
+                numbers += [value] if isinstance(value, int) else varints(value)
             return np.array([n - (1 << 64) if n >> 63 else n for n in numbers], np.int64)
     return []
-
-
-def _fields(view: memoryview) -> Iterator[tuple[int, memoryview | bytes | int]]:
-    """(field number, value): views for lengths, bytes for fixed sizes, integers for varints."""
-    place = 0
-    while place < len(view):
-        tag, place = _varint(view, place)
-        number, kind = tag >> 3, tag & 7
-        if kind == _BYTES:
-            length, place = _varint(view, place)
-            if place + length > len(view):
-                raise ValueError("a field is longer than its message")
-            yield number, view[place : place + length]
-            place += length
-        elif kind == _VARINT:
-            value, place = _varint(view, place)
-            yield number, value
-        elif kind in (_FIXED32, _FIXED64):
-            width = 4 if kind == _FIXED32 else 8
-            yield number, bytes(view[place : place + width])
-            place += width
-        else:
-            raise ValueError(f"wire type {kind}")
-
-
-def _message(value: memoryview | bytes | int) -> memoryview:
-    if not isinstance(value, memoryview):
-        raise ValueError("a number where a message should be")
-    return value
-
-
-def _varint(view: memoryview, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = view[place]
-        place += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, place
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number of more than 64 bits")
-
-
-def _varints(value: memoryview | bytes | int) -> list[int]:
-    view, place, numbers = _message(value), 0, []
-    while place < len(view):
-        number, place = _varint(view, place)
-        numbers.append(number)
-    return numbers
 
 
 def first_number(features: Mapping[str, Feature], name: str) -> int:
@@ -167,26 +116,3 @@ def image_bytes(features: Mapping[str, Feature], name: str = "image") -> bytes:
     if not isinstance(values, list) or len(values) != 1:
         raise DataError(f"a record has no image {name!r}; it has: {', '.join(features) or 'nothing'}.")
     return values[0]
-
-
-def masked_crc(data: bytes) -> int:
-    """CRC-32C (Castagnoli) of some bytes, rotated and shifted as the record format wants it."""
-    return _masked_crc(data)
-
-
-def _masked_crc(data: bytes) -> int:
-    table, crc = _crc_table(), 0xFFFFFFFF
-    for byte in data:
-        crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-@cache
-def _crc_table() -> list[int]:
-    table = []
-    for number in range(256):
-        for _ in range(8):
-            number = (number >> 1) ^ (0x82F63B78 if number & 1 else 0)
-        table.append(number)
-    return table
