@@ -3,8 +3,8 @@
     python bench/memory.py                   1,000,000 x 1,024 float16 on disk (2 GB), 100 classes: minutes on two cores
     python bench/memory.py --rows 100000     the same, smaller
 
-The rows are written to a temporary folder, opened as a memory map, trained on and predicted by `LinearProbe`, and
-removed. The peak is the kernel's own figure for this process (VmHWM): mapped pages count.
+The rows are written to a feature store in a temporary folder, trained on and predicted from it by `LinearProbe`,
+and removed. The peak is the kernel's own figure for this process (VmHWM): mapped pages count.
 """
 
 from __future__ import annotations
@@ -15,27 +15,30 @@ import time
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from unseen.probes import LinearProbe
+from unseen import FeatureKey, FeatureStore, LinearProbe, Preprocessing, StoredFeatures
 
 LIMIT = 2_000_000_000
-CHUNK = 10_000
+PART = 10_000
 
 
-def write_store(path: Path, rows: int, dimensions: int, classes: int) -> npt.NDArray[np.int64]:
-    """Write overlapping classes as raw float16 and return their labels."""
+def write_store(root: Path, rows: int, dimensions: int, classes: int) -> StoredFeatures:
+    """Overlapping classes as float16, part by part, as an extraction writes them."""
     generator = np.random.default_rng(0)
     scale = ((1.0 + np.arange(dimensions)) ** -0.5).astype(np.float32)
     means = generator.standard_normal((classes, dimensions), dtype=np.float32) * scale
-    labels = generator.integers(0, classes, rows)
-    with path.open("wb") as file:
-        for start in range(0, rows, CHUNK):
-            own = labels[start : start + CHUNK]
-            noise = generator.standard_normal((len(own), dimensions), dtype=np.float32)
-            file.write((0.1 * means[own] + scale * noise).astype(np.float16).tobytes())
-    return labels
+    store = FeatureStore(root)
+    key = FeatureKey("drawn", "0", "pooled", Preprocessing(), "fp16", "torch", "drawn", "train", f"{rows}x{dimensions}")
+    with store.writer(key, total=rows, part_size=PART) as writer:
+        for start in range(0, rows, PART):
+            places = np.arange(start, min(start + PART, rows))
+            labels = generator.integers(0, classes, len(places))
+            noise = generator.standard_normal((len(places), dimensions), dtype=np.float32)
+            features = (0.1 * means[labels] + scale * noise).astype(np.float16)
+            writer.write_part(features, labels, places)
+        writer.finish()
+    return store.open(key)
 
 
 def peak_bytes() -> int:
@@ -54,13 +57,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=None, help="where to write; a temporary folder by default")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        path = Path(folder) / "features.f16"
-        labels = write_store(path, options.rows, options.dimensions, options.classes)
-        shape = (options.rows, options.dimensions)
-        size = path.stat().st_size / 1e9
-        print(f"{shape[0]:,} x {shape[1]:,} float16 on disk: {size:.2f} GB, {options.classes} classes")
+        stored = write_store(Path(folder), options.rows, options.dimensions, options.classes)
+        features, labels = stored.features, stored.labels
+        shape, size = features.shape, stored.nbytes / 1e9
+        print(f"{shape[0]:,} x {shape[1]:,} {features.dtype} on disk: {size:.2f} GB, {options.classes} classes")
         print(f"before: peak {peak_bytes() / 1e9:.2f} GB, {torch.get_num_threads()} threads", flush=True)
-        features = np.memmap(path, np.float16, "r", shape=shape)
         began = time.perf_counter()
         probe = LinearProbe().fit(features, labels)
         fitted = time.perf_counter() - began

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from unseen.features.layout import PROVENANCE
 from unseen.features.manifest import Manifest, Skipped
 from unseen.features.part import Check, FloatArray, IntArray, PartFile, open_part
+from unseen.mapped import release_pages
 from unseen.records import FeatureKey
 
 RowIndex = int | slice | Sequence[int] | npt.NDArray[Any]
@@ -28,8 +29,9 @@ _HASHING_THREADS = 4
 class FeatureRows:
     """An (n, d) array of features whose parts stay on the disk until rows are asked for.
 
-    Indexing by a slice, a row number, row numbers or a mask gives a fresh array that may be changed. It can be
-    pickled: what travels is where the parts are.
+    Indexing by a slice, a row number, row numbers or a mask gives a fresh array that may be changed; the pages that it
+    was read from are given back, so that resident memory stays flat. It can be pickled: what travels is where the parts
+    are.
     """
 
     def __init__(self, parts: Sequence[PartFile], dim: int, dtype: npt.DTypeLike) -> None:
@@ -104,6 +106,7 @@ class FeatureRows:
             piece = self._map(number)[offset : offset + len(result) - filled]
             result[filled : filled + len(piece)] = piece
             filled += len(piece)
+            release_pages(piece)
         return result
 
     def _gather(self, rows: npt.NDArray[Any]) -> FloatArray:
@@ -117,7 +120,9 @@ class FeatureRows:
         edges = np.searchsorted(numbers[order], np.arange(len(self._parts) + 1))
         for number in np.flatnonzero(np.diff(edges)):
             places = order[edges[number] : edges[number + 1]]
-            result[places] = self._map(int(number))[rows[places] - self._ends[number]]
+            part = self._map(int(number))
+            result[places] = part[rows[places] - self._ends[number]]
+            release_pages(part)
         return result
 
 

@@ -8,7 +8,6 @@ flat however many rows there are.
 
 from __future__ import annotations
 
-import mmap
 import warnings
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor
 
 from unseen.errors import DataError
+from unseen.mapped import release_pages
 
 IntArray = npt.NDArray[np.int64]
 
@@ -107,7 +107,7 @@ class FeatureSet:
             return self.tensor[start:stop]
         found = self.source[start:stop]
         block = self._prepare(found, np.arange(start, stop))
-        _release(found)
+        release_pages(found)
         return block
 
     def read_raw(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
@@ -117,7 +117,7 @@ class FeatureSet:
         """
         found = self.source[start:stop]
         block = _as_tensor(np.asarray(found))
-        _release(found)
+        release_pages(found)
         if not self.normalize:
             return block, torch.ones(len(block))
         return block, 1.0 / torch.linalg.vector_norm(block, dim=1).clamp_min(1e-12)
@@ -131,7 +131,7 @@ class FeatureSet:
         for start in range(0, len(rows), STREAM_ROWS):
             part = order[start : start + STREAM_ROWS]
             found[part] = self.source[rows[part]]
-            _release(self.source)
+            release_pages(self.source)
         return self._prepare(found, rows)
 
     def _prepare(self, found: Any, numbers: IntArray) -> Tensor:
@@ -161,16 +161,3 @@ def _as_tensor(array: npt.NDArray[Any]) -> Tensor:
     with warnings.catch_warnings():  # torch warns that it cannot protect read-only memory; nothing here writes to it
         warnings.simplefilter("ignore", UserWarning)
         return torch.from_numpy(block)
-
-
-def _release(array: Any) -> None:
-    """Give the resident pages of a read-only memory map back to the system; they stay in its page cache."""
-    base = array
-    while isinstance(base, np.ndarray):
-        if base.flags.writeable:  # it might be a private map, whose changes would be lost
-            return
-        base = base.base
-    if isinstance(base, memoryview):
-        base = base.obj
-    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        base.madvise(mmap.MADV_DONTNEED)

@@ -54,16 +54,33 @@ def principal_components(rows: FloatArray, *, energy: float | None = None, count
         energy: keep the fewest axes that hold at least this share of the variance.
         count: keep at most this many axes.
     """
-    matrix, variances, vectors = _eigen(rows, centre=True)
+    matrix = rows - rows.mean(axis=0)
+    gram = _gram(matrix)
+    total = float(np.trace(gram, dtype=np.float64))
+    variances, vectors = _leading(gram, None if energy is None else energy * total, count)
     kept = len(variances)
     if energy is not None:
-        share = np.cumsum(variances) / np.sum(variances)
         # Rounding must not ask for one axis more than there are.
-        kept = min(int(np.searchsorted(share, energy)) + 1, kept)
+        kept = min(int(np.searchsorted(np.cumsum(variances, dtype=np.float64), energy * total)) + 1, kept)
     if count is not None:
         kept = min(kept, count)
     first = vectors[:, :kept]
     return matrix @ first if len(first) == matrix.shape[1] else first * np.sqrt(variances[:kept])
+
+
+def _leading(gram: FloatArray, wanted: float | None, count: int | None) -> tuple[FloatArray, FloatArray]:
+    """Enough of the first eigenpairs to hold a variance, or so many of them; greatest first.
+
+    The trace says what all of them hold, so that a tenth of them is tried before all are computed.
+    """
+    size = len(gram)
+    few = min(size, count if count is not None else max(64, size // 10))
+    if few < size:
+        variances, vectors = eigh(gram, driver="evr", subset_by_index=[size - few, size - 1], check_finite=False)
+        if few == count or (wanted is not None and float(variances.sum(dtype=np.float64)) >= wanted):
+            return _ordered(variances, vectors)
+    # Divide and conquer, by way of scipy: measured at less than half the time of numpy's eigh.
+    return _ordered(*eigh(gram, driver="evd", check_finite=False))
 
 
 def _eigen(rows: FloatArray, *, centre: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -72,10 +89,16 @@ def _eigen(rows: FloatArray, *, centre: bool) -> tuple[FloatArray, FloatArray, F
     Eigenvectors have one entry per column of a tall matrix (they are V), one per row of a wide one (they are U).
     """
     matrix = rows - rows.mean(axis=0) if centre else rows
-    tall = matrix.shape[0] >= matrix.shape[1]
-    # Divide and conquer, by way of scipy: measured at less than half the time of numpy's eigh.
-    gram = matrix.T @ matrix if tall else matrix @ matrix.T
-    variances, vectors = eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+    return matrix, *_ordered(*eigh(_gram(matrix), driver="evd", overwrite_a=True, check_finite=False))
+
+
+def _gram(matrix: FloatArray) -> FloatArray:
+    """The smaller of the two."""
+    return np.asarray(matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T)
+
+
+def _ordered(variances: FloatArray, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Greatest first, without the null space."""
     least = max(_RELATIVE_VARIANCE, 10 * float(np.finfo(variances.dtype).eps))
     kept = np.flatnonzero(variances > least * variances[-1])[::-1]
-    return matrix, variances[kept], vectors[:, kept]
+    return variances[kept], vectors[:, kept]
