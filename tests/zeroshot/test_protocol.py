@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -102,17 +101,11 @@ def test_features_are_scaled_by_what_training_knows(small_problem: Problem) -> N
     assert small_problem.normalised("none") is small_problem
 
 
-#: Minutes each, so one of each kind stands for all unless all are asked for.
-ALWAYS = (("AWA2", "PS"), ("APY", "SS"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["AWA2", "CUB", "SUN", "AWA1", "APY"])
 @pytest.mark.parametrize("split", ["PS", "SS"])
 def test_all_methods_on_the_real_splits(real_problem: Callable[..., Problem], name: str, split: str) -> None:
     """Real attributes, class lists and folds; features made for them. tr >> ts, as in Table 6 of the paper."""
-    if (name, split) not in ALWAYS and not os.environ.get("UNSEEN_ALL_SPLITS"):
-        pytest.skip("takes minutes: set UNSEEN_ALL_SPLITS=1 to run every dataset and split")
     problem = real_problem(name, split)
     chance = 1 / len(problem.unseen)
     for method in builtin_methods():

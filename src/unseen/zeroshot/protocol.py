@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from unseen.errors import DataError
 from unseen.metrics.accuracy import per_class_accuracy, top_k_correct
@@ -29,6 +30,8 @@ from unseen.zeroshot.problem import Fold, Images, Problem
 TOP_K = (5, 10)
 _BLOCK_VALUES = 50_000_000  # scores held at once
 _CALIBRATION_STEPS = 101
+# On fewer features than this, threads of linear algebra wait for one another longer than they work.
+_THREADS_PAY = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -99,21 +102,22 @@ def evaluate_method(
     estimator, own = _estimator(method)
     settings = grid_of(name or own, grid) if isinstance(grid, str) else [dict(setting) for setting in grid]
     chosen = range(len(problem.folds)) if folds is None else folds
-    began = perf_counter()
-    tuning = tuning or tune(estimator, problem, settings, problem.folds)
-    best = tuning.best(chosen)
-    fitted = _fresh(estimator, best)
-    subtracted = (
-        _tune_calibration(fitted, problem, [problem.folds[i] for i in chosen])
-        if calibration == "auto"
-        else float(calibration)
-    )
-    tuned = perf_counter()
-    fitted.fit(problem.train.X, problem.train.y, problem.S)
-    trained = perf_counter()
-    target = _same_classes(problem, test)
-    metrics, per_class = _test(fitted, target, problem.seen, subtracted)
-    timings = {"tune": tuned - began, "fit": trained - tuned, "test": perf_counter() - trained}
+    with threadpool_limits(1 if problem.train.X.size < _THREADS_PAY else None, user_api="blas"):
+        began = perf_counter()
+        tuning = tuning or tune(estimator, problem, settings, problem.folds)
+        best = tuning.best(chosen)
+        fitted = _fresh(estimator, best)
+        subtracted = (
+            _tune_calibration(fitted, problem, [problem.folds[i] for i in chosen])
+            if calibration == "auto"
+            else float(calibration)
+        )
+        tuned = perf_counter()
+        fitted.fit(problem.train.X, problem.train.y, problem.S)
+        trained = perf_counter()
+        target = _same_classes(problem, test)
+        metrics, per_class = _test(fitted, target, problem.seen, subtracted)
+        timings = {"tune": tuned - began, "fit": trained - tuned, "test": perf_counter() - trained}
     return Evaluation(metrics, tuning, best, per_class, subtracted, timings)
 
 
