@@ -166,33 +166,46 @@ def _full_step(x: Tensor, mixture: Mixture) -> tuple[_Sums, _Pairs | None]:
         sums.log_likelihood += float(likelihood.double().sum())
         begin += len(block)
     sparse = sparse and 8 * dimensions * sum(near.shape[1] for near in found) <= _PAIR_BYTES
-    return sums, _Pairs(x, torch.cat(found, dim=1)) if sparse else None
+    return sums, _Pairs(x, torch.cat(found, dim=1), components) if sparse else None
 
 
 class _Pairs:
     """Pairs of rows and components that carry weight, with the rows' values at hand for several steps.
 
+    Most rows have one component only. Its share of them is 1 whatever the mixture becomes, so that their sums are taken
+    once, and these sums also give their likelihood.
+
     Args:
         x: all rows.
         pairs: (2, m) row and component numbers.
+        components: how many there are.
     """
 
-    def __init__(self, x: Tensor, pairs: Tensor) -> None:
-        self.rows, self.components = pairs
-        self.count = len(x)
-        self.values = x[self.rows]
+    def __init__(self, x: Tensor, pairs: Tensor, components: int) -> None:
+        alone = torch.bincount(pairs[0], minlength=len(x))[pairs[0]] == 1
+        self.settled = _Sums.zero(components, x.shape[1])
+        self.settled.add_pairs(x, pairs[:, alone], torch.ones(int(alone.sum())))
+        rows, self.rows = torch.unique(pairs[0, ~alone], return_inverse=True)
+        self.components, self.count = pairs[1, ~alone], len(rows)
+        self.values = x[rows][self.rows]
         self.squares = self.values.square()
 
     def step(self, mixture: Mixture) -> _Sums:
         """Sums over these pairs alone: every row keeps the components that it had."""
+        settled = self.settled
+        sums = _Sums(settled.total.clone(), settled.first.clone(), settled.second.clone())
+        constants, precision = _constants(mixture), 1 / mixture.variances
         away = (self.values - mixture.means[self.components]).square_()
-        away *= (1 / mixture.variances)[self.components]
-        share, likelihood = _shares(_constants(mixture)[self.components] - 0.5 * away.sum(dim=1), self.rows, self.count)
-        sums = _Sums.zero(*mixture.means.shape)
+        away *= precision[self.components]
+        share, likelihood = _shares(constants[self.components] - 0.5 * away.sum(dim=1), self.rows, self.count)
         sums.total.index_add_(0, self.components, share)
         sums.first.index_add_(0, self.components, self.values * share[:, None])
         sums.second.index_add_(0, self.components, torch.mul(self.squares, share[:, None], out=away))
-        sums.log_likelihood = float(likelihood.double().sum())
+        # Of the settled rows: the sum of (x - mu)^2 / var, expanded.
+        means = mixture.means.double()
+        squares = settled.second - 2 * means * settled.first + means.square() * settled.total[:, None]
+        inside = (settled.total * constants).double().sum() - 0.5 * (squares * precision).sum()
+        sums.log_likelihood = float(likelihood.double().sum() + inside)
         return sums
 
 
