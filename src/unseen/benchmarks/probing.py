@@ -73,7 +73,7 @@ def probe_splits(
     if validation == "drawn" and "val" in splits:
         splits["train"] = _pooled(splits["train"], splits.pop("val"))
     held = splits.get("val", (None, None))
-    settled = "val" in splits and solver != "paper"
+    settled = "val" in splits and solver not in ("paper", "fast")  # whose trainings start from random weights
 
     def run(counts: Sequence[Shots], numbers: Sequence[int]) -> list[ProbeResult]:
         return evaluate_probe(
