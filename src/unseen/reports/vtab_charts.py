@@ -90,7 +90,7 @@ def tau_chart(names: Sequence[str], taus: npt.NDArray[Any]) -> Any:
             "tau:Q", scale=alt.Scale(domain=[0.4, 1], clamp=True, range=["#F4F6F9", PALETTE[0]]), legend=None
         )
     )
-    words = base.mark_text(fontSize=11).encode(
+    words = base.mark_text(fontSize=9, stroke=None, strokeWidth=0).encode(
         text=alt.Text("tau:Q", format=".2f"),
         color=alt.condition("datum.tau > 0.75", alt.value("white"), alt.value(INK)),
     )
