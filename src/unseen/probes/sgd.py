@@ -20,7 +20,7 @@ from torch import Tensor
 from unseen.probes.linear import LabelledRows, LinearModel
 from unseen.probes.products import times_transposed
 from unseen.probes.protocol import Protocol
-from unseen.probes.rows import MEMORY_LIMIT, STREAM_ROWS, FeatureSet, IntArray, rows_fit
+from unseen.probes.rows import MEMORY_LIMIT, STREAM_ROWS, IntArray, rows_fit
 
 # Rows are written in their span where that saves this share of the dimensions.
 _WORTHWHILE = 0.8
@@ -57,15 +57,16 @@ class TrainingRows:
 
     def __init__(self, data: LabelledRows, rows: IntArray, memory_limit: int = MEMORY_LIMIT) -> None:
         self.count, self.classes, self.dimension = len(rows), data.classes, data.features.dimension
-        self.labels = data.labels[torch.from_numpy(rows)]
+        self._features, self._rows = data.features, torch.from_numpy(rows)
+        self.labels = data.labels[self._rows]
         self.basis: Tensor | None = None
-        self._table: Tensor | None = None
-        self._streamed: tuple[FeatureSet, IntArray] | None = None
-        if data.features.tensor is None and not rows_fit(data.features, len(rows), memory_limit):
-            self._streamed = data.features, rows
-            return
-        self._table = data.features.take(rows)
-        if len(rows) <= _WORTHWHILE * self.dimension:
+        self._table = data.features.tensor
+        fits = self._table is not None or rows_fit(data.features, len(rows), memory_limit)
+        few = len(rows) <= _WORTHWHILE * self.dimension
+        if fits and (few or self._table is None):  # else the features themselves serve all runs, without a copy
+            self._table, self._rows = data.features.take(rows), torch.arange(len(rows))
+        if fits and few:
+            assert self._table is not None
             self.basis, triangle = torch.linalg.qr(self._table.T)
             self._table = triangle.T.contiguous()
 
@@ -75,11 +76,10 @@ class TrainingRows:
 
     def gather(self, batch: Tensor, buffer: Tensor) -> Tensor:
         """Rows by number, one after the other in memory."""
-        if self._streamed is not None:
-            features, rows = self._streamed
-            return features.take(rows[batch.numpy()])
-        assert self._table is not None
-        return torch.index_select(self._table, 0, batch, out=buffer[: len(batch)])
+        chosen = self._rows[batch]
+        if self._table is None:
+            return self._features.take(chosen.numpy())
+        return torch.index_select(self._table, 0, chosen, out=buffer[: len(batch)])
 
 
 def train(rows: TrainingRows, setting: Setting, protocol: Protocol, generator: torch.Generator) -> Trained:
