@@ -5,6 +5,7 @@ Implements: on a grid, one run serves every number of passes; what it has learne
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ class EarlyStoppedMethod(ZeroShotMethod):
         raise NotImplementedError
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
-        *_, (_, learned) = self._path(X, y, S, self.epochs)
+        ((_, learned),) = deque(self._path(X, y, S, self.epochs), maxlen=1)  # the last alone is held
         self._keep(learned)
 
     def _grid_scores(
