@@ -29,6 +29,7 @@ from unseen.probes.draws import Draw
 from unseen.probes.linear import LabelledRows, LinearModel
 from unseen.probes.outcome import Fit, Trial
 from unseen.probes.protocol import Protocol
+from unseen.probes.rows import MEMORY_LIMIT
 from unseen.probes.sgd import Setting, Trained, TrainingRows, accuracy, skip_training, train
 from unseen.probes.workers import Workers
 
@@ -44,7 +45,14 @@ class _Outcome:
     seconds: float
 
 
-def fit_paper(data: LabelledRows, draws: Sequence[Draw], workers: Workers, protocol: Protocol) -> list[Fit]:
+def fit_paper(
+    data: LabelledRows,
+    draws: Sequence[Draw],
+    workers: Workers,
+    protocol: Protocol,
+    *,
+    memory_limit: int = MEMORY_LIMIT,
+) -> list[Fit]:
     """Tune and fit one classifier per draw; the draws advance side by side.
 
     Args:
@@ -52,8 +60,9 @@ def fit_paper(data: LabelledRows, draws: Sequence[Draw], workers: Workers, proto
         draws: the runs.
         workers: threads to use.
         protocol: ranges, trials, epochs, batch size.
+        memory_limit: bytes that the rows of all runs may take before they are streamed.
     """
-    runs = [_Run(data, draw, protocol) for draw in draws]
+    runs = [_Run(data, draw, protocol, memory_limit // len(draws)) for draw in draws]
     owners: dict[Future[_Outcome], tuple[_Run, int]] = {}
 
     def enqueue(run: _Run) -> None:
@@ -74,8 +83,8 @@ def fit_paper(data: LabelledRows, draws: Sequence[Draw], workers: Workers, proto
 class _Run:
     """One search: asks the sampler, collects what the trials found, and knows what comes next."""
 
-    def __init__(self, data: LabelledRows, draw: Draw, protocol: Protocol) -> None:
-        self.data, self.draw, self.protocol = data, draw, protocol
+    def __init__(self, data: LabelledRows, draw: Draw, protocol: Protocol, memory_limit: int) -> None:
+        self.data, self.draw, self.protocol, self.memory_limit = data, draw, protocol, memory_limit
         self.study = _quiet_study(draw.seed)
         self.stream = torch.Generator().manual_seed(draw.seed)
         self.trials: list[Trial] = []
@@ -124,7 +133,7 @@ class _Run:
         with self._lock:
             if self._is_tuned not in self._kept:
                 chosen = self.draw.final if self._is_tuned else self.draw.tuning
-                self._kept = {self._is_tuned: TrainingRows(self.data, chosen)}
+                self._kept = {self._is_tuned: TrainingRows(self.data, chosen, self.memory_limit)}
             return self._kept[self._is_tuned]
 
     def receive(self, place: int, outcome: _Outcome) -> bool:

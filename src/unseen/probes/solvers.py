@@ -49,7 +49,7 @@ SOLVERS: dict[str, _Solver] = {
     "fast": lambda data, draws, workers, s: fit_fast(
         data, draws, workers, s.protocol, tolerance=s.tolerance, memory_limit=s.memory_limit
     ),
-    "paper": lambda data, draws, workers, s: fit_paper(data, draws, workers, s.protocol),
+    "paper": lambda data, draws, workers, s: fit_paper(data, draws, workers, s.protocol, memory_limit=s.memory_limit),
     "ridge": lambda data, draws, workers, s: fit_ridge(data, draws, workers, penalties=s.penalties),
     "knn": lambda data, draws, workers, s: fit_knn(
         data, draws, workers, neighbors=s.neighbors, temperature=s.temperature
