@@ -26,9 +26,9 @@ from PIL import Image
 from unseen.backbones import Backbone, load_backbone
 from unseen.backbones.runtimes import OnnxRuntime, export_onnx
 from unseen.backbones.torchvision_shim import ensure_torchvision
+from unseen.core.records import DatasetCard
 from unseen.data import Dataset, Split, load_dataset
 from unseen.features import Extraction, FeatureStore, extract
-from unseen.records import DatasetCard
 
 TARGETS = {"packaged:efficientnet-lite0": 2.5, "random:mobilenetv2_100": 3.5}
 MOST_OVERHEAD = 0.12

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from unseen.benchmarks.probing import split_arrays
 from unseen.benchmarks.workbench import Workbench
-from unseen.home import home
+from unseen.core.files import home
 from unseen.metrics import over_seeds
 from unseen.probes import SEEDS, Draw, Protocol, Settings, draw_rows, evaluate_probe
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from unseen.data.procedural.scenes import draw_scene
-from unseen.data.procedural.shapes import render_scene
-from unseen.data.procedural.sprites import COUNT, factors_of, render_sprites
+from unseen.data.sources.procedural.scenes import draw_scene
+from unseen.data.sources.procedural.shapes import render_scene
+from unseen.data.sources.procedural.sprites import COUNT, factors_of, render_sprites
 
 TARGETS = {"sprites": 2000.0, "shapes scenes": 100.0}
 WORKERS = 2

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from unseen.backbones import load_backbone
+from unseen.core.errors import DataError, DiskFullError, StudyError, UnknownNameError
+from unseen.core.records import Result
 from unseen.engines import make_engine
-from unseen.errors import DataError, DiskFullError, StudyError, UnknownNameError
 from unseen.features import FeatureStore
-from unseen.records import Result
 from unseen.results import ResultsDatabase
 from unseen.study import Outcome, Study, plan_study, run_study
 
@@ -89,7 +89,7 @@ def test_a_model_that_fails_does_not_stop_the_others(study: Study, home: Path, t
 
 
 def test_an_unexpected_failure_keeps_its_traceback(study: Study, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from unseen.benchmarks.probe import ProbeBenchmark
+    from unseen.benchmarks.probe.protocol import ProbeBenchmark
 
     def explode(*_: object) -> list[Result]:
         raise ZeroDivisionError("for the test")
@@ -101,7 +101,7 @@ def test_an_unexpected_failure_keeps_its_traceback(study: Study, home: Path, mon
 
 
 def test_a_full_disk_ends_the_run(study: Study, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from unseen.benchmarks.probe import ProbeBenchmark
+    from unseen.benchmarks.probe.protocol import ProbeBenchmark
 
     def full(*_: object) -> list[Result]:
         raise DiskFullError("no room")

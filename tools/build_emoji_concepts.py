@@ -1,4 +1,4 @@
-"""Build `src/unseen/data/emoji_concepts.csv`: which pictogram shows which WordNet noun.
+"""Build `src/unseen/data/sources/packaged/emoji_concepts.csv`: which pictogram shows which WordNet noun.
 
     python tools/build_emoji_concepts.py             # write the table
     python tools/build_emoji_concepts.py --check     # say whether the table in the tree is what would be written
@@ -32,7 +32,7 @@ from pathlib import Path
 
 from PIL import Image
 
-TABLE = Path(__file__).parent.parent / "src" / "unseen" / "data" / "emoji_concepts.csv"
+TABLE = Path(__file__).parent.parent / "src" / "unseen" / "data" / "sources" / "packaged" / "emoji_concepts.csv"
 WORDNET = Path("/usr/share/wordnet")
 FIELDS = ("code_point", "unicode_name", "wnid", "class_name", "sense", "imagenet")
 NEEDED = ("Appl", "Goog", "Joy", "Twtr")

@@ -11,7 +11,7 @@ import sqlite3
 import sys
 from pathlib import Path
 
-from unseen.records import Cell, Result
+from unseen.core.records import Cell, Result
 from unseen.results import ResultsDatabase
 from unseen.results.schema import MIGRATIONS
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from unseen.core.records import FeatureKey, Preprocessing
 from unseen.features import FeatureStore, Skipped, StoredFeatures
-from unseen.records import FeatureKey, Preprocessing
 
 FIXTURE = Path(__file__).parents[1] / "tests" / "fixtures" / "store-v1"
 

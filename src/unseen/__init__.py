@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unseen.backbones import Backbone, load_backbone, model_cards, register_backbone
     from unseen.benchmarks import BENCHMARKS, Benchmark, Workbench
-    from unseen.benchmarks.rank_checkpoints import rank_checkpoints
+    from unseen.benchmarks.rank.checkpoints import rank_checkpoints
+    from unseen.core.errors import UnseenError
+    from unseen.core.files import home
+    from unseen.core.records import Cell, DatasetCard, FeatureKey, MethodCard, ModelCard, Preprocessing, Result
     from unseen.data import Dataset, Split, dataset_cards, load_dataset, register_dataset
     from unseen.engines import make_engine
-    from unseen.errors import UnseenError
     from unseen.features import Extraction, FeatureStore, StoredFeatures, extract
-    from unseen.home import home
     from unseen.probes import KnnProbe, LinearProbe, NearestMeanProbe, RidgeProbe, evaluate_probe
-    from unseen.records import Cell, DatasetCard, FeatureKey, MethodCard, ModelCard, Preprocessing, Result
     from unseen.reports import save_chart, write_report
     from unseen.results import ResultsDatabase
     from unseen.study import Study, plan_study, run_study
@@ -31,36 +31,36 @@ _ROOMS = {
     "BENCHMARKS": "benchmarks",
     "Backbone": "backbones",
     "Benchmark": "benchmarks",
-    "Cell": "records",
+    "Cell": "core.records",
     "Dataset": "data",
-    "DatasetCard": "records",
+    "DatasetCard": "core.records",
     "Extraction": "features",
-    "FeatureKey": "records",
+    "FeatureKey": "core.records",
     "FeatureStore": "features",
     "KnnProbe": "probes",
     "LinearProbe": "probes",
-    "MethodCard": "records",
-    "ModelCard": "records",
+    "MethodCard": "core.records",
+    "ModelCard": "core.records",
     "NearestMeanProbe": "probes",
-    "Preprocessing": "records",
-    "Result": "records",
+    "Preprocessing": "core.records",
+    "Result": "core.records",
     "ResultsDatabase": "results",
     "RidgeProbe": "probes",
     "Split": "data",
     "StoredFeatures": "features",
     "Study": "study",
-    "UnseenError": "errors",
+    "UnseenError": "core.errors",
     "Workbench": "benchmarks",
     "dataset_cards": "data",
     "evaluate_probe": "probes",
     "extract": "features",
-    "home": "home",
+    "home": "core.files",
     "load_backbone": "backbones",
     "load_dataset": "data",
     "make_engine": "engines",
     "model_cards": "backbones",
     "plan_study": "study",
-    "rank_checkpoints": "benchmarks.rank_checkpoints",
+    "rank_checkpoints": "benchmarks.rank.checkpoints",
     "register_backbone": "backbones",
     "register_dataset": "data",
     "run_study": "study",

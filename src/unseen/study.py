@@ -19,10 +19,10 @@ from typing import Any
 
 from unseen.backbones import backbone_revision, check_backbone
 from unseen.benchmarks import Workbench, group_cells, make_benchmark
+from unseen.core.errors import DiskFullError, StudyError, UnseenError, closest
+from unseen.core.records import Cell, Result, digest
 from unseen.engines import Engine
-from unseen.errors import DiskFullError, StudyError, UnseenError, closest
 from unseen.features import Extraction, NoProgress, Progress
-from unseen.records import Cell, Result, digest
 from unseen.results import ResultsDatabase, capture_environment
 
 _TABLES = ("name", "title", "models", "datasets", "benchmarks", "extraction")

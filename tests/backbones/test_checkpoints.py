@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from unseen.backbones import load_backbone
-from unseen.backbones.sources.timm_source import create_timm
-from unseen.errors import CheckpointError
+from unseen.backbones.sources.timm import create_timm
+from unseen.core.errors import CheckpointError
 
 ARCH = "timm:test_resnet"
 

@@ -24,7 +24,7 @@ from unseen.backbones.cog.cards import cog_models
 from unseen.backbones.cog.download import DownloadError, download
 from unseen.backbones.cog.torch_file import flatten, read_torch_file
 from unseen.backbones.cog.weights import find_in_folder, locate
-from unseen.errors import CheckpointError
+from unseen.core.errors import CheckpointError
 
 
 class Trap:

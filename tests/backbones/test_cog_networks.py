@@ -232,7 +232,7 @@ def test_t2t_vit(folder: Path, check_published: Check, references: SimpleNamespa
     "name", ["a-deit-s", "a-deit-s-distilled", pytest.param("a-deit-b-distilled", marks=pytest.mark.slow)]
 )
 def test_deit(name: str, folder: Path, check_published: Check) -> None:
-    from unseen.backbones.sources.timm_source import create_timm
+    from unseen.backbones.sources.timm import create_timm
 
     model, size = cog_models()[name], cog_models()[name].card.preprocessing.size
     network = create_timm(model.card.architecture, pretrained=False)
@@ -250,7 +250,7 @@ def test_deit(name: str, folder: Path, check_published: Check) -> None:
     [pytest.param("a-vgg19", "classifier.6", 64, marks=pytest.mark.slow), ("a-inception-v3", "fc", 96)],
 )
 def test_torchvision(name: str, last: str, size: int, folder: Path, check_published: Check) -> None:
-    from unseen.backbones.sources.torchvision_source import create_torchvision
+    from unseen.backbones.sources.torchvision import create_torchvision
 
     network = create_torchvision(cog_models()[name].card.architecture, weights=None, init_weights=False).eval()
     for module in network.modules():

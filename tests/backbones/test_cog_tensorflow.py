@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from unseen.backbones.cog.tensor_bundle import TensorBundle
-from unseen.errors import CheckpointError
-from unseen.wire import masked_crc32c
+from unseen.core.errors import CheckpointError
+from unseen.core.wire import masked_crc32c
 
 Check = Callable[..., None]
 

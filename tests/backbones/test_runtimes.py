@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from unseen.backbones import load_backbone, wrap_module
 from unseen.backbones.runtimes import OnnxRuntime, TorchRuntime, make_runtime
-from unseen.errors import BackboneError, UnknownNameError
-from unseen.records import Preprocessing
+from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.records import Preprocessing
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from torch import nn
 
 from unseen.backbones import BACKBONES, backbone_revision, load_backbone, model_cards, register_backbone, wrap_module
 from unseen.backbones.backbone import Backbone, measure_cost
-from unseen.errors import BackboneError, UnknownNameError, UsageError
-from unseen.records import Preprocessing
+from unseen.core.errors import BackboneError, UnknownNameError, UsageError
+from unseen.core.records import Preprocessing
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from unseen.cli import main
+from unseen.core.records import FeatureKey, Preprocessing
 from unseen.features import FeatureStore, Skipped
-from unseen.records import FeatureKey, Preprocessing
 
 
 def key(model: str, layer: str = "pooled", dataset: str = "packaged:grocery") -> FeatureKey:

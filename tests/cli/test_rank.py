@@ -9,7 +9,7 @@ import pytest
 
 from unseen.cli import main
 from unseen.cli.rank import parse_duration
-from unseen.errors import UsageError
+from unseen.core.errors import UsageError
 
 SECOND = "random:test_resnet?size=64"
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from unseen.cli import main
-from unseen.records import Cell, Result
+from unseen.core.records import Cell, Result
 from unseen.results import FILE_NAME, ResultsDatabase
 
 SEEDS = (22, 37, 45)

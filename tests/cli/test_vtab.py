@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from unseen.benchmarks.vtab.published_tables import score_table, task_titles
 from unseen.cli import main
-from unseen.published.vtab import score_table, task_titles
 
 DATA = "procedural:shapes-count?train=24&val=12&test=16"
 OTHER = "procedural:shapes-distance?train=24&val=12&test=16"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from unseen.concepts import Audit, Relation, WordNet, audit_classes, imagenet_1k, read_class_list
-from unseen.errors import DataError, TaxonomyError
+from unseen.core.errors import DataError, TaxonomyError
 
 # Section 5.2 of the paper: test classes of the standard splits that are "among the 1K classes of ImageNet".
 PAPER = {

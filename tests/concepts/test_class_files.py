@@ -16,7 +16,7 @@ from unseen.concepts import (
     read_seen,
     write_mapping,
 )
-from unseen.errors import DataError, UsageError
+from unseen.core.errors import DataError, UsageError
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from unseen.concepts import Taxonomy, WordNet, cog_discarded, cog_filters, imagenet_1k, run_funnel
 from unseen.concepts.eligibility import AncestorsOfSeen, Listed, NotALeaf, Seen, SubTree, TooFewImages
-from unseen.errors import TaxonomyError
+from unseen.core.errors import TaxonomyError
 
 #      root - animal - cat - tabby, siamese
 #                    - dog - poodle

@@ -8,7 +8,7 @@ import pytest
 
 from unseen.concepts import WordNet, count_images, imagenet_1k, imagenet_21k, read_counts
 from unseen.concepts.imagenet import check_wnids, is_wnid
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 
 
 def test_lists(wordnet: WordNet) -> None:

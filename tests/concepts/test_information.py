@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unseen.concepts import Taxonomy, WordNet, imagenet_21k, information_content
-from unseen.errors import TaxonomyError
+from unseen.core.errors import TaxonomyError
 
 
 @settings(max_examples=25, deadline=None)

@@ -23,7 +23,7 @@ from unseen.concepts import (
     run_funnel,
 )
 from unseen.concepts.levels import level_starts
-from unseen.errors import DataError, TaxonomyError
+from unseen.core.errors import DataError, TaxonomyError
 
 
 @pytest.fixture(scope="module")

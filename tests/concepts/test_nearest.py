@@ -9,7 +9,7 @@ import pytest
 
 import unseen.concepts.nearest as module
 from unseen.concepts import Taxonomy, WordNet, nearest_seen, similarity_matrix
-from unseen.errors import TaxonomyError
+from unseen.core.errors import TaxonomyError
 
 
 def test_is_the_maximum_over_the_seen(

@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 
 from unseen.concepts import read_taxonomy, taxonomy_from_networkx
-from unseen.errors import TaxonomyError
+from unseen.core.errors import TaxonomyError
 
 CONTENTS = {
     "plain.csv": "cat,animal\ndog,animal\n",

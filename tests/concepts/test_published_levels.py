@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from unseen.concepts import read_published_levels, read_published_split
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 
 ROWS = [["n02123045", "n02123159"], ["n02084071"], ["n04379243"]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unseen.concepts import ClassMatch, WordNet, match_classes
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 
 MAMMALS = ["walrus", "giraffe", "bobcat", "blue+whale", "zebra", "hippopotamus"]
 

@@ -20,7 +20,7 @@ from unseen.concepts import (
     pair_similarity,
     similarity_matrix,
 )
-from unseen.errors import TaxonomyError, UnknownNameError
+from unseen.core.errors import TaxonomyError, UnknownNameError
 
 
 class Naive:

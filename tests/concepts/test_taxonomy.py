@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unseen.concepts import Taxonomy
-from unseen.errors import TaxonomyError
+from unseen.core.errors import TaxonomyError
 
 EDGES = [
     ("cat", "feline"),

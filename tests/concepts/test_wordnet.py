@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from unseen.concepts import WordNet, load_wordnet
-from unseen.errors import TaxonomyError
+from unseen.core.errors import TaxonomyError
 
 TOOL = Path(__file__).parents[2] / "tools" / "build_wordnet.py"
 

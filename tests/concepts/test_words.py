@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from unseen.concepts import WordVectors, read_word_vectors
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 
 GLOVE = "the 0.1 0.2\nCat -1 2e-1\ncat 9 9\n"
 

@@ -12,7 +12,7 @@ import pytest
 
 from unseen.concepts import Taxonomy, WordNet, imagenet_1k, imagenet_zeroshot_split, read_split
 from unseen.concepts.zeroshot_splits import graph_distance
-from unseen.errors import DataError, UnknownNameError
+from unseen.core.errors import DataError, UnknownNameError
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from unseen.core.errors import DataError
 from unseen.data import archives
 from unseen.data.archives import index_tar
-from unseen.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from unseen.core.errors import DataError
+from unseen.core.records import DatasetCard
 from unseen.data import Dataset, Split
-from unseen.errors import DataError
-from unseen.records import DatasetCard
 
 
 def make_split(contents: list[bytes], labels: list[int] | None = None, names: list[str] | None = None) -> Split:

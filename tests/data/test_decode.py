@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
+from unseen.core.errors import DataError
 from unseen.data import decode_rgb, open_image
-from unseen.errors import DataError
 
 
 def encoded(image: Image.Image, form: str, **options: object) -> bytes:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unseen.core.errors import UsageError
 from unseen.data.names import DatasetName, Options
-from unseen.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from unseen.core.errors import DataError
+from unseen.core.records import DatasetCard
 from unseen.data import Dataset, Split
 from unseen.data.subset import draw_order, select, stratified_split
-from unseen.errors import DataError
-from unseen.records import DatasetCard
 
 LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=60)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from unseen.core.errors import DataError, UnknownNameError, UnseenError
 from unseen.engines import ENGINES, make_engine
-from unseen.errors import DataError, UnknownNameError, UnseenError
 
 
 def double(value: int) -> int:

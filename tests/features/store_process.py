@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen.errors import DiskFullError
+from unseen.core.errors import DiskFullError
+from unseen.core.records import FeatureKey, Preprocessing
 from unseen.features import FeatureStore, Skipped
-from unseen.records import FeatureKey, Preprocessing
 
 
 def make_key(**changes: str) -> FeatureKey:

@@ -19,11 +19,11 @@ from PIL import Image
 
 from unseen.backbones import load_backbone
 from unseen.backbones.torchvision_shim import ensure_torchvision
+from unseen.core.errors import UnknownNameError
+from unseen.core.records import Preprocessing
 from unseen.data import load_dataset
-from unseen.errors import UnknownNameError
 from unseen.features import Extraction, FeatureStore, NoProgress, extract
 from unseen.features.preprocess import to_pixels
-from unseen.records import Preprocessing
 
 SCRIPT = Path(__file__).parent / "killable_extraction.py"
 

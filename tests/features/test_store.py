@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import load_file, save
 
-from unseen.errors import CorruptPartError, StoreError, UnknownNameError
+from unseen.core.errors import CorruptPartError, StoreError, UnknownNameError
 from unseen.features import FeatureRows, FeatureStore, Skipped
 from unseen.features.part import encode_part
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unseen.errors import DiskFullError, StoreError
+from unseen.core.errors import DiskFullError, StoreError
 from unseen.features import FeatureStore
 from unseen.features.durable import format_size, make_folder
 

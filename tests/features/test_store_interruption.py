@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unseen.errors import DiskFullError, StoreError
+from unseen.core.errors import DiskFullError, StoreError
 from unseen.features import FeatureStore
 
 SCRIPT = Path(__file__).parent / "store_process.py"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, top_k_accuracy_score
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.metrics import accuracy, mean_per_class_accuracy, per_class_accuracy, top_k_accuracy, top_k_correct
 
 LABELS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=60)

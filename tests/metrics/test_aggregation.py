@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import gmean, kendalltau
 
-from unseen.errors import DataError
+from unseen.benchmarks.vtab.published_tables import aggregation_taus, score_table, task_rows
+from unseen.core.errors import DataError
 from unseen.metrics import aggregation
 from unseen.metrics.aggregation import aggregations, agreement_with_mean, tau_matrix
 from unseen.metrics.kendall import kendall_tau
-from unseen.published.vtab import aggregation_taus, score_table, task_rows
 
 TABLES = arrays(np.float64, (5, 7), elements=st.integers(1, 100).map(float))
 ROWS = task_rows()

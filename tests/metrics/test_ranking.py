@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau, pearsonr
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.metrics import kendall_tau, pearson, recall_at_k, relative_accuracy_at_k, weighted_tau
 
 small_numbers = st.integers(0, 3).map(float)

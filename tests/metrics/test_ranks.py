@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import friedmanchisquare, ttest_rel
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.metrics import friedman_test, nemenyi_difference, paired_t_test, rank_methods
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, bootstrap
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.metrics import bootstrap_interval, mcnemar, over_seeds, paired_bootstrap
 
 

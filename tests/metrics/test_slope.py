@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import linregress
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.metrics.slope import fit_line
 
 

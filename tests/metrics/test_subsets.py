@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from unseen.errors import DataError
+from unseen.benchmarks.vtab.published_tables import best_subsets, claims, read_results_file, score_table
+from unseen.core.errors import DataError
 from unseen.metrics.subsets import left_out_taus, search_subsets, unseen_pair_accuracy
-from unseen.published.vtab import best_subsets, claims, read_results_file, score_table
 
 
 def test_against_a_naive_search() -> None:

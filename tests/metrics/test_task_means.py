@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.metrics.sensitivity import sensitivities
 from unseen.metrics.task_means import group_means, task_mean
 

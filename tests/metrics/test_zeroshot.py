@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.metrics import harmonic_mean, mean_per_class, mean_per_class_accuracy, per_class_accuracy
 
 shares = st.floats(0, 1)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unseen.errors import DataError, UsageError
+from unseen.core.errors import DataError, UsageError
 from unseen.probes import SEEDS, SHOTS, draw_rows
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=8).filter(lambda sizes: max(sizes) > 1)

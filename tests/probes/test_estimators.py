@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from unseen.errors import DataError, UnknownNameError
+from unseen.core.errors import DataError, UnknownNameError
 from unseen.probes import KnnProbe, LinearProbe, NearestMeanProbe, RidgeProbe
 
 ALL = [

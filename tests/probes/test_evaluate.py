@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from unseen.errors import DataError, UnknownNameError
+from unseen.core.errors import DataError, UnknownNameError
 from unseen.metrics import mcnemar, paired_bootstrap, per_class_accuracy
 from unseen.probes import Protocol, Settings, evaluate_probe
 

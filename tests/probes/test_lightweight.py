@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
+from unseen.finetuning.data import BatchOrder
 from unseen.probes import lightweight
-from unseen.probes.finetuning_data import BatchOrder
 from unseen.probes.lightweight import LIGHTWEIGHT, LinearSetting, fit_linear, predict, sweep_linear
 from unseen.probes.schedules import StepSchedule, default_warmup
 

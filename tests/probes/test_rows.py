@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.preprocessing import normalize
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.probes.rows import FeatureSet, Joined
 
 

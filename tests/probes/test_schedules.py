@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unseen.errors import UsageError
+from unseen.core.errors import UsageError
 from unseen.probes.schedules import StepSchedule, default_warmup
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from unseen.errors import DataError, UnknownNameError, UsageError
+from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.ranking import SCORES, ScoreCard, combine_terms, find_score, score_flops, score_terms
 
 FROM_FEATURES = [card for card in SCORES.values() if not card.needs_training]

@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.ranking import etran, ncti, sfda
 from unseen.ranking.etran import etran_terms
 from unseen.ranking.ncti import ncti_terms

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from unseen.errors import UnknownNameError
+from unseen.core.errors import UnknownNameError
 from unseen.ranking import gbc
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.ranking import leep
 
 

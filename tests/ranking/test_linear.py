@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from unseen.errors import DataError, UsageError
+from unseen.core.errors import DataError, UsageError
 from unseen.ranking import linear
 from unseen.ranking.linear import converge, descend
 from unseen.ranking.sampling import split_rows, stratified_rows

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from unseen.errors import UsageError
+from unseen.core.errors import UsageError
 from unseen.ranking import mutual_information
 from unseen.ranking.critic import interpolated_bound
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import mutual_info_score
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.ranking import nce
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 from sklearn.mixture import GaussianMixture
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.ranking import fit_mixture, leep, nleep
 from unseen.ranking.gmm import Mixture, _full_step
 from unseen.ranking.spectrum import principal_components

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from unseen.records import Cell, DatasetCard, ModelCard, Result
+from unseen.core.records import Cell, DatasetCard, ModelCard, Result
 
 SEEDS = (22, 37, 45)
 MODELS = {"packaged:efficientnet-lite0": 0.70, "packaged:efficientnet-lite2": 0.74, "random:resnet18": 0.20}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from unseen.records import ModelCard, Result
+from unseen.core.records import ModelCard, Result
 from unseen.reports import write_report
 
 Browse = Callable[[Path], tuple[str, str]]

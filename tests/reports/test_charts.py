@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unseen.errors import StoreError, UsageError
-from unseen.records import Result
+from unseen.core.errors import StoreError, UsageError
+from unseen.core.records import Result
 from unseen.reports import save_chart
 from unseen.reports.charts import PALETTE, script_json, to_spec
 from unseen.reports.dotplot import dot_plot, legend_of

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from unseen.errors import StoreError
-from unseen.records import Cell, DatasetCard, ModelCard, Result
+from unseen.core.errors import StoreError
+from unseen.core.records import Cell, DatasetCard, ModelCard, Result
 from unseen.reports import write_report
 from unseen.reports.blocks import Figure, Material, Section
 from unseen.reports.page import build_sections

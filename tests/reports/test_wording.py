@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unseen.records import ModelCard
+from unseen.core.records import ModelCard
 from unseen.reports.wording import amount, counted, duration, family, listed, setting_text, short_names
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from unseen.records import Cell, Result
+from unseen.core.records import Cell, Result
 
 
 @pytest.fixture

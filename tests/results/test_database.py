@@ -23,8 +23,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from unseen.errors import DiskFullError, StoreError
-from unseen.records import Cell, Result
+from unseen.core.errors import DiskFullError, StoreError
+from unseen.core.records import Cell, Result
 from unseen.results import ResultsDatabase
 
 Maker = Callable[..., Result]
@@ -236,7 +236,7 @@ def test_processes_append_at_once(path: Path) -> None:
 
 _ENDLESS = """
 import sys
-from unseen.records import Cell, Result
+from unseen.core.records import Cell, Result
 from unseen.results import ResultsDatabase
 with ResultsDatabase(sys.argv[1]) as database:
     step = 0
@@ -326,8 +326,8 @@ def test_a_full_database_is_a_full_disk(path: Path, make_result: Maker) -> None:
 
 _FILL = """
 import sys
-from unseen.errors import DiskFullError
-from unseen.records import Cell, Result
+from unseen.core.errors import DiskFullError
+from unseen.core.records import Cell, Result
 from unseen.results import ResultsDatabase
 kept = 0
 try:
@@ -364,8 +364,8 @@ def test_a_really_full_disk(tmp_path: Path) -> None:
 
 _READ_ONLY = """
 import subprocess, sys
-from unseen.errors import StoreError
-from unseen.records import Cell, Result
+from unseen.core.errors import StoreError
+from unseen.core.records import Cell, Result
 from unseen.results import ResultsDatabase
 path = sys.argv[1] + "/results.sqlite"
 with ResultsDatabase(path) as database:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from unseen.errors import StoreError
-from unseen.records import Cell, Result
+from unseen.core.errors import StoreError
+from unseen.core.records import Cell, Result
 from unseen.results import ResultsDatabase, schema
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unseen.records import Cell, Result
+from unseen.core.records import Cell, Result
 from unseen.results.grid import grids
 from unseen.results.measures import headline_first, measure
 from unseen.results.summary import metrics_of, newest_revisions, summarise, varying_parameters

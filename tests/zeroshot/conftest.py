@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unseen.data.xlsa17_splits import read_attribute_splits, read_classes, read_folds
+from unseen.data.sources.xlsa17.splits import read_attribute_splits, read_classes, read_folds
 from unseen.zeroshot.problem import Fold, Images, Problem, no_images
 
 MakeProblem = Callable[..., Problem]

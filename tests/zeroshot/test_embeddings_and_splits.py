@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 from unseen.concepts import imagenet_1k
+from unseen.core.errors import DataError, UnknownNameError
+from unseen.core.records import DatasetCard
 from unseen.data import Dataset, Split
-from unseen.errors import DataError, UnknownNameError
-from unseen.records import DatasetCard
 from unseen.zeroshot.embeddings import class_embeddings
 from unseen.zeroshot.splits import audit_unseen, draw_folds, split_classes
 

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import unseen.zeroshot as zeroshot
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.zeroshot.catalogue import METHODS, builtin_methods, method_cards, transductive_methods
 from unseen.zeroshot.grids import grid_of
 from unseen.zeroshot.method import match_rows

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.metrics import harmonic_mean, mean_per_class_accuracy
 from unseen.zeroshot import ESZSL, Problem, evaluate_method
 from unseen.zeroshot.catalogue import builtin_methods, transductive_methods

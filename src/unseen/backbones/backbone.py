@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unseen.errors import BackboneError
-from unseen.records import ModelCard, Preprocessing
+from unseen.core.errors import BackboneError
+from unseen.core.records import ModelCard, Preprocessing
 
 #: Layer names that every backbone understands beside the names of its modules.
 POOLED = "pooled"

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unseen.errors import CheckpointError
+from unseen.core.errors import CheckpointError
 
 #: Where two copies of a network fit equally well, the first of these wins: the trained one before its slow average.
 _PREFERRED = ("encoder_q", "online", "student", "backbone", "encoder", "model", "module", "")

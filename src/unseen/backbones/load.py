@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from unseen.backbones.names import ModelName
-from unseen.errors import BackboneError, UnknownNameError
-from unseen.records import ModelCard, Preprocessing
-from unseen.registry import Registry
+from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.registry import Registry
 
 if TYPE_CHECKING:
     from torch import nn
@@ -33,13 +33,13 @@ class BackboneSource(Protocol):
 
 #: scheme -> source class, or a plug-in's function that returns a Backbone or a torch module.
 BACKBONES: Registry[Any] = Registry("model source", "unseen.backbones")
-BACKBONES.add("packaged", "unseen.backbones.sources.packaged_source:PackagedSource")
-BACKBONES.add("timm", "unseen.backbones.sources.timm_source:TimmSource")
-BACKBONES.add("random", "unseen.backbones.sources.timm_source:RandomSource")
-BACKBONES.add("torchvision", "unseen.backbones.sources.torchvision_source:TorchvisionSource")
-BACKBONES.add("file", "unseen.backbones.sources.file_source:FileSource")
-BACKBONES.add("cog", "unseen.backbones.sources.cog_source:CogSource")
-BACKBONES.add("xlsa17", "unseen.backbones.sources.xlsa17_source:Xlsa17Source")
+BACKBONES.add("packaged", "unseen.backbones.sources.packaged:PackagedSource")
+BACKBONES.add("timm", "unseen.backbones.sources.timm:TimmSource")
+BACKBONES.add("random", "unseen.backbones.sources.timm:RandomSource")
+BACKBONES.add("torchvision", "unseen.backbones.sources.torchvision:TorchvisionSource")
+BACKBONES.add("file", "unseen.backbones.sources.file:FileSource")
+BACKBONES.add("cog", "unseen.backbones.sources.cog:CogSource")
+BACKBONES.add("xlsa17", "unseen.backbones.sources.xlsa17:Xlsa17Source")
 
 #: Sources whose cards are listed without being asked for: the others hold thousands, or need a path.
 LISTED_BY_DEFAULT = ("packaged", "random", "cog")
@@ -151,7 +151,7 @@ def wrap_module(name: str, module: nn.Module, *, preprocessing: Preprocessing | 
 
 
 def _function_revision(function: Callable[..., Any]) -> str:
-    from unseen.records import digest
+    from unseen.core.records import digest
 
     try:
         return digest(inspect.getsource(function))

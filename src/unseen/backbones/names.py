@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
-from unseen.errors import UnknownNameError, UsageError
-from unseen.records import Preprocessing
+from unseen.core.errors import UnknownNameError, UsageError
+from unseen.core.records import Preprocessing
 
 #: Options that every model takes: they change how images reach it.
 PREPROCESSING_OPTIONS = ("size", "resize", "mode", "interpolation")

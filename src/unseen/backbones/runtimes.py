@@ -22,8 +22,8 @@ import torch
 
 from unseen.backbones.backbone import POOLED, Backbone
 from unseen.backbones.taps import Taps
-from unseen.errors import BackboneError, UnknownNameError
-from unseen.records import digest
+from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.records import digest
 
 Pixels = npt.NDArray[np.uint8]
 Outputs = tuple[npt.NDArray[np.float32], ...]

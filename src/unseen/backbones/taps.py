@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from unseen.backbones.backbone import LOGITS, POOLED, Backbone
 from unseen.backbones.forwards import pool_layer
-from unseen.errors import BackboneError, UnknownNameError
+from unseen.core.errors import BackboneError, UnknownNameError
 
 
 class Taps(nn.Module):

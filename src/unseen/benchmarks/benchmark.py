@@ -11,9 +11,9 @@ from itertools import groupby
 from typing import Any, ClassVar, Protocol
 
 from unseen.benchmarks.workbench import Workbench
-from unseen.errors import UnknownNameError, UsageError
-from unseen.records import Cell, MethodCard, Result
-from unseen.registry import Registry
+from unseen.core.errors import UnknownNameError, UsageError
+from unseen.core.records import Cell, MethodCard, Result
+from unseen.core.registry import Registry
 
 
 class Benchmark(Protocol):
@@ -31,12 +31,12 @@ class Benchmark(Protocol):
 
 
 BENCHMARKS: Registry[type[Benchmark]] = Registry("benchmark", "unseen.benchmarks")
-BENCHMARKS.add("probe", "unseen.benchmarks.probe:ProbeBenchmark")
-BENCHMARKS.add("cog", "unseen.benchmarks.cog:CogBenchmark")
-BENCHMARKS.add("cog-finetune", "unseen.benchmarks.cog_finetune:CogFinetuneBenchmark")
-BENCHMARKS.add("zsl", "unseen.benchmarks.gbu:GbuBenchmark")
-BENCHMARKS.add("vtab", "unseen.benchmarks.vtab:VtabBenchmark")
-BENCHMARKS.add("neucrab", "unseen.benchmarks.neucrab:NeucrabBenchmark")
+BENCHMARKS.add("probe", "unseen.benchmarks.probe.protocol:ProbeBenchmark")
+BENCHMARKS.add("cog", "unseen.benchmarks.cog.protocol:CogBenchmark")
+BENCHMARKS.add("cog-finetune", "unseen.benchmarks.cog.finetune:CogFinetuneBenchmark")
+BENCHMARKS.add("zsl", "unseen.benchmarks.zsl.protocol:ZslBenchmark")
+BENCHMARKS.add("vtab", "unseen.benchmarks.vtab.protocol:VtabBenchmark")
+BENCHMARKS.add("neucrab", "unseen.benchmarks.rank.neucrab:NeucrabBenchmark")
 
 
 def benchmark_cards() -> list[MethodCard]:

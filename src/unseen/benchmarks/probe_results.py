@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unseen.records import Cell, Result
+from unseen.core.records import Cell, Result
 
 if TYPE_CHECKING:
     from unseen.probes import ProbeResult

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.benchmarks.workbench import Workbench
+from unseen.core.errors import UnknownNameError, UsageError
 from unseen.data import Dataset
-from unseen.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from unseen.probes import ProbeResult

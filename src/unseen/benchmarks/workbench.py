@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unseen.backbones import backbone_revision, load_backbone
+from unseen.core.records import ModelCard, Preprocessing, digest
 from unseen.data import Dataset, load_dataset
 from unseen.features import Extraction, FeatureStore, NoProgress, Progress, StoredFeatures, extract
-from unseen.records import ModelCard, Preprocessing, digest
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone

@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import typer
 
     from unseen.cli.application import application
-    from unseen.errors import UnseenError
+    from unseen.core.errors import UnseenError
 
     try:
         given = sys.argv[1:] if arguments is None else list(arguments)

@@ -58,7 +58,7 @@ def audit(
 def _classes(value: str) -> tuple[list[str], Sequence[str | None]]:
     """Class names, and their wnids where a dataset knows them."""
     from unseen.concepts import read_class_list
-    from unseen.errors import UsageError
+    from unseen.core.errors import UsageError
 
     if Path(value).is_file():
         return read_class_list(value), ()

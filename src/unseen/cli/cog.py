@@ -81,7 +81,7 @@ def levels_command(
 
 def _taxonomy(ontology: Path | None, root: str | None) -> Taxonomy:
     from unseen.concepts import load_wordnet, read_taxonomy
-    from unseen.errors import UsageError
+    from unseen.core.errors import UsageError
 
     if ontology is not None:
         return read_taxonomy(ontology, root=root)
@@ -91,9 +91,9 @@ def _taxonomy(ontology: Path | None, root: str | None) -> Taxonomy:
 
 
 def _counts(counts: Path | None, images: Path | None, taxonomy: Taxonomy) -> dict[str, int]:
-    from unseen.benchmarks.cog_check import count_concepts
+    from unseen.benchmarks.cog.check import count_concepts
     from unseen.concepts.imagenet import check_wnids, read_counts
-    from unseen.errors import UsageError
+    from unseen.core.errors import UsageError
 
     if counts is not None and images is None:
         found = read_counts(counts)

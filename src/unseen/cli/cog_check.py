@@ -12,9 +12,9 @@ from unseen.cli.cog_run import split_names
 from unseen.cli.run import HomeOption
 
 if TYPE_CHECKING:
-    from unseen.benchmarks.cog_check import ImageNetCheck
-    from unseen.benchmarks.cog_cost import CogPlan, ImageSet, ModelSpeed, ProbeCost
-    from unseen.data.imagenet_cog import Caps
+    from unseen.benchmarks.cog.check import ImageNetCheck
+    from unseen.benchmarks.cog.cost import CogPlan, ImageSet, ModelSpeed, ProbeCost
+    from unseen.data.sources.imagenet.cog import Caps
 
 
 def check(
@@ -36,8 +36,8 @@ def check(
     Without ROOT, --plan is about the whole of ImageNet-CoG as the paper has it.
     """
     from unseen.cli.tables import console, print_json
-    from unseen.data.imagenet_cog import Caps
-    from unseen.errors import DataError, UsageError
+    from unseen.core.errors import DataError, UsageError
+    from unseen.data.sources.imagenet.cog import Caps
 
     if root is None and not plan:
         raise UsageError("give the ImageNet-21K root to check, or --plan for the cost of the whole of ImageNet-CoG.")
@@ -62,16 +62,16 @@ def check(
 
 
 def _look(root: Path, levels: Path | None, in1k: Path | None, split: Path | None, caps: Caps) -> ImageNetCheck:
-    from unseen.benchmarks.cog_check import check_imagenet
-    from unseen.data.imagenet import levels_file
-    from unseen.data.imagenet_cog import read_levels
+    from unseen.benchmarks.cog.check import check_imagenet
+    from unseen.data.sources.imagenet.cog import read_levels
+    from unseen.data.sources.imagenet.source import levels_file
 
     named = read_levels(levels if levels is not None else levels_file(None))
     return check_imagenet(root, named, in1k=in1k, split=split, caps=caps)
 
 
 def _plan(sets: Sequence[ImageSet] | None, models: Sequence[str], dtype: str, home: Path | None) -> CogPlan:
-    from unseen.benchmarks.cog_cost import FULL_COG, plan_cost
+    from unseen.benchmarks.cog.cost import FULL_COG, plan_cost
 
     speeds = [_speed(model, home) for model in models]
     return plan_cost(sets or FULL_COG, speeds, probe=_probe_cost(), dtype=dtype)
@@ -80,10 +80,10 @@ def _plan(sets: Sequence[ImageSet] | None, models: Sequence[str], dtype: str, ho
 def _speed(model: str, home: Path | None) -> ModelSpeed:
     """Images per second of a model on photographs of ImageNet's usual size, made here."""
     from unseen.backbones import load_backbone
-    from unseen.benchmarks.cog_cost import ModelSpeed
-    from unseen.benchmarks.sample_images import imagenet_like
+    from unseen.benchmarks.cog.cost import ModelSpeed
+    from unseen.benchmarks.cog.sample_images import imagenet_like
+    from unseen.core.files import home as home_folder
     from unseen.features.speed import measure_speed
-    from unseen.home import home as home_folder
 
     backbone = load_backbone(model)
     rate = measure_speed(backbone, imagenet_like(), graphs=home_folder(home) / "graphs")
@@ -91,7 +91,7 @@ def _speed(model: str, home: Path | None) -> ModelSpeed:
 
 
 def _probe_cost() -> ProbeCost:
-    from unseen.benchmarks.cog_cost import fit_probe_cost
-    from unseen.benchmarks.sample_images import time_probes
+    from unseen.benchmarks.cog.cost import fit_probe_cost
+    from unseen.benchmarks.cog.sample_images import time_probes
 
     return fit_probe_cost(time_probes())

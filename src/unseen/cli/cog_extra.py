@@ -24,11 +24,11 @@ def noise(
     from dataclasses import asdict
 
     from unseen.benchmarks import Workbench
-    from unseen.benchmarks.cog_domains import DomainRecipe
-    from unseen.benchmarks.cog_noise import label_noise
+    from unseen.benchmarks.cog.domains import DomainRecipe
+    from unseen.benchmarks.cog.noise import label_noise
     from unseen.cli.progress import RichProgress
     from unseen.cli.tables import console, print_json, print_table
-    from unseen.home import home as home_folder
+    from unseen.core.files import home as home_folder
 
     bench = Workbench(home_folder(home), progress=RichProgress(console(error=True)))
     reports = label_noise(bench, model, data, recipe=DomainRecipe(levels=levels), threshold=threshold)
@@ -63,7 +63,7 @@ def finetune(
 ) -> None:
     """Fine-tune on every level, and set frozen probes beside it (supplement C.2). Resumable."""
     from unseen.cli.run import run_and_report
-    from unseen.errors import UsageError
+    from unseen.core.errors import UsageError
     from unseen.study import Study
 
     try:

@@ -11,7 +11,7 @@ import typer
 from unseen.cli.run import DryRunOption, EngineOption, HomeOption, ReportOption, SchedulerOption, WorkersOption
 
 if TYPE_CHECKING:
-    from unseen.records import Result
+    from unseen.core.records import Result
 
 STUDY = "cog"
 DEFAULT_MODELS = (
@@ -90,10 +90,10 @@ def show_levels(results: Sequence[Result]) -> None:
     """Levels with the most images as a table, the trend and the slope in words, then what failed."""
     from rich.text import Text
 
-    from unseen.benchmarks import cog_analysis as analysis
+    from unseen.benchmarks.cog import analysis
+    from unseen.benchmarks.cog.section import trend_sentences
     from unseen.cli.results import show_results
     from unseen.cli.tables import console, print_table
-    from unseen.reports.sections.cog import trend_sentences
     from unseen.reports.wording import short_names
 
     scores = analysis.level_scores(results)
@@ -138,7 +138,7 @@ def chart(
 ) -> None:
     """Draw one figure of the paper from stored results, for a page or a paper, and say what it shows."""
     from unseen.cli.tables import console
-    from unseen.home import home as home_folder
+    from unseen.core.files import home as home_folder
     from unseen.reports import save_chart
     from unseen.results import FILE_NAME, ResultsDatabase
 
@@ -153,10 +153,9 @@ def chart(
 
 def _draw(kind: str, results: Sequence[Result], baseline: str | None, level: str) -> tuple[Any, list[str]]:
     """The chart, and what it shows in words."""
-    from unseen.benchmarks import cog_analysis as analysis
-    from unseen.errors import DataError, UnknownNameError
-    from unseen.reports import cog_charts as charts
-    from unseen.reports.sections.cog import trend_sentences
+    from unseen.benchmarks.cog import analysis, charts
+    from unseen.benchmarks.cog.section import trend_sentences
+    from unseen.core.errors import DataError, UnknownNameError
     from unseen.reports.wording import short_names
 
     if kind not in CHARTS:
@@ -201,7 +200,7 @@ def split_names(names: Sequence[str] | None) -> list[str]:
 
 def parse_shots(text: str) -> tuple[int | str, ...]:
     """ "1,2,all" as numbers and "all"."""
-    from unseen.errors import UsageError
+    from unseen.core.errors import UsageError
 
     parts = [part.strip() for part in text.split(",") if part.strip()]
     for part in parts:

@@ -46,7 +46,7 @@ def verify_features(
     from rich.console import Console
     from rich.progress import track
 
-    from unseen.errors import CorruptPartError
+    from unseen.core.errors import CorruptPartError
 
     store = _store(home)
     entries = list(store.entries()) if pattern is None else store.select(pattern)
@@ -69,7 +69,7 @@ def remove_features(
     home: Home = None,
 ) -> None:
     """Remove stored features, after showing which and asking."""
-    from unseen.errors import UsageError
+    from unseen.core.errors import UsageError
 
     if (pattern is None) == (not everything):
         raise UsageError("say what to remove: a PATTERN (a model, a dataset, an entry's id), or --all, not both.")
@@ -87,14 +87,14 @@ def remove_features(
 
 
 def _store(home: Path | None) -> FeatureStore:
+    from unseen.core.files import home as find_home
     from unseen.features import FeatureStore
-    from unseen.home import home as find_home
 
     return FeatureStore(find_home(home) / "features")
 
 
 def _confirmed(what: str) -> bool:
-    from unseen.errors import UsageError
+    from unseen.core.errors import UsageError
 
     try:
         return typer.confirm(f"Remove {what}?")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 if TYPE_CHECKING:
-    from unseen.records import DatasetCard, MethodCard, ModelCard
+    from unseen.core.records import DatasetCard, MethodCard, ModelCard
 
 Kind = Literal["models", "datasets", "tasks", "methods", "scores"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from unseen.benchmarks.rank_records import Candidate, CheckpointRanking
+    from unseen.benchmarks.rank.records import Candidate, CheckpointRanking
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -42,10 +42,10 @@ def rank(
 
     unseen rank --data folder:photos --models timm:resnet50 packaged:efficientnet-lite0 file:mine.pth?arch=timm:resnet50
     """
-    from unseen.benchmarks.rank_checkpoints import DEFAULT_SCORES, rank_checkpoints
+    from unseen.benchmarks.rank.checkpoints import DEFAULT_SCORES, rank_checkpoints
     from unseen.cli.progress import RichProgress
     from unseen.cli.tables import console, print_json
-    from unseen.errors import CellsFailedError
+    from unseen.core.errors import CellsFailedError
 
     ranking = rank_checkpoints(
         data,
@@ -77,7 +77,7 @@ def rank(
 
 def parse_duration(text: str) -> float:
     """Seconds of "90s", "10m", "1.5h"; a bare number is seconds."""
-    from unseen.errors import UsageError
+    from unseen.core.errors import UsageError
 
     unit = _UNITS.get(text[-1:].lower())
     try:
@@ -91,7 +91,7 @@ def parse_duration(text: str) -> float:
 
 def write_page(ranking: CheckpointRanking, path: Path) -> Path:
     """The page of a ranking."""
-    from unseen.records import ModelCard
+    from unseen.core.records import ModelCard
     from unseen.reports import write_report
 
     cards = {

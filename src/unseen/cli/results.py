@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from unseen.records import Result
+    from unseen.core.records import Result
     from unseen.results import ResultsDatabase
     from unseen.results.grid import Grid
 
@@ -39,8 +39,8 @@ def results(
 
     Tables are rounded; --json, --csv and --parquet give every value in full precision, one row per (cell, metric).
     """
-    from unseen.errors import UsageError
-    from unseen.home import home as home_folder
+    from unseen.core.errors import UsageError
+    from unseen.core.files import home as home_folder
     from unseen.results import FILE_NAME, ResultsDatabase, newest_revisions
 
     if as_json and csv == "-":
@@ -64,7 +64,7 @@ def _given(chosen: dict[str, Names]) -> dict[str, Any]:
 
 
 def _check_known(database: ResultsDatabase, column: str, names: Names) -> None:
-    from unseen.errors import UnknownNameError
+    from unseen.core.errors import UnknownNameError
 
     for name in names or ():
         known = database.names(column)
@@ -73,7 +73,7 @@ def _check_known(database: ResultsDatabase, column: str, names: Names) -> None:
 
 
 def _check_metrics(found: Sequence[Result], wanted: Names) -> None:
-    from unseen.errors import UnknownNameError
+    from unseen.core.errors import UnknownNameError
 
     known = {name for result in found for name in result.metrics}
     for name in wanted or ():
@@ -175,7 +175,7 @@ def _caption(grid: Grid) -> str:
 
 def _print_failures(broken: Sequence[Result]) -> None:
     from unseen.cli.tables import print_table
-    from unseen.records import canonical_json
+    from unseen.core.records import canonical_json
 
     rows = []
     for result in broken:

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unseen.records import Result
+    from unseen.core.records import Result
     from unseen.study import Outcome, Plan, Study
 
 HomeOption = Annotated[
@@ -69,7 +69,7 @@ def demo(
 
 def make_engine_options(name: str, workers: int, scheduler: str | None) -> tuple[str, dict[str, Any]]:
     """The engine's name and its options, from what the command line says."""
-    from unseen.errors import UsageError
+    from unseen.core.errors import UsageError
 
     if scheduler is not None and name != "dask":
         raise UsageError("--scheduler goes with --engine dask.")
@@ -89,9 +89,9 @@ def run_and_report(
     from unseen.cli.progress import RichProgress
     from unseen.cli.results import show_results
     from unseen.cli.tables import console
+    from unseen.core.errors import CellsFailedError
+    from unseen.core.files import home as home_folder
     from unseen.engines import make_engine
-    from unseen.errors import CellsFailedError
-    from unseen.home import home as home_folder
     from unseen.study import plan_study, run_study
 
     folder = home_folder(home)
@@ -123,7 +123,7 @@ def run_and_report(
 def write_page(outcome: Outcome, home: Path, path: Path | None) -> Path:
     """The page of a study's outcome, with the measured cards of its models."""
     from unseen.benchmarks import Workbench
-    from unseen.errors import UnseenError
+    from unseen.core.errors import UnseenError
     from unseen.reports import write_report
 
     study = outcome.plan.study

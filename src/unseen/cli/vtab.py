@@ -12,7 +12,7 @@ from unseen.cli.cog_run import DEFAULT_MODELS, split_names
 from unseen.cli.run import DryRunOption, EngineOption, HomeOption, ReportOption, SchedulerOption, WorkersOption
 
 if TYPE_CHECKING:
-    from unseen.records import Result
+    from unseen.core.records import Result
 
 vtab_commands = typer.Typer(
     name="vtab", help="VTAB: unseen tasks, with a thousand labelled examples each.", no_args_is_help=True
@@ -34,8 +34,8 @@ def check(
     from dataclasses import asdict
 
     from unseen.cli.tables import console, print_json, print_table
-    from unseen.data.vtab import check_root
-    from unseen.errors import DataError
+    from unseen.core.errors import DataError
+    from unseen.data.sources.vtab import check_root
 
     if not root.is_dir():
         raise DataError(f"there is no folder {str(root)!r}. Name the folder that holds the data of VTAB.")
@@ -91,7 +91,7 @@ def run(
     report: ReportOption = None,
 ) -> None:
     """Adapt models to tasks: choose on 200 examples, retrain on 1,000, test; write the page. Run it again to go on."""
-    from unseen.benchmarks.vtab_suites import suite
+    from unseen.benchmarks.vtab.suites import suite
     from unseen.cli.run import make_engine_options, run_and_report
     from unseen.study import Study
 
@@ -126,7 +126,7 @@ def run(
 
 def show_vtab(results: Sequence[Result]) -> None:
     """Medians per task, and group means with their intervals."""
-    from unseen.benchmarks.vtab_analysis import model_scores, ranked
+    from unseen.benchmarks.vtab.analysis import model_scores, ranked
     from unseen.cli.results import show_results
     from unseen.cli.tables import print_table
 
@@ -152,7 +152,7 @@ def show_vtab(results: Sequence[Result]) -> None:
 
 
 def _numbers(text: str, kind: type[float] | type[int]) -> list[Any]:
-    from unseen.errors import UsageError
+    from unseen.core.errors import UsageError
 
     try:
         return [kind(part) for part in text.split(",") if part.strip()]

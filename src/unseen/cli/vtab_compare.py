@@ -12,7 +12,7 @@ from unseen.cli.run import HomeOption
 from unseen.cli.vtab import STUDY, SizeOption
 
 if TYPE_CHECKING:
-    from unseen.benchmarks.vtab_analysis import ModelScores, Standing
+    from unseen.benchmarks.vtab.analysis import ModelScores, Standing
 
 
 def compare(
@@ -30,9 +30,9 @@ def compare(
     """Put your models among the 18 published methods, on the tasks that all of them have."""
     from dataclasses import asdict
 
-    from unseen.benchmarks.vtab_analysis import PUBLISHED, standings
+    from unseen.benchmarks.vtab.analysis import PUBLISHED, standings
     from unseen.cli.tables import print_json
-    from unseen.errors import UnknownNameError
+    from unseen.core.errors import UnknownNameError
 
     if table and table not in ("linear", "lightweight", "heavyweight"):
         raise UnknownNameError("published table", table, ("linear", "lightweight", "heavyweight"))
@@ -56,21 +56,21 @@ def analyse(
     subset_size: Annotated[int, typer.Option(min=1, max=18, help="Tasks per subset.")] = 5,
 ) -> None:
     """Recompute what the paper says of its own benchmark: aggregations, representative subsets, linear evaluation."""
-    from unseen.benchmarks.vtab_analysis import linear_against_finetuning
-    from unseen.cli.tables import console, print_table
-    from unseen.metrics.aggregation import aggregations, agreement_with_mean
-    from unseen.metrics.subsets import left_out_taus, search_subsets, unseen_pair_accuracy
-    from unseen.published.vtab import (
+    from unseen.benchmarks.vtab.analysis import linear_against_finetuning
+    from unseen.benchmarks.vtab.published_tables import (
         aggregation_taus,
         best_subsets,
         read_results_file,
         score_table,
-        task_rows,
         task_titles,
     )
+    from unseen.cli.tables import console, print_table
+    from unseen.data.sources.vtab.tasks import vtab_tasks
+    from unseen.metrics.aggregation import aggregations, agreement_with_mean
+    from unseen.metrics.subsets import left_out_taus, search_subsets, unseen_pair_accuracy
 
     table = read_results_file(results_file, size) if results_file else score_table("lightweight", size)
-    rows, titles = task_rows(), task_titles()
+    rows, titles = vtab_tasks().values(), task_titles()
     taus = agreement_with_mean(table.scores, aggregations([r.data for r in rows], [r.group for r in rows]))
     printed = aggregation_taus(size)
     print_table(
@@ -105,10 +105,10 @@ def read_scores(path: Path, size: str) -> list[ModelScores]:
     """A user's own table: model, task, score in percent."""
     import csv
 
-    from unseen.benchmarks.vtab_analysis import ModelScores
-    from unseen.benchmarks.vtab_suites import task_info
-    from unseen.data.vtab import vtab_task
-    from unseen.errors import DataError
+    from unseen.benchmarks.vtab.analysis import ModelScores
+    from unseen.benchmarks.vtab.suites import task_info
+    from unseen.core.errors import DataError
+    from unseen.data.sources.vtab import vtab_task
 
     found: dict[str, dict[str, tuple[float, ...]]] = {}
     try:
@@ -129,8 +129,8 @@ def read_scores(path: Path, size: str) -> list[ModelScores]:
 
 
 def _stored(study: str, home: Path | None) -> list[ModelScores]:
-    from unseen.benchmarks.vtab_analysis import model_scores
-    from unseen.home import home as home_folder
+    from unseen.benchmarks.vtab.analysis import model_scores
+    from unseen.core.files import home as home_folder
     from unseen.results import FILE_NAME, ResultsDatabase
 
     with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
@@ -140,8 +140,8 @@ def _stored(study: str, home: Path | None) -> list[ModelScores]:
 def _print_standings(rows: Sequence[Standing], kind: str, size: str) -> None:
     from rich.text import Text
 
+    from unseen.benchmarks.vtab.published_tables import task_titles
     from unseen.cli.tables import print_table
-    from unseen.published.vtab import task_titles
 
     titles = task_titles()
     tasks = list(rows[0].scores)

@@ -13,7 +13,7 @@ from unseen.cli.zsl_compare import compare
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from unseen.records import Result
+    from unseen.core.records import Result
 
 zsl_commands = typer.Typer(
     name="zsl", help="Zero-shot learning: unseen classes, known only by a description.", no_args_is_help=True
@@ -98,7 +98,7 @@ def _methods(text: str) -> list[str]:
 
 
 def _calibration(text: str) -> float | str:
-    from unseen.errors import UsageError
+    from unseen.core.errors import UsageError
 
     if text == "auto":
         return text
@@ -116,7 +116,7 @@ def _with_split(name: str, split: str) -> str:
 
 
 def _default_model(names: Sequence[str]) -> str:
-    from unseen.errors import UsageError
+    from unseen.core.errors import UsageError
 
     published = [name.startswith(_PUBLISHED_SCHEME) and "images=" not in name for name in names]
     if all(published):
@@ -147,9 +147,9 @@ def show_zsl(results: Sequence[Result]) -> None:
 def _print_group(group: Sequence[Result], everything: Sequence[Result]) -> None:
     from rich.text import Text
 
-    from unseen.benchmarks.gbu_compare import robustness
+    from unseen.benchmarks.zsl.compare import robustness
+    from unseen.benchmarks.zsl.published import published_value
     from unseen.cli.tables import print_table
-    from unseen.published.gbu import published_value
     from unseen.results.measures import measure
 
     first = group[0].cell

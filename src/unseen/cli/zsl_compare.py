@@ -11,8 +11,8 @@ import typer
 from unseen.cli.run import HomeOption
 
 if TYPE_CHECKING:
-    from unseen.benchmarks.gbu_compare import MethodRanks
-    from unseen.records import Result
+    from unseen.benchmarks.zsl.compare import MethodRanks
+    from unseen.core.records import Result
 
 
 def compare(
@@ -25,9 +25,9 @@ def compare(
     home: HomeOption = None,
 ) -> None:
     """Rank methods over datasets and folds: rank matrix, mean ranks, Friedman's test, Nemenyi's critical difference."""
-    from unseen.benchmarks.gbu_compare import METRICS, published_ranks, rank_results
+    from unseen.benchmarks.zsl.compare import METRICS, published_ranks, rank_results
     from unseen.cli.tables import console
-    from unseen.errors import DataError, UnknownNameError
+    from unseen.core.errors import DataError, UnknownNameError
 
     chosen = metric or list(METRICS)
     for name in chosen:
@@ -50,14 +50,14 @@ def compare(
     else:
         _print_studies(results)
     if chart is not None:
+        from unseen.benchmarks.zsl.charts import rank_matrix_chart
         from unseen.reports.charts import save_chart
-        from unseen.reports.zsl_charts import rank_matrix_chart
 
         console().print(f"Drawn to {save_chart(rank_matrix_chart(found[0][1]), chart)}.", soft_wrap=True)
 
 
 def _stored_results(home: Path | None) -> list[Result]:
-    from unseen.home import home as home_folder
+    from unseen.core.files import home as home_folder
     from unseen.results import FILE_NAME, ResultsDatabase, newest_revisions
 
     with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
@@ -86,7 +86,7 @@ def _print_ranks(title: str, ranks: MethodRanks) -> None:
 
 
 def _print_published_checks() -> None:
-    from unseen.benchmarks.gbu_compare import check_statements, cross_dataset_test, harmonic_mismatches
+    from unseen.benchmarks.zsl.compare import check_statements, cross_dataset_test, harmonic_mismatches
     from unseen.cli.tables import console, print_table
 
     rows = [[s.text, "follows" if s.holds else "does not follow", s.evidence] for s in check_statements()]
@@ -105,7 +105,7 @@ def _print_published_checks() -> None:
 
 def _print_studies(results: Sequence[Result]) -> None:
     """SS against PS, across datasets, and transductive beside inductive, where there are results for it."""
-    from unseen.benchmarks.gbu_studies import cross_dataset, inductive_and_transductive, splits_compared
+    from unseen.benchmarks.zsl.studies import cross_dataset, inductive_and_transductive, splits_compared
     from unseen.cli.tables import console, print_table
 
     tables: list[tuple[str, list[str], list[list[Any]]]] = [

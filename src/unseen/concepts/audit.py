@@ -19,7 +19,7 @@ from typing import Any
 from unseen.concepts.nearest import nearest_seen
 from unseen.concepts.senses import ClassMatch, match_classes
 from unseen.concepts.wordnet import WordNet, load_wordnet
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 
 
 class Relation(StrEnum):

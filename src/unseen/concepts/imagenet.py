@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 
 _LISTS = {"imagenet-1k": "imagenet_synsets.txt", "imagenet-21k": "imagenet22k_synsets.txt"}
 _IMAGE_SUFFIXES = frozenset({".jpeg", ".jpg", ".png", ".webp", ".bmp"})

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.concepts.taxonomy import Taxonomy
-from unseen.errors import TaxonomyError
+from unseen.core.errors import TaxonomyError
 
 FloatArray = npt.NDArray[np.float64]
 

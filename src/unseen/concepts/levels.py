@@ -23,7 +23,7 @@ import numpy as np
 from unseen.concepts.information import InformationContent, information_content
 from unseen.concepts.nearest import Nearest, SimilarityFunction, nearest_seen
 from unseen.concepts.taxonomy import Taxonomy
-from unseen.errors import DataError, TaxonomyError
+from unseen.core.errors import DataError, TaxonomyError
 
 FORMAT = "unseen-levels/1"
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from unseen.concepts.information import InformationContent
 from unseen.concepts.similarity import similarity_matrix
 from unseen.concepts.taxonomy import Taxonomy
-from unseen.errors import TaxonomyError
+from unseen.core.errors import TaxonomyError
 
 FloatArray = npt.NDArray[np.float64]
 SimilarityFunction = Callable[[Sequence[str], Sequence[str]], FloatArray]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from unseen.concepts.taxonomy import Taxonomy
-from unseen.errors import TaxonomyError
+from unseen.core.errors import TaxonomyError
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 

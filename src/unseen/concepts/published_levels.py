@@ -18,8 +18,8 @@ import numpy as np
 
 from unseen.concepts.imagenet import is_wnid
 from unseen.concepts.levels import Level, Levels, RankedConcept
-from unseen.errors import DataError
-from unseen.safe_pickle import load_plain_pickle
+from unseen.core.errors import DataError
+from unseen.core.safe_pickle import load_plain_pickle
 
 
 @dataclass(frozen=True)

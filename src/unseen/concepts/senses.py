@@ -25,7 +25,7 @@ from unseen.concepts.class_names import ClassNameReader, How, Reading
 from unseen.concepts.imagenet import imagenet_21k
 from unseen.concepts.similarity import similarity_matrix
 from unseen.concepts.wordnet import WordNet
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 
 NOT_IN_WORDNET = "-"
 _LEAD = 0.1

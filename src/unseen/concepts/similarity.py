@@ -28,7 +28,7 @@ from unseen.concepts.information import InformationContent
 from unseen.concepts.subsumption import Pairs
 from unseen.concepts.taxonomy import IntArray, Taxonomy
 from unseen.concepts.wu_palmer import wu_palmer
-from unseen.errors import TaxonomyError, UnknownNameError
+from unseen.core.errors import TaxonomyError, UnknownNameError
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from unseen.errors import TaxonomyError, closest
+from unseen.core.errors import TaxonomyError, closest
 
 if TYPE_CHECKING:
     from unseen.concepts.information import InformationContent

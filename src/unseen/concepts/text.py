@@ -26,7 +26,7 @@ from unseen.concepts.imagenet import imagenet_21k
 from unseen.concepts.taxonomy import Taxonomy
 from unseen.concepts.wordnet import WordNet
 from unseen.concepts.words import WordVectors, default_word_vectors
-from unseen.errors import TaxonomyError
+from unseen.core.errors import TaxonomyError
 
 FloatArray = npt.NDArray[np.float64]
 _WORD = re.compile(r"[a-z0-9]+")

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.concepts.taxonomy import BoolArray, IntArray, Taxonomy
-from unseen.errors import TaxonomyError, closest
+from unseen.core.errors import TaxonomyError, closest
 
 # Noun endings and what they become, as in WordNet's own morphological processor (morphy(7WN)).
 _ENDINGS = (

@@ -17,7 +17,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
-from unseen.errors import DataError, MissingExtraError
+from unseen.core.errors import DataError, MissingExtraError
 
 
 class WordVectors:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from unseen.concepts.taxonomy import IntArray, Taxonomy, expand
-from unseen.errors import DataError, UnknownNameError
+from unseen.core.errors import DataError, UnknownNameError
 
 POPULATED = {"500": 500, "1k": 1_000, "5k": 5_000}
 

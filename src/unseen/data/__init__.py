@@ -2,8 +2,8 @@
 
 from unseen.data.dataset import Dataset, Split
 from unseen.data.decode import decode_rgb, open_image
+from unseen.data.load import DatasetSource, dataset_cards, load_dataset, register_dataset
 from unseen.data.names import Options
-from unseen.data.sources import DatasetSource, dataset_cards, load_dataset, register_dataset
 
 __all__ = [
     "Dataset",

@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from unseen.core.errors import DataError
+from unseen.core.files import home
+from unseen.core.records import digest
 from unseen.data.dataset import IntArray
 from unseen.data.decode import MAX_BYTES
-from unseen.errors import DataError
-from unseen.home import home
-from unseen.records import digest
 
 FORMAT = "unseen-archive/1"
 

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from unseen.errors import DataError
-from unseen.records import DatasetCard, digest
+from unseen.core.errors import DataError
+from unseen.core.records import DatasetCard, digest
 
 IntArray = npt.NDArray[np.int64]
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageCms, ImageFile, JpegImagePlugin
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 
 #: Images with more pixels are refused: the same bound at which Pillow begins to warn of decompression bombs.
 MAX_PIXELS = 89_478_485

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from unseen.core.errors import DataError
 from unseen.data.dataset import IntArray
-from unseen.errors import DataError
 
 _WNID = re.compile(r"n\d{8}")
 # The label is the last word; a tab before it lets it hold spaces. The path may hold anything.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unseen.errors import DataError, MissingExtraError
+from unseen.core.errors import DataError, MissingExtraError
 
 Variable = npt.NDArray[Any] | list[str]
 

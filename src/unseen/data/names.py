@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import quote, unquote
 
-from unseen.errors import UsageError, closest
+from unseen.core.errors import UsageError, closest
 
 _SAFE = "/,.:~+@ "  # kept readable; `%`, `&`, `=`, `?` and `#` are not
 

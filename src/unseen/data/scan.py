@@ -12,8 +12,8 @@ from pathlib import Path
 
 from PIL import Image
 
+from unseen.core.errors import DataError
 from unseen.data.decode import NOT_PICTURES
-from unseen.errors import DataError
 
 # What operating systems leave lying about, beside everything that begins with a dot.
 _LITTER = frozenset({"__macosx", "thumbs.db", "desktop.ini", "ehthumbs.db", "@eadir", "$recycle.bin"})

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from unseen.core.errors import DataError
 from unseen.data.dataset import Dataset, IntArray, Split
-from unseen.errors import DataError
 
 
 def draw_order(names: Sequence[str], seed: int) -> IntArray:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, TypeVar
 
-from unseen.errors import MissingExtraError, UnseenError
+from unseen.core.errors import MissingExtraError, UnseenError
 
 A = TypeVar("A")
 B = TypeVar("B")

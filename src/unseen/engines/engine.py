@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from unseen.registry import Registry
+from unseen.core.registry import Registry
 
 A = TypeVar("A")
 B = TypeVar("B")

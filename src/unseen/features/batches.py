@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.runtimes import Outputs, Runtime
+from unseen.core.errors import DataError
 from unseen.data import Split
-from unseen.errors import DataError
 from unseen.features.manifest import Skipped
 from unseen.features.preprocess import to_pixels
 

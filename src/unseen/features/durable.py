@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from unseen.errors import DiskFullError, StoreError
+from unseen.core.errors import DiskFullError, StoreError
 
 TEMPORARY_SUFFIX = ".tmp"
 

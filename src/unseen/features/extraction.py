@@ -15,14 +15,14 @@ from typing import Literal
 
 from unseen.backbones.backbone import POOLED, Backbone
 from unseen.backbones.runtimes import Runtime, RuntimeName, best_device, make_runtime
+from unseen.core.errors import UnknownNameError
+from unseen.core.records import FeatureKey
 from unseen.data import Dataset, Split
-from unseen.errors import UnknownNameError
 from unseen.features.batches import Batch, Truncated, batch_spans, parts, run_batches, runs_in_workers
 from unseen.features.progress import NoProgress, Progress
 from unseen.features.rows import StoredFeatures
 from unseen.features.store import FeatureStore
 from unseen.features.writer import FeatureWriter
-from unseen.records import FeatureKey
 
 
 @dataclass(frozen=True)

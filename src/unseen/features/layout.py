@@ -10,7 +10,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from unseen.records import FeatureKey
+from unseen.core.records import FeatureKey
 
 MANIFEST = "manifest.json"
 PROVENANCE = "provenance.json"

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from unseen.errors import StoreError
+from unseen.core.errors import StoreError
+from unseen.core.records import FeatureKey, canonical_json, digest
 from unseen.features.durable import write_whole
 from unseen.features.layout import MANIFEST, PART
-from unseen.records import FeatureKey, canonical_json, digest
 
 SCHEMA = 1
 State = Literal["partial", "complete"]

@@ -27,7 +27,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from unseen.errors import CorruptPartError
+from unseen.core.errors import CorruptPartError
 from unseen.features.durable import Block
 from unseen.features.manifest import Part
 

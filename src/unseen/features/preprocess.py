@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from unseen.core.records import Preprocessing
 from unseen.data import decode_rgb
-from unseen.records import Preprocessing
 
 _FILTERS = {
     "nearest": Image.Resampling.NEAREST,

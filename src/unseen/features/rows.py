@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.mapped import release_pages
+from unseen.core.records import FeatureKey
 from unseen.features.layout import PROVENANCE
 from unseen.features.manifest import Manifest, Skipped
 from unseen.features.part import Check, FloatArray, IntArray, PartFile, open_part
-from unseen.mapped import release_pages
-from unseen.records import FeatureKey
 
 RowIndex = int | slice | Sequence[int] | npt.NDArray[Any]
 

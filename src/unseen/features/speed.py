@@ -7,8 +7,8 @@ from pathlib import Path
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.runtimes import make_runtime
+from unseen.core.errors import DataError
 from unseen.data import Split
-from unseen.errors import DataError
 from unseen.features.batches import batch_spans, run_batches, runs_in_workers
 
 

@@ -16,14 +16,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from unseen.errors import CorruptPartError, StoreError, UnknownNameError
+from unseen.core.errors import CorruptPartError, StoreError, UnknownNameError
+from unseen.core.records import FeatureKey
 from unseen.features.durable import explained, sync_folder
 from unseen.features.layout import DIGEST, LOCKS, MANIFEST, PART, entry_folder, lock_file
 from unseen.features.manifest import Manifest, load_manifest
 from unseen.features.part import Check, open_part
 from unseen.features.rows import StoredFeatures, open_features
 from unseen.features.writer import FeatureWriter, take_lock
-from unseen.records import FeatureKey
 
 _DIGEST_DIGITS = 4
 

@@ -17,12 +17,12 @@ from typing import Any, Self
 import numpy as np
 from filelock import FileLock, Timeout
 
-from unseen.errors import CorruptPartError, StoreError
+from unseen.core.errors import CorruptPartError, StoreError
+from unseen.core.records import FeatureKey
 from unseen.features.durable import TEMPORARY_SUFFIX, explained, make_folder, sync_folder, write_whole
 from unseen.features.layout import PART, PROVENANCE, part_name
 from unseen.features.manifest import Manifest, Part, Skipped, load_manifest, save_manifest
 from unseen.features.part import FloatArray, IntArray, encode_part, open_part
-from unseen.records import FeatureKey
 
 _ADDRESS = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
 _POLL_SECONDS = 0.2

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.metrics.accuracy import paired
 
 

@@ -16,7 +16,7 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 
 FloatArray = npt.NDArray[np.float64]
 #: One task, or several.

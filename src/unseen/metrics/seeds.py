@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)

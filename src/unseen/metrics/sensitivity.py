@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 
 
 @dataclass(frozen=True)

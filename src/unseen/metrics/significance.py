@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.metrics.accuracy import paired
 
 RESAMPLES = 10_000

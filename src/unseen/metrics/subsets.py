@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.metrics.kendall import pair_signs, tau_of_signs
 
 FloatArray = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.metrics.significance import RESAMPLES, Interval
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unseen.records import MethodCard
+from unseen.core.records import MethodCard
 
 _VTAB = "Zhai et al., A large-scale study of representation learning with the Visual Task Adaptation Benchmark, 2019"
 _COG = "Sariyildiz et al., Concept generalization in visual representation learning, ICCV 2021"

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from unseen.errors import DataError, UsageError
+from unseen.core.errors import DataError, UsageError
 from unseen.probes.rows import IntArray
 
 Shots = int | Literal["all"]

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unseen.errors import DataError, UnknownNameError
+from unseen.core.errors import DataError, UnknownNameError
 from unseen.probes.draws import Draw, draw_rows
 from unseen.probes.evaluate import labelled
 from unseen.probes.fast import TOLERANCE

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.metrics import per_class_accuracy
 from unseen.probes.draws import Draw, Shots, draw_rows
 from unseen.probes.linear import LabelledRows

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.probes.descent import search_rates
 from unseen.probes.draws import Draw
 from unseen.probes.linear import LabelledRows, LinearModel

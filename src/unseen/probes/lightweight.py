@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from unseen.errors import DataError
-from unseen.probes.finetuning_data import BatchOrder, IntArray
+from unseen.core.errors import DataError
+from unseen.finetuning.data import BatchOrder, IntArray
 from unseen.probes.linear import LinearModel
 from unseen.probes.outcome import Trial
 from unseen.probes.schedules import StepSchedule, default_warmup

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from unseen.errors import DataError
-from unseen.mapped import release_pages
+from unseen.core.errors import DataError
+from unseen.core.mapped import release_pages
 
 IntArray = npt.NDArray[np.int64]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unseen.errors import UsageError
+from unseen.core.errors import UsageError
 
 DECAYS = (1 / 3, 2 / 3, 9 / 10)
 

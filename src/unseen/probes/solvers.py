@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from unseen.errors import UnknownNameError
+from unseen.core.errors import UnknownNameError
 from unseen.probes.draws import Draw
 from unseen.probes.fast import TOLERANCE, fit_fast
 from unseen.probes.knn import NEIGHBORS, TEMPERATURE, fit_knn

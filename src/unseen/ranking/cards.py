@@ -13,9 +13,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from unseen.errors import DataError, UnknownNameError, UsageError
+from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.core.records import MethodCard
 from unseen.ranking.inputs import Tell
-from unseen.records import MethodCard
 
 #: What a score may be computed from. "images" means that the network itself is trained.
 Input = Literal["features", "labels", "source probabilities", "pool", "images"]

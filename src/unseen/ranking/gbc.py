@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from unseen.errors import UnknownNameError
+from unseen.core.errors import UnknownNameError
 from unseen.ranking.inputs import FloatArray, check_features
 from unseen.ranking.spectrum import principal_components
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.ranking.kmeans import k_means
 
 #: Bytes of densities that are held at once.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.ranking.inputs import FloatArray, check_probabilities
 
 #: A held-out image may belong to a class that its source classes never saw: its probability is at least this.

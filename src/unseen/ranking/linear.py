@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from unseen.errors import DataError, UsageError
+from unseen.core.errors import DataError, UsageError
 from unseen.ranking.inputs import FloatArray, IntArray, check_features
 from unseen.ranking.sampling import split_rows
 from unseen.ranking.softmax import penalised_cross_entropy

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from unseen.errors import UsageError
+from unseen.core.errors import UsageError
 from unseen.ranking.inputs import check_features
 from unseen.ranking.sampling import split_rows
 from unseen.ranking.spectrum import principal_components

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.ranking.inputs import check_labels, check_probabilities
 
 

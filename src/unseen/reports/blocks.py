@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from unseen.records import DatasetCard, ModelCard, Result
+from unseen.core.records import DatasetCard, ModelCard, Result
 
 
 @dataclass(frozen=True)

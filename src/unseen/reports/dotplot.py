@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unseen.records import ModelCard
+from unseen.core.records import ModelCard
 from unseen.reports.blocks import Key
 from unseen.reports.charts import CONTAINER, INK, NEUTRAL, PALETTE, SHAPES, SYMBOLS
 from unseen.reports.wording import family, is_reference

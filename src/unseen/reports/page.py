@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unseen.records import DatasetCard, ModelCard, Result, canonical_json
+from unseen.core.records import DatasetCard, ModelCard, Result, canonical_json
 from unseen.reports.blocks import Material, Section
 from unseen.reports.charts import javascript, script_json
 from unseen.reports.sections import DEFAULT_SECTION, SECTIONS
@@ -72,8 +72,8 @@ def write_report(
 
 def build_sections(material: Material) -> list[Section]:
     """All sections in the order of the page: one per benchmark, then what went wrong, then provenance."""
-    from unseen.reports.sections.problems import problems_section
-    from unseen.reports.sections.provenance import provenance_section
+    from unseen.reports.problems import problems_section
+    from unseen.reports.provenance import provenance_section
 
     found = []
     for benchmark in sorted({result.cell.benchmark for result in material.results}):

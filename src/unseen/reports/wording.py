@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from unseen.records import DatasetCard, ModelCard, canonical_json
+from unseen.core.records import DatasetCard, ModelCard, canonical_json
 
 _RANDOM = "random"
 

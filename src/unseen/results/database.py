@@ -19,8 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from unseen.errors import StoreError
-from unseen.records import Cell, Result, canonical_json
+from unseen.core.errors import StoreError
+from unseen.core.records import Cell, Result, canonical_json
 from unseen.results.connection import connect_for_reading, connect_for_writing
 from unseen.results.export import Row, long_rows
 from unseen.results.faults import explained

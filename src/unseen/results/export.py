@@ -18,8 +18,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from unseen.errors import UsageError
-from unseen.records import Result
+from unseen.core.errors import UsageError
+from unseen.core.records import Result
 from unseen.results.faults import explained
 
 Row = dict[str, Any]

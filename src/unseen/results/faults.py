@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from unseen.errors import DiskFullError, StoreError
+from unseen.core.errors import DiskFullError, StoreError
 
 # Less than this free, and an input/output error is taken for a full disk: SQLite has several names for one.
 _NO_ROOM = 1 << 16

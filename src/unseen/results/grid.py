@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unseen.records import Result, canonical_json
+from unseen.core.records import Result, canonical_json
 from unseen.results.measures import Measure, measure
 from unseen.results.summary import Summary, metrics_of, summarise, varying_parameters
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from unseen.errors import StoreError
+from unseen.core.errors import StoreError
 
 # "unse" in ASCII: tells our databases from those of other programs.
 APPLICATION_ID = 0x756E7365

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from unseen.records import Cell, Result, canonical_json
+from unseen.core.records import Cell, Result, canonical_json
 from unseen.results.measures import Measure, headline_first, measure
 
 SEED = "seed"

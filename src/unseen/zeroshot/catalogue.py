@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from unseen.records import MethodCard
-from unseen.registry import Registry
+from unseen.core.records import MethodCard
+from unseen.core.registry import Registry
 
 METHODS: Registry[Any] = Registry("zero-shot method", "unseen.zeroshot")
 

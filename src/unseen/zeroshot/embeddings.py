@@ -21,8 +21,8 @@ import numpy as np
 from unseen.concepts import TextEmbedder, imagenet_21k, load_wordnet, match_classes
 from unseen.concepts.class_names import clean
 from unseen.concepts.words import default_word_vectors
+from unseen.core.errors import DataError, UnknownNameError
 from unseen.data import Dataset
-from unseen.errors import DataError, UnknownNameError
 from unseen.zeroshot.method import FloatArray, unit_rows
 
 SOURCES = ("attributes", "glove", "text", "wordnet")

@@ -8,7 +8,7 @@ from importlib.resources import files
 from itertools import product
 from typing import Any
 
-from unseen.errors import UnknownNameError
+from unseen.core.errors import UnknownNameError
 
 GRIDS = ("full", "quick")
 

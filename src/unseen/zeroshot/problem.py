@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from unseen.errors import DataError, UnknownNameError
+from unseen.core.errors import DataError, UnknownNameError
 from unseen.zeroshot.method import FloatArray, IntArray, as_matrix, unit_rows
 
 Normalisation = Literal["l2", "standard", "none"]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from unseen.errors import DataError
+from unseen.core.errors import DataError
 from unseen.metrics.accuracy import per_class_accuracy, top_k_correct
 from unseen.metrics.zeroshot import harmonic_mean, mean_per_class
 from unseen.zeroshot.catalogue import METHODS

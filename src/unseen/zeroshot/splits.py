@@ -24,8 +24,8 @@ from unseen.concepts import (
     load_wordnet,
     read_split,
 )
+from unseen.core.errors import DataError, UnknownNameError
 from unseen.data.subset import draw_order
-from unseen.errors import DataError, UnknownNameError
 from unseen.zeroshot.method import IntArray
 from unseen.zeroshot.problem import Fold
 

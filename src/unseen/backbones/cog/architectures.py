@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from unseen.backbones.backbone import Forward
 from unseen.backbones.forwards import classifier_forward, output_forward, timm_forward
-from unseen.backbones.sources.timm_source import create_timm
-from unseen.backbones.sources.torchvision_source import create_torchvision
+from unseen.backbones.sources.timm import create_timm
+from unseen.backbones.sources.torchvision import create_torchvision
 from unseen.backbones.torchvision_shim import ensure_torchvision
-from unseen.errors import UnknownNameError
+from unseen.core.errors import UnknownNameError
 
 
 def build_network(architecture: str, *, head: bool) -> tuple[nn.Module, Forward]:

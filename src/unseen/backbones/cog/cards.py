@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from unseen.records import ModelCard, Preprocessing
+from unseen.core.records import ModelCard, Preprocessing
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unseen.errors import CheckpointError, DataError
-from unseen.safe_pickle import Foreign, PickleRules, load_plain_pickle
+from unseen.core.errors import CheckpointError, DataError
+from unseen.core.safe_pickle import Foreign, PickleRules, load_plain_pickle
 
 #: Fields of the named tuple, in order; an inert record keeps its values but not their names.
 _STATE_FIELDS = ("online_params", "target_params", "online_state", "target_state", "opt_state")

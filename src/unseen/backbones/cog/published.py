@@ -14,7 +14,7 @@ from unseen.backbones.cog.haiku_file import read_haiku_file
 from unseen.backbones.cog.layouts import as_tensors
 from unseen.backbones.cog.tensor_bundle import TensorBundle
 from unseen.backbones.cog.torch_file import flatten, read_torch_file
-from unseen.errors import CheckpointError
+from unseen.core.errors import CheckpointError
 
 
 def read_published(model: CogModel, path: Path) -> dict[str, Tensor]:

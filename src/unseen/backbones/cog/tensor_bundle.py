@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unseen.errors import CheckpointError
-from unseen.wire import fields, masked_crc32c, varint
+from unseen.core.errors import CheckpointError
+from unseen.core.wire import fields, masked_crc32c, varint
 
 _TABLE_MAGIC = 0xDB4775248B80FB57
 _FOOTER_BYTES = 48

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from unseen.backbones.checkpoints import read_checkpoint
-from unseen.errors import CheckpointError, DataError
-from unseen.safe_pickle import Foreign, PickleRules, load_plain_pickle
+from unseen.core.errors import CheckpointError, DataError
+from unseen.core.safe_pickle import Foreign, PickleRules, load_plain_pickle
 
 #: How torch's pickles name the element type of a storage.
 _STORAGE_TYPES = {

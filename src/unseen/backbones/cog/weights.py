@@ -15,8 +15,8 @@ from urllib.parse import unquote, urlsplit
 
 from unseen.backbones.cog.cards import CogModel, cog_models
 from unseen.backbones.cog.download import DownloadError, download
-from unseen.errors import CheckpointError
-from unseen.home import home
+from unseen.core.errors import CheckpointError
+from unseen.core.files import home
 
 
 def weights_folder() -> Path:

@@ -1,0 +1,138 @@
+"""`timm:NAME`: any model of timm, pretrained through timm's own cache; `random:NAME`: the same with random weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from unseen.backbones.backbone import Backbone
+from unseen.backbones.forwards import timm_forward
+from unseen.backbones.names import ModelName
+from unseen.backbones.torchvision_shim import ensure_torchvision
+from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.records import ModelCard, Preprocessing
+
+
+class TimmSource:
+    """Models of the timm package, with the weights that timm knows for them."""
+
+    def cards(self) -> Iterator[ModelCard]:
+        for name in _timm().list_models(pretrained=True):
+            yield ModelCard(
+                id=f"timm:{name}", name=name, group="timm", architecture=name.partition(".")[0], source="timm"
+            )
+
+    def load(self, name: ModelName) -> Backbone:
+        name.check_options()
+        model = create_timm(name.rest, pretrained=True)
+        return timm_backbone(model, name, architecture=name.rest.partition(".")[0])
+
+    def check(self, name: ModelName) -> None:
+        name.check_options()
+        check_timm(name.rest)
+
+    def revision(self, name: ModelName) -> str:
+        from importlib.metadata import version
+
+        return f"timm {version('timm')}"
+
+
+class RandomSource:
+    """`random:ARCH?seed=0`: the from-scratch reference. ARCH is a timm name, or one with its scheme in front."""
+
+    def cards(self) -> Iterator[ModelCard]:
+        yield ModelCard(
+            id="random:tf_efficientnet_lite0",
+            name="EfficientNet-Lite0, random weights",
+            group="reference",
+            architecture="tf_efficientnet_lite0",
+            notes="from-scratch reference; any timm or torchvision architecture will do (random:torchvision:resnet18)",
+        )
+
+    def check(self, name: ModelName) -> None:
+        name.check_options("seed")
+        scheme, _, rest = name.rest.partition(":")
+        if scheme == "torchvision":
+            from unseen.backbones.sources.torchvision import check_torchvision
+
+            check_torchvision(rest)
+        else:
+            check_timm(rest if scheme == "timm" else name.rest)
+
+    def load(self, name: ModelName) -> Backbone:
+        name.check_options("seed")
+        seed = int(name.options.get("seed", "0"))
+        scheme, colon, rest = name.rest.partition(":")
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            if colon and scheme == "torchvision":
+                from unseen.backbones.sources.torchvision import create_torchvision, torchvision_backbone
+
+                return torchvision_backbone(create_torchvision(rest, weights=None), name)
+            architecture = rest if colon and scheme == "timm" else name.rest
+            model = create_timm(architecture, pretrained=False)
+        loaded = timm_backbone(model, name, architecture=architecture)
+        return replace(loaded, card=replace(loaded.card, name=f"{architecture}, random weights", group="reference"))
+
+    def revision(self, name: ModelName) -> str:
+        from importlib.metadata import version
+
+        return f"timm {version('timm')} torch {version('torch')}"
+
+
+def check_timm(name: str) -> None:
+    """Refuse an architecture that timm does not have."""
+    timm = _timm()
+    if not timm.is_model(name):
+        raise UnknownNameError("timm model", name.partition(".")[0], timm.list_models())
+
+
+def create_timm(name: str, *, pretrained: bool, **arguments: Any) -> torch.nn.Module:
+    """`timm.create_model` with our errors."""
+    check_timm(name)
+    try:
+        model: torch.nn.Module = _timm().create_model(name, pretrained=pretrained, **arguments)
+    except (OSError, RuntimeError, ValueError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise BackboneError(
+            f"timm:{name} could not be loaded: {first}. Its weights come from timm's cache or from the network; "
+            f"without them use random:{name}, or file:WEIGHTS?arch=timm:{name}."
+        ) from error
+    return model.eval()
+
+
+def timm_backbone(model: torch.nn.Module, name: ModelName, *, architecture: str) -> Backbone:
+    """A timm model as a backbone, with the preprocessing that timm knows for it."""
+    return Backbone(
+        card=ModelCard(id=name.identifier, name=architecture, group="timm", architecture=architecture, source="timm"),
+        module=model,
+        forward=timm_forward,
+        preprocessing=name.adjust(timm_preprocessing(model)),
+        prefix_tokens=int(getattr(model, "num_prefix_tokens", 0)),
+    )
+
+
+def timm_preprocessing(model: torch.nn.Module) -> Preprocessing:
+    """The evaluation transform that a timm model was published with."""
+    config: dict[str, Any] = _timm().data.resolve_model_data_config(model)
+    size = int(config["input_size"][-1])
+    squash = config.get("crop_mode") == "squash"
+    return Preprocessing(
+        size=size,
+        resize=math.floor(size / float(config["crop_pct"])),
+        mode="squash" if squash else "shortest",
+        interpolation=config["interpolation"],
+        mean=tuple(config["mean"]),
+        std=tuple(config["std"]),
+    )
+
+
+def _timm() -> Any:
+    ensure_torchvision()
+    import timm
+
+    return timm

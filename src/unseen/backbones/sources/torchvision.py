@@ -1,0 +1,109 @@
+"""`torchvision:NAME?weights=IMAGENET1K_V1`: any classification model of torchvision, through torch's own cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from unseen.backbones.backbone import Backbone
+from unseen.backbones.forwards import classifier_forward, find_classifier, output_forward
+from unseen.backbones.names import ModelName
+from unseen.backbones.torchvision_shim import ensure_torchvision
+from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.records import ModelCard, Preprocessing
+
+
+class TorchvisionSource:
+    """Classification models of the torchvision package."""
+
+    def cards(self) -> Iterator[ModelCard]:
+        for name in _names():
+            yield ModelCard(
+                id=f"torchvision:{name}", name=name, group="torchvision", architecture=name, source="torchvision"
+            )
+
+    def load(self, name: ModelName) -> Backbone:
+        name.check_options("weights")
+        weights = name.options.get("weights", "DEFAULT")
+        return torchvision_backbone(create_torchvision(name.rest, weights=weights), name)
+
+    def check(self, name: ModelName) -> None:
+        name.check_options("weights")
+        check_torchvision(name.rest)
+
+    def revision(self, name: ModelName) -> str:
+        from importlib.metadata import version
+
+        return f"torchvision {version('torchvision')}"
+
+
+def check_torchvision(name: str) -> None:
+    """Refuse an architecture that torchvision does not have."""
+    names = _names()
+    if name not in names:
+        raise UnknownNameError("torchvision model", name, names)
+
+
+def create_torchvision(name: str, *, weights: str | None, **arguments: Any) -> torch.nn.Module:
+    """`torchvision.models.get_model` with our errors."""
+    check_torchvision(name)
+    from torchvision import models
+
+    chosen = None
+    if weights is not None:
+        published = models.get_model_weights(name)
+        known = [*(entry.name for entry in published), "DEFAULT"]
+        if weights not in known:
+            raise UnknownNameError(f"weights of torchvision:{name}", weights, known)
+        chosen = published[weights]
+    if name in ("googlenet", "inception_v3") and chosen is None:
+        arguments = {"init_weights": True, **arguments}
+    try:
+        model: torch.nn.Module = models.get_model(name, weights=chosen, **arguments)
+    except (OSError, RuntimeError) as error:
+        raise BackboneError(
+            f"torchvision:{name} could not be loaded: {error}. Its weights come from torch's cache "
+            f"({torch.hub.get_dir()}/checkpoints) or from the network; without them use random:torchvision:{name}, or "
+            f"file:WEIGHTS?arch=torchvision:{name}."
+        ) from error
+    return model.eval()
+
+
+def torchvision_backbone(model: torch.nn.Module, name: ModelName) -> Backbone:
+    """A torchvision model as a backbone: features are what enters its classifier."""
+    architecture = name.rest.rpartition(":")[2]
+    preprocessing = name.adjust(_preprocessing(architecture, name.options.get("weights", "DEFAULT")))
+    size = preprocessing.size
+    classifier = find_classifier(model, torch.zeros(1, 3, size, size))
+    return Backbone(
+        card=ModelCard(
+            id=name.identifier, name=architecture, group="torchvision", architecture=architecture, source="torchvision"
+        ),
+        module=model,
+        forward=classifier_forward(classifier) if classifier else output_forward,
+        preprocessing=preprocessing,
+        prefix_tokens=1 if architecture.startswith("vit_") else 0,
+    )
+
+
+def _preprocessing(architecture: str, weights: str) -> Preprocessing:
+    """The evaluation transform that the weights were published with."""
+    from torchvision import models
+
+    transform: Any = models.get_model_weights(architecture)[weights].transforms()
+    return Preprocessing(
+        size=int(transform.crop_size[0]),
+        resize=int(transform.resize_size[0]),
+        interpolation=transform.interpolation.value,
+        mean=tuple(transform.mean),
+        std=tuple(transform.std),
+    )
+
+
+def _names() -> list[str]:
+    ensure_torchvision()
+    from torchvision import models
+
+    return sorted(models.list_models(module=models))

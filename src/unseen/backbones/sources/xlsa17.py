@@ -1,0 +1,48 @@
+"""`xlsa17:res101`: the features that came with a zero-shot dataset, under a model's name.
+
+The model itself is not there: the release holds its outputs only. The name lets such features stand beside those of
+models that can be loaded; whoever asks for the model is told how to get it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from unseen.backbones.backbone import Backbone
+from unseen.backbones.names import ModelName
+from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.records import ModelCard
+
+SCHEME = "xlsa17"
+_CARD = ModelCard(
+    id="xlsa17:res101",
+    name="ResNet-101 (published features)",
+    group="published features",
+    paper="gbu",
+    architecture="resnet101",
+    feature_dim=2048,
+    source="xlsa17",
+    notes="comes with the xlsa17 datasets; features only",
+)
+
+
+class Xlsa17Source:
+    """Names of published features."""
+
+    def cards(self) -> Iterator[ModelCard]:
+        yield _CARD
+
+    def check(self, name: ModelName) -> None:
+        if name.rest != "res101":
+            raise UnknownNameError("published features", f"{SCHEME}:{name.rest}", [_CARD.id])
+
+    def load(self, name: ModelName) -> Backbone:
+        self.check(name)
+        raise BackboneError(
+            f"{name.identifier} names features that came with the xlsa17 datasets; there is no model to load. With "
+            "other images use a model, such as torchvision:resnet101."
+        )
+
+    def revision(self, name: ModelName) -> str:
+        self.check(name)
+        return "published"

@@ -1,0 +1,1 @@
+"""ImageNet-CoG: unseen concepts, ever further from the training ones."""

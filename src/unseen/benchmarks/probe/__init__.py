@@ -1,0 +1,1 @@
+"""How well does a simple classifier do on frozen features?"""

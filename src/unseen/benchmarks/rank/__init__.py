@@ -1,0 +1,1 @@
+"""Which checkpoint will transfer best, and which score foretells it (NeuCRaB)?"""

@@ -1,0 +1,1 @@
+"""VTAB: unseen tasks, with few labels."""

@@ -1,0 +1,80 @@
+"""Test labels under seal: they can be had only in exchange for a selection that has been made.
+
+Whoever selects hyper-parameters is given train and val, and returns a `Selection`. Whoever predicts is given the test
+images with their labels blanked. The labels come out of `SealedTest.open`, which takes a selection, and nothing else
+holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from unseen.core.errors import DataError
+from unseen.data import Split
+from unseen.data.dataset import IntArray
+
+BLANK = -1
+
+
+@final
+@dataclass(frozen=True)
+class Selection:
+    """The outcome of a search.
+
+    Attributes:
+        trials: every setting tried, with its "accuracy" on the validation images.
+        chosen: position of the one to go on with.
+    """
+
+    trials: tuple[Mapping[str, Any], ...]
+    chosen: int
+
+    @property
+    def setting(self) -> Mapping[str, Any]:
+        return self.trials[self.chosen]
+
+    @property
+    def accuracy(self) -> float:
+        return float(self.setting["accuracy"])
+
+
+def select(trials: Sequence[Mapping[str, Any]]) -> Selection:
+    """The setting of best validation accuracy; of equals the shortest training, then the first.
+
+    Raises:
+        DataError: no trial came to an end.
+    """
+    ended = [k for k, trial in enumerate(trials) if trial.get("state", "complete") == "complete"]
+    if not ended:
+        raise DataError("no setting of the search came to an end, so that none can be chosen.")
+    best = min(ended, key=lambda k: (-float(trials[k]["accuracy"]), trials[k].get("steps", 0), k))
+    return Selection(tuple(trials), best)
+
+
+class SealedTest:
+    """The test split of a task.
+
+    Attributes:
+        images: the same images with blank labels, for whoever predicts.
+    """
+
+    def __init__(self, split: Split) -> None:
+        labels = split.labels
+        self.images = Split(
+            names=split.names,
+            labels=np.full(len(split), BLANK, np.int64),
+            open=split.open,
+            fingerprint=split.fingerprint,
+            primary_labels=np.full(len(split), BLANK, np.int64),
+        )
+        self._give: Callable[[], IntArray] = lambda: labels
+
+    def open(self, selection: Selection) -> IntArray:
+        """The labels, once a selection has been made."""
+        if not isinstance(selection, Selection) or not selection.trials:
+            raise DataError("test labels are under seal until hyper-parameters have been chosen on validation images.")
+        return self._give()

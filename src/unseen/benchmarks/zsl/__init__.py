@@ -1,0 +1,1 @@
+"""Zero-shot learning (GBU): unseen classes, known only by a description."""

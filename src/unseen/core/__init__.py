@@ -1,0 +1,1 @@
+"""What every room stands on: errors, records, names, identity, files. It knows no image, model or benchmark."""

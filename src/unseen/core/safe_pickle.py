@@ -1,0 +1,373 @@
+"""Pickles and NumPy object files from strangers, read without running anything.
+
+The published ImageNet-CoG lists are pickles. Unpickling calls whatever the file names, so a plain `pickle.load` of a
+downloaded file hands it the machine. This loader gives a pickle nothing to call but the constructors of plain
+containers: what comes out is made of None, booleans, numbers, strings, bytes, lists, tuples, sets, dictionaries
+(`OrderedDict`, `defaultdict` too) and NumPy arrays of numbers or strings.
+
+NumPy's own unpickling is not used either: a forged dtype makes it treat bytes of the file as pointers. Arrays are read
+into inert shells and rebuilt from checked parts (they come out read-only), and every container is rebuilt, so that
+nothing a file attached to an object survives.
+
+`PickleRules` widens this for the files of one format: further constructors of ours, leaves that they make, and, with
+`foreign`, stand-ins for every other class that the file names. A stand-in imports nothing and runs nothing; it only
+remembers what the file said (`Foreign`).
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zipfile
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.core.errors import DataError
+
+_PLAIN_KINDS = frozenset("biufcSU")
+_FACTORIES: dict[str, type] = {t.__name__: t for t in (list, dict, set, frozenset, tuple, int, float, str, bool)}
+
+
+class _Refused(Exception):
+    """The file asks for something outside the plain containers."""
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """What a file said of an object whose class is not known here. Nothing of that class was imported or called.
+
+    Attributes:
+        origin: the name that the file gives the class or function, "module.name".
+        arguments: what the file would have called it with.
+        state: what the file would have given to `__setstate__` afterwards.
+        entries: what the file would have put into it item by item.
+    """
+
+    origin: str
+    arguments: tuple[Any, ...] = ()
+    state: Any = None
+    entries: Mapping[Any, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PickleRules:
+    """What the pickles of one format may hold beside the plain containers.
+
+    Attributes:
+        constructors: (module, name) as the file writes it, to a function of ours that is safe with any arguments.
+        constants: (module, name) to a value that the name stands for.
+        leaves: types that those functions return, which come out as they are.
+        persistent_load: what a reference to something outside the pickle becomes; refused where None.
+        foreign: whether a name that is not known becomes a `Foreign` instead of a refusal.
+    """
+
+    constructors: Mapping[tuple[str, str], Callable[..., Any]] = field(default_factory=dict)
+    constants: Mapping[tuple[str, str], Any] = field(default_factory=dict)
+    leaves: tuple[type, ...] = ()
+    persistent_load: Callable[[Any], Any] | None = None
+    foreign: bool = False
+
+
+_PLAIN_RULES = PickleRules()
+
+
+class _StandIn(type):
+    """A class that the file names. Calling it, or making an object of it, gives another stand-in.
+
+    Stand-ins are classes rather than objects because the unpickler insists that objects are made from classes, and a
+    file may make its classes by calling functions that are stand-ins themselves.
+    """
+
+    origin: str
+    arguments: tuple[Any, ...]
+    state: Any
+    entries: dict[Any, Any]
+
+    @classmethod
+    def named(cls, origin: str, arguments: tuple[Any, ...] = ()) -> _StandIn:
+        namespace = {
+            "__new__": lambda made, *given, **_: _StandIn.named(made.origin, given),
+            "origin": origin,
+            "arguments": arguments,
+            "state": None,
+            "entries": {},
+        }
+        return type.__new__(cls, "StandIn", (), namespace)
+
+    def __call__(cls, *arguments: Any, **_: Any) -> _StandIn:
+        return _StandIn.named(cls.origin, arguments)
+
+    def __setstate__(cls, state: Any) -> None:
+        cls.state = state
+
+    def __setitem__(cls, key: Any, value: Any) -> None:
+        cls.entries[key] = value
+
+    def append(cls, value: Any) -> None:
+        cls.entries[len(cls.entries)] = value
+
+    def extend(cls, values: Any) -> None:
+        for value in values:
+            cls.append(value)
+
+    add = append
+
+
+class _Constructor:
+    """What a global name in a pickle becomes: something to call, and nothing to read or to change."""
+
+    __slots__ = ("make",)
+    make: Callable[..., Any]
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        object.__setattr__(self, "make", make)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.make(*arguments)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise _Refused("it changes a constructor")
+
+
+class _DtypeShell:
+    """A dtype on its way in: a letter, an item size and a byte order."""
+
+    def __init__(self, code: Any = None, *_: Any) -> None:
+        if not isinstance(code, str):
+            raise _Refused(f"it has a dtype made from {type(code).__name__}")
+        try:
+            self.dtype = np.dtype(code)
+        except (TypeError, ValueError, SyntaxError):
+            raise _Refused(f"it has an unknown dtype {code!r}") from None
+        if self.dtype.kind not in _PLAIN_KINDS and self.dtype != np.dtype(object):
+            raise _Refused(f"it has an array of dtype {code!r}; numbers, strings and plain objects are allowed")
+
+    def __setstate__(self, state: Any) -> None:
+        if not isinstance(state, tuple) or len(state) < 5 or any(part is not None for part in state[2:5]):
+            raise _Refused("it has an array with fields or sub-arrays")
+        if state[1] in ("<", ">"):
+            self.dtype = self.dtype.newbyteorder(state[1])
+
+
+class _ArrayShell:
+    """An array on its way in: the state that NumPy would have taken, not applied yet."""
+
+    def __init__(self, *_: Any) -> None:
+        self.state: tuple[Any, Any, Any, Any] | None = None
+
+    def __setstate__(self, state: Any) -> None:
+        if not isinstance(state, tuple) or len(state) not in (4, 5):
+            raise _Refused("it has a malformed array")
+        shape, dtype, fortran, data = state[-4:]
+        self.state = (shape, dtype, "F" if fortran else "C", data)
+
+    def build(self, rebuild: Callable[[Any], Any]) -> npt.NDArray[Any]:
+        if self.state is None:
+            raise _Refused("it has an array without contents")
+        shape, shell, order, data = self.state
+        sizes = shape if isinstance(shape, tuple) else (shape,)
+        if not isinstance(shell, _DtypeShell) or any(type(n) is not int or n < 0 for n in sizes):
+            raise _Refused("it has a malformed array")
+        if shell.dtype == np.dtype(object):
+            return self._build_objects(sizes, order, data, rebuild)
+        if isinstance(data, str):  # protocols 0 to 2 of Python 2 keep bytes as text
+            data = data.encode("latin-1")
+        if not isinstance(data, (bytes, bytearray)):
+            raise _Refused("it has an array whose data are not bytes")
+        # A view, not a copy: the published split file holds 0.7 GB of names.
+        return np.frombuffer(bytes(data), dtype=shell.dtype).reshape(sizes, order=order)
+
+    def _build_objects(
+        self, sizes: tuple[int, ...], order: Any, data: Any, rebuild: Callable[[Any], Any]
+    ) -> npt.NDArray[Any]:
+        if not isinstance(data, list) or len(data) != int(np.prod(sizes, dtype=np.int64)):
+            raise _Refused("it has a malformed array of objects")
+        flat = np.empty(len(data), dtype=object)
+        for i, value in enumerate(data):
+            flat[i] = rebuild(value)
+        return flat.reshape(sizes, order=order)
+
+
+def _array_from_buffer(data: Any, dtype: Any, shape: Any, order: Any = "C", *_: Any) -> _ArrayShell:
+    shell = _ArrayShell()
+    shell.__setstate__((shape, dtype, order == "F", data))
+    return shell
+
+
+def _scalar(dtype: Any, data: Any = None, *_: Any) -> _ArrayShell:
+    return _array_from_buffer(data, dtype, ())
+
+
+def _bytes_from_text(text: Any, encoding: Any = "latin1", *_: Any) -> bytes:
+    if not isinstance(text, str) or encoding not in ("latin1", "latin-1", "utf-8", "ascii"):
+        raise _Refused(f"it encodes text as {encoding!r}")
+    return text.encode(encoding)
+
+
+def _empty_bytes() -> bytes:
+    return b""
+
+
+def _default_dict(factory: Any = None, *arguments: Any) -> defaultdict[Any, Any]:
+    kind = factory.make if isinstance(factory, _Constructor) else factory
+    if kind is not None and kind not in _FACTORIES.values():
+        raise _Refused("it has a defaultdict whose default is not a plain type")
+    return defaultdict(kind, *arguments)
+
+
+def _allowed() -> dict[tuple[str, str], _Constructor]:
+    names: dict[tuple[str, str], Callable[..., Any]] = {
+        ("collections", "OrderedDict"): OrderedDict,
+        ("collections", "defaultdict"): _default_dict,
+        ("_codecs", "encode"): _bytes_from_text,
+        ("numpy", "dtype"): _DtypeShell,
+        ("numpy", "ndarray"): _ArrayShell,
+    }
+    for builtins in ("builtins", "__builtin__"):
+        names |= {(builtins, name): kind for name, kind in _FACTORIES.items()}
+        names[builtins, "bytes"] = _empty_bytes  # what protocols 0 to 2 write for b""
+    for core in ("numpy.core", "numpy._core"):
+        names[f"{core}.multiarray", "_reconstruct"] = _ArrayShell
+        names[f"{core}.multiarray", "scalar"] = _scalar
+        names[f"{core}.numeric", "_frombuffer"] = _array_from_buffer
+    return {name: _Constructor(make) for name, make in names.items()}
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def __init__(self, stream: BinaryIO, rules: PickleRules) -> None:
+        # Python 2 text is latin-1 at worst, which no byte fails to decode.
+        super().__init__(stream, encoding="latin-1")
+        self._allowed = _allowed() | {name: _Constructor(make) for name, make in rules.constructors.items()}
+        self._rules = rules
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in self._rules.constants:
+            return self._rules.constants[module, name]
+        try:
+            return self._allowed[module, name]
+        except KeyError:
+            if self._rules.foreign:
+                return _StandIn.named(f"{module}.{name}")
+            raise _Refused(f"it asks for {module}.{name}") from None
+
+    def persistent_load(self, pid: Any) -> Any:
+        if self._rules.persistent_load is None:
+            raise _Refused("it refers to objects outside the file")
+        return self._rules.persistent_load(pid)
+
+
+class _Rebuilder:
+    """Turns what was unpickled into fresh plain objects, each of them once."""
+
+    def __init__(self, rules: PickleRules = _PLAIN_RULES) -> None:
+        self._done: dict[int, Any] = {}
+        self._open: set[int] = set()
+        self._rules = rules
+
+    def __call__(self, value: Any) -> Any:
+        kind = type(value)
+        if value is None or kind in (bool, int, float, complex, str, bytes):
+            return value
+        if id(value) in self._done:
+            return self._done[id(value)]
+        if id(value) in self._open:
+            if self._rules.foreign:
+                return Foreign("a container that holds itself")
+            raise _Refused("it has a container that holds itself")
+        self._open.add(id(value))
+        built = self._done[id(value)] = self._container(kind, value)
+        self._open.discard(id(value))
+        return built
+
+    def _container(self, kind: type, value: Any) -> Any:
+        if kind in (list, tuple, set, frozenset):
+            return kind(self(member) for member in value)
+        if kind in (dict, OrderedDict):
+            return kind((self(k), self(v)) for k, v in kind.items(value))
+        if kind is defaultdict:
+            return defaultdict(value.default_factory, {self(k): self(v) for k, v in dict.items(value)})
+        if kind is bytearray:
+            return bytearray(value)
+        if kind is _ArrayShell:
+            array = value.build(self)
+            return array if array.ndim else array[()]
+        if kind in self._rules.leaves:
+            return value
+        if kind is _StandIn:
+            return Foreign(value.origin, self(value.arguments), self(value.state), self(value.entries))
+        if kind in (_Constructor, _DtypeShell) and self._rules.foreign:
+            return Foreign("a part of an array")
+        raise _Refused(f"it holds a {kind.__name__}")
+
+
+def load_plain_pickle(source: str | PathLike[str] | BinaryIO, rules: PickleRules = _PLAIN_RULES) -> Any:
+    """Read a pickle of plain containers; anything else raises `DataError` before it has been called.
+
+    Args:
+        source: a path, or a binary stream at the start of the pickle.
+        rules: what the pickle may hold beside them.
+    """
+    if not isinstance(source, (str, PathLike)):
+        return _load(source, getattr(source, "name", "the stream"), rules)
+    try:
+        with Path(source).open("rb") as stream:
+            return _load(stream, source, rules)
+    except OSError as error:
+        raise DataError(f"cannot read {source}: {error.strerror}.") from None
+
+
+def load_plain_numpy(path: str | PathLike[str]) -> Any:
+    """Read a .npy or .npz file; arrays of objects may hold plain containers only.
+
+    Returns:
+        an array, or a dictionary of arrays for an archive.
+    """
+    path = Path(path)
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                return {
+                    n.removesuffix(".npy"): _load_npy(io.BytesIO(archive.read(n)), path) for n in archive.namelist()
+                }
+        with path.open("rb") as stream:
+            return _load_npy(stream, path)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise DataError(f"cannot read {path}: {error}.") from None
+
+
+def _load_npy(stream: BinaryIO, name: object) -> npt.NDArray[Any]:
+    try:
+        version = np.lib.format.read_magic(stream)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read_header(stream)
+        if not dtype.hasobject:
+            stream.seek(0)
+            array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+            return array
+    except (ValueError, EOFError, SyntaxError, TypeError) as error:
+        raise DataError(f"{name} is not a NumPy file: {error}") from None
+    loaded = np.asarray(_load(stream, name), dtype=object)
+    if loaded.size != int(np.prod(shape, dtype=np.int64)):
+        raise DataError(f"{name}: its header promises {shape}, its contents have {loaded.shape}.")
+    return loaded.reshape(shape, order="F" if fortran else "C")
+
+
+def _load(stream: BinaryIO, name: object, rules: PickleRules = _PLAIN_RULES) -> Any:
+    try:
+        return _Rebuilder(rules)(_PlainUnpickler(stream, rules).load())
+    except _Refused as refusal:
+        raise DataError(
+            f"{name} is refused: {refusal}. Only containers of strings and numbers are read; nothing in the file was "
+            "run. If you trust it, load it yourself and save it as JSON."
+        ) from None
+    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, LookupError, ImportError) as error:
+        raise DataError(f"{name} is not a readable pickle: {error}.") from None
+    except (MemoryError, OverflowError, RecursionError) as error:
+        raise DataError(f"{name} is not a sane pickle: {type(error).__name__}.") from None

@@ -1,0 +1,91 @@
+"""Protocol buffers and checksums as TensorFlow's files hold them, without TensorFlow.
+
+Source:     the wire format of protocol buffers and CRC-32C, as documented by their makers
+Used by:    TFRecord files (`unseen.data.sources.vtab.tfrecord`) and checkpoints (`unseen.backbones.cog.tensor_bundle`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+Value = memoryview | bytes | int
+
+
+def varint(data: memoryview | bytes, place: int) -> tuple[int, int]:
+    """A number of seven bits per byte, and where it ends.
+
+    Raises:
+        IndexError: the data end within it.
+        ValueError: it has more than 64 bits.
+    """
+    value = shift = 0
+    while True:
+        byte = data[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, place
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number has more than 64 bits")
+
+
+def fields(message: Value) -> Iterator[tuple[int, Value]]:
+    """(field number, value): views for what has a length, bytes for fixed sizes, integers for varints."""
+    view, place = as_message(message), 0
+    while place < len(view):
+        tag, place = varint(view, place)
+        number, kind = tag >> 3, tag & 7
+        if kind == _VARINT:
+            value, place = varint(view, place)
+            yield number, value
+            continue
+        if kind == _BYTES:
+            length, place = varint(view, place)
+        elif kind in (_FIXED32, _FIXED64):
+            length = 4 if kind == _FIXED32 else 8
+        else:
+            raise ValueError(f"a message has a field of kind {kind}")
+        if place + length > len(view):
+            raise ValueError("a field is longer than its message")
+        part = view[place : place + length]
+        yield number, part if kind == _BYTES else bytes(part)
+        place += length
+
+
+def as_message(value: Value) -> memoryview:
+    """The bytes of a message, as a view."""
+    if isinstance(value, int):
+        raise ValueError("a number where a message should be")
+    return memoryview(value)
+
+
+def varints(message: Value) -> list[int]:
+    """Numbers that stand one after the other."""
+    view, place, numbers = as_message(message), 0, []
+    while place < len(view):
+        number, place = varint(view, place)
+        numbers.append(number)
+    return numbers
+
+
+def masked_crc32c(data: bytes) -> int:
+    """CRC-32C as these files store it: rotated and offset, so that a checksum of checksums stays one."""
+    table, crc = _crc_table(), 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ table[(crc ^ byte) & 0xFF]
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+@cache
+def _crc_table() -> tuple[int, ...]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return tuple(table)

@@ -1,0 +1,1 @@
+"""ImageNet-1K, its validation images, and the levels of ImageNet-CoG."""

@@ -1,0 +1,258 @@
+"""`imagenet:cog-l1` to `cog-l5`: the generalization levels of ImageNet-CoG, out of an ImageNet-21K root.
+
+Paper:      Sariyildiz et al., ICCV 2021, sections 3.3 and 3.4.3 [P], supplement A.4 [S]
+Implements: 50 test images per concept, the others train, at least 732 and at most 1,300 [P]; class-balanced levels of
+            732 training images per concept [S]; label = rank of the sorted concept id
+Differs:    which images are drawn. [P] drew at random and published the lists; given by `split=FILE` they are taken as
+            they are. Without them an image's place in the draw is the hash of the seed and of its name
+Expected:   from the counts of the Fall 2011 release and our levels: 1,119,170 + 1,116,139 + 1,095,909 + 1,106,608 +
+            1,091,662 = 5,529,488 training images; [P] says 1.10 million per level
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unseen.core.errors import DataError
+from unseen.core.safe_pickle import load_plain_pickle
+from unseen.data.dataset import Dataset, IntArray, Split
+from unseen.data.sources.imagenet.tree import Images, ImageTree, join_split, some
+from unseen.data.subset import draw_order
+
+#: The format of files that `unseen cog levels --out` writes.
+LEVELS_FORMAT = "unseen-levels/1"
+
+
+@dataclass(frozen=True)
+class Caps:
+    """How many images of a concept are used.
+
+    Attributes:
+        train: at most that many to train on.
+        test: exactly that many to test on.
+        least: at least that many to train on; a concept with fewer is an error.
+    """
+
+    train: int = 1300
+    test: int = 50
+    least: int = 732
+
+    def used(self, count: int) -> tuple[int, int]:
+        """(train, test) images out of `count`; (0, 0) where that is too few."""
+        train = min(count - self.test, self.train)
+        return (train, self.test) if train >= max(self.least, 1) else (0, 0)
+
+
+Lists = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
+
+
+def read_levels(path: str | PathLike[str]) -> dict[str, list[str]]:
+    """The concepts of each level, by the level's name in lower case, such as "l1".
+
+    Read are: what `unseen cog levels --out` writes; JSON of {"L1": ["n01440764", ...], ...} or of a list of such lists;
+    and the authors' `cog_levels_mapping_file.pkl`.
+    """
+    content = _read(Path(path), "levels")
+    if isinstance(content, Mapping) and content.get("format") == LEVELS_FORMAT:
+        try:
+            content = {level["name"]: [row[0] for row in level["concepts"]] for level in content["levels"]}
+        except (KeyError, TypeError, IndexError) as error:
+            raise DataError(f"{path} is damaged: {error!r}. Make it anew with: unseen cog levels") from None
+    if isinstance(content, Mapping) and not all(isinstance(key, str) for key in content):
+        content = [content[key] for key in sorted(content)]  # the authors count levels
+    if isinstance(content, (list, tuple)):
+        content = {f"l{i}": concepts for i, concepts in enumerate(content, start=1)}
+    if not isinstance(content, Mapping) or not content:
+        raise DataError(f"{path} holds no levels. Make a file of levels with: unseen cog levels --out {path}")
+    return {str(name).lower(): _concepts(path, str(name), concepts) for name, concepts in content.items()}
+
+
+def read_image_lists(path: str | PathLike[str], concepts: Iterable[str]) -> Lists:
+    """(train, test) image names of the given concepts, sorted, as `concept/file`.
+
+    Read are the authors' `cog_concepts_split_file.pkl` and JSON of {"n01440764": {"train": [...], "test": [...]}, ...}.
+    """
+    return pick_image_lists(path, read_split_file(path), concepts)
+
+
+def read_split_file(path: str | PathLike[str]) -> Mapping[str, Any]:
+    """The content of a file of image lists, for `pick_image_lists`: the authors' takes a while to read."""
+    content = _read(Path(path), "image lists")
+    if not isinstance(content, Mapping):
+        raise DataError(f"{path}: expected image lists by concept, found {type(content).__name__}.")
+    return content
+
+
+def pick_image_lists(path: str | PathLike[str], content: Mapping[str, Any], concepts: Iterable[str]) -> Lists:
+    """The lists of some concepts, checked; `path` is for messages."""
+    lists = {}
+    for concept in concepts:
+        parts = content.get(concept)
+        if not isinstance(parts, Mapping) or not {"train", "test"} <= set(parts):
+            raise DataError(f"{path} has no 'train' and 'test' list for {concept}. Was it made for other levels?")
+        train, test = (_file_names(path, concept, parts[split]) for split in ("train", "test"))
+        if both := set(train).intersection(test):
+            raise DataError(f"{path}: {min(both)} is to be trained and tested on.")
+        lists[concept] = train, test
+    return lists
+
+
+def draw_images(names: Sequence[str], caps: Caps, seed: int) -> tuple[IntArray, IntArray]:
+    """Rows of the train and of the test images of one concept, ascending; the seed decides, the order does not."""
+    order = draw_order(names, seed)
+    train = order[caps.test : caps.test + caps.train]
+    return np.sort(train), np.sort(order[: caps.test])
+
+
+def balanced_rows(names: Sequence[str], labels: IntArray, count: int, seed: int = 0) -> IntArray:
+    """Rows of exactly `count` images per class, ascending: the class-balanced variant of supplement A.4.
+
+    The names are those of a train split, so rows of features that are stored already can be chosen by it.
+
+    Raises:
+        DataError: a class has fewer than `count`.
+    """
+    order = draw_order(names, seed)
+    by_class = order[np.argsort(labels[order], kind="stable")]
+    sizes = np.bincount(labels)
+    if len(sizes) and sizes.min() < count:
+        short = int(np.count_nonzero(sizes < count))
+        raise DataError(
+            f"{short} of {len(sizes)} classes have fewer than balanced={count} training images (the least: "
+            f"{sizes.min()}). Ask for at most that many."
+        )
+    place = np.arange(len(by_class)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.sort(by_class[place < count])
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The splits of a level, and in words how their images were chosen."""
+
+    splits: Mapping[str, Split]
+    notes: str
+
+
+def choose_splits(
+    tree: ImageTree, level: str, concepts: Sequence[str], caps: Caps, *, seed: int = 0, lists: Lists | None = None
+) -> Chosen:
+    """Train and test images of a level: those of the lists where given, else drawn by the seed.
+
+    Args:
+        concepts: sorted, in the order of the labels.
+    """
+    if missing := [concept for concept in concepts if concept not in tree]:
+        raise DataError(
+            f"{len(missing):,} of the {len(concepts):,} concepts of level {level} are not in {str(tree.root)!r}: "
+            f"{some(missing)}. It holds {some(tree.concepts)}. `unseen cog check` tells all that is missing."
+        )
+    found = tree.every(concepts)
+    if lists is not None:
+        return _listed(tree, level, concepts, found, lists)
+    short = [f"{c} ({len(i)})" for c, i in zip(concepts, found, strict=True) if not caps.used(len(i))[0]]
+    if short:
+        raise DataError(
+            f"{len(short):,} of the {len(concepts):,} concepts of level {level} have fewer than the {caps.least} + "
+            f"{caps.test} images needed to train and test: {some(short)}. Make levels without them "
+            "(unseen cog levels --counts), or accept fewer with min=."
+        )
+    drawn = [draw_images(images.names, caps, seed) for images in found]
+    splits = {
+        name: join_split(
+            [(images, rows[i], label) for label, (images, rows) in enumerate(zip(found, drawn, strict=True))]
+        )
+        for i, name in enumerate(("train", "test"))
+    }
+    notes = f"images drawn by seed {seed}: {caps.test} test, at most {caps.train} train per concept"
+    return Chosen(splits, f"{notes}; lists {lists_digest(splits)}")
+
+
+def image_lists(dataset: Dataset) -> dict[str, dict[str, list[str]]]:
+    """The images of a loaded level by concept and split: saved as JSON, `split=FILE` takes the same ones again."""
+    concepts = sorted({name.partition("/")[0] for split in dataset.splits.values() for name in split.names})
+    lists: dict[str, dict[str, list[str]]] = {concept: {"train": [], "test": []} for concept in concepts}
+    for split in ("train", "test"):
+        for name in dataset.split(split).names:
+            lists[name.partition("/")[0]][split].append(name)
+    return lists
+
+
+def lists_digest(splits: Mapping[str, Split]) -> str:
+    """A short digest of which images are in which split."""
+    total = hashlib.blake2b(digest_size=8)
+    for name, split in splits.items():
+        total.update("\n".join((name, *split.names, "")).encode("utf-8", "surrogateescape"))
+    return total.hexdigest()
+
+
+def _listed(tree: ImageTree, level: str, concepts: Sequence[str], found: Sequence[Images], lists: Lists) -> Chosen:
+    """Splits of the listed images. One that is not there stays in, and is counted as unreadable when it is opened."""
+    parts: dict[str, list[tuple[Images, IntArray, int]]] = {"train": [], "test": []}
+    absent = 0
+    for label, (concept, images) in enumerate(zip(concepts, found, strict=True)):
+        known = {name: row for row, name in enumerate(images.names)}
+        for split, names in zip(("train", "test"), lists[concept], strict=True):
+            lost = sum(name not in known for name in names)
+            if lost == len(names):
+                raise DataError(
+                    f"none of the {len(names):,} listed {split} images of {concept} (level {level}) is in "
+                    f"{str(tree.root)!r}: are the lists made for another release?"
+                )
+            absent += lost
+            parts[split].append((_at(images, known, names), np.arange(len(names)), label))
+    splits = {name: join_split(each) for name, each in parts.items()}
+    notes = f"images of the given lists {lists_digest(splits)}"
+    return Chosen(splits, notes + (f"; {absent:,} of them are not there" if absent else ""))
+
+
+def _at(images: Images, known: Mapping[str, int], names: tuple[str, ...]) -> Images:
+    rows = [known.get(name, -1) for name in names]
+
+    def row_of(i: int) -> int:
+        if rows[i] < 0:
+            raise FileNotFoundError("listed, but not there")
+        return rows[i]
+
+    return Images(names, lambda i: images.open(row_of(i)), lambda i: images.size(row_of(i)))
+
+
+def _read(path: Path, what: str) -> Any:
+    if path.suffix in {".pkl", ".pickle"}:
+        return load_plain_pickle(path)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot read the {what} {str(path)!r}: {error.strerror}.") from None
+    except ValueError as error:
+        raise DataError(f"{str(path)!r} is neither JSON nor a .pkl file: {error}.") from None
+
+
+def _concepts(path: str | PathLike[str], level: str, concepts: Any) -> list[str]:
+    values = concepts.tolist() if isinstance(concepts, np.ndarray) else concepts
+    if not isinstance(values, (list, tuple, set, frozenset)) or not values:
+        raise DataError(f"{path}: level {level!r} is not a list of concepts.")
+    for value in values:
+        if not isinstance(value, str) or not value or value in {".", ".."} or "/" in value or "\\" in value:
+            raise DataError(f"{path}: level {level!r} holds {value!r}, which cannot be the name of a folder.")
+    ordered = sorted(values)
+    if len(set(ordered)) < len(ordered):
+        raise DataError(f"{path}: a concept of level {level!r} is listed twice.")
+    return ordered
+
+
+def _file_names(path: str | PathLike[str], concept: str, names: Any) -> tuple[str, ...]:
+    values = names.tolist() if isinstance(names, np.ndarray) else names
+    if not isinstance(values, (list, tuple)) or not values or not all(isinstance(name, str) for name in values):
+        raise DataError(f"{path}: the images of {concept} are not a list of file names.")
+    plain = [name.replace("\\", "/").lstrip("/") for name in values]  # the authors' names may begin with a slash
+    if any(".." in name.split("/") for name in plain):
+        raise DataError(f"{path}: an image of {concept} lies outside the folder of images.")
+    return tuple(sorted(n if n.startswith(f"{concept}/") else f"{concept}/{n}" for n in plain))

@@ -1,0 +1,237 @@
+"""Images by concept below one root: a folder or a tar file per concept, or one tar file of tar files.
+
+    folders   ROOT/n01440764/n01440764_18.JPEG
+    tars      ROOT/n01440764.tar
+    one tar   fall11_whole.tar or ILSVRC2012_img_train.tar, which holds n01440764.tar and so on
+
+Whatever the layout, an image is called `n01440764/n01440764_18.JPEG`, and images are in the order of their names: so
+draws, fingerprints and stored features do not depend on how the images are kept. Where a concept has both a folder
+and a tar file, the tar is taken: it is whole or refused, while a folder may be half unpacked.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path, PurePosixPath
+from threading import Lock
+
+import numpy as np
+from PIL import Image
+
+from unseen.core.errors import DataError
+from unseen.data.archives import TarIndex, index_tar
+from unseen.data.dataset import IntArray, Split
+from unseen.data.decode import open_image
+from unseen.data.scan import find_images, image_extensions, is_litter
+
+#: ImageNet-21K as one file, as its makers offered it.
+WHOLE_TARS = ("fall11_whole.tar", "winter21_whole.tar")
+
+_THREADS = 16  # they wait for the disk or the network, not for the processor
+
+#: Called with (concepts looked at, all concepts), from one thread at a time.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Images that can be opened one by one, in the order of their names.
+
+    Attributes:
+        names: relative to the root, whatever the layout.
+        open: gives image `i`, not decoded.
+        size: gives the bytes of image `i` on disk, without reading it.
+    """
+
+    names: tuple[str, ...]
+    open: Callable[[int], Image.Image]
+    size: Callable[[int], int]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageTree:
+    """The concepts below a root, each of them listed when it is asked for.
+
+    Attributes:
+        layout: "folders", "tars", "folders and tars" or "one tar".
+    """
+
+    root: Path
+    layout: str
+    listers: Mapping[str, Callable[[], Images]]
+
+    def __contains__(self, concept: object) -> bool:
+        return concept in self.listers
+
+    @property
+    def concepts(self) -> list[str]:
+        """Names of all concepts, sorted."""
+        return sorted(self.listers)
+
+    def images(self, concept: str) -> Images:
+        """The images of one concept; a `DataError` if its folder or tar file cannot be read."""
+        return self.listers[concept]()
+
+    def every(self, concepts: Sequence[str]) -> list[Images]:
+        """The images of several concepts, in that order, listed by many threads at once."""
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return list(pool.map(self.images, concepts))
+
+    def survey(self, concepts: Sequence[str], progress: Progress | None = None) -> dict[str, Images | DataError]:
+        """The same by concept, with the error in the place of what cannot be read."""
+        done, lock = 0, Lock()
+
+        def list_one(concept: str) -> Images | DataError:
+            nonlocal done
+            try:
+                return self.images(concept)
+            except DataError as error:
+                return error
+            finally:
+                with lock:
+                    done += 1
+                    if progress is not None:
+                        progress(done, len(concepts))
+
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return dict(zip(concepts, pool.map(list_one, concepts), strict=True))
+
+
+def find_tree(root: Path) -> ImageTree:
+    """Find out what lies below a root. Only the root itself is read.
+
+    Raises:
+        DataError: there is no such root, or nothing in it that could be a concept.
+    """
+    if root.is_file():
+        return _one_tar(root)
+    if not root.is_dir():
+        raise DataError(f"there is no folder {str(root)!r}. {_EXPECTED}")
+    folders, tars = _entries(root)
+    whole = next((root / name for name in WHOLE_TARS if name.removesuffix(".tar") in tars), None)
+    if whole is not None and len(tars) == 1 and not folders:
+        return _one_tar(whole)
+    listers = {name: _lister(images_in_folder, root / name, name) for name in folders}
+    listers |= {name: _lister(images_in_tar, root / f"{name}.tar", name) for name in tars}
+    if not listers:
+        inside = sorted(entry.name for entry in root.iterdir())
+        raise DataError(f"{str(root)!r} holds neither folders nor .tar files, but {some(inside)}. {_EXPECTED}")
+    kinds = " and ".join(kind for kind, found in (("folders", set(folders) - set(tars)), ("tars", tars)) if found)
+    return ImageTree(root, kinds, listers)
+
+
+_EXPECTED = "Expected: a folder (n01440764) or an uncompressed tar file (n01440764.tar) per concept."
+
+
+def some(names: Sequence[str]) -> str:
+    """The first few of many names, for a message."""
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "") if names else "nothing"
+
+
+def images_in_folder(folder: Path, concept: str) -> Images:
+    """All images in a folder, at any depth; `concept/` is put before their names."""
+    names = tuple(find_images(folder, f"{concept}/" if concept else "").names)
+    cut, base = len(concept) + 1 if concept else 0, str(folder)
+    return Images(
+        names,
+        open=lambda i: open_image(folder / names[i][cut:]),
+        # A million of these make a fingerprint, and a Path takes longer to build than the system takes to answer.
+        size=lambda i: os.stat(f"{base}/{names[i][cut:]}").st_size,  # noqa: PTH116
+    )
+
+
+def images_in_tar(archive: Path | TarIndex, concept: str) -> Images:
+    """All images in a tar file; `concept/` is put before their names, once."""
+    index = index_tar(archive) if isinstance(archive, Path) else archive
+    extensions = image_extensions()
+    rows: dict[str, int] = {}
+    for row, member in enumerate(index.names):
+        name = member.removeprefix("./")
+        last = name.rpartition("/")[2]
+        if not is_litter(last) and "." + last.rpartition(".")[2].lower() in extensions:
+            rows[name if not concept or name.startswith(f"{concept}/") else f"{concept}/{name}"] = row
+    names = tuple(sorted(rows))
+    order = np.asarray([rows[name] for name in names], np.int64)
+    return Images(
+        names,
+        open=lambda i: open_image(index.read(int(order[i]))),
+        size=lambda i: int(index.sizes[order[i]]),
+    )
+
+
+def join_split(parts: Sequence[tuple[Images, IntArray, int]], prefix: str = "") -> Split:
+    """One split of several concepts: of each, the images at some rows, and their label.
+
+    An image counts as changed when its name or its size on disk does: of a million compressed files, reading the sizes
+    alone takes seconds to minutes, and a tar's index has them already.
+    """
+    ends = list(accumulate(len(rows) for _, rows, _ in parts))
+
+    def find(i: int) -> tuple[Images, int]:
+        part = bisect_right(ends, i)
+        images, rows, _ = parts[part]
+        return images, int(rows[i - ends[part]])  # counted from the end of the part, so below 0
+
+    def open_one(i: int) -> Image.Image:
+        images, row = find(i)
+        return images.open(row)
+
+    def content_key(i: int) -> bytes:
+        images, row = find(i)
+        try:
+            return b"%d" % images.size(row)
+        except OSError:
+            return b"unreadable"
+
+    labels = [np.full(len(rows), label, np.int64) for _, rows, label in parts]
+    return Split(
+        names=[prefix + images.names[row] for images, rows, _ in parts for row in rows.tolist()],
+        labels=np.concatenate([np.empty(0, np.int64), *labels]),
+        open=open_one,
+        content_key=content_key,
+    )
+
+
+def _entries(root: Path) -> tuple[list[str], list[str]]:
+    """Names of the folders in a folder, and of its tar files without .tar."""
+    folders: list[str] = []
+    tars: list[str] = []
+    try:
+        with os.scandir(root) as entries:
+            for entry in entries:
+                if is_litter(entry.name):
+                    continue
+                if entry.name.endswith(".tar"):
+                    tars.append(entry.name.removesuffix(".tar"))
+                elif entry.is_dir():
+                    folders.append(entry.name)
+    except OSError as error:
+        raise DataError(f"cannot read the folder {str(root)!r}: {error.strerror}.") from error
+    return folders, tars
+
+
+def _lister(list_images: Callable[[Path, str], Images], path: Path, concept: str) -> Callable[[], Images]:
+    return lambda: list_images(path, concept)
+
+
+def _one_tar(path: Path) -> ImageTree:
+    outer = index_tar(path)
+    inner = {PurePosixPath(name).stem: row for row, name in enumerate(outer.names) if name.endswith(".tar")}
+    if not inner:
+        found = f"such as {outer.names[0]!r}" if outer.names else "none at all"
+        raise DataError(
+            f"{str(path)!r} holds {len(outer):,} files, {found}, but no tar file per concept such as n01440764.tar."
+        )
+
+    def lister(concept: str, row: int) -> Callable[[], Images]:
+        return lambda: images_in_tar(outer.nested(row), concept)
+
+    return ImageTree(path, "one tar", {concept: lister(concept, row) for concept, row in inner.items()})

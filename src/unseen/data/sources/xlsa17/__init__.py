@@ -1,0 +1,1 @@
+"""The five datasets of Xian et al. in their published layout."""

@@ -1,0 +1,222 @@
+"""`xlsa17:SUN|CUB|AWA1|AWA2|APY`: the zero-shot datasets with their published features, attributes and splits.
+
+Paper:      Xian et al., TPAMI 2018, sections 4 and 5 [P]; layout of its release `xlsa17`
+Layout:     ROOT/NAME/{res101.mat, att_splits.mat, testclasses.txt, trainvalclasses.txt, {train,val}classes{1,2,3}.txt};
+            ROOT may also be the folder of NAME itself, or hold `data/NAME`; ROOT/standard_split/NAME/*.txt for SS
+Root:       option `root=`, else the environment variable UNSEEN_XLSA17, else HOME/data/xlsa17
+Splits:     PS: `trainval`, `test_seen`, `test_unseen` are the locs of att_splits.mat, which must partition 1..N.
+            SS: `trainval` holds every image of the training classes, `test_unseen` those of the test classes
+Images:     `images=FOLDER` finds the files that res101.mat names below a folder, so that any model can replace res101
+Checks:     `unseen.data.sources.xlsa17.splits`
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from unseen.core.errors import DataError, UnknownNameError
+from unseen.core.files import home
+from unseen.core.records import DatasetCard, digest
+from unseen.data.dataset import Dataset, IntArray, Split
+from unseen.data.decode import open_image
+from unseen.data.matlab import read_matlab
+from unseen.data.names import Options
+from unseen.data.sources.xlsa17.splits import (
+    FEATURES,
+    LOCS,
+    TEST_UNSEEN,
+    ClassFold,
+    FloatArray,
+    check_labels,
+    read_attribute_splits,
+    read_folds,
+    standard_locs,
+)
+
+FeatureArray = npt.NDArray[np.float32]
+
+NAMES = ("SUN", "CUB", "AWA1", "AWA2", "APY")
+_IMAGES = {"SUN": 14340, "CUB": 11788, "AWA1": 30475, "AWA2": 37322, "APY": 15339}
+_CLASSES = {"SUN": 717, "CUB": 200, "AWA1": 50, "AWA2": 50, "APY": 32}
+
+
+@dataclass(frozen=True, eq=False)
+class ZeroShotDataset(Dataset):
+    """A dataset that brings class embeddings, validation folds of classes, and features.
+
+    Attributes:
+        attributes: (classes, attributes).
+        folds: class folds to tune on.
+        given_features: name of published features to a function from split name to (n, d) float32.
+        protocol: "PS" or "SS".
+        splits_digest: of att_splits.mat: tells releases of the split (PS 1.0, PS 2.0) apart.
+    """
+
+    attributes: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    folds: tuple[ClassFold, ...] = ()
+    given_features: dict[str, Callable[[str], FeatureArray]] = field(default_factory=dict)
+    protocol: str = "PS"
+    splits_digest: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.attributes) != len(self.class_names):
+            raise DataError(
+                f"{self.id!r} has {len(self.class_names)} classes but {len(self.attributes)} rows of attributes. "
+                "Classes of a zero-shot dataset cannot be drawn by the option classes=."
+            )
+
+
+class Xlsa17Source:
+    """Loads `xlsa17:NAME`."""
+
+    def cards(self) -> Iterable[DatasetCard]:
+        for name in NAMES:
+            yield DatasetCard(
+                id=f"xlsa17:{name}",
+                name="aPY" if name == "APY" else name,
+                group="zero-shot",
+                paper="gbu",
+                splits=LOCS,
+                classes=_CLASSES[name],
+                images=_IMAGES[name],
+                source="xlsa17",
+                citation="Xian et al., Zero-shot learning: the good, the bad and the ugly, TPAMI 2018",
+                notes="root= folder of the release; split=PS or SS; images= folder of the images",
+            )
+
+    def load(self, name: str, options: Options) -> Dataset:
+        if name not in NAMES:
+            raise UnknownNameError("xlsa17 dataset", name, NAMES)
+        root, protocol = options.text("root"), options.choice("split", ("PS", "SS"))
+        images, standard = options.text("images"), options.text("standard")
+        options.finish()
+        folder = _folder(name, root)
+        splits = read_attribute_splits(folder / "att_splits.mat")
+        labels, files, features = _read_features(folder / f"{FEATURES}.mat", len(splits.class_names))
+        if protocol == "SS":
+            lists = _standard_folder(folder, name, standard)
+            locs = standard_locs(lists, splits.class_names, labels)
+        else:
+            lists, locs = folder, splits.locs
+            check_labels(splits, labels, folder)
+        folds = read_folds(lists, splits.class_names, labels[locs[TEST_UNSEEN]])
+        open_file = _opener(images, files, name)
+        content = images or _ends_digest(folder / f"{FEATURES}.mat")
+        return ZeroShotDataset(
+            card=DatasetCard(id=options.dataset, name=name, group="zero-shot", paper="gbu"),
+            class_names=list(splits.class_names),
+            splits={split: _split(loc, labels, files, open_file, content) for split, loc in locs.items()},
+            attributes=splits.attributes,
+            folds=folds,
+            given_features={FEATURES: lambda split: features()[locs[split]]},
+            protocol=protocol,
+            splits_digest=_file_digest(folder / "att_splits.mat"),
+        )
+
+
+SOURCE = Xlsa17Source()
+
+
+def _read_features(path: Path, classes: int) -> tuple[IntArray, list[str], Callable[[], FeatureArray]]:
+    """Labels from 0, file names, and a function that gives (n, d) features, read when first needed."""
+    if not path.is_file():
+        raise DataError(f"there is no {path}. It is part of the xlsa17 release, with the labels and features.")
+    found = read_matlab(path, ("labels",), ("image_files",))
+    labels = np.asarray(found["labels"]).ravel().astype(np.int64) - 1
+    if labels.min() < 0 or labels.max() >= classes:
+        raise DataError(f"{path}: labels from {labels.min() + 1} to {labels.max() + 1}; 1 to {classes} are needed.")
+    if len(empty := np.flatnonzero(np.bincount(labels, minlength=classes) == 0)):
+        raise DataError(f"{path}: {len(empty)} of {classes} classes have no image, the first is number {empty[0] + 1}.")
+    files = found.get("image_files") or [f"{i:06d}" for i in range(len(labels))]
+    if not isinstance(files, list) or len(files) != len(labels):
+        raise DataError(f"{path}: image_files must name {len(labels)} files.")
+
+    @cache
+    def features() -> FeatureArray:
+        values = np.asarray(read_matlab(path, ("features",))["features"])
+        if values.ndim != 2 or values.shape[1] != len(labels):
+            swapped = values.ndim == 2 and values.shape[0] == len(labels)
+            why = "The axes are swapped: transpose it." if swapped else ""
+            raise DataError(f"{path}: features has shape {values.shape}; (d, {len(labels)} images) is needed. {why}")
+        rows = np.ascontiguousarray(values.T, np.float32)
+        if not np.isfinite(rows).all():
+            raise DataError(f"{path}: features hold values that are not numbers.")
+        return rows
+
+    return labels, files, features
+
+
+def _split(
+    loc: IntArray, labels: IntArray, files: Sequence[str], open_file: Callable[[str], Image.Image], content: str
+) -> Split:
+    names = [files[i] for i in loc]
+    return Split(
+        names=names,
+        labels=labels[loc],
+        open=lambda i: open_file(names[i]),
+        fingerprint=digest([content, names, labels[loc].tolist()], length=32),
+    )
+
+
+def _opener(images: str | None, files: Sequence[str], name: str) -> Callable[[str], Image.Image]:
+    """Opens an image by the name that the release gives it, the path on its authors' machine."""
+    if images is None:
+
+        def refuse(_file: str) -> Image.Image:
+            raise DataError(f"xlsa17:{name} has features but no images. Give their folder: xlsa17:{name}?images=FOLDER")
+
+        return refuse
+    root = Path(images).expanduser()
+    parts = files[0].replace("\\", "/").split("/")
+    depth = next((k for k in range(1, len(parts)) if (root / "/".join(parts[k:])).is_file()), None)
+    if depth is None:
+        raise DataError(
+            f"{root} does not hold {files[0]!r} or any ending of it. Give the folder above the class folders."
+        )
+    return lambda file: open_image(root / "/".join(file.replace("\\", "/").split("/")[depth:]))
+
+
+def _folder(name: str, root: str | None) -> Path:
+    base = Path(root).expanduser() if root else Path(os.environ.get("UNSEEN_XLSA17") or home() / "data" / "xlsa17")
+    for folder in (base / name, base / "data" / name, base):
+        if (folder / "att_splits.mat").is_file():
+            return folder
+    raise DataError(
+        f"no {name}/att_splits.mat in {base}. Unpack the xlsa17 release there, or name its folder: "
+        f"xlsa17:{name}?root=FOLDER, or UNSEEN_XLSA17=FOLDER."
+    )
+
+
+def _standard_folder(folder: Path, name: str, standard: str | None) -> Path:
+    given = [Path(standard).expanduser() / name, Path(standard).expanduser()] if standard else []
+    for lists in (*given, folder.parent / "standard_split" / name, folder.parent.parent / "standard_split" / name):
+        if (lists / "testclasses.txt").is_file():
+            return lists
+    raise DataError(
+        f"the standard split of {name} needs its class lists in standard_split/{name}/ beside the release, "
+        "or in the folder of the option standard=."
+    )
+
+
+def _file_digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def _ends_digest(path: Path) -> str:
+    """Of the size, the first and the last MiB: half a gigabyte of features need not be read to know it again."""
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        head = stream.read(1 << 20)
+        stream.seek(max(0, size - (1 << 20)))
+        tail = stream.read()
+    return hashlib.sha256(b"%d:" % size + head + tail).hexdigest()[:16]

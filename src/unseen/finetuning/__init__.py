@@ -1,0 +1,1 @@
+"""Training whole networks: fine-tuning, and small networks from nothing."""

@@ -1,0 +1,110 @@
+"""A small trainer that starts from nothing and keeps what it has at several stages: checkpoints for Group II anywhere.
+
+Paper:      Li et al., "Ranking neural checkpoints" (NeuCRaB), section 2.2, CVPR 2021 [P]
+Implements: supervised training from random weights; a checkpoint after each stage, as [P] keeps one at each step down
+            of the learning rate
+Differs:    small networks, small images, few steps: the point is a pool whose members differ by how long they trained
+            and by nothing else. AdamW with a cosine schedule instead of SGD, which needs fewer steps for that.
+
+A stage is a plain safetensors file with the network's own names in it: `file:PATH?arch=timm:NAME` loads it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from unseen.backbones.load import load_backbone
+from unseen.backbones.sources.timm import create_timm
+from unseen.core.errors import DataError, UsageError
+from unseen.data import Split
+from unseen.finetuning.data import TrainingBatches
+from unseen.finetuning.views import TrainView
+
+#: Told the step just finished, the number of steps, and its loss.
+Progress = Callable[[int, int, float], None]
+WEIGHT_DECAY = 0.05
+_WARMUP = 0.05
+
+
+def train_stages(
+    architecture: str,
+    train: Split,
+    folder: Path,
+    *,
+    classes: int,
+    stages: Sequence[int],
+    size: int = 64,
+    batch_size: int = 64,
+    learning_rate: float = 2e-3,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> list[Path]:
+    """Train a timm network from random weights, and write one checkpoint per stage.
+
+    Args:
+        architecture: a timm name, such as "resnet18".
+        train: images and labels.
+        folder: where the checkpoints go; it is made.
+        classes: of the labels.
+        stages: numbers of steps after which to keep a checkpoint, ascending; 0 keeps the start.
+        size: side of the input in pixels.
+        learning_rate: the greatest.
+        progress: told of every step.
+
+    Returns:
+        One path per stage, `<folder>/<architecture>-<steps>.safetensors`.
+    """
+    if not stages or list(stages) != sorted(set(stages)) or stages[0] < 0:
+        raise UsageError(f"stages {list(stages)}: numbers of steps are needed, ascending, none twice.")
+    if train.labels.max(initial=0) >= classes:
+        raise DataError(f"a training label is {train.labels.max()}, but there are {classes} classes, counted from 0.")
+    preprocessing = load_backbone(f"random:{architecture}?size={size}&seed={seed}").preprocessing
+    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (preprocessing.mean, preprocessing.std))
+    batches = TrainingBatches(train, TrainView("resize-crop", flip=True), size=size, batch_size=batch_size, seed=seed)
+    last = stages[-1]
+    paths: list[Path] = []
+    folder.mkdir(parents=True, exist_ok=True)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = create_timm(architecture, pretrained=False, num_classes=classes).train()
+        optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=WEIGHT_DECAY)
+        if stages[0] == 0:
+            paths.append(_write(model, folder / f"{architecture}-0.safetensors"))
+        for step, batch in enumerate(batches.ahead(0, last)):
+            for group in optimiser.param_groups:
+                group["lr"] = learning_rate * _factor(step, last)
+            pixels = torch.from_numpy(np.ascontiguousarray(batch.pixels)).permute(0, 3, 1, 2)
+            scores = model((pixels.float() / 255 - mean) / std)
+            loss = functional.cross_entropy(scores, torch.from_numpy(batch.labels), label_smoothing=0.1)
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            if step + 1 in stages:
+                paths.append(_write(model, folder / f"{architecture}-{step + 1}.safetensors"))
+            if progress is not None:
+                progress(step + 1, last, float(loss.detach()))
+    return paths
+
+
+def _factor(step: int, steps: int) -> float:
+    """Linear warm-up, then a cosine down to 0."""
+    warmup = max(1, round(_WARMUP * steps))
+    if step < warmup:
+        return (step + 1) / warmup
+    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
+
+
+def _write(model: torch.nn.Module, path: Path) -> Path:
+    """A checkpoint, whole or not at all."""
+    from safetensors.torch import save_file
+
+    aside = path.with_suffix(".tmp")
+    save_file({name: value.detach().contiguous().clone() for name, value in model.state_dict().items()}, aside)
+    aside.replace(path)
+    return path

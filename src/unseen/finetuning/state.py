@@ -1,0 +1,71 @@
+"""Checkpoints of a fine-tuning: weights, optimiser, random state and place, whole or not there at all.
+
+The file is torch's own format, read back with `weights_only`, so that it cannot run code. It carries the digest of all
+that the training depends on: a checkpoint of another training is refused, not continued.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unseen.core.errors import CheckpointError, DiskFullError
+
+VERSION = 1
+
+
+def save_state(path: Path, identity: str, state: dict[str, Any]) -> None:
+    """Write `state` beside `path`, flush it to the disk, then put it in the place of the old one.
+
+    Raises:
+        DiskFullError: it cannot be written; the checkpoint before is untouched.
+    """
+    buffer = io.BytesIO()
+    torch.save({"version": VERSION, "identity": identity, **state}, buffer)
+    aside = path.with_name(f".{path.name}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with aside.open("wb") as stream:
+            stream.write(buffer.getbuffer())
+            stream.flush()
+            os.fsync(stream.fileno())
+        aside.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            aside.unlink()
+        raise DiskFullError(
+            f"cannot write the checkpoint {path}: {error.strerror or error}. The one before is whole: make room, or "
+            "choose another folder with --home or UNSEEN_HOME, and run the same command to go on."
+        ) from error
+
+
+def load_state(path: Path, identity: str) -> dict[str, Any] | None:
+    """What `save_state` wrote, or None where there is no file.
+
+    Raises:
+        CheckpointError: the file is of another training, of another version, or not a checkpoint.
+    """
+    if not path.exists():
+        return None
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        found, version = state["identity"], state["version"]
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(
+            f"{path} is not a checkpoint of a fine-tuning: {reason}. Remove it to begin anew."
+        ) from error
+    if version != VERSION:
+        raise CheckpointError(f"{path} has version {version}; this release reads {VERSION}. Remove it to begin anew.")
+    if found != identity:
+        raise CheckpointError(
+            f"{path} belongs to another training ({found}, not {identity}): its model, data or settings differ. Remove "
+            "it to begin anew, or give this training a path of its own."
+        )
+    return state

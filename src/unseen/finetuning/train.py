@@ -1,0 +1,125 @@
+"""Fine-tuning: the whole network learns the new task, from a zero-initialised head on its pooled features.
+
+Paper:      Zhai et al., "A Large-scale Study of Representation Learning with the Visual Task Adaptation Benchmark",
+            2019 [P], section 3.1 and Appendix I
+Implements: SGD with momentum 0.9, no weight decay, plain resize, step schedule with warm-up (schedules.py); Adam and
+            weight decay for the heavyweight search; gradient accumulation; mixed precision on CUDA
+Differs:    weight decay is decoupled (Loshchilov & Hutter) for both optimisers; with accumulation, batch norm sees
+            micro-batches; the input has the model's own size unless the view says otherwise
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from unseen.backbones.backbone import Backbone
+from unseen.core.errors import DataError, UsageError
+from unseen.core.records import digest
+from unseen.data import Split
+from unseen.finetuning.data import IntArray
+from unseen.finetuning.trainer import FinetuneOptions, Progress, Trainer
+
+__all__ = ["FinetuneOptions", "FinetuneResult", "finetune"]
+
+#: Told the step just finished and the accuracy so far.
+Watch = Callable[[int, float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class FinetuneResult:
+    """What came of a fine-tuning.
+
+    Attributes:
+        top1: share of readable test images that are right.
+        predictions: class index per test image; -1 where the image could not be read.
+        history: (step, learning rate, mean training loss since the point before).
+        seconds: of training and evaluation, over all of its processes where it was resumed.
+        skipped: reasons by "train:POSITION" and "test:POSITION" of images that could not be read.
+        resumed_at: the step at which a checkpoint was taken up, or 0.
+        module, head: the trained network.
+    """
+
+    top1: float
+    predictions: IntArray
+    history: tuple[tuple[int, float, float], ...]
+    seconds: float
+    skipped: dict[str, str]
+    resumed_at: int
+    module: nn.Module
+    head: nn.Linear
+
+
+def finetune(
+    backbone: Backbone,
+    train: Split,
+    test: Split,
+    *,
+    classes: int,
+    steps: int,
+    learning_rate: float,
+    batch_size: int,
+    seed: int,
+    freeze: Sequence[str] | None = None,
+    checkpoint: Path | None = None,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+    options: FinetuneOptions | None = None,
+) -> FinetuneResult:
+    """Fine-tune a copy of the backbone on `train` and evaluate it on `test`.
+
+    The same arguments give the same numbers on the same machine and number of threads, whether or not the run was
+    killed on the way and went on from its checkpoint.
+
+    Args:
+        freeze: names of modules whose parameters and statistics stay as they are; "" is the whole backbone.
+        checkpoint: file that keeps the training's state; where it is there, the training goes on from it.
+        progress: told of every step.
+        watch: told the top-1 on `test` whenever the learning rate is about to fall, so that a search can give up early
+            by raising. Only for splits that may be looked at.
+    """
+    options = options or FinetuneOptions()
+    if not learning_rate > 0 or batch_size < 1 or classes < 2:
+        raise UsageError(
+            f"fine-tuning needs a positive learning rate and batch size and two classes; found {learning_rate}, "
+            f"{batch_size} and {classes}."
+        )
+    if train.labels.max(initial=0) >= classes:
+        raise DataError(f"a training label is {train.labels.max()}, but there are {classes} classes, counted from 0.")
+    settings = [classes, steps, learning_rate, batch_size, seed, list(freeze or ()), _numbers_of(options)]
+    identity = digest([backbone.weights, train.fingerprint, backbone.preprocessing.to_dict(), settings])
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        torch.manual_seed(seed)
+        trainer = Trainer(backbone, train, classes, steps, learning_rate, batch_size, seed, freeze or (), options)
+        look = None if watch is None else lambda step: watch(step, trainer.accuracy(test))
+        trainer.run(checkpoint, identity, progress, look)
+    began = time.perf_counter()
+    predictions, unreadable = trainer.predict(test)
+    readable = predictions >= 0
+    if not readable.any():
+        raise DataError(f"none of the {len(test)} test images can be read.")
+    skipped = {f"train:{i}": reason for i, reason in sorted(trainer.batches.unreadable.items())}
+    return FinetuneResult(
+        top1=float(np.mean(predictions[readable] == test.labels[readable])),
+        predictions=predictions,
+        history=tuple(trainer.history),
+        seconds=trainer.seconds + time.perf_counter() - began,
+        skipped=skipped | {f"test:{i}": reason for i, reason in unreadable.items()},
+        resumed_at=trainer.resumed_at,
+        module=trainer.module.cpu(),
+        head=trainer.head.cpu(),
+    )
+
+
+def _numbers_of(options: FinetuneOptions) -> dict[str, Any]:
+    """The options that change a number: not how often a checkpoint is written, nor how test images are shown."""
+    values = dataclasses.asdict(options)
+    return {name: value for name, value in values.items() if name not in ("checkpoint_every", "eval_view")}

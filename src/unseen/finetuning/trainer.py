@@ -1,0 +1,244 @@
+"""The state of one fine-tuning: network, head, optimiser, place; one step, all steps, predictions.
+
+`finetuning.py` says what is implemented of which paper; this file does it.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn import functional
+
+from unseen.backbones.backbone import Backbone
+from unseen.backbones.runtimes import best_device
+from unseen.core.errors import UsageError
+from unseen.data import Split
+from unseen.finetuning.data import Batch, IntArray, TrainingBatches, evaluation_batches, micro_batches
+from unseen.finetuning.state import load_state, save_state
+from unseen.finetuning.views import EvalView, Pixels, TrainView, own_view
+from unseen.probes.schedules import StepSchedule, default_warmup
+
+#: Told the step just finished, the number of steps, and its loss.
+Progress = Callable[[int, int, float], None]
+_HISTORY_POINTS = 100
+
+
+@dataclass(frozen=True)
+class FinetuneOptions:
+    """What the lightweight protocol leaves fixed.
+
+    Attributes:
+        optimizer: "sgd" (momentum 0.9) or "adam".
+        weight_decay: per unit of learning rate, decoupled; [P] has 0 for fine-tuning and 0.01 from scratch.
+        train_view, eval_view: what images become; the defaults are the plain resize of [P].
+        own_preprocessing: show images as the model was published with instead, in training and evaluation.
+        warmup: steps; None for `default_warmup`.
+        micro_batch: images per forward pass; gradients of a batch accumulate over several. 0: as large as the batch.
+        device: "auto", "cpu", "cuda" or "mps".
+        checkpoint_every: steps between checkpoints.
+    """
+
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    weight_decay: float = 0.0
+    train_view: TrainView = field(default_factory=TrainView)
+    eval_view: EvalView = field(default_factory=EvalView)
+    own_preprocessing: bool = False
+    warmup: int | None = None
+    micro_batch: int = 0
+    device: str = "auto"
+    checkpoint_every: int = 200
+
+    def __post_init__(self) -> None:
+        if self.optimizer not in ("sgd", "adam"):
+            raise UsageError(f"optimizer {self.optimizer!r} is neither 'sgd' nor 'adam'.")
+        if self.weight_decay < 0 or self.micro_batch < 0 or self.checkpoint_every < 1:
+            raise UsageError("weight_decay and micro_batch must not be negative, checkpoint_every must be positive.")
+
+
+class Trainer:
+    """The state of one training."""
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        train: Split,
+        classes: int,
+        steps: int,
+        learning_rate: float,
+        batch_size: int,
+        seed: int,
+        freeze: Sequence[str],
+        options: FinetuneOptions,
+    ) -> None:
+        self.backbone, self.options, self.learning_rate, self.steps = backbone, options, learning_rate, steps
+        self.device = torch.device(best_device() if options.device == "auto" else options.device)
+        self.module = copy.deepcopy(backbone.module).to(self.device)
+        self.head = nn.Linear(backbone.feature_dim, classes)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        self.head.to(self.device)
+        self.frozen = _freeze(self.module, freeze)
+        warmup = default_warmup(steps) if options.warmup is None else options.warmup
+        self.schedule = StepSchedule(steps, warmup)
+        self.parameters = [p for p in (*self.module.parameters(), *self.head.parameters()) if p.requires_grad]
+        self.optimizer = _make_optimizer(options.optimizer, self.parameters, learning_rate)
+        self.autocast, scaled = _precision(self.device)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=scaled)
+        self.micro_batch = options.micro_batch or batch_size
+        own = (lambda image: own_view(image, backbone.preprocessing)) if options.own_preprocessing else None
+        size = backbone.preprocessing.size
+        self.batches = TrainingBatches(train, options.train_view, size=size, batch_size=batch_size, seed=seed, own=own)
+        self.show: Callable[[Image.Image], Pixels] = own or (lambda image: options.eval_view.apply(image, size))
+        self.mean = torch.tensor(backbone.preprocessing.mean, device=self.device).view(1, 3, 1, 1)
+        self.std = torch.tensor(backbone.preprocessing.std, device=self.device).view(1, 3, 1, 1)
+        self.history: list[tuple[int, float, float]] = []
+        self.seconds, self.resumed_at = 0.0, 0
+
+    def run(
+        self,
+        checkpoint: Path | None,
+        identity: str,
+        progress: Progress | None,
+        look: Callable[[int], None] | None = None,
+    ) -> None:
+        """All steps that are not done yet."""
+        first = self._resume(checkpoint, identity)
+        before, began = self.seconds, time.perf_counter()
+        every = max(1, self.steps // _HISTORY_POINTS)
+        losses: list[float] = self._pending
+        self._train_mode()
+        for step, batch in enumerate(self.batches.ahead(first, self.steps), start=first):
+            rate = self.learning_rate * self.schedule.factor(step)
+            losses.append(self._update(batch, rate))
+            done = step + 1
+            if done % every == 0 or done == self.steps:
+                self.history.append((done, rate, float(np.mean(losses))))
+                losses.clear()
+            self.seconds = before + time.perf_counter() - began
+            if checkpoint is not None and (done % self.options.checkpoint_every == 0 or done == self.steps):
+                save_state(checkpoint, identity, self._state(done))
+            if progress is not None:
+                progress(done, self.steps, losses[-1] if losses else self.history[-1][2])
+            if look is not None and done < self.steps and self.schedule.factor(done) < self.schedule.factor(step):
+                look(done)
+                self._train_mode()
+
+    def _update(self, batch: Batch, rate: float) -> float:
+        """One model update; returns the mean loss of the batch."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad(set_to_none=True)
+        total = 0.0
+        for part in micro_batches(len(batch.labels), self.micro_batch):
+            labels = torch.from_numpy(batch.labels[part]).to(self.device)
+            with self.autocast():
+                scores = self._scores(batch.pixels[part])
+                loss = functional.cross_entropy(scores.float(), labels, reduction="sum") / len(batch.labels)
+            self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        if self.options.weight_decay:
+            with torch.no_grad():
+                for parameter in self.parameters:
+                    parameter.mul_(1 - rate * self.options.weight_decay)
+        return total
+
+    def _scores(self, pixels: Pixels) -> Tensor:
+        images = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device).permute(0, 3, 1, 2)
+        features, _ = self.backbone.forward(self.module, (images.float() / 255 - self.mean) / self.std)
+        scores: Tensor = self.head(features)
+        return scores
+
+    def predict(self, test: Split) -> tuple[IntArray, dict[int, str]]:
+        """Class per image, -1 where it cannot be read, and the reasons."""
+        self.module.eval()
+        predictions = np.full(len(test), -1, np.int64)
+        reasons: dict[int, str] = {}
+        with torch.inference_mode():
+            for positions, pixels, unreadable in evaluation_batches(test, self.show, min(self.micro_batch, 64)):
+                reasons |= unreadable
+                if len(positions):
+                    with self.autocast():
+                        predictions[positions] = self._scores(pixels).argmax(dim=1).cpu().numpy()
+        return predictions, reasons
+
+    def accuracy(self, images: Split) -> float:
+        """Top-1 on a split as things stand; unreadable images are left out."""
+        predictions, _ = self.predict(images)
+        readable = predictions >= 0
+        return float(np.mean(predictions[readable] == images.labels[readable])) if readable.any() else 0.0
+
+    def _train_mode(self) -> None:
+        self.module.train()
+        for module in self.frozen:
+            module.eval()
+
+    def _state(self, done: int) -> dict[str, Any]:
+        return {
+            "step": done,
+            "module": self.module.state_dict(),
+            "head": self.head.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "random": torch.get_rng_state(),
+            "random_cuda": torch.cuda.get_rng_state_all() if self.device.type == "cuda" else [],
+            "history": self.history,
+            "pending": self._pending,
+            "unreadable": self.batches.unreadable,
+            "seconds": self.seconds,
+        }
+
+    def _resume(self, checkpoint: Path | None, identity: str) -> int:
+        self._pending: list[float] = []
+        state = load_state(checkpoint, identity) if checkpoint is not None else None
+        if state is None:
+            return 0
+        self.module.load_state_dict(state["module"])
+        self.head.load_state_dict(state["head"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scaler.load_state_dict(state["scaler"])
+        torch.set_rng_state(state["random"])
+        if state["random_cuda"] and self.device.type == "cuda":
+            torch.cuda.set_rng_state_all(state["random_cuda"])
+        self.history = [tuple(point) for point in state["history"]]
+        self._pending = list(state["pending"])
+        self.batches.unreadable = dict(state["unreadable"])
+        self.seconds, self.resumed_at = float(state["seconds"]), int(state["step"])
+        return self.resumed_at
+
+
+def _freeze(module: nn.Module, names: Sequence[str]) -> list[nn.Module]:
+    """Stop the named modules from learning, and return them."""
+    known = dict(module.named_modules())
+    frozen = []
+    for name in names:
+        if name not in known:
+            raise UsageError(f"there is no module {name!r} to freeze. Known: {', '.join(list(known)[1:8])}, ...")
+        known[name].requires_grad_(False)
+        frozen.append(known[name])
+    return frozen
+
+
+def _make_optimizer(name: str, parameters: list[nn.Parameter], rate: float) -> torch.optim.Optimizer:
+    if name == "adam":
+        return torch.optim.Adam(parameters, lr=rate)
+    return torch.optim.SGD(parameters, lr=rate, momentum=0.9)
+
+
+def _precision(device: torch.device) -> tuple[Callable[[], AbstractContextManager[Any]], bool]:
+    """Autocast for the device, and whether its gradients need scaling: half precision on CUDA, none elsewhere."""
+    if device.type != "cuda":
+        return nullcontext, False
+    half = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    return (lambda: torch.autocast("cuda", dtype=half)), half is torch.float16

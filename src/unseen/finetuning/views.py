@@ -1,0 +1,157 @@
+"""From an image to what a network is shown while it is fine-tuned: training and evaluation views.
+
+Paper:      Zhai et al., 2019 [P], Appendix I: the preprocessing of both sweeps
+Implements: train: res., res.|crop, res.smallcrop, inc.crop, cif.crop, each with or without flips and colour distortion;
+            evaluation: plain resize, or shortest side and centre crop
+Differs:    [P] names sizes for inputs of 224; here they scale with the input (256 / 224, padding 28 / 224). Resizing is
+            Pillow's bilinear filter, which low-passes when it shrinks. [P] does not define its colour distortion:
+            brightness, contrast and saturation by factors in [0.6, 1.4]
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageEnhance
+
+from unseen.core.errors import UnknownNameError
+from unseen.core.records import Preprocessing
+from unseen.data import decode_rgb
+
+Pixels = npt.NDArray[np.uint8]
+TrainCrop = Literal["resize", "resize-crop", "shortest-crop", "inception", "pad-crop"]
+
+_LARGER = 256 / 224
+_PADDING = 28 / 224
+_DISTORTION = 0.4
+_BILINEAR = Image.Resampling.BILINEAR
+_FILTERS = {
+    "nearest": Image.Resampling.NEAREST,
+    "bilinear": _BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainView:
+    """What a training image becomes.
+
+    Attributes:
+        crop: "resize" (plain, no crop), "resize-crop" (larger, random crop), "shortest-crop" (keeps the aspect, random
+            crop), "inception" (a random area and aspect), "pad-crop" (zero-padded, random crop).
+        flip: mirror half of the images.
+        colour: distort brightness, contrast and saturation.
+    """
+
+    crop: TrainCrop = "resize"
+    flip: bool = False
+    colour: bool = False
+
+    def __post_init__(self) -> None:
+        if self.crop not in get_args(TrainCrop):
+            raise UnknownNameError("training crop", self.crop, get_args(TrainCrop))
+
+    @property
+    def random(self) -> bool:
+        return self.crop != "resize" or self.flip or self.colour
+
+    def base(self, image: Image.Image, size: int) -> Image.Image:
+        """What does not depend on chance, and may be kept for the next epoch."""
+        rgb = decode_rgb(image)
+        if self.crop == "inception":
+            return rgb
+        if self.crop == "shortest-crop":
+            return _shortest(rgb, round(_LARGER * size), _BILINEAR)
+        side = round(_LARGER * size) if self.crop == "resize-crop" else size
+        return _plain(rgb, side)
+
+    def finish(self, base: Image.Image, size: int, rng: np.random.Generator) -> Pixels:
+        """A view of a base: (size, size, 3). The base is not changed."""
+        shown = self._crop(base, size, rng)
+        if self.flip and rng.random() < 0.5:
+            shown = shown.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        if self.colour:
+            factors = rng.uniform(1 - _DISTORTION, 1 + _DISTORTION, 3)
+            for kind, factor in zip(
+                (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color), factors, strict=True
+            ):
+                shown = kind(shown).enhance(float(factor))
+        return np.asarray(shown, np.uint8)
+
+    def _crop(self, base: Image.Image, size: int, rng: np.random.Generator) -> Image.Image:
+        if self.crop == "resize":
+            return base
+        if self.crop == "inception":
+            return base.resize((size, size), _BILINEAR, box=inception_box(base.size, rng))
+        if self.crop == "pad-crop":
+            pad = round(_PADDING * size)
+            padded = Image.new("RGB", (base.width + 2 * pad, base.height + 2 * pad))
+            padded.paste(base, (pad, pad))
+            base = padded
+        left = int(rng.integers(base.width - size + 1))
+        top = int(rng.integers(base.height - size + 1))
+        return base.crop((left, top, left + size, top + size))
+
+
+@dataclass(frozen=True, slots=True)
+class EvalView:
+    """What a test image becomes: a plain resize to `size`, or the centre of the image with its aspect kept.
+
+    Attributes:
+        size: of what enters the network; 0 takes the network's own.
+        crop: keep the aspect and take the centre, with the shortest side resized to 8/7 of `size`.
+    """
+
+    size: int = 0
+    crop: bool = False
+
+    def apply(self, image: Image.Image, size: int) -> Pixels:
+        rgb, side = decode_rgb(image), self.size or size
+        if not self.crop:
+            return np.asarray(_plain(rgb, side), np.uint8)
+        return _centre(_shortest(rgb, round(_LARGER * side), _BILINEAR), side)
+
+
+def own_view(image: Image.Image, preprocessing: Preprocessing) -> Pixels:
+    """The preprocessing that a model was published with."""
+    rgb, kernel = decode_rgb(image), _FILTERS[preprocessing.interpolation]
+    if preprocessing.mode == "squash":
+        return _centre(rgb.resize((preprocessing.resize, preprocessing.resize), kernel), preprocessing.size)
+    return _centre(_shortest(rgb, preprocessing.resize, kernel), preprocessing.size)
+
+
+def inception_box(size: tuple[int, int], rng: np.random.Generator) -> tuple[float, float, float, float]:
+    """A random box of 8 % to 100 % of the area with an aspect of 3/4 to 4/3 (Szegedy et al., 2015).
+
+    Ten tries; where none fits, the largest centred box with an allowed aspect.
+    """
+    width, height = size
+    for _ in range(10):
+        area = rng.uniform(0.08, 1.0) * width * height
+        aspect = math.exp(rng.uniform(math.log(3 / 4), math.log(4 / 3)))
+        w, h = math.sqrt(area * aspect), math.sqrt(area / aspect)
+        if 1 <= w <= width and 1 <= h <= height:
+            left, top = rng.uniform(0, width - w), rng.uniform(0, height - h)
+            return left, top, left + w, top + h
+    w, h = min(width, height * 4 / 3), min(height, width * 4 / 3)
+    return (width - w) / 2, (height - h) / 2, (width + w) / 2, (height + h) / 2
+
+
+def _plain(image: Image.Image, side: int) -> Image.Image:
+    return image if image.size == (side, side) else image.resize((side, side), _BILINEAR)
+
+
+def _shortest(image: Image.Image, side: int, kernel: Image.Resampling) -> Image.Image:
+    width, height = image.size
+    target = (side, int(side * height / width)) if width <= height else (int(side * width / height), side)
+    return image if image.size == target else image.resize(target, kernel)
+
+
+def _centre(image: Image.Image, size: int) -> Pixels:
+    left, top = round((image.width - size) / 2), round((image.height - size) / 2)
+    return np.asarray(image.crop((left, top, left + size, top + size)), np.uint8)

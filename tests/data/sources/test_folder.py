@@ -1,0 +1,282 @@
+"""Folders: layouts, litter, links, lists, tables, and everything that can be wrong with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from unseen.core.errors import DataError, UsageError
+from unseen.data import decode_rgb, load_dataset
+
+MakeFolder = Callable[[Mapping[str, int]], Path]
+
+
+def test_a_folder_per_class(make_folder: MakeFolder) -> None:
+    root = make_folder({"cat": 10, "dog": 5, "a b": 4})
+    dataset = load_dataset(f"folder:{root}")
+    assert list(dataset.class_names) == ["a b", "cat", "dog"]
+    assert list(dataset.splits) == ["train", "test"]
+    assert (len(dataset.splits["train"]), len(dataset.splits["test"])) == (15, 4)
+    assert dataset.wnids == ()
+    every = [*dataset.splits["train"].names, *dataset.splits["test"].names]
+    assert sorted(every) == sorted(p.relative_to(root).as_posix() for p in root.rglob("*.png"))
+    for split in dataset.splits.values():
+        assert list(split.names) == sorted(split.names)
+        for i, name in enumerate(split.names):
+            assert name.split("/")[0] == dataset.class_names[split.labels[i]]
+            with Image.open(root / name) as image:
+                assert decode_rgb(split.open(i)).tobytes() == image.tobytes()
+
+
+def test_shares_and_seed(make_folder: MakeFolder) -> None:
+    root = make_folder({"cat": 20, "dog": 10})
+    dataset = load_dataset(f"folder:{root}?test=0.3&val=0.1&seed=3")
+    counts = {name: np.bincount(split.labels).tolist() for name, split in dataset.splits.items()}
+    assert counts == {"train": [12, 6], "val": [2, 1], "test": [6, 3]}
+    assert dataset.id == f"folder:{root}?seed=3&test=0.3&val=0.1"
+    again = load_dataset(f"folder:{root}", seed=3, test=0.3, val=0.1)
+    other = load_dataset(f"folder:{root}", seed=4, test=0.3, val=0.1)
+    assert list(again.splits["test"].names) == list(dataset.splits["test"].names)
+    assert list(other.splits["test"].names) != list(dataset.splits["test"].names)
+    assert list(load_dataset(f"folder:{root}?test=0").splits) == ["train"]
+
+
+def test_a_smaller_version(make_folder: MakeFolder) -> None:
+    root = make_folder({"cat": 20, "dog": 10})
+    dataset = load_dataset(f"folder:{root}?per_class=2&seed=1")
+    assert {name: np.bincount(s.labels).tolist() for name, s in dataset.splits.items()} == {
+        "train": [2, 2],
+        "test": [2, 2],
+    }
+    assert dataset.features_id == f"folder:{root}?per_class=2&seed=1"
+    assert len(load_dataset(f"folder:{root}?limit=6").splits["train"]) == 6
+
+
+@pytest.mark.parametrize("held_out", ["val", "valid", "validation"])
+def test_train_val_and_test_folders(make_folder: MakeFolder, held_out: str) -> None:
+    root = make_folder({"train/cat": 3, "train/dog": 2, f"{held_out}/dog": 1, "test/cat": 2, "test/dog": 1, "notes": 1})
+    dataset = load_dataset(f"folder:{root}")
+    assert {name: split.labels.tolist() for name, split in dataset.splits.items()} == {
+        "train": [0, 0, 0, 1, 1],
+        "val": [1],
+        "test": [0, 0, 1],
+    }
+    assert dataset.splits["val"].names == [f"{held_out}/dog/000.png"]
+    with pytest.raises(UsageError, match=r"brings its own split .* leave out test="):
+        load_dataset(f"folder:{root}?test=0.2")
+
+
+def test_without_a_test_folder_the_held_out_one_is_tested_on(make_folder: MakeFolder) -> None:
+    dataset = load_dataset(f"folder:{make_folder({'train/cat': 3, 'train/dog': 2, 'val/cat': 1})}")
+    assert {name: len(split) for name, split in dataset.splits.items()} == {"train": 5, "test": 1}
+
+
+def test_with_a_train_folder_alone_it_is_split(make_folder: MakeFolder) -> None:
+    dataset = load_dataset(f"folder:{make_folder({'train/cat': 5, 'train/dog': 5})}")
+    assert {name: len(split) for name, split in dataset.splits.items()} == {"train": 8, "test": 2}
+
+
+def test_a_class_may_be_called_train(make_folder: MakeFolder) -> None:
+    dataset = load_dataset(f"folder:{make_folder({'train': 5, 'plane': 5})}")
+    assert list(dataset.class_names) == ["plane", "train"]
+
+
+def test_litter_is_left_out_and_other_files_are_counted(make_folder: MakeFolder) -> None:
+    root = make_folder({"cat": 2, "dog": 2, ".git": 1, "__MACOSX": 1, "dog/deep/er": 1})
+    for name in (".DS_Store", ".hidden.png", "Thumbs.db", "desktop.ini"):
+        (root / "cat" / name).write_bytes(b"x")
+    (root / "cat" / "notes.txt").write_text("two cats")
+    (root / "cat" / "figure.eps").write_text("%!PS")
+    (root / "README.md").write_text("pets")
+    dataset = load_dataset(f"folder:{root}?test=0")
+    assert list(dataset.splits["train"].names) == [
+        "cat/000.png",
+        "cat/001.png",
+        "dog/000.png",
+        "dog/001.png",
+        "dog/deep/er/000.png",
+    ]
+    assert dataset.card.notes == "2 files without an image's extension were left out"
+
+
+def test_rubbish_with_an_image_name_stays_and_fails_when_opened(make_folder: MakeFolder) -> None:
+    root = make_folder({"cat": 1, "dog": 1})
+    (root / "cat" / "empty.jpg").touch()
+    (root / "cat" / "text.PNG").write_text("not an image")
+    (root / "cat" / "gone.gif").symlink_to(root / "nowhere")
+    train = load_dataset(f"folder:{root}?test=0").splits["train"]
+    assert len(train) == 5
+    failures = {}
+    for i, name in enumerate(train.names):
+        try:
+            decode_rgb(train.open(i))
+        except (DataError, OSError) as error:
+            failures[name] = type(error)
+    assert failures == {"cat/empty.jpg": DataError, "cat/gone.gif": FileNotFoundError, "cat/text.PNG": DataError}
+    assert len(train.fingerprint) == 32
+
+
+def test_links_are_followed_and_loops_are_cut(make_folder: MakeFolder, tmp_path: Path) -> None:
+    root = make_folder({"cat": 2, "dog": 1})
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    Image.new("RGB", (2, 2)).save(elsewhere / "x.png")
+    (root / "bird").symlink_to(elsewhere, target_is_directory=True)
+    (root / "cat" / "link.png").symlink_to(elsewhere / "x.png")
+    (root / "cat" / "loop").symlink_to(root / "cat", target_is_directory=True)
+    (elsewhere / "up").symlink_to(elsewhere, target_is_directory=True)
+    train = load_dataset(f"folder:{root}?test=0").splits["train"]
+    assert list(train.names) == ["bird/x.png", "cat/000.png", "cat/001.png", "cat/link.png", "dog/000.png"]
+
+
+def test_a_pipe_is_no_image(make_folder: MakeFolder) -> None:
+    root = make_folder({"cat": 1, "dog": 1})
+    os.mkfifo(root / "cat" / "pipe.png")
+    assert len(load_dataset(f"folder:{root}?test=0").splits["train"]) == 2
+
+
+def test_unicode_and_awkward_names(make_folder: MakeFolder) -> None:
+    root = make_folder({"Ångström": 2, "猫 & 犬": 2, "what?": 2, "100%": 2})
+    dataset = load_dataset(f"folder:{root}?test=0")
+    assert list(dataset.class_names) == sorted(["Ångström", "猫 & 犬", "what?", "100%"])
+    assert load_dataset(dataset.id).splits["train"].fingerprint == dataset.splits["train"].fingerprint
+
+
+def test_the_order_is_that_of_whole_paths(make_folder: MakeFolder) -> None:
+    names = load_dataset(f"folder:{make_folder({'a': 1, 'a b': 1, 'B': 1, 'a-b': 1})}?test=0").splits["train"].names
+    assert list(names) == sorted(names) == ["B/000.png", "a b/000.png", "a-b/000.png", "a/000.png"]
+
+
+def test_what_changes_the_fingerprint(make_folder: MakeFolder) -> None:
+    root = make_folder({"cat": 2, "dog": 2})
+    large = root / "cat" / "000.png"
+    large.write_bytes(bytes(100_000))
+
+    def fingerprint() -> str:
+        return load_dataset(f"folder:{root}?test=0").splits["train"].fingerprint
+
+    first = fingerprint()
+    assert fingerprint() == first
+    os.utime(large, (1, 1))
+    assert fingerprint() == first  # a copy with other dates is the same
+    for position in (0, 16_000, 99_999):
+        content = bytearray(100_000)
+        content[position] = 1
+        large.write_bytes(content)
+        assert fingerprint() != first
+    large.write_bytes(bytes(100_001))
+    assert fingerprint() != first
+    large.write_bytes(bytes(100_000))
+    assert fingerprint() == first
+    (root / "dog" / "001.png").rename(root / "cat" / "002.png")
+    assert fingerprint() != first
+
+
+def test_wnids_and_names(make_folder: MakeFolder) -> None:
+    root = make_folder({"n02123045": 2, "n02084071": 2})
+    (root / "words.txt").write_text("n00000001\tentity\nn02123045\ttabby, tabby cat\nn02084071\tdog\n")
+    dataset = load_dataset(f"folder:{root}")
+    assert dataset.wnids == list(dataset.class_names) == ["n02084071", "n02123045"]
+    named = load_dataset(f"folder:{root}?names=words.txt")
+    assert named.class_names == ["dog", "tabby, tabby cat"]
+    assert named.features_id == dataset.id  # the same images under other names
+    (root / "map.txt").write_text("n02084071\tn02085620\n")
+    assert load_dataset(f"folder:{root}?wnids=map.txt").wnids == ["n02085620", None]
+    (root / "map.txt").write_text("n02084071\tdog\n")
+    with pytest.raises(DataError, match="'n02084071' has 'dog', which is no WordNet id"):
+        load_dataset(f"folder:{root}?wnids=map.txt")
+    (root / "map.txt").write_text("bird\tn02085620\n")
+    with pytest.raises(DataError, match="says nothing of any class"):
+        load_dataset(f"folder:{root}?wnids=map.txt")
+
+
+def test_lists_with_integers_and_class_names(make_folder: MakeFolder) -> None:
+    root = make_folder({"x": 4, "with space": 1})
+    (root / "train.txt").write_text("\ufeffx/000.png 1\n\nx/001.png\t0\nwith space/000.png,1\n", encoding="utf-8")
+    (root / "test.txt").write_text("x/003.png 0\n")
+    dataset = load_dataset(f"folder:{root}?train=train.txt&test=test.txt")
+    assert list(dataset.splits["train"].names) == ["x/000.png", "x/001.png", "with space/000.png"]
+    assert dataset.splits["train"].labels.tolist() == [1, 0, 1]
+    assert dataset.class_names == ["0", "1"]
+    assert decode_rgb(dataset.splits["test"].open(0)).size == (4, 4)
+    (root / "classes.txt").write_text("black cat\nwhite cat\n")
+    assert load_dataset(f"folder:{root}?train=train.txt&test=test.txt").class_names == ["black cat", "white cat"]
+
+
+def test_lists_with_names_for_labels(make_folder: MakeFolder) -> None:
+    root = make_folder({"x": 4})
+    (root / "train.txt").write_text("x/000.png\tsnow leopard\nx/001.png\tant\n")
+    (root / "val.txt").write_text("x/002.png\tant\n")
+    (root / "test.txt").write_text("x/003.png ant\n")
+    dataset = load_dataset(f"folder:{root}?train=train.txt&val=val.txt&test=test.txt")
+    assert dataset.class_names == ["ant", "snow leopard"]
+    assert {name: split.labels.tolist() for name, split in dataset.splits.items()} == {
+        "train": [1, 0],
+        "val": [0],
+        "test": [0],
+    }
+
+
+@pytest.mark.parametrize(
+    ("train", "error", "message"),
+    [
+        ("x/000.png\n", DataError, "line 1: expected 'path label'"),
+        ("", DataError, "is empty"),
+        ("x/000.png -1\nx/001.png 0\n", DataError, "labels go from -1 to 0"),
+        ("x/000.png 1\nx/001.png 2\n", DataError, "class '0' has no image in train"),
+        ("y/000.png 0\n", DataError, "first image 'y/000.png' is not there"),
+    ],
+)
+def test_bad_lists(make_folder: MakeFolder, train: str, error: type[Exception], message: str) -> None:
+    root = make_folder({"x": 3})
+    (root / "train.txt").write_text(train)
+    (root / "test.txt").write_text("x/002.png 0\n")
+    with pytest.raises(error, match=message):
+        load_dataset(f"folder:{root}?train=train.txt&test=test.txt")
+
+
+def test_incomplete_lists(make_folder: MakeFolder) -> None:
+    root = make_folder({"x": 3})
+    (root / "train.txt").write_text("x/000.png 0\n")
+    with pytest.raises(UsageError, match="needs test=FILE"):
+        load_dataset(f"folder:{root}?train=train.txt")
+    with pytest.raises(UsageError, match="give lists for all splits"):
+        load_dataset(f"folder:{root}?train=train.txt&test=0.2")
+    with pytest.raises(DataError, match="there is no file"):
+        load_dataset(f"folder:{root}?train=train.txt&test=nowhere.txt")
+    (root / "train.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match="as UTF-8 text"):
+        load_dataset(f"folder:{root}?train=train.txt&test=train.txt")
+    (root / "classes.txt").write_text("only one\n")
+    (root / "train.txt").write_text("x/000.png 3\n")
+    with pytest.raises(DataError, match="must be from 0 to 0"):
+        load_dataset(f"folder:{root}?train=train.txt&test=train.txt")
+
+
+def test_what_is_missing_is_named(make_folder: MakeFolder, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="does not exist"):
+        load_dataset(f"folder:{tmp_path}/nowhere")
+    with pytest.raises(UsageError, match="which folder"):
+        load_dataset("folder:")
+    root = make_folder({"cat": 2, "dog": 0})
+    with pytest.raises(DataError, match="the class 'dog' is empty"):
+        load_dataset(f"folder:{root}")
+    with pytest.raises(DataError, match="has no sub-folders"):
+        load_dataset(f"folder:{root / 'dog'}")
+    with pytest.raises(DataError, match="is a file, not a folder"):
+        load_dataset(f"folder:{root / 'cat' / '000.png'}")
+    with pytest.raises(UsageError, match=r"option test='1.5' should be a share"):
+        load_dataset(f"folder:{root}?test=1.5")
+    with pytest.raises(UsageError, match=r"no option 'sed'. Did you mean 'seed'"):
+        load_dataset(f"folder:{root}?sed=1")
+
+
+def test_a_class_that_cannot_be_learned_is_named(make_folder: MakeFolder) -> None:
+    root = make_folder({"train/cat": 2, "test/cat": 1, "test/dog": 1})
+    with pytest.raises(DataError, match="has the class 'dog', which 'train' has not"):
+        load_dataset(f"folder:{root}")
