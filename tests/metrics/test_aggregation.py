@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import gmean, kendalltau
 
-from unseen.benchmarks.vtab.published_tables import aggregation_taus, score_table, task_rows
+from unseen.benchmarks.vtab.published_tables import aggregation_taus, score_table
 from unseen.core.errors import DataError
+from unseen.data.sources.vtab.tasks import vtab_tasks
 from unseen.metrics import aggregation
 from unseen.metrics.aggregation import aggregations, agreement_with_mean, tau_matrix
 from unseen.metrics.kendall import kendall_tau
 
 TABLES = arrays(np.float64, (5, 7), elements=st.integers(1, 100).map(float))
-ROWS = task_rows()
+ROWS = tuple(vtab_tasks().values())
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=12))
