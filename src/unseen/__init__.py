@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from unseen.engines import make_engine
     from unseen.features import Extraction, FeatureStore, StoredFeatures, extract
     from unseen.probes import KnnProbe, LinearProbe, NearestMeanProbe, RidgeProbe, evaluate_probe
-    from unseen.reports import save_chart, write_report
+    from unseen.reports import save_chart
     from unseen.results import ResultsDatabase
-    from unseen.study import Study, plan_study, run_study
+    from unseen.study import Study, plan_study, run_study, write_report
 
 __version__ = "0.1.0"
 
@@ -65,7 +65,7 @@ _ROOMS = {
     "register_dataset": "data",
     "run_study": "study",
     "save_chart": "reports",
-    "write_report": "reports",
+    "write_report": "study",
 }
 
 __all__ = [

@@ -1,81 +1,116 @@
-"""The one orchestrator: a study file becomes a plan of cells, the cells become results.
+"""The one orchestrator: a study becomes a plan of cells, the cells become results, the results a page.
 
-    study.toml ─► Study ─► plan ─► cells ─► (extract, evaluate) ─► results database
+    study.toml | command | Python ─► Study (checked) ─► plan ─► cells ─► (extract, evaluate) ─► database ─► page
 
-A cell's identity covers the model's revision and the dataset's fingerprint, so that a second run skips exactly what is
-done and still true: another checkpoint under the same path, or one more image in a folder, is another cell.
+A second run evaluates exactly what is not done yet: a cell's identity covers the benchmark and its version, every
+option that may change a number, every extraction setting that does, and what is behind the names.
 """
 
 from __future__ import annotations
 
+import re
+import threading
 import tomllib
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from unseen.backbones import backbone_revision, check_backbone
-from unseen.benchmarks import Workbench, group_cells, make_benchmark
+from unseen.backbones.load import check_backbone, resolve_model
+from unseen.benchmarks.benchmark import BENCHMARKS, Benchmark, group_cells, make_benchmark
+from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import DiskFullError, StudyError, UnseenError, closest
-from unseen.core.records import Cell, Result, digest
-from unseen.engines import Engine
+from unseen.core.files import home as home_folder
+from unseen.core.identity import parameters_of
+from unseen.core.options import make_options
+from unseen.core.records import Cell, ModelCard, Result
+from unseen.data.load import resolve_dataset
+from unseen.engines import Engine, make_engine
 from unseen.features import Extraction, NoProgress, Progress
-from unseen.results import ResultsDatabase, capture_environment
+from unseen.results import FILE_NAME, ResultsDatabase, capture_environment
+from unseen.results.inbox import Inbox
 
-_TABLES = ("name", "title", "models", "datasets", "benchmarks", "extraction")
+_KEYS = ("name", "title", "models", "datasets", "benchmarks", "extraction")
+
+#: One benchmark's options, a list of them, or benchmarks that are made already.
+Benchmarks = Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]] | Sequence[Benchmark]
 
 
 @dataclass(frozen=True)
 class Study:
-    """Models x datasets x benchmarks.
+    """Models x datasets x benchmarks, checked: names, types, choices. Relative paths are taken from `base`.
 
     Attributes:
         name: results are filed under it.
-        title: heads the report.
-        benchmarks: name to options.
-        extraction: how features are made.
+        models, datasets: names; plain paths of checkpoints and folders are taken for what they are.
+        benchmarks: name to options (or to several tables of options), or benchmarks.
+        extraction: how features are made: an `Extraction`, or its options.
+        title: heads the page.
+        base: folder of the study file; the current one by default.
+        source: where it stands, for error messages.
     """
 
     name: str
     models: tuple[str, ...]
     datasets: tuple[str, ...]
-    benchmarks: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"probe": {}})
+    benchmarks: Benchmarks = field(default_factory=lambda: {"probe": {}})
     extraction: Extraction = field(default_factory=Extraction)
     title: str = ""
+    base: InitVar[Path | None] = None
+    source: InitVar[str] = "study"
+
+    def __post_init__(self, base: Path | None, source: str) -> None:
+        base = base or Path()
+        for key in ("name", "title"):
+            if not isinstance(getattr(self, key), str):
+                raise StudyError(f"{source}: {key} must be a text, not {type(getattr(self, key)).__name__}.")
+        given: Any = self.extraction
+        extraction: Extraction = given
+        if not isinstance(given, Extraction):
+            extraction = make_options(Extraction, given, source=f"{source} [extraction]", base=base)
+        if extraction.graphs is not None:
+            extraction = replace(extraction, graphs=base / extraction.graphs)
+        checked = {
+            "models": _names(self.models, "models", source, base, resolve_model),
+            "datasets": _names(self.datasets, "datasets", source, base, resolve_dataset),
+            "benchmarks": tuple(_benchmarks(self.benchmarks, source, base)),
+            "extraction": extraction,
+        }
+        for key, value in checked.items():
+            object.__setattr__(self, key, value)
+
+    @property
+    def protocols(self) -> tuple[Benchmark, ...]:
+        """The benchmarks, made and checked."""
+        return tuple(self.benchmarks)  # type: ignore[arg-type]
 
     @classmethod
-    def read(cls, path: Path) -> Study:
-        """The study in a TOML file; `folder:` and `file:` paths in it are relative to the file."""
+    def read(cls, path: Path | str) -> Study:
+        """The study in a TOML file, or one of those that are shipped, by its name; paths in it are relative to it."""
+        path = Path(path)
+        if not path.exists() and str(path) in shipped_studies():
+            path = Path(str(files("unseen.studies") / f"{path}.toml"))
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise StudyError(f"no study file at {path}.") from None
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            near = closest(str(path), shipped_studies())
+            advice = f"Did you mean {near[0]!r}?" if near else f"Shipped: {', '.join(shipped_studies())}."
+            raise StudyError(f"no study file at {path}. {advice}") from None
+        except (OSError, ValueError, RecursionError) as error:
             raise StudyError(f"{path} is not a TOML file: {error}.") from error
         return cls.parse(values, source=str(path), base=path.parent)
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], *, source: str = "study", base: Path | None = None) -> Study:
         """The study in a table such as a TOML file gives."""
-        _check_keys(values, _TABLES, source)
-        benchmarks = values.get("benchmarks", {"probe": {}})
-        if not isinstance(benchmarks, Mapping) or not all(isinstance(v, Mapping) for v in benchmarks.values()):
-            raise StudyError(f"{source}: write each benchmark as a table, [benchmarks.probe].")
-        for name, options in benchmarks.items():
-            make_benchmark(name, options)
-        extraction = values.get("extraction", {})
-        _check_keys(extraction, [f.name for f in fields(Extraction)], f"{source} [extraction]")
-        return cls(
-            name=str(values.get("name", Path(source).stem)),
-            title=str(values.get("title", "")),
-            models=_names(values, "models", source, base),
-            datasets=_names(values, "datasets", source, base),
-            benchmarks=benchmarks,
-            extraction=_extraction(extraction, base),
-        )
+        _check_keys(values, _KEYS, source)
+        for key in ("models", "datasets"):
+            if key not in values:
+                raise StudyError(f'{source}: {key} are missing: write {key} = ["packaged:..."].')
+        return cls(**{"name": Path(source).stem, **values}, base=base, source=source)
 
 
 @dataclass(frozen=True)
@@ -93,11 +128,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run: the newest result of every cell of the plan, in plan order."""
+    """What came of a run: the newest result of every cell of the plan, in plan order, and the page of them."""
 
     plan: Plan
     results: tuple[Result, ...]
     evaluated: int
+    page: Path | None = None
 
     @property
     def failed(self) -> list[Result]:
@@ -109,108 +145,233 @@ class _Task:
     """A group of cells with all that a worker in another process needs to evaluate it."""
 
     home: Path
+    study: str
     extraction: Extraction
-    benchmarks: Mapping[str, Mapping[str, Any]]
+    benchmark: Benchmark
     cells: tuple[Cell, ...]
 
 
-def plan_study(study: Study, home: Path) -> Plan:
-    """Every cell of the study, in the order models, datasets, benchmarks. Names are checked; no model is loaded."""
-    bench = Workbench(home)
-    benchmarks = [make_benchmark(name, options) for name, options in study.benchmarks.items()]
-    data = {name: _data_revision(bench, name) for name in study.datasets}
-    cells = []
+def shipped_studies() -> list[str]:
+    """Names of the study files that came with the package."""
+    return sorted(f.name.removesuffix(".toml") for f in files("unseen.studies").iterdir() if f.name.endswith(".toml"))
+
+
+def plan_study(study: Study, home: Path | None = None, *, bench: Workbench | None = None) -> Plan:
+    """Every cell of the study, in the order models, datasets, benchmarks; all names are checked, no model is loaded.
+
+    Raises:
+        UnseenError: a model, dataset, file or option that cannot be had or does not fit.
+    """
+    bench = bench or Workbench(home_folder(home), how=study.extraction)
+    for dataset in study.datasets:
+        for benchmark in study.protocols:
+            if not benchmark.only or dataset in benchmark.only:
+                benchmark.check(bench.dataset(dataset))
     for model in study.models:
-        weights = backbone_revision(model)
-        for dataset in study.datasets:
-            revision = digest([weights, data[dataset], study.extraction.dtype, study.extraction.precision])
-            cells += [replace(cell, revision=revision) for b in benchmarks for cell in b.plan(model, dataset)]
-    with ResultsDatabase(home / "results.sqlite") as database:
-        plan = Plan(study, tuple(cells), frozenset(database.done(cells)))
-    for model in dict.fromkeys(cell.model for cell in plan.remaining):
         check_backbone(model)
-    return plan
+    cells = [cell for _, planned in _planned(study, bench) for cell in planned]
+    with ResultsDatabase(bench.home / FILE_NAME) as database:
+        return Plan(study, tuple(cells), frozenset(database.done(cells)))
 
 
 def run_study(
     study: Study,
-    home: Path,
-    engine: Engine,
+    home: Path | None = None,
+    engine: Engine | None = None,
     *,
     progress: Progress | None = None,
-    on_group: Callable[[Sequence[Result]], None] | None = None,
+    on_result: Callable[[Result], None] | None = None,
+    report: Path | bool = True,
 ) -> Outcome:
-    """Evaluate what is not done yet and file it; a cell that fails is filed with its reason, and the others go on.
+    """Evaluate what is not done yet, file each result as it comes, and write the page.
+
+    A cell that fails is filed with its reason, and the others go on.
 
     Args:
+        home: where features and results are kept; the user's by default.
+        engine: where the work is done; this process by default.
         progress: told of extractions in this process.
-        on_group: called with the results of each group as it ends.
+        on_result: called with each result as it is filed.
+        report: where to write the page, `HOME/reports/STUDY.html` by default; False for none.
     """
-    plan = plan_study(study, home)
-    tasks = [_Task(home, study.extraction, study.benchmarks, tuple(g)) for g in group_cells(plan.remaining)]
-    evaluated = 0
-    with ResultsDatabase(home / "results.sqlite") as database, _progress_here(progress):
-        for results in engine.map(_evaluate, tasks):
-            for result in results:
+    bench = Workbench(home_folder(home), how=study.extraction, progress=progress)
+    inbox = Inbox(bench.home)
+    with ResultsDatabase(bench.home / FILE_NAME) as database:
+        filed: set[str] = set()
+        one_at_a_time = threading.Lock()
+
+        def file(result: Result) -> None:
+            with one_at_a_time:
+                if result.cell.id in filed:
+                    return
+                filed.add(result.cell.id)
                 database.append(study.name, result)
-            evaluated += len(results)
-            if on_group is not None:
-                on_group(results)
-        newest = {result.cell.id: result for result in database.latest()}
-    return Outcome(plan, tuple(newest[cell.id] for cell in plan.cells if cell.id in newest), evaluated)
+                if on_result is not None:
+                    on_result(result)
+
+        inbox.collect(study.name, file)  # what a run that was killed has left
+        plan = plan_study(study, bench=bench)
+        tasks = [
+            _Task(bench.home, study.name, study.extraction, benchmark, tuple(group))
+            for benchmark, cells in _planned(study, bench)
+            for group in group_cells(cell for cell in cells if cell.id not in plan.done)
+        ]
+        if tasks:
+            with _at_work(bench, file), inbox.collected(study.name, file):
+                if engine is not None:
+                    _drain(engine, tasks, file)
+                else:
+                    with make_engine("local") as local:
+                        _drain(local, tasks, file)
+        newest = {result.cell.id: result for result in database.cells(plan.cells)}
+    results = tuple(newest[cell.id] for cell in plan.cells if cell.id in newest)
+    page = None
+    if report is not False:
+        page = write_page(results, study, bench, report if isinstance(report, Path) else None)
+    return Outcome(plan, results, len(filed), page)
+
+
+def write_page(results: Sequence[Result], study: Study, bench: Workbench, path: Path | None = None) -> Path:
+    """The page of some results of a study, with the measured cards of its models."""
+    cards: dict[str, ModelCard] = {}
+    for model in dict.fromkeys(result.cell.model for result in results if result.ok):
+        try:
+            cards[model] = bench.card(model)
+        except UnseenError:  # a model that no longer loads has its numbers all the same
+            continue
+    return write_report(
+        results,
+        path or bench.home / "reports" / f"{_file_name(study.name)}.html",
+        title=study.title or study.name,
+        cards=cards,
+        dataset_cards={name: bench.dataset(name).card for name in study.datasets},
+    )
+
+
+def write_report(results: Sequence[Result], path: Path | str, **options: Any) -> Path:
+    """Write the page of some results: each benchmark's own section, then what went wrong and where numbers come from.
+
+    Args:
+        options: `title`, `cards`, `dataset_cards`, `date` of `unseen.reports.write_page`.
+    """
+    from unseen.reports import write_page as write
+
+    return write(results, path, sections=section_of, **options)
+
+
+def _file_name(text: str) -> str:
+    """A study's name as the name of a file: nothing in it leads elsewhere."""
+    return re.sub(r"[^\w.-]+", "-", text).strip(".-") or "study"
+
+
+def section_of(benchmark: str) -> str:
+    """The "module:function" that makes a benchmark's section; that of plain scores where it is not known."""
+    try:
+        return BENCHMARKS.get(benchmark).section
+    except Exception:  # noqa: BLE001 - a plug-in that is gone or broken must not hide its results
+        return Benchmark.section
+
+
+def _planned(study: Study, bench: Workbench) -> Iterator[tuple[Benchmark, list[Cell]]]:
+    """The cells of each model, dataset and benchmark, with what is behind their names."""
+    extraction = parameters_of(study.extraction)
+    for model in study.models:
+        for dataset in study.datasets:
+            for benchmark in study.protocols:
+                cells = benchmark.plan(model, dataset)
+                if cells:
+                    revision = bench.revision(model, dataset, benchmark.other_datasets())
+                    yield (
+                        benchmark,
+                        [
+                            replace(c, revision=revision, parameters={**c.parameters, "extraction": extraction})
+                            for c in cells
+                        ],
+                    )
+
+
+def _drain(engine: Engine, tasks: Sequence[_Task], file: Callable[[Result], None]) -> None:
+    """Run the tasks; what came one by one is filed already, and what a task returns leaves nothing out."""
+    for results in engine.map(_evaluate, tasks):
+        for result in results:
+            file(result)
 
 
 def _evaluate(task: _Task) -> list[Result]:
-    """Evaluate one group, here or in a worker. Whatever goes wrong becomes the reason of its cells, but a full disk."""
-    benchmark = make_benchmark(task.cells[0].benchmark, task.benchmarks[task.cells[0].benchmark])
+    """Evaluate one group, here or in a worker; each result is handed on as it comes.
+
+    Whatever goes wrong becomes the reason of the cells that have no result yet, but a full disk.
+    """
+    here = _HERE[-1] if _HERE else None
+    bench = here.bench if here else _workbench(task.home, task.extraction)
+    hand_on = here.file if here else Inbox(task.home).drop(task.study)
     environment = capture_environment()
+    done: list[Result] = []
     began = perf_counter()
     try:
-        results = benchmark.evaluate(task.cells, _workbench(task.home, task.extraction))
+        for result in task.benchmark.evaluate(task.cells, bench):
+            done.append(replace(result, environment=environment))
+            hand_on(done[-1])
     except DiskFullError:
         raise
     except Exception as error:  # noqa: BLE001 - one cell must not end a night of others
         reason = str(error) if isinstance(error, UnseenError) else f"{type(error).__name__}: {error}"
         details = {} if isinstance(error, UnseenError) else {"traceback": traceback.format_exc()}
-        seconds = (perf_counter() - began) / len(task.cells)
-        results = [Result(cell, error=reason, seconds=seconds, details=details) for cell in task.cells]
-    return [replace(result, environment=environment) for result in results]
+        known = {result.cell.id for result in done}
+        left = [cell for cell in task.cells if cell.id not in known]
+        seconds = (perf_counter() - began) / max(len(left), 1)
+        for cell in left:
+            done.append(Result(cell, error=reason, seconds=seconds, details=details, environment=environment))
+            hand_on(done[-1])
+    return done
 
 
-@lru_cache(maxsize=2)
-def _workbench(home: Path, how: Extraction) -> Workbench:
-    """One workbench per process: what it has loaded serves the next group."""
-    return Workbench(home, how=how, progress=_PROGRESS[-1])
+@dataclass(frozen=True)
+class _Here:
+    """A run in this process: its workbench, and who files its results."""
+
+    bench: Workbench
+    file: Callable[[Result], None]
 
 
-#: Who is told of extractions in this process; the last one counts.
-_PROGRESS: list[Progress] = [NoProgress()]
+#: Runs in this process, the present one last; empty in a worker.
+_HERE: list[_Here] = []
+_WORKBENCHES: dict[tuple[Path, Extraction], Workbench] = {}
 
 
-class _progress_here:
-    """While in force, extractions in this process report to `progress`."""
+class _at_work:
+    """While in force, groups that are evaluated in this process use the run's own workbench."""
 
-    def __init__(self, progress: Progress | None) -> None:
-        self.progress = progress or NoProgress()
+    def __init__(self, bench: Workbench, file: Callable[[Result], None]) -> None:
+        self.here = _Here(bench, file)
 
     def __enter__(self) -> None:
-        _PROGRESS.append(self.progress)
-        _workbench.cache_clear()
+        _HERE.append(self.here)
 
     def __exit__(self, *_: object) -> None:
-        _PROGRESS.pop()
-        _workbench.cache_clear()
+        _HERE.pop()
 
 
-def _data_revision(bench: Workbench, name: str) -> str:
-    dataset = bench.dataset(name)
-    labels = {split: digest(part.labels.tolist()) for split, part in dataset.splits.items()}
-    return digest([{split: part.fingerprint for split, part in dataset.splits.items()}, labels])
+def _workbench(home: Path, how: Extraction) -> Workbench:
+    """One workbench per worker process: what it has loaded serves the next group."""
+    return _WORKBENCHES.setdefault((home, how), Workbench(home, how=how, progress=NoProgress()))
+
+
+def _benchmarks(given: Benchmarks, source: str, base: Path) -> Iterator[Benchmark]:
+    if not isinstance(given, Mapping):
+        yield from given
+        return
+    for name, options in given.items():
+        tables = options if isinstance(options, list | tuple) else [options]
+        for table in tables:
+            if not isinstance(table, Mapping):
+                raise StudyError(f"{source}: write each benchmark as a table, [benchmarks.{name}].")
+            yield make_benchmark(name, table, source=f"{source} [benchmarks.{name}]", base=base)
+    if not given:
+        raise StudyError(f"{source}: no benchmark is named. Write [benchmarks.probe], or leave benchmarks out.")
 
 
 def _check_keys(values: Mapping[str, Any], known: Sequence[str], source: str) -> None:
-    if not isinstance(values, Mapping):
-        raise StudyError(f"{source}: a table is expected, not {type(values).__name__}.")
     for key in values:
         if key not in known:
             near = closest(key, known)
@@ -218,28 +379,12 @@ def _check_keys(values: Mapping[str, Any], known: Sequence[str], source: str) ->
             raise StudyError(f"{source}: unknown key {key!r}. {advice}")
 
 
-def _extraction(values: Mapping[str, Any], base: Path | None) -> Extraction:
-    """The extraction's settings; a folder for graphs is relative to the study file."""
-    graphs = values.get("graphs")
-    return Extraction(**{**values, "graphs": None if graphs is None else (base or Path()) / graphs})
-
-
-def _names(values: Mapping[str, Any], key: str, source: str, base: Path | None) -> tuple[str, ...]:
-    found = values.get(key)
-    if isinstance(found, str):
-        found = [found]
-    if not isinstance(found, list) or not found or not all(isinstance(name, str) for name in found):
+def _names(given: Any, key: str, source: str, base: Path, resolve: Callable[[str, Path], str]) -> tuple[str, ...]:
+    found = [given] if isinstance(given, str) else given
+    if not isinstance(found, list | tuple) or not found or not all(isinstance(name, str) and name for name in found):
         raise StudyError(f'{source}: {key} must be a list of names, such as {key} = ["packaged:..."].')
-    doubled = sorted({name for name in found if found.count(name) > 1})
+    resolved = [resolve(name, base) for name in found]
+    doubled = [name for i, name in enumerate(resolved) if name in resolved[:i]]
     if doubled:
         raise StudyError(f"{source}: {doubled[0]!r} stands twice in {key}. Remove one.")
-    return tuple(_resolved(name, base) for name in found)
-
-
-def _resolved(name: str, base: Path | None) -> str:
-    """A `folder:` or `file:` name with its path made absolute, relative to the study file."""
-    scheme, colon, rest = name.partition(":")
-    if not colon or scheme not in ("folder", "file") or base is None:
-        return name
-    path, mark, query = rest.partition("?")
-    return f"{scheme}:{(base / Path(path).expanduser()).resolve()}{mark}{query}"
+    return tuple(resolved)

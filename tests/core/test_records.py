@@ -8,7 +8,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unseen.core.records import Cell, FeatureKey, ModelCard, Preprocessing, canonical_json, digest
+from unseen.core.identity import canonical_json, digest
+from unseen.core.records import Cell, FeatureKey, ModelCard, Preprocessing
 
 KEY = FeatureKey(
     model="timm:resnet50",

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from unseen.core.errors import DataError
-from unseen.finetuning.data import BatchOrder
 from unseen.probes import lightweight
+from unseen.probes.batch_order import BatchOrder
 from unseen.probes.lightweight import LIGHTWEIGHT, LinearSetting, fit_linear, predict, sweep_linear
 from unseen.probes.schedules import StepSchedule, default_warmup
 

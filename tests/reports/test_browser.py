@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from unseen.core.records import ModelCard, Result
-from unseen.reports import write_report
+from unseen.study import write_report
 
 Browse = Callable[[Path], tuple[str, str]]
 

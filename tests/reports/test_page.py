@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unseen.reports.sections import SECTIONS
 
 from unseen.core.errors import StoreError
 from unseen.core.records import Cell, DatasetCard, ModelCard, Result
-from unseen.reports import write_report
 from unseen.reports.blocks import Figure, Material, Section
 from unseen.reports.page import build_sections
-from unseen.reports.sections import SECTIONS
+from unseen.study import write_report
 
 HOSTILE = "<script>alert(1)</script>"
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from unseen.backbones.names import ModelName
 from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.names import from_path
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.registry import Registry
 
@@ -63,6 +65,14 @@ def load_backbone(name: str) -> Backbone:
     if isinstance(source, BackboneSource):
         return source.load(parsed)
     return _from_function(source, parsed)
+
+
+def resolve_model(name: str, base: Path) -> str:
+    """The name with its paths absolute; a plain path is a checkpoint's. Relative ones are taken from `base`."""
+    parsed = ModelName.parse(from_path(name, "file", BACKBONES.__contains__))
+    if parsed.scheme not in BACKBONES:
+        return name
+    return str(parsed.resolved(base, getattr(_source(parsed), "paths", ())))
 
 
 def check_backbone(name: str) -> None:
@@ -126,7 +136,7 @@ def _from_function(function: Callable[..., Any], name: ModelName) -> Backbone:
     if isinstance(built, Backbone):
         return built
     if isinstance(built, nn.Module):
-        return wrap_module(name.identifier, built, preprocessing=name.adjust(Preprocessing(resize=256)))
+        return wrap_module(str(name), built, preprocessing=name.adjust(Preprocessing(resize=256)))
     raise BackboneError(
         f"the function behind {name.scheme!r} returned {type(built).__name__}; a Module or Backbone is needed"
     )
@@ -151,7 +161,7 @@ def wrap_module(name: str, module: nn.Module, *, preprocessing: Preprocessing | 
 
 
 def _function_revision(function: Callable[..., Any]) -> str:
-    from unseen.core.records import digest
+    from unseen.core.identity import digest
 
     try:
         return digest(inspect.getsource(function))

@@ -1,12 +1,11 @@
-"""The grammar of model names: `scheme:rest?option=value&...`."""
+"""Model names: the common grammar, with options that change how images reach a model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from urllib.parse import parse_qsl
+from dataclasses import replace
 
 from unseen.core.errors import UnknownNameError, UsageError
+from unseen.core.names import Name
 from unseen.core.records import Preprocessing
 
 #: Options that every model takes: they change how images reach it.
@@ -15,33 +14,8 @@ PREPROCESSING_OPTIONS = ("size", "resize", "mode", "interpolation")
 _CHOICES = {"mode": ("shortest", "squash"), "interpolation": ("nearest", "bilinear", "bicubic", "lanczos")}
 
 
-@dataclass(frozen=True)
-class ModelName:
-    """A model name taken apart.
-
-    Attributes:
-        scheme: which source loads it.
-        rest: what that source calls it.
-        options: what stood behind the question mark.
-    """
-
-    scheme: str
-    rest: str
-    options: Mapping[str, str]
-
-    @classmethod
-    def parse(cls, text: str) -> ModelName:
-        before, _, query = text.partition("?")
-        scheme, _, rest = before.partition(":")
-        if not scheme:
-            raise UsageError(f"{text!r} is not a model name. Write scheme:name, such as packaged:efficientnet-lite0.")
-        return cls(scheme, rest, dict(parse_qsl(query, keep_blank_values=True)))
-
-    @property
-    def identifier(self) -> str:
-        """The name written again, options in alphabetical order: one model, one identifier."""
-        query = "&".join(f"{key}={value}" for key, value in sorted(self.options.items()))
-        return self.scheme + (f":{self.rest}" if self.rest else "") + (f"?{query}" if query else "")
+class ModelName(Name):
+    """A model's name taken apart."""
 
     def check_options(self, *allowed: str) -> None:
         """Refuse an option that the source does not know."""
@@ -49,13 +23,6 @@ class ModelName:
         for option in self.options:
             if option not in known:
                 raise UnknownNameError(f"option of {self.scheme}:{self.rest}", option, known)
-
-    def flag(self, option: str) -> bool:
-        """Whether a yes/no option is on."""
-        value = self.options.get(option, "false").lower()
-        if value not in ("true", "false", "1", "0", "yes", "no", ""):
-            raise UsageError(f"option {option}={value} of {self.scheme}:{self.rest} is not true or false")
-        return value in ("true", "1", "yes", "")
 
     def adjust(self, preprocessing: Preprocessing) -> Preprocessing:
         """The preprocessing with this name's size, resize, mode and interpolation in place."""

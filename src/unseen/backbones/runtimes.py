@@ -22,8 +22,9 @@ import torch
 
 from unseen.backbones.backbone import POOLED, Backbone
 from unseen.backbones.taps import Taps
-from unseen.core.errors import BackboneError, UnknownNameError
-from unseen.core.records import digest
+from unseen.core.errors import BackboneError, StoreError, UnknownNameError
+from unseen.core.files import write_whole
+from unseen.core.identity import digest
 
 Pixels = npt.NDArray[np.uint8]
 Outputs = tuple[npt.NDArray[np.float32], ...]
@@ -108,7 +109,7 @@ def make_runtime(
     *,
     device: str = "auto",
     runtime: RuntimeName = "auto",
-    precision: str = "auto",
+    precision: str = "fp32",
     threads: int = 0,
     cache: Path | None = None,
 ) -> Runtime:
@@ -118,19 +119,17 @@ def make_runtime(
         layers: what to give, in this order.
         device: "cpu", "cuda", "mps", or "auto" for the best there is.
         runtime: "onnx", "torch", or "auto": ONNX on the CPU, torch elsewhere.
-        precision: "fp32", "bf16", "fp16", or "auto": bf16 on CUDA, fp32 elsewhere.
+        precision: "fp32", or the faster "bf16" and "fp16", whose numbers differ.
         threads: for ONNX Runtime; 0 means all cores.
         cache: folder to keep exported graphs in.
     """
     if runtime not in ("auto", "onnx", "torch"):
         raise UnknownNameError("runtime", runtime, ("auto", "onnx", "torch"))
-    if precision not in ("auto", "fp32", "bf16", "fp16"):
-        raise UnknownNameError("precision", precision, ("auto", "fp32", "bf16", "fp16"))
+    if precision not in ("fp32", "bf16", "fp16"):
+        raise UnknownNameError("precision", precision, ("fp32", "bf16", "fp16"))
     device = best_device() if device == "auto" else device
     if runtime == "auto":
-        runtime = "onnx" if device == "cpu" and precision in ("auto", "fp32") else "torch"
-    if precision == "auto":
-        precision = "bf16" if device.startswith("cuda") else "fp32"
+        runtime = "onnx" if device == "cpu" and precision == "fp32" else "torch"
     if runtime == "torch":
         return TorchRuntime(backbone, layers, device=device, precision=precision)
     try:
@@ -210,10 +209,5 @@ def _agreement(backbone: Backbone, layers: Sequence[str], runtime: OnnxRuntime) 
 
 def _keep(graph: bytes, path: Path) -> None:
     """Write a graph aside and rename it; a full disk only means that it is exported again next time."""
-    aside = path.with_suffix(f".{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_bytes(graph)
-        aside.replace(path)
-    except OSError:
-        aside.unlink(missing_ok=True)
+    with contextlib.suppress(StoreError):
+        write_whole(path, graph)

@@ -1,4 +1,8 @@
-"""What a benchmark is: it plans the cells of a protocol, and evaluates a group of them.
+"""What a benchmark is: options, the cells they plan, and how a group of cells is evaluated.
+
+A benchmark is a frozen dataclass; its fields are its options. What a cell is asked follows from *all* of them: a field
+is left out of the cells' parameters only by `option(neutral="why it changes no number")`. A field with `axis="seed"`
+makes one cell per value. Change what a protocol computes, and raise its `version`.
 
 A group holds the cells of one model on one dataset. They are evaluated together because they share work: features are
 read once, and a probe fits all seeds and shots over the same matrices.
@@ -6,28 +10,82 @@ read once, and a probe fits all seeds and shots over the same matrices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
-from typing import Any, ClassVar, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import groupby, product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from unseen.benchmarks.workbench import Workbench
-from unseen.core.errors import UnknownNameError, UsageError
+from unseen.core.identity import option, parameters_of, plain
+from unseen.core.options import make_options
 from unseen.core.records import Cell, MethodCard, Result
 from unseen.core.registry import Registry
+from unseen.data.load import resolve_dataset
+
+if TYPE_CHECKING:
+    from unseen.benchmarks.workbench import Workbench
+    from unseen.data import Dataset
 
 
-class Benchmark(Protocol):
-    """A protocol. Its instances hold its options; they are frozen and made from a study's table."""
+@dataclass(frozen=True)
+class Benchmark(ABC):
+    """A protocol with its options, as a study's `[benchmarks.NAME]`, a command line or Python gives them."""
 
+    #: Registry name; the question it answers; the paper it follows ("cog", "gbu", "vtab", "neucrab", or "").
     name: ClassVar[str]
     question: ClassVar[str]
-    paper: ClassVar[str]
+    paper: ClassVar[str] = ""
+    #: Raised whenever the same question gets another number.
+    version: ClassVar[int] = 1
+    #: "module:function" that makes the section of the page from results (`unseen.reports.blocks.SectionBuilder`).
+    section: ClassVar[str] = "unseen.reports.scores:scores_section"
+    #: What the command line calls it: "probe" is `unseen probe DATA`, "cog run" is `unseen cog run DATA`.
+    command: ClassVar[str] = ""
+
+    only: tuple[str, ...] = option(
+        (), dataset=True, neutral="it chooses datasets", help="Datasets of a study that it is for; all by default."
+    )
+
+    @abstractmethod
+    def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
+        """Yield one result per cell, each as soon as it is known; all cells are of one model and one dataset."""
+
+    def check(self, dataset: Dataset) -> None:  # noqa: B027 - any dataset will do unless a benchmark says otherwise
+        """Raise a `DataError` where the benchmark cannot be run on a dataset; called before anything is extracted."""
+
+    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+        """Solvers, methods or scores that a cell's number comes from, with their versions."""
+        return {}
+
+    def idle(self) -> Collection[str]:
+        """Fields that change no number beside the present values of the others, such as the length of a search that
+        is not made."""
+        return ()
+
+    def points(self, dataset: str) -> list[dict[str, Any]]:
+        """What tells the cells on one dataset apart, in the order in which they should be shown."""
+        axes = {str(f.metadata["axis"]): getattr(self, f.name) for f in fields(self) if f.metadata.get("axis")}
+        return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+    def other_datasets(self) -> list[str]:
+        """Datasets that options name: what they hold is part of what a cell is."""
+        named = [getattr(self, f.name) for f in fields(self) if f.metadata.get("dataset") and not f.metadata["neutral"]]
+        return [name for value in named for name in ([value] if isinstance(value, str) else value) if name]
 
     def plan(self, model: str, dataset: str) -> list[Cell]:
-        """The cells of one model on one dataset, in the order in which they should be shown."""
+        """The cells of one model on one dataset; none where the benchmark is not for it."""
+        if self.only and dataset not in self.only:
+            return []
+        shared = parameters_of(self, leave_out=self.idle())
+        return [
+            Cell(self.name, model, dataset, {**shared, **plain(point)}, version=self._version(point))
+            for point in self.points(dataset)
+        ]
 
-    def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> list[Result]:
-        """One result per cell; all cells are of one model and one dataset."""
+    def _version(self, point: Mapping[str, Any]) -> str:
+        used = [f"{name}.{number}" for name, number in sorted(self.components(point).items())]
+        return " ".join([str(self.version), *used])
 
 
 BENCHMARKS: Registry[type[Benchmark]] = Registry("benchmark", "unseen.benchmarks")
@@ -36,30 +94,42 @@ BENCHMARKS.add("cog", "unseen.benchmarks.cog.protocol:CogBenchmark")
 BENCHMARKS.add("cog-finetune", "unseen.benchmarks.cog.finetune:CogFinetuneBenchmark")
 BENCHMARKS.add("zsl", "unseen.benchmarks.zsl.protocol:ZslBenchmark")
 BENCHMARKS.add("vtab", "unseen.benchmarks.vtab.protocol:VtabBenchmark")
-BENCHMARKS.add("neucrab", "unseen.benchmarks.rank.neucrab:NeucrabBenchmark")
+BENCHMARKS.add("rank", "unseen.benchmarks.rank.protocol:RankBenchmark")
 
 
 def benchmark_cards() -> list[MethodCard]:
-    """Every benchmark, as `unseen ls tasks` shows it."""
-    kinds = {name: BENCHMARKS.get(name) for name in BENCHMARKS}
-    return [
-        MethodCard(id=name, name=kind.question, group="benchmark", paper=kind.paper) for name, kind in kinds.items()
-    ]
+    """Every benchmark, as `unseen ls benchmarks` shows it; a plug-in that cannot be loaded says so."""
+    cards = []
+    for name in BENCHMARKS:
+        try:
+            kind = BENCHMARKS.get(name)
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises when it is imported
+            cards.append(MethodCard(id=name, group="plug-in", notes=f"cannot be loaded: {error}"))
+            continue
+        cards.append(MethodCard(id=name, name=kind.question, group="benchmark", paper=kind.paper))
+    return cards
 
 
-def make_benchmark(name: str, options: Mapping[str, Any]) -> Benchmark:
-    """A benchmark from its name and the options in a study; an unknown option is named, with suggestions."""
+def make_benchmark(
+    name: str, options: Mapping[str, Any], *, source: str = "", base: Path | None = None, texts: bool = False
+) -> Benchmark:
+    """A benchmark from its name and its options; an unknown or ill-typed one is named, with suggestions.
+
+    Args:
+        source: where the options stand, for error messages.
+        base: folder that files behind options are relative to.
+        texts: whether numbers may be written as texts, as a command line gives them.
+    """
     kind = BENCHMARKS.get(name)
-    known = getattr(kind, "__dataclass_fields__", {})
-    for option in options:
-        if option not in known:
-            raise UnknownNameError(f"option of benchmark {name!r}", option, known)
-    try:
-        return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in options.items()})
-    except TypeError as error:
-        raise UsageError(f"benchmark {name!r}: {error}") from error
+    made = make_options(kind, options, source=source or f"benchmark {name!r}", base=base, texts=texts)
+    for f in fields(made):
+        if f.metadata.get("dataset") and (value := getattr(made, f.name)):
+            many = isinstance(value, tuple)
+            found = tuple(resolve_dataset(each, base or Path()) for each in (value if many else (value,)))
+            made = replace(made, **{f.name: found if many else found[0]})  # type: ignore[arg-type]
+    return made
 
 
 def group_cells(cells: Iterable[Cell]) -> list[list[Cell]]:
-    """Neighbouring cells of one benchmark, model and dataset, together."""
+    """Neighbouring cells of one benchmark, model, dataset and version, together."""
     return [list(group) for _, group in groupby(cells, key=lambda c: (c.benchmark, c.model, c.dataset))]

@@ -1,56 +1,79 @@
-"""Probes over the splits of a dataset: which images validate, and no run done twice."""
+"""Probes over the splits of a dataset: their options, which images validate, and no run done twice."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from unseen.benchmarks.workbench import Workbench
-from unseen.core.errors import UnknownNameError, UsageError
-from unseen.data import Dataset
+from unseen.benchmarks.probe_results import probe_result
+from unseen.benchmarks.workbench import SplitRows, skipped_details
+from unseen.core.errors import UsageError
+from unseen.core.identity import option
+from unseen.core.options import Positive
+from unseen.core.records import Cell, Result
+from unseen.probes.cards import solver_version
+from unseen.probes.protocol import SEEDS
 
 if TYPE_CHECKING:
     from unseen.probes import ProbeResult
 
 SolverName = Literal["fast", "paper", "ridge", "knn", "ncm"]
-Shots = int | Literal["all"]
+Shots = Positive | Literal["all"]
 Validation = Literal["own", "drawn"]
-SEEDS = (22, 37, 45, 77, 93)
 
 #: Features (row-sliceable) and labels of one split.
 Arrays = tuple[Any, npt.NDArray[np.int64]]
 
 
-def check_settings(benchmark: str, solver: str, shots: Sequence[Shots], seeds: Sequence[int], validation: str) -> None:
-    """Refuse an unknown solver or validation, shots that are no number of images, and nothing to do."""
-    if solver not in get_args(SolverName):
-        raise UnknownNameError(f"solver of benchmark {benchmark!r}", solver, get_args(SolverName))
-    if validation not in get_args(Validation):
-        raise UnknownNameError(f"validation of benchmark {benchmark!r}", validation, get_args(Validation))
-    for count in shots:
-        if count != "all" and (not isinstance(count, int) or count < 1):
-            raise UsageError(f"benchmark {benchmark!r}: shots {count!r} is neither a number of images nor 'all'")
-    if not seeds or not shots:
-        raise UsageError(f"benchmark {benchmark!r} needs at least one seed and one number of shots")
+@dataclass(frozen=True)
+class ProbeOptions:
+    """What every benchmark that fits probes lets one choose."""
+
+    solver: SolverName = option("fast", help="The classifier and how it is fitted.")
+    shots: tuple[Shots, ...] = option(("all",), axis="shots", help="Training images per class: numbers, or all.")
+    seeds: tuple[int, ...] = option(SEEDS, axis="seed", count=SEEDS, help="One run each: a count, or the seeds.")
+    layer: str = option("pooled", help="Which features: pooled, logits, or the name of a module.")
+    validation: Validation = option("drawn", help="drawn: select on a fifth of train; own: on the validation split.")
+
+    def __post_init__(self) -> None:
+        if not self.seeds or not self.shots:
+            raise UsageError("a probe needs at least one seed and one number of shots.")
+
+    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+        return {self.solver: solver_version(self.solver)}
 
 
-def split_arrays(
-    model: str, dataset: Dataset, bench: Workbench, layer: str
-) -> tuple[dict[str, Arrays], dict[str, int]]:
-    """Features and labels of every split that the dataset has, and how many images of each could not be read."""
-    splits: dict[str, Arrays] = {}
-    skipped: dict[str, int] = {}
-    for split in ("train", "val", "test"):
-        if split in dataset.splits:
-            stored = bench.features(model, dataset.id, split, (layer,))[layer]
-            # Labels come from the dataset: two labellings of the same images share their features.
-            splits[split] = stored.features, dataset.split(split).labels[stored.index]
-            skipped |= {split: len(stored.skipped)} if stored.skipped else {}
-    return splits, skipped
+def probe_cells(
+    cells: Sequence[Cell],
+    parts: Mapping[str, SplitRows],
+    options: ProbeOptions,
+    *,
+    classes: int,
+    details: Mapping[str, Any] | None = None,
+) -> Iterator[Result]:
+    """The results of cells that differ in shots and seed, over the same rows."""
+    splits = {name: (rows.features, rows.labels) for name, rows in parts.items()}
+    records = probe_splits(
+        splits,
+        solver=options.solver,
+        shots=tuple(dict.fromkeys(cell.parameters["shots"] for cell in cells)),
+        seeds=tuple(dict.fromkeys(cell.parameters["seed"] for cell in cells)),
+        validation=options.validation,
+    )
+    about = {
+        "classes": classes,
+        "train_images": len(splits["train"][1]),
+        "test_images": len(splits["test"][1]),
+        "chance": 1 / classes,
+        **skipped_details(dict(parts)),
+        **(details or {}),
+    }
+    for cell in cells:
+        yield probe_result(cell, records[cell.parameters["shots"], cell.parameters["seed"]], about)
 
 
 def probe_splits(

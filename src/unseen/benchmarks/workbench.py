@@ -1,24 +1,53 @@
 """What a benchmark works with: datasets by name, features by name, and the cards of models.
 
-A workbench belongs to one process. It loads a dataset or a model when it is first needed and keeps the last few, so
-that cells which follow one another do not load them again.
+One workbench serves a whole run in one process: planning, evaluation and the page load a dataset, its fingerprints and
+a model once between them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from unseen.backbones import backbone_revision, load_backbone
-from unseen.core.records import ModelCard, Preprocessing, digest
+from unseen.core.errors import DataError, UnknownNameError
+from unseen.core.files import at_home, write_whole
+from unseen.core.identity import digest, identify
+from unseen.core.records import ModelCard, Preprocessing
 from unseen.data import Dataset, load_dataset
-from unseen.features import Extraction, FeatureStore, NoProgress, Progress, StoredFeatures, extract
+from unseen.features import Extraction, FeatureStore, NoProgress, Progress, extract
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
+
+#: How a benchmark looks through a model, such as another preprocessing.
+View = Callable[["Backbone"], "Backbone"]
+
+
+@dataclass(frozen=True, eq=False)
+class SplitRows:
+    """Features and labels of the readable images of one split.
+
+    Attributes:
+        features: (rows, dimensions); rows can be sliced, and are read from the disk as they are.
+        labels: class per row, by the dataset: two labellings of the same images share their features.
+        index: the place of each row among all images of the split.
+        total: how many images the split has.
+        skipped: images that could not be read, and why.
+    """
+
+    features: Any
+    labels: npt.NDArray[np.int64]
+    index: npt.NDArray[np.int64]
+    total: int
+    skipped: dict[str, str] = field(default_factory=dict)
 
 
 class Workbench:
@@ -31,50 +60,106 @@ class Workbench:
     """
 
     def __init__(self, home: Path, *, how: Extraction | None = None, progress: Progress | None = None) -> None:
-        from dataclasses import replace
-
         how = how or Extraction()
-        self.home = home
-        self.how = how if how.graphs else replace(how, graphs=home / "graphs")
+        self.home = Path(home)
+        self.how = how if how.graphs else replace(how, graphs=self.home / "graphs")
         self.progress = progress or NoProgress()
-        self.store = FeatureStore(home / "features")
-        self._dataset = lru_cache(maxsize=8)(load_dataset)
+        self.store = FeatureStore(self.home / "features")
+        self._dataset = lru_cache(maxsize=32)(load_dataset)
         self._backbone = lru_cache(maxsize=1)(load_backbone)
+        self._weights = lru_cache(maxsize=None)(backbone_revision)
 
     def dataset(self, name: str) -> Dataset:
         """The dataset that `name` stands for."""
-        return self._dataset(name)
+        with at_home(self.home):
+            return self._dataset(name)
 
     def backbone(self, name: str) -> Backbone:
         """The model that `name` stands for."""
-        return self._backbone(name)
+        with at_home(self.home):
+            return self._backbone(name)
 
-    def features(
-        self, model: str, dataset: str, split: str, layers: Sequence[str] = ("pooled",)
-    ) -> dict[str, StoredFeatures]:
-        """Features by layer: from the store, or extracted now."""
-        return extract(
-            self.backbone(model),
-            self.dataset(dataset),
+    def revision(self, model: str, dataset: str, others: Sequence[str] = ()) -> str:
+        """Digests of the weights and of the data behind the names, as a cell has them."""
+        with at_home(self.home):
+            weights = digest(self._weights(model), length=12)
+        data = self.dataset(dataset).revision
+        return f"{weights}+{digest([data, *(self.dataset(o).revision for o in others)], length=12) if others else data}"
+
+    def split(
+        self, model: str, dataset: str, split: str, layer: str = "pooled", *, view: View | None = None
+    ) -> SplitRows:
+        """Features and labels of a split: from the store, or extracted now."""
+        return self.layers(model, dataset, split, (layer,), view=view)[layer]
+
+    def splits(
+        self, model: str, dataset: str, layer: str = "pooled", *, view: View | None = None
+    ) -> dict[str, SplitRows]:
+        """`split` for every split that the dataset has."""
+        return {name: self.split(model, dataset, name, layer, view=view) for name in self.dataset(dataset).splits}
+
+    def layers(
+        self, model: str, dataset: str, split: str, layers: Sequence[str], *, view: View | None = None
+    ) -> dict[str, SplitRows]:
+        """`split` for several layers, in one pass over the images."""
+        data = self.dataset(dataset)
+        images = data.split(split)
+        if model.startswith(GIVEN):
+            return {layer: _given(data, model, split) for layer in layers}
+        backbone = self.backbone(model)
+        stored = extract(
+            view(backbone) if view else backbone,
+            data,
             split,
             self.store,
             layers=layers,
             how=self.how,
             progress=self.progress,
         )
+        return {
+            layer: SplitRows(
+                features=found.features,
+                labels=images.labels[found.index],
+                index=np.asarray(found.index, np.int64),
+                total=len(images),
+                skipped={images.names[one.index]: one.reason for one in found.skipped},
+            )
+            for layer, found in stored.items()
+        }
 
     def card(self, model: str) -> ModelCard:
         """The model's card with its parameters, FLOPs and feature dimension measured; kept for the next time."""
-        path = self.home / "cards" / f"{digest([model, backbone_revision(model)])}.json"
+        with at_home(self.home):
+            weights = self._weights(model)
+        path = self.home / "cards" / f"{identify('card', '1', model, weights)}.json"
         try:
             return _read_card(path)
         except (OSError, ValueError, KeyError, TypeError):
             card = self.backbone(model).with_measured_card().card
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_suffix(".tmp")
-        aside.write_text(json.dumps(card.to_dict(), indent=1), encoding="utf-8")
-        aside.replace(path)
+        write_whole(path, json.dumps(card.to_dict(), indent=1))
         return card
+
+
+#: Scheme of features that come with a dataset, under a model's name.
+GIVEN = "xlsa17:"
+
+
+def skipped_details(parts: dict[str, SplitRows]) -> dict[str, dict[str, dict[str, str]]]:
+    """What a result's details say of images that could not be read: by split, name and reason; nothing if all could."""
+    found = {split: dict(rows.skipped) for split, rows in parts.items() if rows.skipped}
+    return {"skipped": found} if found else {}
+
+
+def _given(dataset: Dataset, model: str, split: str) -> SplitRows:
+    """Features that came with the dataset."""
+    given = getattr(dataset, "given_features", {})
+    if not given:
+        raise DataError(f"{model} are features that came with the xlsa17 datasets; {dataset.id!r} needs a model.")
+    name = model.removeprefix(GIVEN)
+    if name not in given:
+        raise UnknownNameError(f"features of {dataset.id}", name, given)
+    labels = dataset.split(split).labels
+    return SplitRows(given[name](split), labels, np.arange(len(labels)), len(labels))
 
 
 def _read_card(path: Path) -> ModelCard:

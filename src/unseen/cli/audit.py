@@ -148,7 +148,7 @@ def _write_files(audit: Audit, json: Path | None, chart: Path | None, mapping: P
     if json is not None and str(json) != "-":
         from json import dumps
 
-        from unseen.results.export import write_whole
+        from unseen.core.files import write_whole
 
         write_whole(json, (dumps(audit.to_dict(), indent=1) + "\n").encode())
         typer.echo(f"Written to {json}.")

@@ -91,13 +91,14 @@ def show_levels(results: Sequence[Result]) -> None:
     from rich.text import Text
 
     from unseen.benchmarks.cog import analysis
+    from unseen.benchmarks.cog.domains import CONTROL
     from unseen.benchmarks.cog.section import trend_sentences
     from unseen.cli.results import show_results
     from unseen.cli.tables import console, print_table
     from unseen.reports.wording import short_names
 
     scores = analysis.level_scores(results)
-    shown = [s for s in scores if s.shots == analysis.ALL and not s.level.startswith("R")]
+    shown = [s for s in scores if s.shots == analysis.ALL and not s.level.startswith(CONTROL)]
     if shown:
         levels = analysis.order_levels(s.level for s in shown)
         models = list(dict.fromkeys(s.model for s in shown))
@@ -211,6 +212,6 @@ def parse_shots(text: str) -> tuple[int | str, ...]:
 
 def paper_seeds(count: int) -> tuple[int, ...]:
     """The first seeds of the paper; beyond its five, numbers that count on."""
-    from unseen.benchmarks.probing import SEEDS
+    from unseen.probes.protocol import SEEDS
 
     return SEEDS[:count] + tuple(range(100, 100 + count - len(SEEDS)))

@@ -92,7 +92,7 @@ def parse_duration(text: str) -> float:
 def write_page(ranking: CheckpointRanking, path: Path) -> Path:
     """The page of a ranking."""
     from unseen.core.records import ModelCard
-    from unseen.reports import write_report
+    from unseen.study import write_report
 
     cards = {
         c.model: ModelCard(id=c.model, parameters=c.parameters, flops=c.flops, feature_dim=c.dimensions)

@@ -83,7 +83,8 @@ def _check_metrics(found: Sequence[Result], wanted: Names) -> None:
 
 def _export(rows: list[dict[str, object]], *, as_json: bool, csv: str | None, parquet: Path | None) -> None:
     from unseen.cli.tables import print_json
-    from unseen.results.export import to_csv, write_parquet, write_whole
+    from unseen.core.files import write_whole
+    from unseen.results.export import to_csv, write_parquet
 
     if parquet:
         write_parquet(rows, parquet)
@@ -175,7 +176,7 @@ def _caption(grid: Grid) -> str:
 
 def _print_failures(broken: Sequence[Result]) -> None:
     from unseen.cli.tables import print_table
-    from unseen.core.records import canonical_json
+    from unseen.core.identity import canonical_json
 
     rows = []
     for result in broken:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from unseen.core.records import Result
-    from unseen.study import Outcome, Plan, Study
+    from unseen.study import Plan, Study
 
 HomeOption = Annotated[
     Path | None,
@@ -106,56 +106,25 @@ def run_and_report(
             folder,
             workers,
             progress=RichProgress(screen),
-            on_group=lambda results: _tell(screen, results),
+            on_result=lambda result: _tell(screen, result),
+            report=report or True,
         )
-    page = write_page(outcome, folder, report)
     (show or show_results)(outcome.results)
     done = len(outcome.plan.cells) - outcome.evaluated
     kept = f", {done} were there already" if done else ""
     screen.print(f"{outcome.evaluated} cells evaluated{kept}.", style="dim")
-    console().print(f"Report: {page}", soft_wrap=True)
+    console().print(f"Report: {outcome.page}", soft_wrap=True)
     if outcome.failed:
         raise CellsFailedError(
             f"{len(outcome.failed)} of {len(outcome.results)} cells failed. The first: {outcome.failed[0].error}"
         )
 
 
-def write_page(outcome: Outcome, home: Path, path: Path | None) -> Path:
-    """The page of a study's outcome, with the measured cards of its models."""
-    from unseen.benchmarks import Workbench
-    from unseen.core.errors import UnseenError
-    from unseen.reports import write_report
-
-    study = outcome.plan.study
-    bench = Workbench(home)
-    cards = {}
-    for model in study.models:
-        try:
-            cards[model] = bench.card(model)
-        except UnseenError:  # a model that did not load has failed cells that say so
-            continue
-    return write_report(
-        outcome.results,
-        path or home / "reports" / f"{study.name}.html",
-        title=study.title or study.name,
-        cards=cards,
-        dataset_cards={name: bench.dataset(name).card for name in study.datasets},
-    )
-
-
-def _tell(screen: Console, results: Sequence[Result]) -> None:
-    """One line as a group of cells ends."""
-    cell = results[0].cell
-    broken = [result for result in results if not result.ok]
-    if broken:
-        screen.print(f"  {cell.model} on {cell.dataset}: failed: {broken[0].error}", style="red", markup=False)
-        return
-    seconds = sum(result.seconds for result in results)
-    screen.print(
-        f"  {cell.model} on {cell.dataset}: {len(results)} x {cell.benchmark} in {seconds:.1f} s",
-        style="dim",
-        markup=False,
-    )
+def _tell(screen: Console, result: Result) -> None:
+    """A line for a cell that failed, as it does."""
+    if not result.ok:
+        text = f"  {result.cell.model} on {result.cell.dataset}: failed: {result.error}"
+        screen.print(text, style="red", markup=False)
 
 
 def _show_plan(plan: Plan) -> None:

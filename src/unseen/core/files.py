@@ -1,19 +1,79 @@
-"""Where `unseen` keeps what it makes: features, results, exported graphs, reports.
-
-One folder, `UNSEEN_HOME` if set, otherwise `unseen` in the user's data folder (`XDG_DATA_HOME`).
-"""
+"""Files of our own: the home folder, and writing so that a reader finds the old file or the new one, never a half."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import secrets
+from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
+
+from unseen.core.errors import DiskFullError, StoreError, UsageError
+
+_CHOSEN: ContextVar[Path | None] = ContextVar("unseen_home", default=None)
 
 
 def home(path: str | os.PathLike[str] | None = None) -> Path:
-    """The folder to work in: `path` if given, else `UNSEEN_HOME`, else the user's data folder."""
+    """The folder to work in: `path`, else what `at_home` has set, else `UNSEEN_HOME`, else the user's data folder."""
+    import platformdirs
+
     if path is not None:
         return Path(path).expanduser()
-    if chosen := os.environ.get("UNSEEN_HOME"):
-        return Path(chosen).expanduser()
-    base = os.environ.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "unseen"
+    if (chosen := _CHOSEN.get()) is not None:
+        return chosen
+    if named := os.environ.get("UNSEEN_HOME"):
+        return Path(named).expanduser()
+    return Path(platformdirs.user_data_dir("unseen", appauthor=False))
+
+
+@contextlib.contextmanager
+def at_home(path: Path) -> Iterator[None]:
+    """While in force, `home()` is `path`: sources that keep something of their own keep it there."""
+    token = _CHOSEN.set(Path(path))
+    try:
+        yield
+    finally:
+        _CHOSEN.reset(token)
+
+
+def write_whole(path: Path, content: bytes | str) -> None:
+    """Write a file under a name nobody else uses, flush it to the disk, and rename it into place.
+
+    Raises:
+        DiskFullError: no room; what was there before is whole.
+        StoreError: it cannot be written for another reason.
+        UsageError: the path is a folder.
+    """
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder. Give the name of a file in it.")
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with aside(path) as temporary, temporary.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+@contextlib.contextmanager
+def aside(path: Path) -> Iterator[Path]:
+    """A new empty file beside `path`, renamed to it where the block ends well and removed where it does not."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    # Never through a link that somebody has laid there, and with the mode that any new file gets.
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o666))
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_error(path: Path, error: OSError) -> StoreError:
+    """What to say where a file could not be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFullError(f"cannot write {path}: the disk is full. Make room and run the same command to go on.")
+    return StoreError(f"cannot write {path}: {error.strerror or error}.")

@@ -6,23 +6,11 @@ They hold plain values only, turn into JSON and back, and know no files, models 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-Scalar = str | int | float | bool | None
-
-
-def canonical_json(value: Any) -> str:
-    """JSON with sorted keys and no white space: one value, one string, on any machine."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
-def digest(value: Any, *, length: int = 16) -> str:
-    """The first `length` hex digits of the sha256 of a JSON value."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:length]
+from unseen.core.identity import digest, identify
 
 
 class _Record:
@@ -158,8 +146,10 @@ class Cell(_Record):
 
     Attributes:
         benchmark: registry name of the protocol, such as "probe".
-        parameters: what else the protocol needs, plain values only (seed, shots, solver ...).
-        revision: digest of the weights and images behind the two names: it changes when they do, and the id with it.
+        parameters: every option of the protocol that may change a number, plain values only (seed, shots, solver ...).
+        version: of the protocol and of the methods in it, such as "1 fast.1".
+        revision: digests of the weights and of the data behind the two names, with a "+" between: they change when
+            what they stand for does, and the id with them.
     """
 
     benchmark: str
@@ -167,14 +157,33 @@ class Cell(_Record):
     dataset: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     revision: str = ""
+    version: str = ""
 
     @property
     def id(self) -> str:
-        return digest([self.benchmark, self.model, self.dataset, dict(self.parameters), self.revision])
+        return identify(self.benchmark, self.version, self.model, self.dataset, dict(self.parameters), self.revision)
+
+    @property
+    def data(self) -> str:
+        """The digest of the data alone: equal for all models that were asked about the same images and labels."""
+        return self.revision.partition("+")[2]
+
+    def name_of(self, kind: str, *parts: Any, without: Collection[str] = ()) -> str:
+        """The name of something kept on the way to this cell's result, such as a search or a training state.
+
+        Args:
+            kind: what it is.
+            parts: what tells it from others of its kind, JSON values.
+            without: parameters that do not change it, such as the seed of what comes later.
+        """
+        parameters = {name: value for name, value in self.parameters.items() if name not in without}
+        place = [self.benchmark, self.model, self.dataset, parameters, self.revision]
+        return identify(kind, self.version, place, *parts)
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "benchmark": self.benchmark,
+            "version": self.version,
             "model": self.model,
             "dataset": self.dataset,
             "parameters": dict(self.parameters),
@@ -205,3 +214,11 @@ class Result(_Record):
     @property
     def ok(self) -> bool:
         return not self.error
+
+    def to_dict(self) -> dict[str, Any]:
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {**values, "cell": self.cell.to_dict(), "sweep": [dict(trial) for trial in self.sweep]}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls(**{**values, "cell": Cell(**values["cell"]), "sweep": tuple(values["sweep"])})

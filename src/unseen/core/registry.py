@@ -58,7 +58,7 @@ class Registry(Generic[T]):
         except KeyError:
             raise UnknownNameError(self.kind, name, self._targets) from None
         if isinstance(target, str):
-            target = self._load(target)
+            target = load_object(target)
             self._targets[name] = target
         return target
 
@@ -74,16 +74,18 @@ class Registry(Generic[T]):
     def __len__(self) -> int:
         return len(list(iter(self)))
 
-    def _load(self, path: str) -> T:
-        module, _, attribute = path.partition(":")
-        loaded: Any = import_module(module)
-        for part in attribute.split("."):
-            loaded = getattr(loaded, part)
-        return loaded  # type: ignore[no-any-return]
-
     def _read_plugins(self) -> None:
         if self._plugins_read or self.entry_point_group is None:
             return
         self._plugins_read = True
         for point in entry_points(group=self.entry_point_group):
             self._targets.setdefault(point.name, point.value)
+
+
+def load_object(path: str) -> Any:
+    """The object that "module:object" names."""
+    module, _, attribute = path.partition(":")
+    loaded: Any = import_module(module)
+    for part in attribute.split("."):
+        loaded = getattr(loaded, part)
+    return loaded

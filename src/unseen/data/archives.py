@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from unseen.core.errors import DataError
-from unseen.core.files import home
-from unseen.core.records import digest
+from unseen.core.errors import DataError, StoreError
+from unseen.core.files import home, write_whole
+from unseen.core.identity import digest
 from unseen.data.dataset import IntArray
 from unseen.data.decode import MAX_BYTES
 
@@ -158,15 +158,9 @@ def _keep(note: Path, path: Path, stamp: TarStamp, length: int, rows: _Rows) -> 
     names, offsets, sizes = rows
     archive = {"path": str(path), "size": stamp.size, "mtime_ns": stamp.mtime_ns, "length": length}
     content: dict[str, Any] = {"format": FORMAT, **archive, "names": names, "offsets": offsets, "sizes": sizes}
-    aside = note.with_suffix(f".{os.getpid()}-{id(rows):x}.tmp")
-    try:
-        note.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_text(json.dumps(content, separators=(",", ":")), encoding="ascii")
-        aside.replace(note)
-    except OSError:
-        # A note saves time and nothing else: a full or read-only disk must not stop anybody from reading images.
-        with suppress(OSError):
-            aside.unlink()
+    # A note saves time and nothing else: a full or read-only disk must not stop anybody from reading images.
+    with suppress(StoreError):
+        write_whole(note, json.dumps(content, separators=(",", ":")))
 
 
 def _walk(file: _Descriptor, start: int, length: int, shown: str) -> _Rows:

@@ -10,14 +10,17 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
 from unseen.core.errors import DataError
-from unseen.core.records import DatasetCard, digest
+from unseen.core.identity import digest
+from unseen.core.records import DatasetCard
 
 IntArray = npt.NDArray[np.int64]
 
@@ -93,6 +96,16 @@ class Split:
             primary_labels=self.primary_labels[chosen],
         )
 
+    def join(self, other: Split) -> Split:
+        """This split and another one after it."""
+        cut = len(self)
+        return Split(
+            names=[*self.names, *other.names],
+            labels=np.concatenate([self.labels, other.labels]),
+            open=lambda i: self.open(i) if i < cut else other.open(i - cut),
+            fingerprint=digest([self.fingerprint, other.fingerprint], length=32),
+        )
+
     def _compute_fingerprint(self) -> str:
         content_key = self.content_key
         assert content_key is not None
@@ -134,6 +147,16 @@ class Dataset:
     @property
     def id(self) -> str:
         return self.card.id
+
+    @cached_property
+    def revision(self) -> str:
+        """Digest of all that a benchmark may take from here: images, labels, class names and ids, side information."""
+        splits = {name: [part.fingerprint, digest(part.labels.tolist())] for name, part in self.splits.items()}
+        return digest([splits, list(self.class_names), list(self.wnids), self.side_information()], length=12)
+
+    def side_information(self) -> Any:
+        """What a dataset of another kind brings beside images and classes, as JSON values."""
+        return None
 
     def split(self, name: str) -> Split:
         try:

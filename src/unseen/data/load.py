@@ -9,13 +9,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from unseen.core.errors import UnknownNameError, UsageError
+from unseen.core.names import Name, from_path
 from unseen.core.records import DatasetCard
 from unseen.core.registry import Registry
 from unseen.data.dataset import Dataset
-from unseen.data.names import DatasetName, Options
+from unseen.data.names import Options
 from unseen.data.subset import select
 
 
@@ -61,17 +63,25 @@ def load_dataset(name: str, **options: Any) -> Dataset:
         DataError: the data are missing or malformed.
         MissingExtraError: the package that holds the data is not installed.
     """
-    wanted = DatasetName.parse(name, options)
+    wanted = Name.parse(name, options)
     source = _source(wanted)
     given = Options(str(wanted), wanted.options)
     sizes = {key: given.integer(key, at_least=1) for key in _SELECTION}
     selecting = any(size is not None for size in sizes.values())
     seed = given.integer("seed") if selecting else None
-    loaded = source.load(wanted.name, given) if isinstance(source, DatasetSource) else _call(source, wanted, given)
+    loaded = source.load(wanted.rest, given) if isinstance(source, DatasetSource) else _call(source, wanted, given)
     given.finish()
     if selecting:
         loaded = select(loaded, **sizes, seed=seed or 0)
     return _with_id(loaded, wanted, selecting=selecting)
+
+
+def resolve_dataset(name: str, base: Path) -> str:
+    """The name with its paths absolute; a plain path is a folder. Relative ones are taken from `base`."""
+    wanted = Name.parse(from_path(name, "folder", SOURCES.__contains__))
+    if wanted.scheme not in SOURCES:
+        return name
+    return str(wanted.resolved(base, getattr(_source(wanted), "paths", ())))
 
 
 def register_dataset(name: str) -> Callable[[F], F]:
@@ -110,7 +120,7 @@ def dataset_cards() -> list[DatasetCard]:
     return cards
 
 
-def _source(wanted: DatasetName) -> DatasetSource | DatasetFunction:
+def _source(wanted: Name) -> DatasetSource | DatasetFunction:
     try:
         return SOURCES.get(wanted.scheme)
     except UnknownNameError:
@@ -121,13 +131,13 @@ def _source(wanted: DatasetName) -> DatasetSource | DatasetFunction:
         raise UsageError(f"the plug-in of dataset {str(wanted)!r} cannot be loaded: {error}") from error
 
 
-def _call(function: DatasetFunction, wanted: DatasetName, options: Options) -> Dataset:
+def _call(function: DatasetFunction, wanted: Name, options: Options) -> Dataset:
     """Call a plain function with the variant and the options that it takes."""
     parameters = inspect.signature(function).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    arguments = [wanted.name] if wanted.name else []
+    arguments = [wanted.rest] if wanted.rest else []
     if arguments and not positional:
-        raise UsageError(f"dataset {wanted.scheme!r} has no variants, so {wanted.name!r} means nothing")
+        raise UsageError(f"dataset {wanted.scheme!r} has no variants, so {wanted.rest!r} means nothing")
     if not arguments and positional and positional[0].default is inspect.Parameter.empty:
         raise UsageError(f"dataset {wanted.scheme!r} needs a variant: write {wanted.scheme}:NAME")
     by_name = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
@@ -140,7 +150,7 @@ def _call(function: DatasetFunction, wanted: DatasetName, options: Options) -> D
     return loaded
 
 
-def _with_id(dataset: Dataset, wanted: DatasetName, *, selecting: bool) -> Dataset:
+def _with_id(dataset: Dataset, wanted: Name, *, selecting: bool) -> Dataset:
     """Put the id that was asked for, and what was really found, on the card."""
     card = replace(
         dataset.card,
@@ -153,5 +163,5 @@ def _with_id(dataset: Dataset, wanted: DatasetName, *, selecting: bool) -> Datas
         features_id = str(wanted)
     else:
         kept = {key: wanted.options.get(key) for key in (*_SELECTION, "seed")} if selecting else {}
-        features_id = str(DatasetName.parse(dataset.features_id, {k: v for k, v in kept.items() if v is not None}))
+        features_id = str(Name.parse(dataset.features_id, {k: v for k, v in kept.items() if v is not None}))
     return replace(dataset, card=card, features_id=features_id)

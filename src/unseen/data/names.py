@@ -1,66 +1,10 @@
-"""Dataset ids: `scheme:name?option=value&option=value`, and the options in them.
-
-The scheme ends at the first colon. What follows the last `?` is options, if every part of it has an equals sign;
-otherwise the question mark belongs to the name. Values may be percent-encoded.
-"""
+"""The options of a dataset's name, read one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self
-from urllib.parse import quote, unquote
 
 from unseen.core.errors import UsageError, closest
-
-_SAFE = "/,.:~+@ "  # kept readable; `%`, `&`, `=`, `?` and `#` are not
-
-
-@dataclass(frozen=True)
-class DatasetName:
-    """The parts of a dataset id."""
-
-    scheme: str
-    name: str
-    options: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def parse(cls, text: str, options: Mapping[str, Any] | None = None) -> Self:
-        """Read an id. `options` are added to those in it, and win over them; None takes one away."""
-        head, found = _cut_options(text)
-        scheme, _, name = head.partition(":")
-        if not scheme:
-            raise UsageError(f"dataset {text!r} has no scheme. Write it like folder:PATH or packaged:grocery.")
-        for key, value in (options or {}).items():
-            if value is None:
-                found.pop(key, None)
-            else:
-                found[key] = str(value).lower() if isinstance(value, bool) else str(value)
-        return cls(scheme, name, dict(sorted(found.items())))
-
-    def __str__(self) -> str:
-        """The canonical id: options in alphabetical order."""
-        base = f"{self.scheme}:{self.name}" if self.name else self.scheme
-        if not self.options:
-            return base
-        return base + "?" + "&".join(f"{key}={quote(value, safe=_SAFE)}" for key, value in self.options.items())
-
-    def without(self, *keys: str) -> DatasetName:
-        return DatasetName(self.scheme, self.name, {k: v for k, v in self.options.items() if k not in keys})
-
-
-def _cut_options(text: str) -> tuple[str, dict[str, str]]:
-    head, mark, query = text.rpartition("?")
-    parts = query.split("&")
-    if not mark or not all("=" in part for part in parts):
-        return text, {}
-    options: dict[str, str] = {}
-    for part in parts:
-        key, _, value = part.partition("=")
-        if key in options:
-            raise UsageError(f"dataset {text!r} gives the option {key!r} twice")
-        options[key] = unquote(value)
-    return head, options
 
 
 class Options:

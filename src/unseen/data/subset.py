@@ -104,3 +104,17 @@ def _rank_in_class(names: Sequence[str], labels: IntArray, seed: int) -> tuple[I
     rank = np.empty(len(names), np.int64)
     rank[by_class] = np.arange(len(names)) - starts[labels[by_class]]
     return rank, sizes[labels].astype(np.int64)
+
+
+def hold_out(train: Split, validation: Split | None, *, seed: int, share: float = 0.2) -> tuple[Split, Split]:
+    """Images to tune on and images to select by: the validation split, or a stratified share of train.
+
+    Raises:
+        DataError: no class has two training images, so that none can be held out.
+    """
+    if validation is not None:
+        return train, validation
+    parts = stratified_split(train.names, train.labels, test=share, seed=seed)
+    if not len(parts["test"]):
+        raise DataError("no class has two training images, so none can be held out to select by.")
+    return train.take(parts["train"]), train.take(parts["test"])

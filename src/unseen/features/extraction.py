@@ -6,6 +6,7 @@ part by part, under the locks of the entries: two processes that want the same f
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -15,7 +16,9 @@ from typing import Literal
 
 from unseen.backbones.backbone import POOLED, Backbone
 from unseen.backbones.runtimes import Runtime, RuntimeName, best_device, make_runtime
-from unseen.core.errors import UnknownNameError
+from unseen.core.errors import UsageError
+from unseen.core.identity import option
+from unseen.core.options import Natural, Positive
 from unseen.core.records import FeatureKey
 from unseen.data import Dataset, Split
 from unseen.features.batches import Batch, Truncated, batch_spans, parts, run_batches, runs_in_workers
@@ -24,36 +27,34 @@ from unseen.features.rows import StoredFeatures
 from unseen.features.store import FeatureStore
 from unseen.features.writer import FeatureWriter
 
+Precision = Literal["fp32", "bf16", "fp16"]
+
+_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+
 
 @dataclass(frozen=True)
 class Extraction:
-    """How to extract. The defaults suit any machine.
+    """How to extract. The defaults suit any machine; numbers agree across devices because fp32 is one of them."""
 
-    Attributes:
-        device: "auto", "cpu", "cuda", "mps".
-        runtime: "auto", "onnx", "torch".
-        precision: of the computation: "auto", "fp32", "bf16", "fp16".
-        dtype: of the stored features; "float16" halves the disk.
-        workers: threads; 0 means one per core.
-        batch_size: images per batch; 0 means 8 on the CPU, where small batches stay in the cache, and 128 elsewhere.
-        part_size: images per part file: what a kill loses at most.
-        truncated: "accept" keeps images whose file ends early, as ImageNet-CoG does.
-        graphs: folder for exported graphs, so that a second run need not export again.
-    """
-
-    device: str = "auto"
-    runtime: RuntimeName = "auto"
-    precision: str = "auto"
-    dtype: Literal["float32", "float16"] = "float32"
-    workers: int = 0
-    batch_size: int = 0
-    part_size: int = 1024
-    truncated: Truncated = "refuse"
-    graphs: Path | None = None
+    device: str = option(
+        "auto", neutral="devices agree to 1e-4", help="auto, cpu, cuda, cuda:1 or mps: where the network runs."
+    )
+    runtime: RuntimeName = option("auto", help="auto is onnx on the CPU and torch elsewhere.")
+    precision: Precision = option("fp32", help="Of the computation; bf16 and fp16 are faster on some devices.")
+    dtype: Literal["float32", "float16"] = option("float32", help="Of the stored features; float16 halves the disk.")
+    workers: Natural = option(0, neutral="images are independent", help="Threads; 0 means one per core.")
+    batch_size: Natural = option(
+        0, neutral="images are independent", help="Images per batch; 0 means 8 on the CPU, 128 elsewhere."
+    )
+    part_size: Positive = option(
+        1024, neutral="parts are joined", help="Images per part file: what a kill loses at most."
+    )
+    truncated: Truncated = option("refuse", help="accept keeps images whose file ends early, as ImageNet-CoG does.")
+    graphs: Path | None = option(None, neutral="a cache", help="Folder for exported graphs; under the home by default.")
 
     def __post_init__(self) -> None:
-        if self.dtype not in ("float32", "float16"):
-            raise UnknownNameError("feature dtype", self.dtype, ("float32", "float16"))
+        if not _DEVICE.fullmatch(self.device):
+            raise UsageError(f"device {self.device!r} is none of auto, cpu, cuda, cuda:NUMBER, mps.")
 
 
 def extract(
@@ -110,10 +111,9 @@ def extract(
 
 def _expected_runtime(how: Extraction, device: str) -> tuple[str, str]:
     """Runtime and precision that will be used unless the export fails: enough to look into the store first."""
-    precision = how.precision if how.precision != "auto" else ("bf16" if device.startswith("cuda") else "fp32")
     if how.runtime != "auto":
-        return how.runtime, precision
-    return ("onnx" if device == "cpu" and precision == "fp32" else "torch"), precision
+        return how.runtime, how.precision
+    return ("onnx" if device == "cpu" and how.precision == "fp32" else "torch"), how.precision
 
 
 def _fill(

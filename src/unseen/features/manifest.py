@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unseen.core.errors import StoreError
-from unseen.core.records import FeatureKey, canonical_json, digest
+from unseen.core.identity import canonical_json, digest
+from unseen.core.records import FeatureKey
 from unseen.features.durable import write_whole
 from unseen.features.layout import MANIFEST, PART
 

@@ -22,6 +22,7 @@ from torch.nn import functional
 from unseen.backbones.load import load_backbone
 from unseen.backbones.sources.timm import create_timm
 from unseen.core.errors import DataError, UsageError
+from unseen.core.files import write_whole
 from unseen.data import Split
 from unseen.finetuning.data import TrainingBatches
 from unseen.finetuning.views import TrainView
@@ -102,9 +103,7 @@ def _factor(step: int, steps: int) -> float:
 
 def _write(model: torch.nn.Module, path: Path) -> Path:
     """A checkpoint, whole or not at all."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
-    aside = path.with_suffix(".tmp")
-    save_file({name: value.detach().contiguous().clone() for name, value in model.state_dict().items()}, aside)
-    aside.replace(path)
+    write_whole(path, save({name: value.detach().contiguous().clone() for name, value in model.state_dict().items()}))
     return path

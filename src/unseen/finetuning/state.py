@@ -7,15 +7,14 @@ that the training depends on: a checkpoint of another training is refused, not c
 from __future__ import annotations
 
 import io
-import os
 import pickle
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from unseen.core.errors import CheckpointError, DiskFullError
+from unseen.core.errors import CheckpointError, DiskFullError, StoreError
+from unseen.core.files import write_whole
 
 VERSION = 1
 
@@ -28,20 +27,12 @@ def save_state(path: Path, identity: str, state: dict[str, Any]) -> None:
     """
     buffer = io.BytesIO()
     torch.save({"version": VERSION, "identity": identity, **state}, buffer)
-    aside = path.with_name(f".{path.name}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with aside.open("wb") as stream:
-            stream.write(buffer.getbuffer())
-            stream.flush()
-            os.fsync(stream.fileno())
-        aside.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            aside.unlink()
+        write_whole(path, buffer.getvalue())
+    except StoreError as error:
         raise DiskFullError(
-            f"cannot write the checkpoint {path}: {error.strerror or error}. The one before is whole: make room, or "
-            "choose another folder with --home or UNSEEN_HOME, and run the same command to go on."
+            f"the checkpoint could not be kept: {error} The one before is whole: make room, or choose another folder "
+            "with --home or UNSEEN_HOME, and run the same command to go on."
         ) from error
 
 

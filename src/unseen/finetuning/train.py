@@ -23,7 +23,7 @@ from torch import nn
 
 from unseen.backbones.backbone import Backbone
 from unseen.core.errors import DataError, UsageError
-from unseen.core.records import digest
+from unseen.core.identity import digest
 from unseen.data import Split
 from unseen.finetuning.data import IntArray
 from unseen.finetuning.trainer import FinetuneOptions, Progress, Trainer

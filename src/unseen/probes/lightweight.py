@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from unseen.core.errors import DataError
-from unseen.finetuning.data import BatchOrder, IntArray
+from unseen.probes.batch_order import BatchOrder, IntArray
 from unseen.probes.linear import LinearModel
 from unseen.probes.outcome import Trial
 from unseen.probes.schedules import StepSchedule, default_warmup

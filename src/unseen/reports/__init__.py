@@ -1,6 +1,6 @@
-"""Tables, charts and the HTML page. Altair loads when the first chart is drawn."""
+"""Toolkit for pages: blocks, charts, wording, the HTML file. It knows no benchmark."""
 
 from unseen.reports.charts import save_chart
-from unseen.reports.page import write_report
+from unseen.reports.page import write_page
 
-__all__ = ["save_chart", "write_report"]
+__all__ = ["save_chart", "write_page"]

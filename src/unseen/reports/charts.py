@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from unseen.core.errors import UsageError
-from unseen.results.export import write_whole
+from unseen.core.files import write_whole
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 NEUTRAL = "#7F8792"

@@ -5,19 +5,23 @@ A content security policy inside the file makes the browser hold it to that. The
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date as Date
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unseen.core.records import DatasetCard, ModelCard, Result, canonical_json
-from unseen.reports.blocks import Material, Section
+from unseen.core.files import write_whole
+from unseen.core.identity import canonical_json
+from unseen.core.records import DatasetCard, ModelCard, Result
+from unseen.core.registry import load_object
+from unseen.reports.blocks import Material, Section, SectionBuilder
 from unseen.reports.charts import javascript, script_json
-from unseen.reports.sections import DEFAULT_SECTION, SECTIONS
+from unseen.reports.problems import problems_section
+from unseen.reports.provenance import provenance_section
 from unseen.reports.wording import counted, duration
-from unseen.results.export import long_rows, to_csv, to_json, write_whole
+from unseen.results.export import long_rows, to_csv, to_json
 from unseen.results.summary import SEED
 
 if TYPE_CHECKING:
@@ -27,10 +31,11 @@ if TYPE_CHECKING:
 _LARGEST_DETAIL = 600
 
 
-def write_report(
+def write_page(
     results: Sequence[Result],
     path: Path | str,
     *,
+    sections: Callable[[str], str],
     title: str,
     cards: Mapping[str, ModelCard] | None = None,
     dataset_cards: Mapping[str, DatasetCard] | None = None,
@@ -41,6 +46,7 @@ def write_report(
     Args:
         results: the newest of each cell, failures among them, in any order.
         path: the file to write; its folder is made.
+        sections: gives the "module:function" that makes the section of a benchmark.
         title: the heading.
         cards, dataset_cards: what is known of models and datasets, by id.
         date: the day to put on it; none by default, so that the same results give the same page.
@@ -53,31 +59,28 @@ def write_report(
     """
     ordered = sorted(results, key=_order)
     material = Material(ordered, dict(cards or {}), dict(dataset_cards or {}))
-    sections = build_sections(material)
+    built = build_sections(material, sections)
     page = _template().render(
         title=title,
         date=f"{date.day} {date:%B %Y}" if date else "",
         tiles=_tiles(ordered),
-        sections=sections,
-        specs=script_json({f"{s.anchor}-{n}": f.spec for s in sections for n, f in enumerate(s.figures)}),
+        sections=built,
+        specs=script_json({f"{s.anchor}-{n}": f.spec for s in built for n, f in enumerate(s.figures)}),
         exports=script_json(_exports(ordered, title)),
         style=_read("style.css"),
         script=_read("page.js"),
-        vega=javascript() if any(section.figures for section in sections) else "",
+        vega=javascript() if any(section.figures for section in built) else "",
     )
     target = Path(path)
     write_whole(target, page.encode())
     return target
 
 
-def build_sections(material: Material) -> list[Section]:
+def build_sections(material: Material, sections: Callable[[str], str]) -> list[Section]:
     """All sections in the order of the page: one per benchmark, then what went wrong, then provenance."""
-    from unseen.reports.problems import problems_section
-    from unseen.reports.provenance import provenance_section
-
     found = []
     for benchmark in sorted({result.cell.benchmark for result in material.results}):
-        builder = SECTIONS.get(benchmark if benchmark in SECTIONS else DEFAULT_SECTION)
+        builder: SectionBuilder = load_object(sections(benchmark))
         section = builder(material, benchmark)
         if section is not None:
             found.append(section)

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unseen.core.records import Result, canonical_json
+from unseen.core.identity import canonical_json
+from unseen.core.records import Result
 from unseen.reports.blocks import Entry, Material, Section, Table
 from unseen.reports.wording import counted, duration, listed, short_names, value_text
 from unseen.results.summary import SEED

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from unseen.core.records import DatasetCard, ModelCard, canonical_json
+from unseen.core.identity import canonical_json
+from unseen.core.records import DatasetCard, ModelCard
 
 _RANDOM = "random"
 

@@ -9,6 +9,7 @@ disk at each commit (`synchronous = FULL`). That costs a few milliseconds per ce
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import sqlite3
@@ -20,7 +21,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from unseen.core.errors import StoreError
-from unseen.core.records import Cell, Result, canonical_json
+from unseen.core.identity import canonical_json
+from unseen.core.records import Cell, Result
 from unseen.results.connection import connect_for_reading, connect_for_writing
 from unseen.results.export import Row, long_rows
 from unseen.results.faults import explained
@@ -30,7 +32,7 @@ FILE_NAME = "results.sqlite"
 
 _RESULT = (
     "id, study, cell, benchmark, model, dataset, parameters, revision, error, seconds, sweep, details, environment, "
-    "recorded"
+    "recorded, version"
 )
 
 Names = str | Sequence[str] | None
@@ -71,6 +73,7 @@ class ResultsDatabase:
             StoreError: the file is read-only or locked, or a value of the result cannot be written as JSON.
         """
         cell = result.cell
+        details, shared = _split_off(dict(result.details))
         row = (
             study,
             cell.id,
@@ -81,10 +84,11 @@ class ResultsDatabase:
             cell.revision,
             result.error,
             float(result.seconds),
-            _to_json("sweep", [dict(trial) for trial in result.sweep]),
-            _to_json("details", dict(result.details)),
-            _to_json("environment", dict(result.environment)),
+            to_json("sweep", [dict(trial) for trial in result.sweep]),
+            to_json("details", details),
+            to_json("environment", dict(result.environment)),
             datetime.now(UTC).isoformat(timespec="microseconds"),
+            cell.version,
         )
         metrics = [(name, float(value)) for name, value in result.metrics.items()]
         with self._lock, explained(self.path, "append to"):
@@ -94,6 +98,7 @@ class ResultsDatabase:
                 marks = ", ".join("?" * len(row))
                 insert = f"INSERT INTO result ({columns}) VALUES ({marks})"  # noqa: S608, only our own names
                 key = self._connection.execute(insert, row).lastrowid
+                self._connection.executemany("INSERT OR IGNORE INTO shared (digest, value) VALUES (?, ?)", shared)
                 self._connection.executemany(
                     "INSERT INTO metric (result, name, value) VALUES (?, ?, ?)",
                     [(key, name, value) for name, value in metrics],
@@ -104,10 +109,22 @@ class ResultsDatabase:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def done(self, cells: Iterable[Cell], study: str | None = None) -> set[str]:
-        """The ids of those cells whose newest result (of `study`, if given) is a success."""
-        newest = {row["cell"]: row["error"] for row in self._select({"study": study}, newest=True)}
-        return {cell.id for cell in cells if newest.get(cell.id) == ""}
+    def done(self, cells: Iterable[Cell]) -> set[str]:
+        """The ids of those cells whose newest result is a success; nothing else is read."""
+        newest = (
+            "SELECT cell FROM result WHERE error = '' AND id IN "
+            "(SELECT max(id) FROM result WHERE cell IN ({marks}) GROUP BY cell)"
+        )
+        return {row["cell"] for row in self._in_chunks(newest, [cell.id for cell in cells])}
+
+    def cells(self, cells: Iterable[Cell]) -> list[Result]:
+        """The newest result of each of these cells, in order of arrival."""
+        newest = (
+            f"SELECT {_RESULT} FROM result WHERE id IN "  # noqa: S608, only our own names
+            "(SELECT max(id) FROM result WHERE cell IN ({marks}) GROUP BY cell)"
+        )
+        rows = self._in_chunks(newest, [cell.id for cell in cells])
+        return self._results(sorted(rows, key=lambda row: int(row["id"])))
 
     def latest(
         self,
@@ -192,29 +209,66 @@ class ResultsDatabase:
             query = f"SELECT {_RESULT} FROM result{matching} ORDER BY id"  # noqa: S608, values are bound
             return self._connection.execute(query, values).fetchall()
 
+    def _in_chunks(self, query: str, values: Sequence[Any]) -> list[sqlite3.Row]:
+        """The rows of a query with `{marks}` in it, asked some hundred values at a time."""
+        rows: list[sqlite3.Row] = []
+        with self._lock, explained(self.path, "read"):
+            for start in range(0, len(values), _CHUNK):
+                some = values[start : start + _CHUNK]
+                rows += self._connection.execute(query.format(marks=", ".join("?" * len(some))), some).fetchall()
+        return rows
+
     def _results(self, rows: Sequence[sqlite3.Row]) -> list[Result]:
         metrics: dict[int, dict[str, float]] = {row["id"]: {} for row in rows}
-        if metrics:
-            with self._lock, explained(self.path, "read"):
-                found = self._connection.execute(
-                    "SELECT result, name, value FROM metric WHERE result BETWEEN ? AND ? ORDER BY id",
-                    (min(metrics), max(metrics)),
-                )
-                for row in found:
-                    if row["result"] in metrics:
-                        metrics[row["result"]][row["name"]] = math.nan if row["value"] is None else row["value"]
-        return [_to_result(row, metrics[row["id"]]) for row in rows]
+        query = "SELECT result, name, value FROM metric WHERE result IN ({marks}) ORDER BY id"
+        for row in self._in_chunks(query, list(metrics)):
+            metrics[row["result"]][row["name"]] = math.nan if row["value"] is None else row["value"]
+        details = [json.loads(row["details"]) for row in rows]
+        wanted = {value[_SHARED] for detail in details for value in detail.values() if _is_shared(value)}
+        query = "SELECT digest, value FROM shared WHERE digest IN ({marks})"
+        shared = {row["digest"]: json.loads(row["value"]) for row in self._in_chunks(query, sorted(wanted))}
+        whole = [{k: shared[v[_SHARED]] if _is_shared(v) else v for k, v in detail.items()} for detail in details]
+        return [_to_result(row, metrics[row["id"]], detail) for row, detail in zip(rows, whole, strict=True)]
 
 
-def _to_result(row: sqlite3.Row, metrics: Mapping[str, float]) -> Result:
-    cell = Cell(row["benchmark"], row["model"], row["dataset"], json.loads(row["parameters"]), row["revision"])
+#: Key of a detail that stands in the table of shared values; details whose JSON is as long as this go there.
+_SHARED = "$shared"
+_LONG = 512
+_CHUNK = 500
+
+
+def _is_shared(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {_SHARED}
+
+
+def _split_off(details: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Details with references for the long values among them, and those values: what many cells repeat is kept once."""
+    shared: list[tuple[str, str]] = []
+    for name, value in details.items():
+        text = to_json("details", value)
+        if len(text) >= _LONG:
+            key = hashlib.sha256(text.encode()).hexdigest()[:32]
+            shared.append((key, text))
+            details[name] = {_SHARED: key}
+    return details, shared
+
+
+def _to_result(row: sqlite3.Row, metrics: Mapping[str, float], details: Mapping[str, Any]) -> Result:
+    cell = Cell(
+        row["benchmark"],
+        row["model"],
+        row["dataset"],
+        json.loads(row["parameters"]),
+        row["revision"],
+        row["version"],
+    )
     return Result(
         cell=cell,
         metrics=metrics,
         error=row["error"],
         seconds=row["seconds"],
         sweep=tuple(json.loads(row["sweep"])),
-        details=json.loads(row["details"]),
+        details=details,
         environment=json.loads(row["environment"]),
     )
 
@@ -235,7 +289,7 @@ def _listed(names: str | Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 
-def _to_json(what: str, value: Any) -> str:
+def to_json(what: str, value: Any) -> str:
     """JSON that Python reads back to the same bits; NaN and the infinities are written by name."""
 
     def plain(odd: Any) -> Any:

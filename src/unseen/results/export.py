@@ -13,14 +13,12 @@ import csv
 import io
 import json
 import math
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from unseen.core.errors import UsageError
+from unseen.core.files import write_whole
 from unseen.core.records import Result
-from unseen.results.faults import explained
 
 Row = dict[str, Any]
 
@@ -85,20 +83,6 @@ def write_parquet(rows: Sequence[Row], path: Path) -> None:
     sink = arrow.BufferOutputStream()
     parquet.write_table(arrow.table({name: columns[name] for name in order}), sink, compression="zstd")
     write_whole(path, sink.getvalue().to_pybytes())
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file aside and rename it, so that whoever looks sees the old one or the new one, never a half."""
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder. Give the name of a file in it.")
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    with explained(path, "write"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            aside.write_bytes(content)
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
 
 
 def _parameter_names(rows: Iterable[Row]) -> list[str]:

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unseen.core.records import Result, canonical_json
+from unseen.core.identity import canonical_json
+from unseen.core.records import Result
 from unseen.results.measures import Measure, measure
 from unseen.results.summary import Summary, metrics_of, summarise, varying_parameters
 

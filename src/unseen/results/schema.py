@@ -51,7 +51,20 @@ CREATE TRIGGER metric_is_append_only BEFORE UPDATE ON metric BEGIN SELECT RAISE 
 CREATE TRIGGER metric_is_kept BEFORE DELETE ON metric BEGIN SELECT RAISE (ABORT, 'results are append-only'); END;
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1,)
+# Version 2: the version of protocol and methods; what many results share is stored once; `forget` may delete.
+_VERSION_2 = """
+ALTER TABLE result ADD COLUMN version TEXT NOT NULL DEFAULT '';
+CREATE TABLE shared (
+    digest TEXT PRIMARY KEY,          -- of the value's JSON
+    value  TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TRIGGER shared_is_append_only BEFORE UPDATE ON shared BEGIN SELECT RAISE (ABORT, 'results are append-only'); END;
+DROP TRIGGER result_is_kept;
+DROP TRIGGER metric_is_kept;
+CREATE INDEX result_by_model ON result (model, id);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2)
 
 
 def prepare(connection: sqlite3.Connection, path: Path, *, writable: bool) -> None:

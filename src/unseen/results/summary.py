@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from unseen.core.records import Cell, Result, canonical_json
+from unseen.core.identity import canonical_json
+from unseen.core.records import Cell, Result
 from unseen.results.measures import Measure, headline_first, measure
 
 SEED = "seed"

@@ -56,3 +56,8 @@ def builtin_methods() -> tuple[str, ...]:
 def transductive_methods() -> tuple[str, ...]:
     """Names of the methods that look at all test images together."""
     return tuple(name for name, _, _, group, _ in _TABLE if group == "transductive")
+
+
+def method_version(name: str) -> int:
+    """The version of a method's numbers; it is part of what a result is."""
+    return int(getattr(METHODS.get(name), "version", 1))

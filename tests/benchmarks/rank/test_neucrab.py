@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from unseen.benchmarks.rank.neucrab import TRUTH, NeucrabBenchmark
 
 from unseen.backbones import load_backbone
-from unseen.benchmarks.rank.neucrab import TRUTH, NeucrabBenchmark
 from unseen.benchmarks.rank.published import GROUPS, ranking_table, source
 from unseen.benchmarks.rank.table import ranking_rows
 from unseen.benchmarks.rank.truth import fine_tuned_truth, hold_out, join

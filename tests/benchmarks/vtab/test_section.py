@@ -21,8 +21,9 @@ from unseen.benchmarks.vtab.section import vtab_section
 from unseen.benchmarks.vtab.suites import MINI
 from unseen.core.errors import DataError
 from unseen.core.records import Cell, Result
-from unseen.reports import save_chart, write_report
+from unseen.reports import save_chart
 from unseen.reports.blocks import Material
+from unseen.study import write_report
 
 MODELS = ("timm:a", "timm:b", "random:c")
 

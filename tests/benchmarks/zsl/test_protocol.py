@@ -23,8 +23,7 @@ from unseen.benchmarks.zsl.studies import cross_dataset, inductive_and_transduct
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.records import Cell, Result
 from unseen.engines import make_engine
-from unseen.reports import write_report
-from unseen.study import Study, run_study
+from unseen.study import Study, run_study, write_report
 
 ANIMALS = ["cat", "dog", "horse", "cow", "sheep", "goat", "lion", "wolf", "mouse", "otter", "bat", "seal"]
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 class CogSource:
     """The models of Table 1 of the ImageNet-CoG paper."""
 
+    paths = ("weights",)
+
     def cards(self) -> Iterator[ModelCard]:
         for model in cog_models().values():
             yield model.card
@@ -60,7 +62,7 @@ def load_cog(model: CogModel, path: Path, name: ModelName) -> Backbone:
             f"{first_key(tensors)!r}. {model.file} from {model.page} is needed."
         )
     return Backbone(
-        card=replace(card, id=name.identifier),
+        card=replace(card, id=str(name)),
         module=module.eval(),
         forward=forward,
         preprocessing=preprocessing,

@@ -25,6 +25,9 @@ from unseen.core.records import ModelCard
 class FileSource:
     """Checkpoints on this machine."""
 
+    #: Parts of a name that are paths; "" is what follows the scheme.
+    paths = ("",)
+
     def cards(self) -> Iterator[ModelCard]:
         return iter(())
 
@@ -59,7 +62,7 @@ class FileSource:
             loaded = timm_backbone(model, name, architecture=rest)
             forward = loaded.forward
         card = ModelCard(
-            id=name.identifier, name=Path(name.rest).name, group="file", architecture=architecture, source=name.rest
+            id=str(name), name=Path(name.rest).name, group="file", architecture=architecture, source=name.rest
         )
         return Backbone(
             card=card,

@@ -53,7 +53,7 @@ class PackagedSource:
         loaded = timm_backbone(model, name, architecture=card.architecture)
         assert card.preprocessing is not None
         return Backbone(
-            card=replace(card, id=name.identifier),
+            card=replace(card, id=str(name)),
             module=model,
             forward=loaded.forward,
             preprocessing=name.adjust(card.preprocessing),

@@ -108,7 +108,7 @@ def create_timm(name: str, *, pretrained: bool, **arguments: Any) -> torch.nn.Mo
 def timm_backbone(model: torch.nn.Module, name: ModelName, *, architecture: str) -> Backbone:
     """A timm model as a backbone, with the preprocessing that timm knows for it."""
     return Backbone(
-        card=ModelCard(id=name.identifier, name=architecture, group="timm", architecture=architecture, source="timm"),
+        card=ModelCard(id=str(name), name=architecture, group="timm", architecture=architecture, source="timm"),
         module=model,
         forward=timm_forward,
         preprocessing=name.adjust(timm_preprocessing(model)),

@@ -79,7 +79,7 @@ def torchvision_backbone(model: torch.nn.Module, name: ModelName) -> Backbone:
     classifier = find_classifier(model, torch.zeros(1, 3, size, size))
     return Backbone(
         card=ModelCard(
-            id=name.identifier, name=architecture, group="torchvision", architecture=architecture, source="torchvision"
+            id=str(name), name=architecture, group="torchvision", architecture=architecture, source="torchvision"
         ),
         module=model,
         forward=classifier_forward(classifier) if classifier else output_forward,

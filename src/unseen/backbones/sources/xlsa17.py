@@ -39,7 +39,7 @@ class Xlsa17Source:
     def load(self, name: ModelName) -> Backbone:
         self.check(name)
         raise BackboneError(
-            f"{name.identifier} names features that came with the xlsa17 datasets; there is no model to load. With "
+            f"{name!s} names features that came with the xlsa17 datasets; there is no model to load. With "
             "other images use a model, such as torchvision:resnet101."
         )
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unseen.benchmarks.cog.domains import SEEN
+from unseen.benchmarks.cog.domains import CONTROL, SEEN
 from unseen.benchmarks.probe_results import unpack_correct
 from unseen.core.errors import DataError
 from unseen.core.records import Result
@@ -109,7 +109,7 @@ def concept_scores(results: Sequence[Result], *, controls: bool = False) -> list
     groups: dict[tuple[str, str], list[Result]] = defaultdict(list)
     for result in _own(results):
         level = str(result.cell.parameters["level"])
-        if result.cell.parameters["shots"] == ALL and (controls or not level.startswith("R")):
+        if result.cell.parameters["shots"] == ALL and (controls or not level.startswith(CONTROL)):
             groups[result.cell.model, level].append(result)
     scores = []
     for (model, level), group in groups.items():
@@ -236,6 +236,6 @@ def _right_images(results: Sequence[Result]) -> dict[tuple[str, str], npt.NDArra
     groups: dict[tuple[str, str], list[npt.NDArray[np.bool_]]] = defaultdict(list)
     for result in _own(results):
         level = str(result.cell.parameters["level"])
-        if result.cell.parameters["shots"] == ALL and not level.startswith("R"):
+        if result.cell.parameters["shots"] == ALL and not level.startswith(CONTROL):
             groups[result.cell.model, level].append(unpack_correct(result.details["correct"]))
     return {key: np.mean(masks, axis=0) for key, masks in groups.items()}

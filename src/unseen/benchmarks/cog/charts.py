@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unseen.benchmarks.cog.analysis import ALL, ConceptScore, LevelScore, order_levels, relative_to
+from unseen.benchmarks.cog.domains import CONTROL
 from unseen.metrics.slope import Line
 from unseen.reports.blocks import Key
 from unseen.reports.charts import CONTAINER, NEUTRAL, PALETTE, SHAPES, SYMBOLS
@@ -20,13 +21,13 @@ _HEIGHT = 300
 
 def levels_chart(scores: Sequence[LevelScore], names: Mapping[str, str]) -> Any:
     """Top-1 by level with all images (Fig. 3a); controls as a grey band."""
-    rows = _rows([s for s in scores if s.shots == ALL and not s.level.startswith("R")], names)
+    rows = _rows([s for s in scores if s.shots == ALL and not s.level.startswith(CONTROL)], names)
     return _lines(rows, names, x="level:N", x_order=_order(rows), y="mean", title="top-1 accuracy", percent=True)
 
 
 def relative_chart(scores: Sequence[LevelScore], names: Mapping[str, str], baseline: str) -> Any:
     """Top-1 by level, less that of the baseline (Fig. 3b to 3e)."""
-    pairs = relative_to([s for s in scores if s.shots == ALL and not s.level.startswith("R")], baseline)
+    pairs = relative_to([s for s in scores if s.shots == ALL and not s.level.startswith(CONTROL)], baseline)
     rows = [{**row, "gap": 100 * gap} for row, (_, gap) in zip(_rows([s for s, _ in pairs], names), pairs, strict=True)]
     title = f"points over {names.get(baseline, baseline)}"
     return _lines(rows, names, x="level:N", x_order=_order(rows), y="gap", title=title, percent=False, errors=False)
@@ -131,8 +132,8 @@ def control_chart(scores: Sequence[LevelScore], names: Mapping[str, str], model:
     import altair as alt
 
     own = [s for s in scores if s.model == model and s.shots == ALL]
-    controls = [s.mean for s in own if s.level.startswith("R")]
-    rows = _rows([s for s in own if not s.level.startswith("R")], names)
+    controls = [s.mean for s in own if s.level.startswith(CONTROL)]
+    rows = _rows([s for s in own if not s.level.startswith(CONTROL)], names)
     order = _order(rows)
     base = alt.Chart(alt.InlineData(values=rows)).encode(x=alt.X("level:N", sort=order, title=None))
     y = alt.Y("mean:Q", title="top-1 accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False))

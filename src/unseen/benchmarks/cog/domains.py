@@ -38,9 +38,13 @@ from unseen.concepts import (
 )
 from unseen.concepts.eligibility import PERSON
 from unseen.core.errors import DataError
+from unseen.core.identity import option
+from unseen.core.options import Natural, Positive
 from unseen.data import Dataset
 
 SEEN = "seen"
+#: What the names of random control levels begin with.
+CONTROL = "R"
 
 
 @dataclass(frozen=True)
@@ -81,27 +85,18 @@ class Domain:
 
 @dataclass(frozen=True)
 class DomainRecipe:
-    """How domains are made; every field enters the cells' parameters where it is not the default.
+    """How domains are made."""
 
-    Attributes:
-        seen: "imagenet-1k", or a file of ids: what the models were trained on.
-        levels: how many.
-        size: classes per domain; 0 means as many as all domains can have.
-        measure: "lin", "wu-palmer", "text" ...: what ranks the unseen classes.
-        rerank: another measure that orders the classes chosen by `measure` anew (supplement D).
-        controls: number of random control levels (15 in supplement D).
-        ontology: an edge list of one's own; WordNet by default.
-        draw_seed: of the draws of seen classes and controls.
-    """
-
-    seen: str = "imagenet-1k"
-    levels: int = 5
-    size: int = 0
-    measure: str = "lin"
-    rerank: str = ""
-    controls: int = 0
-    ontology: str = ""
-    draw_seed: int = 0
+    seen: str = option("imagenet-1k", file=True, help="What the models were trained on: imagenet-1k, or a file of ids.")
+    levels: Positive = option(5, help="How many levels of unseen concepts.")
+    size: Natural = option(0, help="Classes per domain; 0 means as many as all domains can have.")
+    measure: str = option("lin", help="What ranks the unseen classes: lin, wu-palmer, text ...")
+    rerank: str = option("", help="Another measure that orders the chosen classes anew (supplement D).")
+    controls: Natural = option(
+        0, neutral="a control's draw does not depend on how many follow it", help="Random control levels (15 in D)."
+    )
+    ontology: str = option("", file=True, help="An edge list of your own; WordNet by default.")
+    draw_seed: int = option(0, help="Of the draws of seen classes and controls.")
 
     @property
     def recipe(self) -> DomainRecipe:
@@ -113,7 +108,7 @@ class DomainRecipe:
         if (given := given_domain(dataset)) is not None:
             return [given]
         unseen = [f"L{i + 1}" for i in range(self.levels)]
-        return [SEEN, *unseen, *(f"R{i + 1}" for i in range(self.controls))]
+        return [SEEN, *unseen, *(f"{CONTROL}{i + 1}" for i in range(self.controls))]
 
 
 @dataclass(frozen=True)
@@ -124,6 +119,12 @@ class Domains:
     account: dict[str, Any] = field(default_factory=dict)
 
 
+def check_ids(dataset: Dataset, recipe: DomainRecipe) -> None:
+    """Raise where the classes of a dataset have no ids in the ontology, so that no domain can be made."""
+    if given_domain(dataset.id) is None:
+        _class_ids(dataset, _taxonomy(recipe))
+
+
 def make_domains(dataset: Dataset, recipe: DomainRecipe) -> Domains:
     """Cut the classes of a dataset into seen ones and levels.
 
@@ -132,7 +133,7 @@ def make_domains(dataset: Dataset, recipe: DomainRecipe) -> Domains:
     """
     if (given := given_domain(dataset.id)) is not None:
         return _whole(dataset, given, recipe)
-    taxonomy = read_taxonomy(Path(recipe.ontology)) if recipe.ontology else load_wordnet()
+    taxonomy = _taxonomy(recipe)
     ids = _class_ids(dataset, taxonomy)
     seen_name, seen = _seen(recipe.seen, taxonomy)
     own = set(ids) - {""}
@@ -164,6 +165,10 @@ class _Describer:
         label = self.labels[identifier]
         name = self.taxonomy.label(nearest) if nearest and isinstance(self.taxonomy, WordNet) else nearest
         return Concept(label, identifier, self.dataset.class_names[label], similarity, nearest, name)
+
+
+def _taxonomy(recipe: DomainRecipe) -> Taxonomy:
+    return read_taxonomy(Path(recipe.ontology)) if recipe.ontology else load_wordnet()
 
 
 def _class_ids(dataset: Dataset, taxonomy: Taxonomy) -> list[str]:

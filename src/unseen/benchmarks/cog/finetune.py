@@ -3,64 +3,81 @@
 Paper:      Sariyildiz et al., ICCV 2021, supplement C.2 and Fig. B
 Implements: the same backbone fine-tuned on each domain; frozen accuracy relative to it is read off beside
 Differs:    the paper does not say how it fine-tunes; here SGD as in VTAB, the learning rate chosen on validation images
-            (the dataset's own, or a fifth of train), then a run on all training images
+            (the dataset's own, or a stratified fifth of train), then a run on all training images
 Expected:   frozen features fall further behind fine-tuning from the seen concepts to L5
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from unseen.benchmarks.cog.domains import Domain, DomainRecipe, make_domains
+from unseen.benchmarks.benchmark import Benchmark
+from unseen.benchmarks.cog.domains import Domain, DomainRecipe, check_ids, make_domains
 from unseen.benchmarks.workbench import Workbench
-from unseen.core.records import Cell, Result, digest
+from unseen.core.errors import UsageError
+from unseen.core.identity import option
+from unseen.core.options import Positive, Rate
+from unseen.core.records import Cell, Result
 from unseen.data import Dataset, Split
+from unseen.data.subset import hold_out
 
 
 @dataclass(frozen=True)
-class CogFinetuneBenchmark(DomainRecipe):
-    """Options of the fine-tuning, beside those of the domains.
-
-    Attributes:
-        steps: of SGD, in each run.
-        rates: learning rates to choose from on validation images.
-    """
+class CogFinetuneBenchmark(DomainRecipe, Benchmark):
+    """Options of the fine-tuning, beside those of the domains."""
 
     name: ClassVar[str] = "cog-finetune"
     question: ClassVar[str] = "How far do frozen features fall behind fine-tuning, level by level?"
     paper: ClassVar[str] = "cog"
+    section: ClassVar[str] = "unseen.benchmarks.cog.finetune_section:cog_finetune_section"
+    command: ClassVar[str] = "cog finetune"
 
-    steps: int = 200
-    rates: tuple[float, ...] = (0.1, 0.01)
-    batch_size: int = 32
-    seeds: tuple[int, ...] = (22,)
+    steps: Positive = option(200, help="Steps of SGD in each run.")
+    rates: tuple[Rate, ...] = option((0.1, 0.01), help="Learning rates to choose from on validation images.")
+    batch_size: Positive = option(32, help="Images per step.")
+    seeds: tuple[int, ...] = option((22,), axis="seed", count=(22, 37, 45, 77, 93), help="One run each.")
 
-    def plan(self, model: str, dataset: str) -> list[Cell]:
-        shared = {"steps": self.steps, "rates": list(self.rates), "batch_size": self.batch_size}
+    def __post_init__(self) -> None:
+        if not self.rates or not self.seeds:
+            raise UsageError("benchmark 'cog-finetune' needs at least one learning rate and one seed.")
+
+    def check(self, dataset: Dataset) -> None:
+        check_ids(dataset, self.recipe)
+
+    def points(self, dataset: str) -> list[dict[str, Any]]:
         return [
-            Cell(self.name, model, dataset, {**shared, "level": level, "shots": "all", "seed": seed})
+            {"level": level, "shots": "all", "seed": seed}
             for level in self.domain_names(dataset)
             for seed in self.seeds
         ]
 
-    def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> list[Result]:
+    def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)
         domains = make_domains(dataset, self.recipe).domains
-        return [self._one(cell, bench, dataset, domains[str(cell.parameters["level"])]) for cell in cells]
+        for cell in cells:
+            yield self._one(cell, bench, dataset, domains[str(cell.parameters["level"])])
+            # Whoever asks for the next one has stored this one: its states are of no more use.
+            for state in self._states(cell, bench):
+                state.unlink(missing_ok=True)
+
+    def _states(self, cell: Cell, bench: Workbench) -> list[Any]:
+        runs = [("select", rate) for rate in self.rates] + [("final", rate) for rate in self.rates]
+        return [bench.home / "finetuning" / f"{cell.name_of('finetuning', *run)}.pt" for run in runs]
 
     def _one(self, cell: Cell, bench: Workbench, dataset: Dataset, domain: Domain) -> Result:
         from unseen.finetuning.train import finetune
 
         backbone = bench.backbone(cell.model)
         seed = int(cell.parameters["seed"])
-        train, validation, everything, test = _splits(dataset, domain, seed)
+        everything, test = (_restricted(dataset.split(name), domain) for name in ("train", "test"))
+        own = _restricted(dataset.split("val"), domain) if "val" in dataset.splits else None
+        train, validation = hold_out(everything, own, seed=seed)
 
         def run(rate: float, on: Split, against: Split, stage: str) -> Any:
-            name = digest([cell.id, stage, rate])
             return finetune(
                 backbone,
                 on,
@@ -70,7 +87,7 @@ class CogFinetuneBenchmark(DomainRecipe):
                 learning_rate=rate,
                 batch_size=self.batch_size,
                 seed=seed,
-                checkpoint=bench.home / "finetuning" / f"{name}.safetensors",
+                checkpoint=bench.home / "finetuning" / f"{cell.name_of('finetuning', stage, rate)}.pt",
             )
 
         tried = [(rate, run(rate, train, validation, "select")) for rate in self.rates]
@@ -88,20 +105,9 @@ class CogFinetuneBenchmark(DomainRecipe):
                 "train_images": len(everything),
                 "test_images": len(test),
                 "best": {"lr": best},
+                **({"skipped": final.skipped} if final.skipped else {}),
             },
         )
-
-
-def _splits(dataset: Dataset, domain: Domain, seed: int) -> tuple[Split, Split, Split, Split]:
-    """Images of a domain to tune on, to validate on, both together, and to test on."""
-    train = _restricted(dataset.split("train"), domain)
-    test = _restricted(dataset.split("test"), domain)
-    if "val" in dataset.splits:
-        validation = _restricted(dataset.split("val"), domain)
-        return train, validation, train, test
-    order = np.random.default_rng([seed, 3]).permutation(len(train))
-    held = max(len(train) // 5, 1)
-    return train.take(np.sort(order[held:])), train.take(np.sort(order[:held])), train, test
 
 
 def _restricted(split: Split, domain: Domain) -> Split:

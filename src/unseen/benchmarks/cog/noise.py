@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from unseen.benchmarks.cog.domains import SEEN, DomainRecipe, make_domains
 from unseen.benchmarks.cog.protocol import restrict
-from unseen.benchmarks.probing import Arrays, split_arrays
-from unseen.benchmarks.workbench import Workbench
+from unseen.benchmarks.workbench import SplitRows, Workbench
 
 THRESHOLD = 0.99
 
@@ -62,21 +61,21 @@ def label_noise(
     """Classifiers of every level on images of seen concepts, and the classifier of the seen on every level's images."""
     loaded = bench.dataset(dataset)
     domains = make_domains(loaded, recipe or DomainRecipe()).domains
-    splits, _ = split_arrays(model, loaded, bench, "pooled")
-    test = bench.features(model, dataset, "test")["pooled"]
-    names = np.array(loaded.split("test").names, dtype=object)[test.index]
+    parts = {split: bench.split(model, dataset, split) for split in ("train", "test")}
+    labels = parts["test"].labels
+    names = np.array(loaded.split("test").names, dtype=object)[parts["test"].index]
     classes = np.array(loaded.class_names, dtype=object)
     reports = []
     for level in [name for name in domains if name != SEEN]:
         for learnt, shown in ((level, SEEN), (SEEN, level)):
-            confidence, predicted = _confidence(splits, domains[learnt].labels, domains[shown].labels, seed)
-            rows = np.flatnonzero(np.isin(splits["test"][1], domains[shown].labels))
+            confidence, predicted = _confidence(parts, domains[learnt].labels, domains[shown].labels, seed)
+            rows = np.flatnonzero(np.isin(labels, domains[shown].labels))
             sure = np.flatnonzero(confidence > threshold)
             sure = sure[np.argsort(-confidence[sure], kind="stable")]
             suspects = tuple(
                 Suspect(
                     str(names[rows[i]]),
-                    str(classes[splits["test"][1][rows[i]]]),
+                    str(classes[labels[rows[i]]]),
                     str(classes[domains[learnt].labels[predicted[i]]]),
                     float(confidence[i]),
                 )
@@ -87,13 +86,13 @@ def label_noise(
 
 
 def _confidence(
-    splits: dict[str, Arrays], learnt: IntArray, shown: IntArray, seed: int
+    parts: dict[str, SplitRows], learnt: IntArray, shown: IntArray, seed: int
 ) -> tuple[npt.NDArray[np.float64], IntArray]:
     """Greatest class probability and its class, of a probe of `learnt` classes on test images of `shown` classes."""
     from unseen.probes import LinearProbe
 
     probe = LinearProbe(seed=seed)
-    features, labels = restrict(splits["train"], learnt)
-    probe.fit(features, labels)
-    probabilities = probe.predict_proba(restrict(splits["test"], shown)[0])
+    train = restrict(parts["train"], learnt)
+    probe.fit(train.features, train.labels)
+    probabilities = probe.predict_proba(restrict(parts["test"], shown).features)
     return probabilities.max(1), probabilities.argmax(1)

@@ -9,8 +9,8 @@ Expected:   accuracy falls from level to level (Fig. 3a of [P])
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, ClassVar
@@ -18,97 +18,51 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from unseen.benchmarks.cog.domains import Domain, DomainRecipe, Domains, make_domains
-from unseen.benchmarks.probe_results import probe_result
-from unseen.benchmarks.probing import (
-    SEEDS,
-    Arrays,
-    Shots,
-    SolverName,
-    Validation,
-    check_settings,
-    probe_splits,
-    split_arrays,
-)
-from unseen.benchmarks.workbench import Workbench
+from unseen.benchmarks.benchmark import Benchmark
+from unseen.benchmarks.cog.domains import CONTROL, Domain, DomainRecipe, Domains, check_ids, make_domains
+from unseen.benchmarks.probing import ProbeOptions, probe_cells
+from unseen.benchmarks.workbench import SplitRows, Workbench
+from unseen.core.identity import option
+from unseen.core.options import Natural
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 
 
 @dataclass(frozen=True)
-class CogBenchmark(DomainRecipe):
-    """Options of the CoG benchmark, in a study's `[benchmarks.cog]` or of `unseen cog run`, with those of the domains.
-
-    Attributes:
-        solver, shots, seeds, layer, validation: of the probes; validation images are drawn by seed, as published.
-        balanced: training images per class, the same for all; 0 means all there are (732 in supplement A.4).
-    """
+class CogBenchmark(DomainRecipe, ProbeOptions, Benchmark):
+    """Options of the CoG benchmark, with those of the domains and of the probes."""
 
     name: ClassVar[str] = "cog"
     question: ClassVar[str] = "How does accuracy fall as concepts move away from the seen ones?"
     paper: ClassVar[str] = "cog"
+    section: ClassVar[str] = "unseen.benchmarks.cog.section:cog_section"
+    command: ClassVar[str] = "cog run"
 
-    solver: SolverName = "fast"
-    shots: tuple[Shots, ...] = ("all",)
-    seeds: tuple[int, ...] = SEEDS
-    layer: str = "pooled"
-    validation: Validation = "drawn"
-    balanced: int = 0
+    balanced: Natural = option(0, help="Training images per class, the same for all; 0 means all (supplement A.4).")
 
-    def __post_init__(self) -> None:
-        check_settings(self.name, self.solver, self.shots, self.seeds, self.validation)
+    def check(self, dataset: Dataset) -> None:
+        check_ids(dataset, self.recipe)
 
-    def plan(self, model: str, dataset: str) -> list[Cell]:
-        # What is not the default is part of the cell; the default need not be said.
-        changed = {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if f.name not in ("shots", "seeds", "solver", "layer", "controls") and getattr(self, f.name) != f.default
-        }
+    def points(self, dataset: str) -> list[dict[str, Any]]:
         return [
-            Cell(
-                self.name,
-                model,
-                dataset,
-                {"solver": self.solver, "layer": self.layer, "level": level, "shots": shots, "seed": seed, **changed},
-            )
+            {"level": level, "shots": shots, "seed": seed}
             for level in self.domain_names(dataset)
             # Control levels only answer whether levels are harder than chance draws, which all images tell.
-            for shots in (("all",) if level.startswith("R") else self.shots)
+            for shots in (("all",) if level.startswith(CONTROL) else self.shots)
             for seed in self.seeds
         ]
 
-    def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> list[Result]:
+    def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)
         domains = _domains(dataset, self.recipe)
-        splits, skipped = split_arrays(cells[0].model, dataset, bench, self.layer)
-        results: list[Result] = []
+        splits = bench.splits(cells[0].model, cells[0].dataset, self.layer)
         for level, group in groupby(cells, key=lambda cell: str(cell.parameters["level"])):
-            results += self._evaluate_level(list(group), domains, level, splits, skipped)
-        return results
-
-    def _evaluate_level(
-        self,
-        cells: Sequence[Cell],
-        domains: Domains,
-        level: str,
-        splits: Mapping[str, Arrays],
-        skipped: Mapping[str, int],
-    ) -> list[Result]:
-        domain = domains.domains[level]
-        parts = {name: restrict(arrays, domain.labels) for name, arrays in splits.items()}
-        if self.balanced:
-            parts["train"] = _balance(parts["train"], self.balanced, self.draw_seed)
-        found = probe_splits(
-            parts,
-            solver=self.solver,
-            shots=tuple(dict.fromkeys(cell.parameters["shots"] for cell in cells)),
-            seeds=tuple(dict.fromkeys(cell.parameters["seed"] for cell in cells)),
-            validation=self.validation,
-        )
-        details = _details(domain, parts, domains.account) | ({"skipped": dict(skipped)} if skipped else {})
-        wanted = [found[cell.parameters["shots"], cell.parameters["seed"]] for cell in cells]
-        return [probe_result(cell, record, details) for cell, record in zip(cells, wanted, strict=True)]
+            domain = domains.domains[level]
+            parts = {name: restrict(rows, domain.labels) for name, rows in splits.items()}
+            if self.balanced:
+                parts["train"] = _balance(parts["train"], self.balanced, self.draw_seed)
+            details = _details(domain, parts, domains.account)
+            yield from probe_cells(list(group), parts, self, classes=len(domain.concepts), details=details)
 
 
 @lru_cache(maxsize=4)
@@ -117,39 +71,35 @@ def _domains(dataset: Dataset, recipe: DomainRecipe) -> Domains:
     return make_domains(dataset, recipe)
 
 
-def restrict(arrays: Arrays, classes: npt.NDArray[np.int64]) -> Arrays:
+def restrict(rows: SplitRows, classes: npt.NDArray[np.int64]) -> SplitRows:
     """The rows of some classes (ascending), labels counted from 0 in their order."""
-    features, labels = arrays
-    place = np.searchsorted(classes, labels)
-    inside = classes[np.minimum(place, len(classes) - 1)] == labels
+    place = np.searchsorted(classes, rows.labels)
+    inside = classes[np.minimum(place, len(classes) - 1)] == rows.labels
     if inside.all():
-        return features, place
-    rows = np.flatnonzero(inside)
-    return features[rows], place[rows]
+        return replace(rows, labels=place)
+    return _take(replace(rows, labels=place), np.flatnonzero(inside))
 
 
-def _balance(arrays: Arrays, count: int, seed: int) -> Arrays:
+def _balance(rows: SplitRows, count: int, seed: int) -> SplitRows:
     """At most `count` images per class, by a seeded draw (supplement A.4)."""
-    features, labels = arrays
     generator = np.random.default_rng([seed, 2])
-    order = generator.permutation(len(labels))
-    kept = [order[labels[order] == label][:count] for label in np.unique(labels)]
-    rows = np.sort(np.concatenate(kept))
-    return features[rows], labels[rows]
+    order = generator.permutation(len(rows.labels))
+    kept = [order[rows.labels[order] == label][:count] for label in np.unique(rows.labels)]
+    return _take(rows, np.sort(np.concatenate(kept)))
 
 
-def _details(domain: Domain, parts: Mapping[str, Arrays], account: Mapping[str, Any]) -> dict[str, Any]:
+def _take(rows: SplitRows, chosen: npt.NDArray[np.int64]) -> SplitRows:
+    return replace(rows, features=rows.features[chosen], labels=rows.labels[chosen], index=rows.index[chosen])
+
+
+def _details(domain: Domain, parts: dict[str, SplitRows], account: dict[str, Any]) -> dict[str, Any]:
     by_label = sorted(domain.concepts, key=lambda concept: concept.label)
     return {
-        "classes": len(domain.concepts),
-        "chance": 1 / len(domain.concepts),
-        "train_images": len(parts["train"][1]),
-        "test_images": len(parts["test"][1]),
         "similarity": domain.mean_similarity,
         "concepts": [
             {"id": c.id, "name": c.name, "similarity": c.similarity, "nearest": c.nearest_name or c.nearest}
             for c in by_label
         ],
-        "train_per_class": np.bincount(parts["train"][1], minlength=len(by_label)).tolist(),
+        "train_per_class": np.bincount(parts["train"].labels, minlength=len(by_label)).tolist(),
         "domains": dict(account),
     }

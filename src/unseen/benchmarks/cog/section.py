@@ -27,7 +27,7 @@ from unseen.benchmarks.cog.charts import (
     relative_chart,
     without_legend,
 )
-from unseen.benchmarks.cog.domains import SEEN
+from unseen.benchmarks.cog.domains import CONTROL, SEEN
 from unseen.core.records import Result
 from unseen.reports.blocks import Entry, Figure, Material, Section, Table
 from unseen.reports.charts import to_spec
@@ -43,7 +43,7 @@ def cog_section(material: Material, benchmark: str) -> Section | None:
     models = list(dict.fromkeys(score.model for score in scores))
     names = short_names(models, material.cards)
     baseline = next((model for model in models if not is_reference(model)), models[0])
-    levels = [level for level in order_levels(s.level for s in scores) if not level.startswith("R")]
+    levels = [level for level in order_levels(s.level for s in scores) if not level.startswith(CONTROL)]
     lines = slopes(concept_scores(own))
     learned = [model for model in models if not is_reference(model)]
     fights = duels(own, list(combinations(learned, 2)))
@@ -137,7 +137,7 @@ def _figures(
                 caption="One point per concept and model; hover for the nearest seen concept.",
             )
         )
-    controls = [model for model in names if any(s.level.startswith("R") and s.model == model for s in scores)]
+    controls = [model for model in names if any(s.level.startswith(CONTROL) and s.model == model for s in scores)]
     figures += [
         Figure(
             f"{names[model]}: levels beside random controls",

@@ -19,13 +19,13 @@ import numpy.typing as npt
 
 from unseen.backbones import ModelName
 from unseen.benchmarks.rank.combine import Combined, combine, recommend
-from unseen.benchmarks.rank.neucrab import softmax
+from unseen.benchmarks.rank.protocol import softmax
 from unseen.benchmarks.rank.records import Candidate, CheckpointRanking
 from unseen.benchmarks.rank.scores import ScoreCache, ScoreRecord, half_samples, score_candidate
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import DataError, DiskFullError, UnseenError, UsageError
 from unseen.core.files import home as home_folder
-from unseen.core.records import digest
+from unseen.core.identity import digest
 from unseen.data import Dataset, load_dataset
 from unseen.data.subset import select
 from unseen.features import Extraction, Progress, extract
@@ -139,7 +139,7 @@ def _distinct(models: Sequence[str]) -> tuple[list[str], list[str]]:
         raise UsageError("name at least one checkpoint to rank, such as packaged:efficientnet-lite0 or timm:resnet50.")
     names, notes, seen = [], [], set()
     for name in models:
-        known = ModelName.parse(name).identifier
+        known = str(ModelName.parse(name))
         if known in seen:
             notes.append(f"{name} was named twice and is ranked once")
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from unseen.benchmarks.rank.neucrab import TRUTH
+from unseen.benchmarks.rank.protocol import TRUTH
 from unseen.benchmarks.rank.published import GROUPS, ranking_table
 from unseen.benchmarks.rank.table import RankingRow, ranking_rows
 from unseen.core.errors import DataError

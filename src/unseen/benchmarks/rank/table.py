@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from unseen.benchmarks.rank.neucrab import TRUTH
+from unseen.benchmarks.rank.protocol import TRUTH
 from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.metrics import kendall_tau, pearson, recall_at_k, relative_accuracy_at_k, weighted_tau

@@ -6,7 +6,7 @@ An adapter selects on train and val, then retrains on both and predicts the test
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from unseen.benchmarks.vtab.sealed import Selection, select
-from unseen.core.records import digest
+from unseen.core.files import write_whole
 from unseen.data import Split
 from unseen.data.dataset import IntArray
 
@@ -30,15 +30,15 @@ class Adapter(Protocol):
     """One model on one task.
 
     Attributes:
-        skipped: images that could not be read, by split and position, and why.
+        skipped: what a result's details say of images that could not be read.
     """
 
-    skipped: dict[str, str]
+    skipped: dict[str, Any]
 
     def tune(self) -> Selection:
         """Try the settings on train, judge them on val, choose one."""
 
-    def predict(self, selection: Selection, seeds: Sequence[int]) -> list[IntArray]:
+    def predict(self, selection: Selection, seeds: Sequence[int]) -> Iterator[IntArray]:
         """Retrain on train and val, once per seed; classes of the test images, -1 where one could not be read."""
 
 
@@ -60,7 +60,7 @@ class LinearAdapter:
     classes: int
     settings: Sequence[tuple[float, int]]
     batch_size: int
-    skipped: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, Any] = field(default_factory=dict)
 
     def tune(self) -> Selection:
         from unseen.probes.lightweight import LinearSetting, sweep_linear
@@ -68,7 +68,7 @@ class LinearAdapter:
         settings = [LinearSetting(rate, steps, self.batch_size) for rate, steps in self.settings]
         return select([t.to_dict() for t in sweep_linear(self.train, self.val, self.classes, settings)])
 
-    def predict(self, selection: Selection, seeds: Sequence[int]) -> list[IntArray]:
+    def predict(self, selection: Selection, seeds: Sequence[int]) -> Iterator[IntArray]:
         from unseen.probes.lightweight import LinearSetting, fit_linear, predict
         from unseen.probes.rows import Joined
 
@@ -76,12 +76,10 @@ class LinearAdapter:
         setting = LinearSetting(float(chosen["learning_rate"]), int(chosen["steps"]), int(chosen["batch_size"]))
         both = Joined(self.train[0], self.val[0])
         labels = np.concatenate([self.train[1], self.val[1]])
-        found = []
         for model in fit_linear((_Sized(both), labels), self.classes, setting, seeds):
             predictions = np.full(self.count, -1, np.int64)
             predictions[self.rows] = predict(model, self.test)
-            found.append(predictions)
-        return found
+            yield predictions
 
 
 class _Sized:
@@ -103,7 +101,8 @@ class FinetuneAdapter:
 
     Attributes:
         test: images with blank labels.
-        folder: where finished runs and checkpoints are kept, so that a killed search goes on where it was.
+        folder: where runs and checkpoints are kept until their result is stored, so that a kill loses little.
+        name: gives the name of a run from its kind, setting and seed; all else that it depends on is in it.
     """
 
     backbone: Backbone
@@ -114,11 +113,12 @@ class FinetuneAdapter:
     settings: Sequence[tuple[float, int]]
     batch_size: int
     folder: Path
+    name: Callable[..., str]
     micro_batch: int = 0
     weight_decay: float = 0.0
     own_preprocessing: bool = False
     seed: int = 0
-    skipped: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, Any] = field(default_factory=dict)
 
     def tune(self) -> Selection:
         trials = []
@@ -149,10 +149,9 @@ class FinetuneAdapter:
         path.with_suffix(".pt").unlink(missing_ok=True)
         return outcome
 
-    def predict(self, selection: Selection, seeds: Sequence[int]) -> list[IntArray]:
-        both = join_splits(self.train, self.val)
+    def predict(self, selection: Selection, seeds: Sequence[int]) -> Iterator[IntArray]:
+        both = self.train.join(self.val)
         setting = {k: v for k, v in selection.setting.items() if k not in ("accuracy", "seconds", "state", "index")}
-        found = []
         for seed in seeds:
             path = self._place("final", setting, seed)
             if not path.exists():
@@ -161,9 +160,10 @@ class FinetuneAdapter:
                 _write(path, {"predictions": result.predictions.tolist(), "skipped": result.skipped})
                 path.with_suffix(".pt").unlink(missing_ok=True)
             finished = json.loads(path.read_text(encoding="utf-8"))
-            self.skipped |= finished.get("skipped", {})
-            found.append(np.array(finished["predictions"], np.int64))
-        return found
+            if finished.get("skipped"):
+                self.skipped = {"skipped": {**self.skipped.get("skipped", {}), **finished["skipped"]}}
+            yield np.array(finished["predictions"], np.int64)
+            path.unlink(missing_ok=True)  # whoever asks for the next one has stored this one's result
 
     def heavy_options(self, setting: Mapping[str, Any]) -> FinetuneOptions:
         """The options that a setting of the heavyweight search stands for."""
@@ -203,26 +203,8 @@ class FinetuneAdapter:
         )
 
     def _place(self, kind: str, setting: Mapping[str, Any], seed: int) -> Path:
-        fixed = [self.weight_decay, self.micro_batch, self.own_preprocessing, self.classes]
-        data = [self.train.fingerprint, self.val.fingerprint, self.test.fingerprint if kind == "final" else ""]
-        labels = [digest(self.train.labels.tolist()), digest(self.val.labels.tolist())]
-        identity = [self.backbone.weights, self.backbone.preprocessing.to_dict(), data, labels, dict(setting), fixed]
-        return self.folder / f"{kind}-{digest([*identity, seed])}.json"
-
-
-def join_splits(first: Split, second: Split) -> Split:
-    """Two splits as one: train800 and val200 become train800val200."""
-    cut = len(first)
-    return Split(
-        names=[*first.names, *second.names],
-        labels=np.concatenate([first.labels, second.labels]),
-        open=lambda i: first.open(i) if i < cut else second.open(i - cut),
-        fingerprint=digest([first.fingerprint, second.fingerprint], length=32),
-    )
+        return self.folder / f"{kind}-{self.name(kind, dict(setting), seed)}.json"
 
 
 def _write(path: Path, value: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(".tmp")
-    aside.write_text(json.dumps(dict(value)), encoding="utf-8")
-    aside.replace(path)
+    write_whole(path, json.dumps(dict(value)))

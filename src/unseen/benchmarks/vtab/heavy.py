@@ -15,7 +15,7 @@ from typing import Any
 
 from unseen.benchmarks.vtab.adapters import FinetuneAdapter
 from unseen.benchmarks.vtab.sealed import Selection, select
-from unseen.core.records import digest
+from unseen.core.identity import digest
 
 TRIALS = 100
 #: Trials before any is pruned.
@@ -56,7 +56,7 @@ def draw_setting(trial: Any, images: int, size: int) -> dict[str, Any]:
 
 
 def heavy_search(
-    adapter: FinetuneAdapter, storage: Path, *, trials: int = TRIALS, seed: int = 0, longest: int = 0
+    adapter: FinetuneAdapter, storage: Path, *, name: str, trials: int = TRIALS, seed: int = 0, longest: int = 0
 ) -> Selection:
     """Run the search, or go on with it.
 
@@ -65,14 +65,13 @@ def heavy_search(
 
     Args:
         storage: the SQLite file.
+        name: of the search, which covers all that its trials depend on.
         longest: no schedule is longer than so many steps; 0 for no limit.
     """
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage.parent.mkdir(parents=True, exist_ok=True)
-    data = [adapter.train.fingerprint, adapter.val.fingerprint, digest(adapter.train.labels.tolist())]
-    name = digest([adapter.backbone.weights, data, adapter.weight_decay, seed, longest, "heavy"])
     study = optuna.create_study(
         study_name=name,
         storage=f"sqlite:///{storage}",

@@ -11,19 +11,21 @@ Expected:   Table 6 (fine-tuning, lightweight): Sup-100% 65.6, From-Scratch 42.1
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
-
+from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.vtab.adapters import SCRATCH_DECAY, Adapter, FinetuneAdapter, LinearAdapter
 from unseen.benchmarks.vtab.heavy import TRIALS, heavy_search
 from unseen.benchmarks.vtab.sealed import SealedTest, Selection
 from unseen.benchmarks.vtab.suites import task_info
-from unseen.benchmarks.workbench import Workbench
+from unseen.benchmarks.workbench import Workbench, skipped_details
 from unseen.core.errors import DataError, UsageError
-from unseen.core.records import Cell, Result, digest
+from unseen.core.identity import digest, option
+from unseen.core.options import Natural, Positive, Rate
+from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import IntArray
 from unseen.metrics import accuracy, bootstrap_interval, mean_per_class_accuracy
@@ -32,49 +34,40 @@ from unseen.metrics.kappa import quadratic_kappa
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
 
-Adaptation = Literal["linear", "finetune", "scratch"]
-Sweep = Literal["lightweight", "heavyweight"]
+#: What a training with given hyper-parameters does not depend on: how they were found, and which run comes after.
+_SEARCH = ("seed", "budget", "learning_rates", "steps", "batch_size", "trials", "longest", "sweep")
 
 
 @dataclass(frozen=True)
-class VtabBenchmark:
-    """Options of the benchmark, as a study's `[benchmarks.vtab]` gives them.
-
-    Attributes:
-        adaptation: "linear" (a layer on stored features), "finetune", or "scratch" (the same architecture, random).
-        sweep: "lightweight", or "heavyweight" for the random search.
-        learning_rates, steps, batch_size: of the lightweight sweep.
-        budgets: numbers of steps to report one by one instead of choosing among `steps` (Figure 6 of [P]).
-        trials: of the heavyweight search; `longest` caps the steps of its schedules, 0 for no cap.
-        seeds: of the final runs.
-        preprocessing: "plain" resizes both sides; "own" is what the model was published with.
-        patches: look at images patch by patch (Appendix C); linear only.
-        micro_batch: images per forward pass when fine-tuning, where memory is short.
-    """
+class VtabBenchmark(Benchmark):
+    """Options of VTAB."""
 
     name: ClassVar[str] = "vtab"
     question: ClassVar[str] = "How well does the model adapt to unseen tasks with few labels?"
     paper: ClassVar[str] = "vtab"
+    section: ClassVar[str] = "unseen.benchmarks.vtab.section:vtab_section"
+    command: ClassVar[str] = "vtab run"
 
-    adaptation: Adaptation = "linear"
-    sweep: Sweep = "lightweight"
-    learning_rates: tuple[float, ...] = (0.1, 0.01)
-    steps: tuple[int, ...] = (2500, 10_000)
-    batch_size: int = 512
-    budgets: tuple[int, ...] = ()
-    trials: int = TRIALS
-    longest: int = 0
-    seeds: tuple[int, ...] = (0, 1, 2)
-    preprocessing: Literal["plain", "own"] = "plain"
-    patches: bool = False
-    micro_batch: int = 0
+    adaptation: Literal["linear", "finetune", "scratch"] = option(
+        "linear", help="linear: a layer on stored features; finetune; scratch: the same architecture, random."
+    )
+    sweep: Literal["lightweight", "heavyweight"] = option("lightweight", help="heavyweight is the random search.")
+    learning_rates: tuple[Rate, ...] = option((0.1, 0.01), help="Of the lightweight sweep.")
+    steps: tuple[Positive, ...] = option((2500, 10_000), help="Of the lightweight sweep.")
+    batch_size: Positive = option(512, help="Of the lightweight sweep.")
+    budgets: tuple[Positive, ...] = option(
+        (), axis="budget", help="Steps to report one by one instead of choosing among --steps (Figure 6)."
+    )
+    trials: Positive = option(TRIALS, help="Of the heavyweight search.")
+    longest: Natural = option(0, help="Longest schedule of the heavyweight search; 0 for no cap.")
+    seeds: tuple[int, ...] = option((0, 1, 2), axis="seed", count=(0, 1, 2), help="Of the final runs.")
+    preprocessing: Literal["plain", "own"] = option(
+        "plain", help="plain resizes both sides; own is what the model was published with."
+    )
+    patches: bool = option(False, help="Look at images patch by patch (Appendix C); linear only.")
+    micro_batch: Natural = option(0, help="Images per forward pass when fine-tuning, where memory is short.")
 
     def __post_init__(self) -> None:
-        for option, allowed in (("adaptation", get_args(Adaptation)), ("sweep", get_args(Sweep))):
-            if getattr(self, option) not in allowed:
-                raise UsageError(
-                    f"benchmark 'vtab': {option} {getattr(self, option)!r} is none of {', '.join(allowed)}."
-                )
         if self.sweep == "heavyweight" and self.adaptation == "linear":
             raise UsageError("benchmark 'vtab': the heavyweight search is for fine-tuning; linear has the lightweight.")
         if self.patches and self.adaptation != "linear":
@@ -82,60 +75,60 @@ class VtabBenchmark:
         if not self.seeds or not self.steps or not self.learning_rates:
             raise UsageError("benchmark 'vtab' needs at least one seed, one learning rate and one number of steps.")
 
-    def plan(self, model: str, dataset: str) -> list[Cell]:
-        shared: dict[str, Any] = {"adaptation": self.adaptation, "sweep": self.sweep}
-        if self.sweep == "lightweight":
-            shared |= {"rates": list(self.learning_rates), "steps": list(self.steps), "batch_size": self.batch_size}
-        else:
-            shared |= {"trials": self.trials, "longest": self.longest}
-        shared |= {"preprocessing": self.preprocessing} | ({"patches": True} if self.patches else {})
-        return [
-            Cell(self.name, model, dataset, {**shared, **({"budget": budget} if budget else {}), "seed": seed})
-            for budget in (self.budgets or (0,))
-            for seed in self.seeds
-        ]
+    def idle(self) -> Collection[str]:
+        light = {"trials", "longest"} | ({"steps"} if self.budgets else set())
+        unused = light if self.sweep == "lightweight" else {"learning_rates", "steps", "batch_size"}
+        return unused | ({"micro_batch"} if self.adaptation == "linear" else set())
 
-    def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> list[Result]:
-        dataset = bench.dataset(cells[0].dataset)
+    def points(self, dataset: str) -> list[dict[str, Any]]:
+        budgets: Sequence[dict[str, Any]] = [{"budget": budget} for budget in self.budgets] or [{}]
+        return [{**budget, "seed": seed} for budget in budgets for seed in self.seeds]
+
+    def check(self, dataset: Dataset) -> None:
         if missing := [split for split in ("train", "val", "test") if split not in dataset.splits]:
             raise DataError(
                 f"{dataset.id!r} has no {missing[0]!r} split, which VTAB needs; it has {tuple(dataset.splits)}."
             )
+
+    def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
+        dataset = bench.dataset(cells[0].dataset)
+        self.check(dataset)
         sealed = SealedTest(dataset.split("test"))
-        found: list[Result] = []
         for budget in dict.fromkeys(cell.parameters.get("budget", 0) for cell in cells):
             chosen = [cell for cell in cells if cell.parameters.get("budget", 0) == budget]
-            found += self._evaluate(chosen, bench, dataset, sealed, int(budget))
-        by_cell = {result.cell.id: result for result in found}
-        return [by_cell[cell.id] for cell in cells]
+            yield from self._evaluate(chosen, bench, dataset, sealed, int(budget))
 
     def _evaluate(
         self, cells: Sequence[Cell], bench: Workbench, dataset: Dataset, sealed: SealedTest, budget: int
-    ) -> list[Result]:
+    ) -> Iterator[Result]:
         began = time.perf_counter()
-        adapter = self._adapter(cells[0].model, bench, dataset, sealed, budget)
+        adapter = self._adapter(cells[0], bench, dataset, sealed, budget)
         if self.sweep == "heavyweight":
             assert isinstance(adapter, FinetuneAdapter)
-            storage = bench.home / "vtab" / "searches.sqlite"
-            selection = heavy_search(adapter, storage, trials=self.trials, longest=self.longest)
+            selection = heavy_search(
+                adapter,
+                bench.home / "vtab" / "searches.sqlite",
+                name=cells[0].name_of("search", without=("seed", "trials")),
+                trials=self.trials,
+                longest=self.longest,
+            )
         else:
             selection = adapter.tune()
-        predictions = adapter.predict(selection, [cell.parameters["seed"] for cell in cells])
-        seconds = (time.perf_counter() - began) / len(cells)
-        # Only here, with everything chosen and predicted, is the seal broken.
-        labels = sealed.open(selection)
-        details = _details(dataset, selection) | ({"skipped": dict(adapter.skipped)} if adapter.skipped else {})
-        return [
-            Result(cell, _metrics(labels, found), seconds=seconds, sweep=_json_safe(selection), details=details)
-            for cell, found in zip(cells, predictions, strict=True)
-        ]
+        seeds = [cell.parameters["seed"] for cell in cells]
+        for cell, found in zip(cells, adapter.predict(selection, seeds), strict=True):
+            # Only here, with everything chosen and this run predicted, is the seal broken.
+            metrics = _metrics(sealed.open(selection), found)
+            seconds, began = time.perf_counter() - began, time.perf_counter()
+            details = _details(dataset, selection) | adapter.skipped
+            yield Result(cell, metrics, seconds=seconds, sweep=_json_safe(selection), details=details)
 
-    def _adapter(self, model: str, bench: Workbench, dataset: Dataset, sealed: SealedTest, budget: int) -> Adapter:
+    def _adapter(self, cell: Cell, bench: Workbench, dataset: Dataset, sealed: SealedTest, budget: int) -> Adapter:
         settings = [(rate, steps) for steps in ((budget,) if budget else self.steps) for rate in self.learning_rates]
         if self.adaptation == "linear":
-            return self._linear(self._backbone(model, bench), bench, dataset, settings)
+            return self._linear(cell.model, bench, dataset, settings)
+        model = scratch_model(cell.model, bench) if self.adaptation == "scratch" else cell.model
         return FinetuneAdapter(
-            backbone=self._backbone(model, bench),
+            backbone=self._view(bench.backbone(model)),
             train=dataset.split("train"),
             val=dataset.split("val"),
             test=sealed.images,
@@ -143,47 +136,38 @@ class VtabBenchmark:
             settings=settings,
             batch_size=self.batch_size,
             folder=bench.home / "vtab" / "runs",
+            name=partial(cell.name_of, without=_SEARCH),
             micro_batch=self.micro_batch,
             weight_decay=SCRATCH_DECAY if self.adaptation == "scratch" else 0.0,
             own_preprocessing=self.preprocessing == "own",
         )
 
     def _linear(
-        self, backbone: Backbone, bench: Workbench, dataset: Dataset, settings: list[tuple[float, int]]
+        self, model: str, bench: Workbench, dataset: Dataset, settings: list[tuple[float, int]]
     ) -> LinearAdapter:
-        from unseen.features import extract
-
-        rows: dict[str, Any] = {}
-        for split in ("train", "val", "test"):
-            rows[split] = extract(backbone, dataset, split, bench.store, how=bench.how, progress=bench.progress)[
-                "pooled"
-            ]
-        labels = {split: dataset.split(split).labels[rows[split].index] for split in ("train", "val")}
+        rows = {split: bench.split(model, dataset.id, split, view=self._view) for split in ("train", "val", "test")}
         return LinearAdapter(
-            train=(rows["train"].features, labels["train"]),
-            val=(rows["val"].features, labels["val"]),
+            train=(rows["train"].features, rows["train"].labels),
+            val=(rows["val"].features, rows["val"].labels),
             test=rows["test"].features,
-            rows=np.asarray(rows["test"].index, np.int64),
-            count=len(dataset.split("test")),
+            rows=rows["test"].index,
+            count=rows["test"].total,
             classes=len(dataset.class_names),
             settings=settings,
             batch_size=self.batch_size,
-            skipped={f"{split}:{s.index}": s.reason for split, stored in rows.items() for s in stored.skipped},
+            skipped=skipped_details(rows),
         )
 
-    def _backbone(self, model: str, bench: Workbench) -> Backbone:
+    def _view(self, backbone: Backbone) -> Backbone:
         """The model as this adaptation looks through it."""
-        backbone = bench.backbone(scratch_model(model, bench) if self.adaptation == "scratch" else model)
         if self.patches:
             from unseen.backbones.patchwise import patchwise
 
             return patchwise(backbone)
-        if self.preprocessing == "plain":
-            own = backbone.preprocessing
-            return replace(
-                backbone, preprocessing=replace(own, resize=own.size, mode="squash", interpolation="bilinear")
-            )
-        return backbone
+        if self.preprocessing == "own":
+            return backbone
+        own = backbone.preprocessing
+        return replace(backbone, preprocessing=replace(own, resize=own.size, mode="squash", interpolation="bilinear"))
 
 
 def scratch_model(model: str, bench: Workbench) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from unseen.benchmarks.vtab.published_tables import GROUPS
 from unseen.core.errors import UnknownNameError
-from unseen.data.names import DatasetName
+from unseen.core.names import Name
 from unseen.data.sources.vtab import vtab_tasks
 
 #: The embedded default: four procedural twins and photographs with two labellings. Nothing of it is downloaded.
@@ -52,9 +52,9 @@ def suite(names: Sequence[str], *, size: str = "1000", root: str = "") -> list[s
             found += MINI
         elif name in ("all", *GROUPS):
             chosen = [task.name for task in vtab_tasks().values() if name in ("all", task.group)]
-            found += [str(DatasetName.parse(f"vtab:{task}", options)) for task in chosen]
+            found += [str(Name.parse(f"vtab:{task}", options)) for task in chosen]
         elif name.removeprefix("vtab:") in vtab_tasks():
-            found.append(str(DatasetName.parse(f"vtab:{name.removeprefix('vtab:')}", options)))
+            found.append(str(Name.parse(f"vtab:{name.removeprefix('vtab:')}", options)))
         elif ":" in name:
             found.append(name)
         else:
@@ -64,14 +64,14 @@ def suite(names: Sequence[str], *, size: str = "1000", root: str = "") -> list[s
 
 def task_info(dataset: str) -> TaskInfo:
     """What is known of the task behind a dataset id; any dataset can be a task, in a group of its own."""
-    name = DatasetName.parse(dataset)
-    if name.scheme == "vtab" and name.name in vtab_tasks():
-        task = vtab_tasks()[name.name]
+    name = Name.parse(dataset)
+    if name.scheme == "vtab" and name.rest in vtab_tasks():
+        task = vtab_tasks()[name.rest]
         return TaskInfo(task.name, task.title, task.group, task.data, published=True)
     if name.scheme == "procedural":
-        images, _, what = name.name.partition("-")
-        return TaskInfo(name.name, f"{images.capitalize()}-{what.capitalize()}", "structured", images, published=False)
-    if (name.scheme, name.name) == ("packaged", "grocery"):
+        images, _, what = name.rest.partition("-")
+        return TaskInfo(name.rest, f"{images.capitalize()}-{what.capitalize()}", "structured", images, published=False)
+    if (name.scheme, name.rest) == ("packaged", "grocery"):
         kind = name.options.get("labels", "fine")
         return TaskInfo(f"grocery-{kind}", f"Grocery-{kind.capitalize()}", "natural", "grocery", published=False)
     return TaskInfo(str(name), str(name), "other", str(name), published=False)

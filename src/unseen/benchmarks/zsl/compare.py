@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from unseen.benchmarks.zsl import published
-from unseen.core.records import Result, canonical_json
+from unseen.core.identity import canonical_json
+from unseen.core.records import Result
 from unseen.metrics import (
     Friedman,
     PairedTTest,

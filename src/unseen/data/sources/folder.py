@@ -10,27 +10,24 @@ Other options: `names=FILE` and `wnids=FILE` (class<TAB>value). Folders named li
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from unseen.core.errors import DataError, UsageError
+from unseen.core.names import Name
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, IntArray, Split
 from unseen.data.decode import open_image
 from unseen.data.listing import is_wnid, number_labels, read_lines, read_list, read_table, read_wnids
-from unseen.data.names import DatasetName, Options, as_number
-from unseen.data.scan import find_images, subfolders
+from unseen.data.names import Options, as_number
+from unseen.data.scan import content_key, find_images, subfolders
 from unseen.data.subset import stratified_split
 
 _SPLIT_FOLDERS = {"train": ("train",), "val": ("val", "valid", "validation"), "test": ("test",)}
 _TEST_SHARE = 0.2
-_SAMPLE = 16 * 1024
 
 
 @dataclass(frozen=True)
@@ -45,6 +42,9 @@ class _Images:
 
 class FolderSource:
     """Loads `folder:PATH`."""
+
+    #: Parts of a name that are paths; "" is what follows the scheme.
+    paths = ("", "names", "wnids", "train", "val", "test")
 
     def cards(self) -> Iterable[DatasetCard]:
         yield DatasetCard(
@@ -179,7 +179,7 @@ def _assemble(root: Path, options: Options, images: _Images, names_file: str | N
     if names_file is not None:
         table = read_table(root / names_file, images.classes)
         class_names = [table.get(each, each) for each in images.classes]
-    wanted = DatasetName.parse(options.dataset)
+    wanted = Name.parse(options.dataset)
     return Dataset(
         card=DatasetCard(
             id=options.dataset,
@@ -196,30 +196,9 @@ def _assemble(root: Path, options: Options, images: _Images, names_file: str | N
 
 
 def _make_split(root: Path, names: Sequence[str], labels: IntArray) -> Split:
-    return Split(names=names, labels=labels, open=_opener(root, names), content_key=_content_key(root, names))
-
-
-def _opener(root: Path, names: Sequence[str]) -> Callable[[int], Image.Image]:
-    return lambda i: open_image(root / names[i])
-
-
-def _content_key(root: Path, names: Sequence[str]) -> Callable[[int], bytes]:
-    """Size, and digest of the first and last 16 KiB: the whole of a small file, and the ends of a large one.
-
-    An edit inside a large file that keeps its size goes unnoticed: possible in uncompressed formats, unlikely in
-    compressed ones, whose length changes. In return, large datasets need not be read twice.
-    """
-
-    def key(i: int) -> bytes:
-        try:
-            with (root / names[i]).open("rb") as file:
-                head = file.read(_SAMPLE)
-                size = os.fstat(file.fileno()).st_size
-                if size > len(head):
-                    file.seek(max(len(head), size - _SAMPLE))
-                    head += file.read(_SAMPLE)
-        except OSError:
-            return b"unreadable"
-        return b"%d:" % size + hashlib.blake2b(head, digest_size=16).digest()
-
-    return key
+    return Split(
+        names=names,
+        labels=labels,
+        open=lambda i: open_image(root / names[i]),
+        content_key=lambda i: content_key(root / names[i]),
+    )

@@ -18,10 +18,11 @@ from pathlib import Path
 
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.files import home
+from unseen.core.names import Name
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
 from unseen.data.listing import is_wnid
-from unseen.data.names import DatasetName, Options
+from unseen.data.names import Options
 from unseen.data.sources.imagenet.cog import (
     Caps,
     balanced_rows,
@@ -47,6 +48,8 @@ _PLACES = ("root", "levels", "split", "val_labels", "classes", "limit", "per_cla
 
 class ImageNetSource:
     """Loads `imagenet:NAME`."""
+
+    paths = ("root", "levels", "split", "val_labels")
 
     def cards(self) -> Iterable[DatasetCard]:
         for name, title in (("in1k", "ImageNet-1K (ILSVRC-2012)"), ("in1k-blurred", "ImageNet-1K, faces blurred")):
@@ -184,7 +187,7 @@ def _assemble(
         class_names=_class_names(classes),
         wnids=[each if is_wnid(each) else None for each in classes],
         splits=splits,
-        features_id=str(DatasetName.parse(options.dataset).without(*_PLACES)),
+        features_id=str(Name.parse(options.dataset).without(*_PLACES)),
     )
 
 

@@ -18,7 +18,8 @@ import numpy.typing as npt
 from PIL import Image
 
 from unseen.core.errors import UnknownNameError, UsageError
-from unseen.core.records import DatasetCard, digest
+from unseen.core.identity import digest
+from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
 from unseen.data.names import Options
 from unseen.data.sources.procedural import scenes, shapes, sprites

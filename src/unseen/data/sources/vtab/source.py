@@ -43,6 +43,8 @@ class Location:
 class VtabSource:
     """Loads `vtab:TASK`."""
 
+    paths = ("root",)
+
     def cards(self) -> Iterable[DatasetCard]:
         return [task.card for task in vtab_tasks().values()]
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +26,13 @@ from PIL import Image
 
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.files import home
-from unseen.core.records import DatasetCard, digest
+from unseen.core.identity import digest, file_digest
+from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, IntArray, Split
 from unseen.data.decode import open_image
 from unseen.data.matlab import read_matlab
 from unseen.data.names import Options
+from unseen.data.scan import content_key
 from unseen.data.sources.xlsa17.splits import (
     FEATURES,
     LOCS,
@@ -75,9 +78,17 @@ class ZeroShotDataset(Dataset):
                 "Classes of a zero-shot dataset cannot be drawn by the option classes=."
             )
 
+    def side_information(self) -> Any:
+        """Attributes and class folds: methods learn from them, so they are part of what the data are."""
+        attributes = hashlib.sha256(np.ascontiguousarray(self.attributes).tobytes()).hexdigest()
+        folds = [[fold.train.tolist(), fold.val.tolist()] for fold in self.folds]
+        return [attributes, folds, self.protocol, self.splits_digest]
+
 
 class Xlsa17Source:
     """Loads `xlsa17:NAME`."""
+
+    paths = ("root", "images", "standard")
 
     def cards(self) -> Iterable[DatasetCard]:
         for name in NAMES:
@@ -110,17 +121,17 @@ class Xlsa17Source:
             lists, locs = folder, splits.locs
             check_labels(splits, labels, folder)
         folds = read_folds(lists, splits.class_names, labels[locs[TEST_UNSEEN]])
-        open_file = _opener(images, files, name)
-        content = images or _ends_digest(folder / f"{FEATURES}.mat")
+        find = _finder(images, files, name)
+        content = file_digest(folder / f"{FEATURES}.mat")
         return ZeroShotDataset(
             card=DatasetCard(id=options.dataset, name=name, group="zero-shot", paper="gbu"),
             class_names=list(splits.class_names),
-            splits={split: _split(loc, labels, files, open_file, content) for split, loc in locs.items()},
+            splits={split: _split(loc, labels, files, find, content) for split, loc in locs.items()},
             attributes=splits.attributes,
             folds=folds,
             given_features={FEATURES: lambda split: features()[locs[split]]},
             protocol=protocol,
-            splits_digest=_file_digest(folder / "att_splits.mat"),
+            splits_digest=file_digest(folder / "att_splits.mat")[:16],
         )
 
 
@@ -157,33 +168,38 @@ def _read_features(path: Path, classes: int) -> tuple[IntArray, list[str], Calla
 
 
 def _split(
-    loc: IntArray, labels: IntArray, files: Sequence[str], open_file: Callable[[str], Image.Image], content: str
+    loc: IntArray, labels: IntArray, files: Sequence[str], find: Callable[[str], Path] | None, content: str
 ) -> Split:
+    """A split whose fingerprint covers the images where there are any, and the published features otherwise."""
     names = [files[i] for i in loc]
+    if find is None:
+        return Split(
+            names=names, labels=labels[loc], open=_refuse, fingerprint=digest([content, names, labels[loc].tolist()])
+        )
     return Split(
         names=names,
         labels=labels[loc],
-        open=lambda i: open_file(names[i]),
-        fingerprint=digest([content, names, labels[loc].tolist()], length=32),
+        open=lambda i: open_image(find(names[i])),
+        content_key=lambda i: content_key(find(names[i])),
     )
 
 
-def _opener(images: str | None, files: Sequence[str], name: str) -> Callable[[str], Image.Image]:
-    """Opens an image by the name that the release gives it, the path on its authors' machine."""
+def _refuse(_number: int) -> Image.Image:
+    raise DataError("the dataset has features but no images. Give their folder: xlsa17:NAME?images=FOLDER")
+
+
+def _finder(images: str | None, files: Sequence[str], name: str) -> Callable[[str], Path] | None:
+    """Finds an image by the name that the release gives it, the path on its authors' machine."""
     if images is None:
-
-        def refuse(_file: str) -> Image.Image:
-            raise DataError(f"xlsa17:{name} has features but no images. Give their folder: xlsa17:{name}?images=FOLDER")
-
-        return refuse
+        return None
     root = Path(images).expanduser()
     parts = files[0].replace("\\", "/").split("/")
     depth = next((k for k in range(1, len(parts)) if (root / "/".join(parts[k:])).is_file()), None)
     if depth is None:
         raise DataError(
-            f"{root} does not hold {files[0]!r} or any ending of it. Give the folder above the class folders."
+            f"{root} does not hold {files[0]!r} or any ending of it. Give the folder above the class folders of {name}."
         )
-    return lambda file: open_image(root / "/".join(file.replace("\\", "/").split("/")[depth:]))
+    return lambda file: root / "/".join(file.replace("\\", "/").split("/")[depth:])
 
 
 def _folder(name: str, root: str | None) -> Path:
@@ -206,17 +222,3 @@ def _standard_folder(folder: Path, name: str, standard: str | None) -> Path:
         f"the standard split of {name} needs its class lists in standard_split/{name}/ beside the release, "
         "or in the folder of the option standard=."
     )
-
-
-def _file_digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-
-
-def _ends_digest(path: Path) -> str:
-    """Of the size, the first and the last MiB: half a gigabyte of features need not be read to know it again."""
-    size = path.stat().st_size
-    with path.open("rb") as stream:
-        head = stream.read(1 << 20)
-        stream.seek(max(0, size - (1 << 20)))
-        tail = stream.read()
-    return hashlib.sha256(b"%d:" % size + head + tail).hexdigest()[:16]

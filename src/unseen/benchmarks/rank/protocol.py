@@ -9,7 +9,7 @@ Differs:    pools, tasks and budgets are those of the study file, so that a lapt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ClassVar
@@ -83,10 +83,11 @@ class NeucrabBenchmark:
             )
         return cells
 
-    def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> list[Result]:
+    def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         head = any(find_score(name).needs_head for name in self.score_names())
         task = _Task(bench, cells[0].model, bench.dataset(cells[0].dataset), self.layer, head=head)
-        return [_one(cell, task) for cell in cells]
+        for cell in cells:
+            yield _one(cell, task)
 
 
 class _Task:
@@ -103,9 +104,8 @@ class _Task:
         if layer not in self._features:
             # All layers in one pass; a layer that the checkpoint does not have is asked for alone, and refused.
             wanted = self.layers if layer in self.layers else (layer,)
-            labels = self.dataset.split("train").labels
-            for name, stored in self.bench.features(self.model, self.dataset.id, "train", wanted).items():
-                self._features[name] = stored.features.to_array(), labels[stored.index]
+            for name, rows in self.bench.layers(self.model, self.dataset.id, "train", wanted).items():
+                self._features[name] = rows.features.to_array(), rows.labels
         return self._features[layer]  # type: ignore[no-any-return]
 
 

@@ -1,0 +1,133 @@
+"""What makes a result *this* result. Whatever is kept under a name gets the name from here.
+
+    identify(kind, version, part, part, ...) ─► 16 hex digits
+
+A cell, a hyper-parameter search, a training state: each is identified by all that can change its numbers. Options are
+dataclasses whose fields all count, unless `option(neutral="why")` declares that a field changes no number; a field
+that points to a file counts with the file's content.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from unseen.core.errors import DataError
+
+#: Stands before a path in an option that may also be a word, such as `split = "file:mine.json"`.
+FILE = "file:"
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys and no white space: one value, one string, on any machine."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def digest(value: Any, *, length: int = 16) -> str:
+    """The first `length` hex digits of the sha256 of a JSON value."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:length]
+
+
+def identify(kind: str, version: str, *parts: Any) -> str:
+    """The name of a thing that is kept.
+
+    Args:
+        kind: what it is, such as a benchmark's name.
+        version: of the code that makes it; a changed number wants a changed version.
+        parts: JSON values, all that can change it.
+    """
+    return digest([kind, version, *parts])
+
+
+def option(
+    default: Any,
+    *,
+    help: str = "",  # noqa: A002 - the word of the command line
+    neutral: str = "",
+    axis: str = "",
+    file: bool = False,
+    dataset: bool = False,
+    count: tuple[int, ...] = (),
+) -> Any:
+    """A field of an options dataclass, with what the house needs to know of it.
+
+    Args:
+        help: one line, for `--help` and the docs.
+        neutral: why the field changes no number; without it the field is part of the identity.
+        axis: the cells' parameter that each value of this field becomes, such as "seed" for `seeds`.
+        file: whether the value is, or may be, the path of a file, whose content then counts.
+        dataset: whether the value names datasets, whose content then counts.
+        count: values that a whole number given for the field counts off, as `seeds = 3` does.
+    """
+    metadata = {"help": help, "neutral": neutral, "axis": axis, "file": file, "dataset": dataset, "count": count}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def parameters_of(options: Any, *, leave_out: Collection[str] = ()) -> dict[str, Any]:
+    """Every option that may change a number, as JSON values; axes are the caller's to add.
+
+    Args:
+        leave_out: fields that change no number beside the others' present values.
+    """
+    found = {}
+    for field in dataclasses.fields(options):
+        if field.metadata.get("neutral") or field.metadata.get("axis") or field.name in leave_out:
+            continue
+        value = getattr(options, field.name)
+        found[field.name] = with_content(value) if field.metadata.get("file") else plain(value)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """The JSON value that stands for an option's value."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return parameters_of(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(inner) for inner in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def with_content(value: str | Path) -> str:
+    """An option that may name a file: the file's name and a digest of its content; any other word as it is."""
+    path = file_behind(value)
+    return str(value) if path is None else f"{path.name}@{file_digest(path)[:12]}"
+
+
+def file_behind(value: str | Path) -> Path | None:
+    """The file that an option's value points to, or None where it is a word.
+
+    Raises:
+        DataError: it is written as a path, and no file is there.
+    """
+    text = str(value)
+    path = Path(text.removeprefix(FILE)).expanduser()
+    if path.is_file():
+        return path
+    if text.startswith(FILE) or isinstance(value, Path) or "/" in text or path.suffix in _FILE_SUFFIXES:
+        raise DataError(f"there is no file {str(path)!r}.")
+    return None
+
+
+_FILE_SUFFIXES = (".txt", ".csv", ".tsv", ".json", ".npy", ".npz", ".mat", ".toml", ".gz", ".bin", ".vec", ".h5")
+
+
+def file_digest(path: Path) -> str:
+    """The sha256 of a file's content; read again only where its size or time has changed."""
+    try:
+        state = path.stat()
+        return _file_digest(str(path.resolve()), state.st_size, state.st_mtime_ns)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+@lru_cache(maxsize=256)
+def _file_digest(path: str, _size: int, _time: int) -> str:
+    with open(path, "rb") as stream:  # noqa: PTH123 - file_digest takes an open file
+        return hashlib.file_digest(stream, "sha256").hexdigest()

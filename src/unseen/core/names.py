@@ -1,0 +1,109 @@
+"""One grammar for models and datasets: `scheme:rest?option=value&option=value`.
+
+The scheme ends at the first colon. What follows the last `?` is options, if every part of it has an equals sign;
+otherwise the question mark belongs to the rest. Values may be percent-encoded. The canonical text has its options in
+alphabetical order: one thing, one name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote, unquote
+
+from unseen.core.errors import UsageError
+
+_SAFE = "/,.:~+@ *"  # kept readable; `%`, `&`, `=`, `?` and `#` are not
+
+
+@dataclass(frozen=True)
+class Name:
+    """The parts of a name.
+
+    Attributes:
+        scheme: which source loads it.
+        rest: what that source calls it.
+        options: what stood behind the question mark.
+    """
+
+    scheme: str
+    rest: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str, options: Mapping[str, Any] | None = None) -> Self:
+        """Read a name. `options` are added to those in it, and win over them; None takes one away."""
+        if not isinstance(text, str):
+            raise UsageError(f"a name is expected, such as packaged:grocery, not {type(text).__name__}.")
+        head, found = _cut_options(text)
+        scheme, _, rest = head.partition(":")
+        if not scheme:
+            raise UsageError(f"{text!r} has no scheme. Write it like folder:PATH, packaged:grocery or timm:resnet50.")
+        for key, value in (options or {}).items():
+            if value is None:
+                found.pop(key, None)
+            else:
+                found[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        return cls(scheme, rest, dict(sorted(found.items())))
+
+    def __str__(self) -> str:
+        base = f"{self.scheme}:{self.rest}" if self.rest else self.scheme
+        if not self.options:
+            return base
+        return base + "?" + "&".join(f"{key}={quote(value, safe=_SAFE)}" for key, value in self.options.items())
+
+    def without(self, *keys: str) -> Self:
+        return replace(self, options={k: v for k, v in self.options.items() if k not in keys})
+
+    def flag(self, option: str) -> bool:
+        """Whether a yes/no option is on."""
+        value = self.options.get(option, "false").lower()
+        if value not in ("true", "false", "1", "0", "yes", "no"):
+            raise UsageError(f"option {option}={value} of {self.scheme}:{self.rest} is not true or false")
+        return value in ("true", "1", "yes")
+
+    def resolved(self, base: Path, paths: Collection[str]) -> Self:
+        """The name with its paths absolute: the rest where `paths` has "", and the options in `paths` that are there.
+
+        An option that is not there may be a number (`test=0.2`) or relative to the data itself: its source knows.
+        """
+        there = {k: _absolute(v, base) for k, v in self.options.items() if k in paths}
+        found = {k: str(there[k]) if k in there and there[k].exists() else v for k, v in self.options.items()}
+        rest = str(_absolute(self.rest, base)) if "" in paths and self.rest else self.rest
+        return replace(self, rest=rest, options=found)
+
+
+def from_path(text: str, scheme: str, known: Callable[[str], bool]) -> str:
+    """A plain path (`photos/`, `mine.pth`) as a name of `scheme`; what has a known scheme stays as it is.
+
+    Args:
+        known: whether a word is a scheme.
+    """
+    head, mark, query = text.partition("?")
+    first, colon, _ = head.partition(":")
+    if known(first) and (colon or not Path(head).expanduser().exists()):
+        return text
+    looks_like_path = head.startswith((".", "/", "~")) or "/" in head or "\\" in head or bool(Path(head).suffix)
+    if Path(head).expanduser().exists() or (looks_like_path and not colon):
+        return f"{scheme}:{head}{mark}{query}"
+    return text
+
+
+def _absolute(text: str, base: Path) -> Path:
+    return (base / Path(text).expanduser()).resolve()
+
+
+def _cut_options(text: str) -> tuple[str, dict[str, str]]:
+    head, mark, query = text.rpartition("?")
+    parts = query.split("&")
+    if not mark or not all("=" in part for part in parts):
+        return text, {}
+    options: dict[str, str] = {}
+    for part in parts:
+        key, _, value = part.partition("=")
+        if key in options:
+            raise UsageError(f"{text!r} gives the option {key!r} twice")
+        options[key] = unquote(value)
+    return head, options
