@@ -16,7 +16,7 @@ from unseen.cli.cog_run import run as cog_run
 from unseen.cli.features import features_commands
 from unseen.cli.ls import ls
 from unseen.cli.rank import rank
-from unseen.cli.results import results
+from unseen.cli.results import results_commands
 from unseen.cli.run import demo, run
 from unseen.cli.vtab import vtab_commands
 from unseen.cli.vtab_compare import analyse as vtab_analyse
@@ -65,5 +65,5 @@ vtab_commands.command("analyse")(vtab_analyse)
 application.command()(audit)
 application.command(context_settings={"allow_extra_args": True})(rank)
 application.command()(ls)
-application.command()(results)
+application.add_typer(results_commands)
 application.add_typer(features_commands)

@@ -58,10 +58,10 @@ def compare(
 
 def _stored_results(home: Path | None) -> list[Result]:
     from unseen.core.files import home as home_folder
-    from unseen.results import FILE_NAME, ResultsDatabase, newest_revisions
+    from unseen.results import FILE_NAME, ResultsDatabase, current
 
     with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
-        return list(newest_revisions(database.latest(benchmark="zsl")))
+        return list(current(database.latest(benchmark="zsl")))
 
 
 def _print_ranks(title: str, ranks: MethodRanks) -> None:

@@ -52,7 +52,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableCell:
     """One cell of a table.
 
     Attributes:
@@ -80,7 +80,7 @@ class Table:
 
     caption: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[Entry]]
+    rows: Sequence[Sequence[TableCell]]
     numeric: Collection[int] = ()
     row_keys: Sequence[str] = ()
     folded: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unseen.benchmarks.cog.analysis import ALL, level_scores, order_levels
-from unseen.reports.blocks import Entry, Figure, Material, Section, Table
+from unseen.reports.blocks import TableCell, Figure, Material, Section, Table
 from unseen.reports.charts import CONTAINER, PALETTE, to_spec
 from unseen.reports.wording import short_names
 
@@ -27,11 +27,11 @@ def cog_finetune_section(material: Material, benchmark: str) -> Section | None:
         ratio = cold / mean if cold is not None and mean > 0 else None
         rows.append(
             [
-                Entry(names[model], names[model].lower()),
-                Entry(level, levels.index(level)),
-                Entry(f"{100 * mean:.1f}", mean),
-                Entry("–" if cold is None else f"{100 * cold:.1f}", cold),
-                Entry("–" if ratio is None else f"{ratio:.2f}", ratio),
+                TableCell(names[model], names[model].lower()),
+                TableCell(level, levels.index(level)),
+                TableCell(f"{100 * mean:.1f}", mean),
+                TableCell("–" if cold is None else f"{100 * cold:.1f}", cold),
+                TableCell("–" if ratio is None else f"{ratio:.2f}", ratio),
             ]
         )
         if ratio is not None:

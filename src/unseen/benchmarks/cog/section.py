@@ -29,7 +29,7 @@ from unseen.benchmarks.cog.charts import (
 )
 from unseen.benchmarks.cog.domains import CONTROL, SEEN
 from unseen.core.records import Result
-from unseen.reports.blocks import Entry, Figure, Material, Section, Table
+from unseen.reports.blocks import TableCell, Figure, Material, Section, Table
 from unseen.reports.charts import to_spec
 from unseen.reports.wording import is_reference, short_names
 
@@ -162,14 +162,14 @@ def _table(scores: Sequence[LevelScore], names: Mapping[str, str], levels: Seque
     best = {level: max((s.mean for (_, lv), s in cells.items() if lv == level), default=0.0) for level in levels}
     rows = []
     for model, name in names.items():
-        row = [Entry(name, name.lower(), note=model if name != model else "")]
+        row = [TableCell(name, name.lower(), note=model if name != model else "")]
         for level in levels:
             score = cells.get((model, level))
             if score is None:
-                row.append(Entry("–", None, hint="no result"))
+                row.append(TableCell("–", None, hint="no result"))
                 continue
             text = f"{100 * score.mean:.1f} ± {100 * score.std:.1f}"
-            row.append(Entry(text, score.mean, best=score.mean == best[level], hint=f"{score.mean!r}"))
+            row.append(TableCell(text, score.mean, best=score.mean == best[level], hint=f"{score.mean!r}"))
         rows.append(row)
     return Table(
         caption=f"Top-1 accuracy (%) with {'all images' if shots == ALL else f'{shots} images per concept'}",

@@ -32,7 +32,7 @@ from unseen.core.records import Result
 from unseen.data.sources.vtab.tasks import vtab_tasks
 from unseen.metrics.aggregation import aggregations, tau_matrix
 from unseen.metrics.sensitivity import sensitivities
-from unseen.reports.blocks import Entry, Figure, Material, Section, Table
+from unseen.reports.blocks import TableCell, Figure, Material, Section, Table
 from unseen.reports.charts import to_spec
 from unseen.reports.wording import listed, short_names
 
@@ -210,9 +210,9 @@ def _scores(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str], si
     best = {task: max(r[2][task] for r in rows if task in r[2]) for task in tasks}
     entries = [
         [
-            Entry(name, name.lower(), note=note),
+            TableCell(name, name.lower(), note=note),
             *(_entry(scores.get(task), best[task]) for task in tasks),
-            Entry("–", None, hint="not all tasks") if mean is None else Entry(f"{mean:.1f}", mean),
+            TableCell("–", None, hint="not all tasks") if mean is None else TableCell(f"{mean:.1f}", mean),
         ]
         for name, note, scores, mean in rows
     ]
@@ -226,8 +226,8 @@ def _scores(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str], si
     )
 
 
-def _entry(value: float | None, best: float) -> Entry:
-    return Entry("–", None) if value is None else Entry(f"{value:.1f}", value, best=value == best)
+def _entry(value: float | None, best: float) -> TableCell:
+    return TableCell("–", None) if value is None else TableCell(f"{value:.1f}", value, best=value == best)
 
 
 def _points(

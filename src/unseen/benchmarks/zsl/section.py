@@ -8,7 +8,7 @@ from unseen.benchmarks.zsl.charts import comparison_chart, rank_matrix_chart
 from unseen.benchmarks.zsl.compare import METRICS, MethodRanks, rank_results
 from unseen.benchmarks.zsl.published import published_value
 from unseen.core.records import Result
-from unseen.reports.blocks import Entry, Figure, Material, Section, Table
+from unseen.reports.blocks import TableCell, Figure, Material, Section, Table
 from unseen.reports.charts import to_spec
 from unseen.reports.wording import listed, short_names
 from unseen.results.measures import measure
@@ -111,14 +111,14 @@ def _table(order: Sequence[Result], title: str) -> Table:
         name = str(result.cell.parameters["method"])
         note = "transductive" if result.details.get("transductive") else ""
         chosen = listed([f"{k} {v}" for k, v in _mapping(result.details.get("best")).items()])
-        row = [Entry(name, name.lower(), note=note, hint=chosen)]
+        row = [TableCell(name, name.lower(), note=note, hint=chosen)]
         for metric in metrics:
             value = result.metrics.get(metric)
             shown = "–" if value is None else _percent(value)
-            row.append(Entry(shown, value, best=value is not None and value == best[metric]))
+            row.append(TableCell(shown, value, best=value is not None and value == best[metric]))
         for metric in with_paper:
             value = printed[i, metric]
-            row.append(Entry("–" if value is None else _percent(value), value))
+            row.append(TableCell("–" if value is None else _percent(value), value))
         rows.append(row)
     columns = ["method", *(measure(m).title for m in metrics), *(f"{measure(m).title}, paper" for m in with_paper)]
     return Table(title, columns, rows, numeric=range(1, len(columns)))
