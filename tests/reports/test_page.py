@@ -251,7 +251,7 @@ def test_older_weights_are_left_out_of_means_whatever_the_order_of_cells(results
 )
 def test_skipped_images_in_any_form(skipped: Any, count: int) -> None:
     sections = build_sections(
-        Material([Result(Cell("probe", "m", "d:x"), {"top1": 1.0}, details={"skipped": skipped})])
+        Material([Result(Cell("probe", "m", "d:x"), {"top1": 1.0}, details={"skipped": skipped})]), section_of
     )
     (problems,) = [s for s in sections if s.anchor == "problems"]
     assert [lead for lead, _ in problems.points] == ["x"]
