@@ -9,7 +9,7 @@ from unseen.benchmarks.vtab.published_tables import aggregation_taus, best_subse
 from unseen.data.sources.vtab.tasks import vtab_tasks
 from unseen.metrics.aggregation import aggregations, agreement_with_mean
 from unseen.metrics.subsets import search_subsets
-from unseen.reports.blocks import TableCell, Table
+from unseen.reports.blocks import Table, TableCell
 
 
 def published_tables(own: Sequence[ModelScores], size: str) -> list[Table]:
@@ -47,7 +47,14 @@ def subset_table(size: str) -> Table:
     for k in range(5):
         shown = ", ".join(titles[table.tasks[t]] for t in search.subsets[k])
         tau = float(search.taus[k])
-        rows.append([TableCell(shown, shown, note="found here"), TableCell("–", None), TableCell(f"{tau:.3f}", tau), TableCell("1", k)])
+        rows.append(
+            [
+                TableCell(shown, shown, note="found here"),
+                TableCell("–", None),
+                TableCell(f"{tau:.3f}", tau),
+                TableCell("1", k),
+            ]
+        )
     return Table(
         caption=f"Five tasks that rank the published methods like all nineteen ({len(search.taus):,} subsets searched)",
         columns=["tasks", "tau in the paper", "tau here", "place"],
@@ -66,7 +73,11 @@ def aggregation_table(size: str) -> Table:
         caption="Other ways to aggregate: Kendall's tau with the mean, for the published methods",
         columns=["aggregation", "paper", "here"],
         rows=[
-            [TableCell(n, n), TableCell(f"{printed[n][0]:.3f} ± {printed[n][1]:.3f}", printed[n][0]), TableCell(f"{tau:.3f}", tau)]
+            [
+                TableCell(n, n),
+                TableCell(f"{printed[n][0]:.3f} ± {printed[n][1]:.3f}", printed[n][0]),
+                TableCell(f"{tau:.3f}", tau),
+            ]
             for n, tau in found.items()
         ],
         numeric=(1, 2),
