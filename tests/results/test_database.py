@@ -241,7 +241,11 @@ def test_texts_that_are_damaged_are_said_to_be(path: Path, make_result: Maker) -
         database.append("s", make_result(details={"long": "x" * 1000}))
     other = sqlite3.connect(path)
     other.execute("DROP TRIGGER result_is_append_only")
-    for column, text in (("parameters", "[1]"), ("parameters", "{"), ("details", '{"a":{"$shared":"' + "0" * 32 + '"}}')):
+    for column, text in (
+        ("parameters", "[1]"),
+        ("parameters", "{"),
+        ("details", '{"a":{"$shared":"' + "0" * 32 + '"}}'),
+    ):
         other.execute(f"UPDATE result SET {column} = ?", [text])
         other.commit()
         with ResultsDatabase(path, read_only=True) as database, pytest.raises(StoreError, match="damaged"):

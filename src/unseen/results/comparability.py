@@ -73,8 +73,14 @@ def comparable(
     axes: Collection[str] = ("level", "shots"),
     over: Collection[str] = (SEED,),
     place: Place = dataset_name,
+    datasets: Collection[str] = (),
 ) -> list[Group]:
-    """Groups of results that may be averaged over `over` and shown side by side along `axes`, by first appearance."""
+    """Groups of results that may be averaged over `over` and shown side by side along `axes`, by first appearance.
+
+    Args:
+        place: what a cell's dataset says of the setting.
+        datasets: parameters that name other datasets, which are part of the data then.
+    """
     kept, overtaken = _newest(results)
     free = {*axes, *over}
     settings: list[tuple[Result, dict[str, Any], str, dict[str, int]]] = []
@@ -82,11 +88,15 @@ def comparable(
         if result.ok:
             setting, methods = _setting(result.cell, free, axes, place)
             settings.append((result, setting, canonical_json(setting), methods))
+
+    def source(cell: Cell) -> str:
+        return canonical_json([cell.dataset, *(cell.parameters.get(name) for name in datasets)])
+
     newest: dict[tuple[str, ...], Any] = {}
     for result, _, key, methods in settings:
         weights, _, data = result.cell.revision.partition("+")
         newest[key, "weights", result.cell.model] = weights
-        newest[key, "data", result.cell.dataset] = data
+        newest[key, "data", source(result.cell)] = data
         for method, number in methods.items():
             place_of = (key, "version", method)
             newest[place_of] = max(number, newest.get(place_of, number))
@@ -95,7 +105,7 @@ def comparable(
         weights, _, data = result.cell.revision.partition("+")
         if weights != newest[key, "weights", result.cell.model]:
             setting["weights"] = f"{weights[:12]} (older)"
-        if data != newest[key, "data", result.cell.dataset]:
+        if data != newest[key, "data", source(result.cell)]:
             setting["data"] = f"{data[:12]} (older)"
         for method, number in methods.items():
             if number != newest[key, "version", method]:
