@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from unseen.core.records import Cell, Result
 from unseen.results.grid import grids
-from unseen.results.styles import MetricStyle, declare_styles, headline_first, is_described, metric_style
+from unseen.results.styles import MetricStyle, declare_styles, headline_first, metric_style, undescribed
 from unseen.results.summary import summarise
 
 Maker = Callable[..., Result]
@@ -140,8 +140,8 @@ def test_a_benchmark_brings_its_own_styles() -> None:
     assert metric_style("top1", "mine").title == "mine first"
     assert metric_style("top1", "probe").title == "top-1", "others are not disturbed"
     assert metric_style("cost_low", "mine").title == "cost, low"
-    assert is_described({"cost", "cost_high", "loss"}, "mine")
-    assert not is_described({"cost"}, "probe")
+    odd = Result(Cell("probe", "m", "d"), {"top1": 1.0, "cost_low": 0.5})
+    assert undescribed([Result(Cell("mine", "m", "d"), {"cost": 1.0, "cost_high": 2.0, "loss": 1.0}), odd]) == ["probe"]
     results = [Result(Cell("mine", m, "d"), {"cost": v}) for m, v in (("a", 3.0), ("b", 1.5))]
     (grid,) = grids(results)
     assert grid.models == ("b", "a")

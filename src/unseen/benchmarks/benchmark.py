@@ -23,7 +23,7 @@ from unseen.core.options import make_options
 from unseen.core.records import Cell, MethodCard, Result
 from unseen.core.registry import Registry
 from unseen.data.load import resolve_dataset
-from unseen.results.styles import MetricStyle, declare_styles, is_described
+from unseen.results.styles import MetricStyle, declare_styles
 
 if TYPE_CHECKING:
     from unseen.benchmarks.workbench import Workbench
@@ -119,15 +119,11 @@ def benchmark_cards() -> list[MethodCard]:
     return cards
 
 
-def know_metrics(results: Iterable[Result]) -> None:
-    """Load the benchmarks of results with metrics that nobody has described yet, for how they are to be shown."""
-    found: dict[str, set[str]] = {}
-    for result in results:
-        found.setdefault(result.cell.benchmark, set()).update(result.metrics)
-    for benchmark, names in found.items():
-        if not is_described(names, benchmark):
-            with suppress(Exception):  # a plug-in that is gone or broken must not hide its results
-                BENCHMARKS.get(benchmark)
+def load_styles(benchmarks: Iterable[str]) -> None:
+    """Load benchmarks by name, for how their metrics are to be shown."""
+    for name in benchmarks:
+        with suppress(Exception):  # a plug-in that is gone or broken must not hide its results
+            BENCHMARKS.get(name)
 
 
 def make_benchmark(

@@ -156,12 +156,15 @@ def show_results(found: Sequence[Result], metrics: Sequence[str] = (), *, only_f
     Args:
         metrics: the metrics to show; by default those that fit (see `unseen.results.grid.grids`).
     """
-    from unseen.benchmarks.benchmark import know_metrics
     from unseen.cli.tables import console
     from unseen.results import current
     from unseen.results.grid import grids
+    from unseen.results.styles import undescribed
 
-    know_metrics(found)
+    if unknown := undescribed(found):
+        from unseen.benchmarks.benchmark import load_styles  # which imports much more than a table takes
+
+        load_styles(unknown)
     shown = [] if only_failed else grids(found, metrics)
     for grid in shown:
         _print_grid(grid)

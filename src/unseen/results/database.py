@@ -272,12 +272,13 @@ class ResultsDatabase:
         """The ids of the newest results, one per cell or per question, without failures that were mended later."""
         matching, values = _matching(where)
         query = f"SELECT max(id) AS id FROM result{matching} GROUP BY {by}"  # noqa: S608, values are bound
-        ids = [int(row["id"]) for row in self._rows(query, values)]
+        with self._lock, explained(self.path, "read"):
+            ids = sorted(int(row["id"]) for row in self._connection.execute(query, values))
         failed = f"SELECT {_BRIEF} FROM result WHERE error != '' AND id IN ({{marks}})"  # noqa: S608
-        failures = self._in_chunks(failed, sorted(ids))
+        failures = self._in_chunks(failed, ids)
         with parsed(self.path):
             gone = set(self._mended(failures)) if include_failed else {row["id"] for row in failures}
-        return sorted(set(ids) - gone)
+        return [number for number in ids if number not in gone]
 
     def _mended(self, failures: Sequence[sqlite3.Row]) -> Iterator[int]:
         """Those failures (by id) that have a later success for the same purpose, in whatever study."""

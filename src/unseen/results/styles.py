@@ -11,6 +11,8 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from unseen.core.records import Result
+
 
 @dataclass(frozen=True, slots=True)
 class MetricStyle:
@@ -81,10 +83,14 @@ def metric_style(name: str, benchmark: str = "") -> MetricStyle:
     return MetricStyle(name, name.replace("_", " "))
 
 
-def is_described(names: Iterable[str], benchmark: str) -> bool:
-    """Whether all of these metrics have a style that somebody wrote."""
-    known = _known(benchmark)
-    return all((_without_bound(name) if is_bound(name) else name) in known for name in names)
+def undescribed(results: Iterable[Result]) -> list[str]:
+    """The benchmarks of results with a metric that nobody has described: those are not loaded, or leave it plain."""
+    names: dict[str, set[str]] = {}
+    for result in results:
+        names.setdefault(result.cell.benchmark, set()).update(result.metrics)
+    return [
+        b for b, found in names.items() if {_without_bound(n) if is_bound(n) else n for n in found} - set(_known(b))
+    ]
 
 
 def is_bound(name: str) -> bool:
