@@ -73,7 +73,7 @@ def test_the_page_works(results: list[Result], cards: dict[str, ModelCard], tmp_
     assert noted(document, "names").split() == [order[1], order[0], order[2]]
     assert int(noted(document, "focus")) >= 1
     assert int(noted(document, "faded")) == 4, "two of three dots in each of two charts"
-    assert noted(document, "csv").startswith("cell,benchmark,model,dataset,revision,parameters.seed,")
+    assert noted(document, "csv").startswith("cell,benchmark,version,model,dataset,revision,parameters.seed,")
     assert noted(document, "json") == str(len(results))
     assert noted(document, "theme") in ("light", "dark")
     assert noted(document, "width") == "true", "nothing sticks out to the right"

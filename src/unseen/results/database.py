@@ -184,9 +184,13 @@ class ResultsDatabase:
         """The parameters that occur in `rows`, with the types of their values: the columns of a table of them."""
         where = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset}
         kinds: dict[str, set[type]] = {}
-        for _, result in self._read(self._newest(where, by=_QUESTION), brief=True):
-            for name, value in result.cell.parameters.items():
-                kinds.setdefault(name, set()).add(type(value))
+        ids = self._newest(where, by=_QUESTION)
+        for start in range(0, len(ids), _CHUNK):
+            query = "SELECT DISTINCT parameters FROM result WHERE id IN ({marks})"
+            with parsed(self.path):
+                for row in self._in_chunks(query, ids[start : start + _CHUNK]):
+                    for name, value in json.loads(row["parameters"]).items():
+                        kinds.setdefault(name, set()).add(type(value))
         return kinds
 
     def names(self, column: str) -> list[str]:
@@ -323,6 +327,7 @@ class ResultsDatabase:
                 nested = [{}] * len(rows) if brief else loaded.unpack(rows)
                 found = [_to_result(row, metrics[row["id"]], more) for row, more in zip(rows, nested, strict=True)]
             yield from zip(rows, found, strict=True)
+            del rows, metrics, nested, found  # before the next are there
 
 
 def _cell(row: sqlite3.Row) -> Cell:
