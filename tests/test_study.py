@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from unseen.backbones import load_backbone
-from unseen.core.errors import DataError, DiskFullError, StudyError, UnknownNameError
+from unseen.core.errors import DataError, DiskFullError, UnknownNameError, UsageError
 from unseen.core.records import Result
 from unseen.engines import make_engine
 from unseen.features import FeatureStore
@@ -152,7 +152,7 @@ def test_everything_is_on_disk(study: Study, home: Path) -> None:
 def test_a_broken_study_is_explained(text: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text(text)
-    with pytest.raises(StudyError, match=words):
+    with pytest.raises(UsageError, match=words):
         Study.read(path)
 
 
@@ -161,7 +161,7 @@ def test_a_broken_study_is_explained(text: str, words: str, tmp_path: Path) -> N
     [
         ({"prob": {}}, "Did you mean 'probe'"),
         ({"probe": {"sedes": [1]}}, "Did you mean 'seeds'"),
-        ({"probe": {"shots": ["many"]}}, "neither a number"),
+        ({"probe": {"shots": ["many"]}}, "'many' is none of all"),
         ({"probe": {"seeds": []}}, "at least one seed"),
     ],
 )

@@ -13,7 +13,7 @@ from unseen.benchmarks.probe_results import probe_result
 from unseen.benchmarks.workbench import SplitRows, skipped_details
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
-from unseen.core.options import Positive
+from unseen.core.options import Positive, check_options
 from unseen.core.records import Cell, Result
 from unseen.probes.cards import solver_version
 from unseen.probes.protocol import SEEDS
@@ -40,6 +40,7 @@ class ProbeOptions:
     validation: Validation = option("drawn", help="drawn: select on a fifth of train; own: on the validation split.")
 
     def __post_init__(self) -> None:
+        check_options(self)
         if not self.seeds or not self.shots:
             raise UsageError("a probe needs at least one seed and one number of shots.")
 

@@ -18,7 +18,7 @@ from unseen.backbones.backbone import POOLED, Backbone
 from unseen.backbones.runtimes import Runtime, RuntimeName, best_device, make_runtime
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
-from unseen.core.options import Natural, Positive
+from unseen.core.options import Natural, Positive, check_options
 from unseen.core.records import FeatureKey
 from unseen.data import Dataset, Split
 from unseen.features.batches import Batch, Truncated, batch_spans, parts, run_batches, runs_in_workers
@@ -53,6 +53,7 @@ class Extraction:
     graphs: Path | None = option(None, neutral="a cache", help="Folder for exported graphs; under the home by default.")
 
     def __post_init__(self) -> None:
+        check_options(self)
         if not _DEVICE.fullmatch(self.device):
             raise UsageError(f"device {self.device!r} is none of auto, cpu, cuda, cuda:NUMBER, mps.")
 
