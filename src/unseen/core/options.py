@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -89,7 +88,6 @@ def make_options(
         raise UsageError(f"{source}: {error.detail}") from None
 
 
-@lru_cache(maxsize=64)
 def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 
