@@ -86,7 +86,7 @@ def test_results_are_in_the_database_with_their_environment(images: Path, home: 
     assert all(r.environment["unseen"] and len(r.details["draws"]) == 2 for r in results)
     # The images that could not be read are in every result, and in the answer.
     assert [list(r.details["skipped"]["train"]) for r in results] == [["class1/bad.png"]] * 2
-    assert "1 images could not be read" in found.candidates[0].notes[-1]
+    assert "1 image could not be read" in found.candidates[0].notes[-1]
     page = Path(found.page).read_text(encoding="utf-8")
     assert "it is the only candidate" in page
     assert "bad.png" in page

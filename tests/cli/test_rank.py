@@ -95,7 +95,7 @@ def test_results_are_filed_under_the_study(
     assert (home / "reports" / "mine.html").is_file()
     capsys.readouterr()
     assert main(["results", "--study", "mine", "--json"]) == 0
-    assert {row["metric"] for row in json.loads(capsys.readouterr().out)} == {"score", "gflops"}
+    assert {row["metric"] for row in json.loads(capsys.readouterr().out)} == {"score"}
 
 
 def test_a_page(images: Path, home: Path, tmp_path: Path, small_model: str) -> None:

@@ -37,7 +37,7 @@ def truth(model: str, dataset: str, top1: float) -> Result:
 
 def scored(score: str, model: str, dataset: str, *terms: float) -> Result:
     cell = Cell("rank", model, dataset, {"score": score})
-    return Result(cell, metrics={"gflops": 2.0}, seconds=0.5, details={"terms": list(terms)})
+    return Result(cell, seconds=0.5, details={"terms": list(terms), "gflops": 2.0})
 
 
 def test_the_table_by_hand() -> None:
@@ -182,7 +182,7 @@ def test_every_score_and_the_truth_on_real_networks(images: Path, home: Path, sm
     assert len(found.sweep) == 2
     chosen = max(found.sweep, key=lambda trial: trial["validation"])
     assert (found.metrics["top1"], found.metrics["validation"]) == (chosen["test"], chosen["validation"])
-    costs = {r.cell.parameters["score"]: r.metrics["gflops"] for r in results if "gflops" in r.metrics}
+    costs = {r.cell.parameters["score"]: r.details["gflops"] for r in results if "gflops" in r.details}
     assert costs["finetune-5"] > costs["finetune-1"] > 0
     assert {"etran", "ncti"} == {r.cell.parameters["score"] for r in results if not {"score", "top1"} & set(r.metrics)}
     # Whatever could not be read is in every result that looked at it, and no training state is left.

@@ -13,7 +13,7 @@ from unseen.benchmarks.rank.combine import Combined, combine
 from unseen.core.errors import DataError
 from unseen.core.identity import canonical_json
 from unseen.core.records import Cell, Result
-from unseen.reports.wording import listed
+from unseen.reports.wording import counted, listed
 
 #: Share of half-samples from which a lead is called clear.
 _CLEAR = 0.8
@@ -198,7 +198,7 @@ def _candidate(model: str, layer: str, results: Mapping[str, Result]) -> Candida
     notes = [note for details in known for note in details["notes"]]
     skipped = max((sum(len(part) for part in details.get("skipped", {}).values()) for details in known), default=0)
     if skipped:
-        notes.append(f"{skipped} images could not be read and were left out")
+        notes.append(f"{counted(skipped, 'image')} could not be read and took no part")
     first: Mapping[str, Any] = known[0] if known else {}
     return Candidate(
         model=model,

@@ -99,7 +99,7 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
     if card.needs_head:  # the head itself, which a forward pass for features leaves out
         flops += 2.0 * count * features * width
     # A score that is relative to the pool has no value of its own: reading makes one from the terms of all.
-    metrics = {"gflops": flops / 1e9} | ({} if card.pool_relative else {"score": terms[0]})
+    names = [f"term_{number}" for number in range(1, len(terms) + 1)] if card.pool_relative else ["score"]
     details = {
         "terms": terms,
         "draws": draws,
@@ -108,13 +108,14 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
         "total": images.total,
         "classes": classes,
         "dimensions": features,
+        "gflops": flops / 1e9,
         "forward_gflops": float(images.about["flops"] or 0) * count / 1e9,
         "score_seconds": seconds,
         "extraction_seconds": images.seconds,
         **images.about,
         **skipped_details({images.split: rows}),
     }
-    return Result(cell, metrics=metrics, seconds=perf_counter() - began, details=details)
+    return Result(cell, metrics=dict(zip(names, terms, strict=True)), seconds=perf_counter() - began, details=details)
 
 
 @contextmanager

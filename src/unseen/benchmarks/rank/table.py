@@ -9,10 +9,8 @@ Differs:    a score is judged over the checkpoints that it has a value for, on t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -52,11 +50,6 @@ class RankingRow:
     tasks: int
     pairs: int
     layer: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: NaN becomes None."""
-        values = asdict(self)
-        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in values.items()}
 
 
 def ranking_rows(results: Iterable[Result], models: Collection[str] | None = None) -> list[RankingRow]:
@@ -124,7 +117,7 @@ def _row(
         pearson=pearson(values, accuracies),
         kendall=kendall_tau(values, accuracies),
         weighted=weighted_tau(values, accuracies),
-        gflops=float(np.mean([r.metrics["gflops"] for r in results])),
+        gflops=float(np.mean([r.details["gflops"] for r in results])),
         seconds=float(np.mean([r.details.get("score_seconds", r.seconds) for r in results])),
         tasks=len(values),
         pairs=sum(len(task) for task in values),

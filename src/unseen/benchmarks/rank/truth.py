@@ -71,9 +71,9 @@ def early_result(cell: Cell, bench: Workbench, dataset: Dataset, card: ScoreCard
     skipped = _skipped(found, train, validation)
     return Result(
         cell,
-        metrics={"score": found.top1, "gflops": flops / 1e9},
+        metrics={"score": found.top1},
         seconds=found.seconds,
-        details={"terms": [found.top1], **({"skipped": skipped} if skipped else {})},
+        details={"terms": [found.top1], "gflops": flops / 1e9, **({"skipped": skipped} if skipped else {})},
     )
 
 
