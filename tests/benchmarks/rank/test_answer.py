@@ -121,5 +121,6 @@ def test_one_checkpoint_under_two_names_is_said() -> None:
 def test_the_sentence_says_how_sure(shares: tuple[float, float], resamples: int, expected: str) -> None:
     candidates = [Candidate(name, first_share=share) for name, share in zip("ab", shares, strict=True)]
     assert expected in recommend(candidates, ["nleep"], resamples, 1)
+    assert "no half-samples to say" in recommend(candidates, ["nleep"], 0, 1, asked=False)
     assert recommend([], [], 0, 1) == "No checkpoint could be ranked."
     assert "no common order" in recommend(candidates, [], 0, 1)

@@ -154,7 +154,9 @@ def answer(results: Iterable[Result], *, top: int = 1, notes: Sequence[str] = ()
         classes=details.get("classes", 0),
         resamples=len(combined.draws),
         seconds=sum(result.seconds for result in own),
-        recommendation=recommend(ordered, combined.counted, len(combined.draws), top),
+        recommendation=recommend(
+            ordered, combined.counted, len(combined.draws), top, asked=bool(own[0].cell.parameters["resamples"])
+        ),
         notes=(*notes, *combined.notes, *_same(able)),
         parameters=shared(own[0].cell),
     )
@@ -246,8 +248,10 @@ def _same(candidates: Mapping[tuple[str, str], Mapping[str, Result]]) -> list[st
     return list(dict.fromkeys(notes))
 
 
-def recommend(ordered: Sequence[Candidate], counted: Sequence[str], resamples: int, top: int) -> str:
-    """One sentence: which checkpoint to fine-tune, and how sure that is."""
+def recommend(
+    ordered: Sequence[Candidate], counted: Sequence[str], resamples: int, top: int, *, asked: bool = True
+) -> str:
+    """One sentence: which checkpoint to fine-tune, and how sure that is; `asked` is whether resamples were wanted."""
     if not ordered:
         return "No checkpoint could be ranked."
     if not counted:
@@ -256,7 +260,8 @@ def recommend(ordered: Sequence[Candidate], counted: Sequence[str], resamples: i
     if len(ordered) == 1:
         return f"Fine-tune {best.label}: it is the only candidate."
     if not resamples:
-        return f"Fine-tune {best.label}: it comes first {by}; there are too few images to say how sure that is."
+        lack = "too few images" if asked else "no half-samples"
+        return f"Fine-tune {best.label}: it comes first {by}; there are {lack} to say how sure that is."
     share = f"{100 * best.first_share:.0f} % of {resamples} resamples"
     others = [candidate.label for candidate in ordered[1 : max(top, 1)]]
     then = f" Then try {listed(others)}." if others else ""

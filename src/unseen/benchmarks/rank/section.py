@@ -51,9 +51,10 @@ def rank_section(material: Material, benchmark: str) -> Section | None:
 
 def _prose(ranking: CheckpointRanking, *, named: bool) -> list[str]:
     lead = f"{ranking.dataset}: " if named else ""
+    bars = f"Bars are 95 % intervals over {ranking.resamples} half-samples of" if ranking.resamples else "From"
     explained = (
-        f"Ranks by {', '.join(ranking.counted)}, averaged: 1 is the best. Bars are 95 % intervals over "
-        f"{ranking.resamples} half-samples of {ranking.images:,} images of {ranking.classes} classes."
+        f"Ranks by {', '.join(ranking.counted)}, averaged: 1 is the best. {bars} {ranking.images:,} images of "
+        f"{ranking.classes} classes."
     )
     notes = dict.fromkeys([*ranking.notes, *(note for c in ranking.candidates for note in c.notes)])
     return [lead + ranking.recommendation, *([explained] if ranking.counted else []), *(f"Note: {n}." for n in notes)]
