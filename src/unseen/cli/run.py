@@ -97,7 +97,7 @@ def run_and_report(
     folder = home_folder(home)
     screen = console(error=True)
     if dry_run:
-        _show_plan(plan_study(study, folder))
+        show_plan(plan_study(study, folder))
         return
     name, options = engine
     with make_engine(name, **options) as workers:
@@ -127,7 +127,7 @@ def _tell(screen: Console, result: Result) -> None:
         screen.print(text, style="red", markup=False)
 
 
-def _show_plan(plan: Plan) -> None:
+def show_plan(plan: Plan) -> None:
     from unseen.benchmarks import group_cells
     from unseen.cli.tables import print_table
 
