@@ -66,13 +66,14 @@ def make_options(
 
 def _meant(value: Any, hint: Any, field: dataclasses.Field[Any], base: Path | None, *, texts: bool) -> Any:
     """What a person means by a value: a list of one, a count of seeds, a file beside the study."""
-    many = _is_many(hint)
+    many = is_many(hint)
     counted = field.metadata.get("count")
     if texts and many and isinstance(value, str):
-        value = [part for part in value.split(",") if part]
+        value = [value]
     if texts and many and isinstance(value, list | tuple):
-        value = [part for text in value for part in str(text).split(",") if part]
-        if counted and len(value) == 1 and str(value[0]).isdecimal():
+        named = any("," in str(text) for text in value)  # "22," is the seed 22, and 22 a count
+        value = [part.strip() for text in value for part in str(text).split(",") if part.strip()]
+        if counted and len(value) == 1 and not named and str(value[0]).isdecimal():
             value = int(value[0])
     if counted and isinstance(value, int) and not isinstance(value, bool):
         value = first_values(counted, value)
@@ -88,7 +89,7 @@ def _meant(value: Any, hint: Any, field: dataclasses.Field[Any], base: Path | No
 def first_values(known: tuple[int, ...], count: int) -> list[int]:
     """The first `count` of some numbers; beyond them, numbers that follow on the largest."""
     more = range(max(known, default=-1) + 1, max(known, default=-1) + 1 + max(count - len(known), 0))
-    return [*known[:count], *more]
+    return [*known[: max(count, 0)], *more]
 
 
 def resolve_file(text: str, base: Path) -> str:
@@ -99,13 +100,21 @@ def resolve_file(text: str, base: Path) -> str:
     return str(path.resolve()) if text and path.is_file() else text
 
 
-def _is_many(hint: Any) -> bool:
+def is_many(hint: Any) -> bool:
+    """Whether an annotation is of several values."""
     origin = get_origin(hint)
     if origin is Annotated:
-        return _is_many(get_args(hint)[0])
+        return is_many(get_args(hint)[0])
     if origin in (Union, UnionType):
-        return any(_is_many(part) for part in get_args(hint))
+        return any(is_many(part) for part in get_args(hint))
     return origin is tuple
+
+
+def kinds_of(hint: Any) -> set[type]:
+    """The plain types in an annotation, such as {int} for `tuple[Positive | Literal["all"], ...]`."""
+    if isinstance(hint, type) and not get_args(hint):
+        return {hint}
+    return {kind for part in get_args(hint) if get_origin(hint) is not Literal for kind in kinds_of(part)}
 
 
 def choices_of(hint: Any) -> list[str]:
