@@ -117,7 +117,11 @@ def benchmark_cards() -> list[MethodCard]:
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises when it is imported
             cards.append(MethodCard(id=name, group="plug-in", notes=f"cannot be loaded: {error}"))
             continue
-        cards.append(MethodCard(id=name, name=kind.question, group="benchmark", paper=kind.paper))
+        cards.append(
+            MethodCard(
+                id=name, name=kind.question, group="benchmark", paper=kind.paper, notes=f"unseen {kind.command or name}"
+            )
+        )
     return cards
 
 

@@ -39,11 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(f"terminated; {_HINT}", _TERMINATED)
     except Exception as error:
         # Typer vendors its parser: a usage error is known by what it can do, not by a public class.
-        show, exit_code = getattr(error, "show", None), getattr(error, "exit_code", None)
-        if show is None or exit_code is None:
+        if not hasattr(error, "format_message") or not hasattr(error, "exit_code"):
             raise
-        show()
-        return int(exit_code)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()  # type: ignore[attr-defined]
+            return int(error.exit_code)
+        where = getattr(getattr(error, "ctx", None), "command_path", "unseen")
+        return _fail(f"{error.format_message()} See: {where} --help", int(error.exit_code))
     if code == _INTERRUPTED:  # Typer gives this code where it has caught the interruption itself
         return _fail(f"interrupted; {_HINT}", _INTERRUPTED)
     return int(code or 0)

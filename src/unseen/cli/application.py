@@ -11,7 +11,8 @@ from unseen.cli.audit import audit
 from unseen.cli.cog import cog_commands
 from unseen.cli.features import features_commands
 from unseen.cli.ls import ls
-from unseen.cli.options import Command, Group, study_command
+from unseen.cli.options import study_command
+from unseen.cli.parser import Command, Group
 from unseen.cli.rank import rank
 from unseen.cli.results import results
 from unseen.cli.run import file_command

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unseen.cli.options import Command, Group, HomeOption, JsonOption
+from unseen.cli.options import HomeOption, JsonOption
+from unseen.cli.parser import Command, Group
 from unseen.cli.tables import count
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unseen.cli.options import RUNNING, Fields, Running, made_late, parameter, running, with_parameters
+from unseen.cli.options import Fields, Running
+from unseen.cli.parser import made_late, parameter, with_parameters
 
 if TYPE_CHECKING:
     from inspect import Parameter
@@ -34,10 +35,10 @@ def file_command(study: str = "") -> Callable[[], None]:
 
         def body(values: dict[str, Any]) -> None:
             read = Study.read(study or values["study"])
-            run_and_report(_overruled(read, how.given(values)), running(values))
+            run_and_report(_overruled(read, how.given(values)), Running.among(values))
 
         asked: list[Parameter] = [] if study else [parameter("study", Annotated[str, _STUDY], ...)]
-        return with_parameters([*asked, *RUNNING, *how.parameters()], body)
+        return with_parameters([*asked, *Running.parameters(), *how.parameters()], body)
 
     return made_late(make)
 
@@ -68,16 +69,18 @@ def run_and_report(study: Study, how: Running, *, show: Callable[[Sequence[Resul
     from unseen.cli.tables import console, count, print_json
     from unseen.core.errors import CellsFailedError
     from unseen.core.files import home as home_folder
-    from unseen.engines import make_engine
+    from unseen.engines import ENGINES, make_engine
     from unseen.study import plan_study, run_study
 
     home, screen = home_folder(how.home), console(error=True)
+    ENGINES.get(how.engine)
+    options = engine_options(how)
     if how.dry_run:
         plan = plan_study(study, home)
         print_json(plan_json(plan)) if how.as_json else _show_plan(plan)
         return
     told = Told(screen)
-    with make_engine(how.engine, **engine_options(how)) as engine:
+    with make_engine(how.engine, **options) as engine:
         outcome = run_study(
             study,
             home,
@@ -197,11 +200,12 @@ def _show_plan(plan: Plan) -> None:
     rows = []
     for group in group_cells(plan.cells):
         done = sum(cell.id in plan.done for cell in group)
-        rows.append([group[0].benchmark, group[0].model, group[0].dataset, str(len(group) - done), str(done)])
+        cells = [group[0].benchmark, group[0].model, group[0].dataset, str(len(group) - done)]
+        rows.append([*cells, str(done)] if plan.done else cells)
     print_table(
-        ["benchmark", "model", "dataset", "to do", "done"],
+        ["benchmark", "model", "dataset", "to do", *(["done"] if plan.done else [])],
         rows,
         title=f"{plan.study.name}: {count(len(plan.remaining), 'cell')} to do, {len(plan.done)} done",
         numeric=("to do", "done"),
-        keep=("model", "dataset", "to do"),
+        keep=("model", "dataset", "to do", "done"),
     )

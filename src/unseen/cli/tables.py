@@ -76,6 +76,7 @@ def print_table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
     for k, width in zip(shown, _fitted([widths[k] for k in shown], screen.width), strict=True):
         justify: Any = "right" if columns[k] in numeric else "left"
@@ -91,7 +92,7 @@ def print_table(
 
 
 #: Blanks between two columns.
-_GAP = 3
+_GAP = 2
 
 
 def _widths(heading: str, cells: Sequence[Text], prose: bool) -> tuple[int, int]:

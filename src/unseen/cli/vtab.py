@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from unseen.cli.cog.run import DEFAULT_MODELS
-from unseen.cli.options import (
-    DATA_PANEL,
-    Command,
-    Draft,
-    Group,
-    HomeOption,
-    JsonOption,
-    parameter,
-    split_names,
-    study_command,
-)
+from unseen.cli.options import DATA_PANEL, Draft, HomeOption, JsonOption, split_names, study_command
+from unseen.cli.parser import Command, Group, parameter
 
 if TYPE_CHECKING:
     from unseen.benchmarks.vtab.analysis import ModelScores, Standing

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unseen.cli.options import Command, Draft, Group, HomeOption, split_names, study_command
+from unseen.cli.options import Draft, HomeOption, split_names, study_command
+from unseen.cli.parser import Command, Group
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -28,12 +29,13 @@ _SHOWN = ("zsl", "ts", "tr", "H", "zsl_per_image")
 
 def _prepare(draft: Draft) -> None:
     """Kinds of methods become methods, datasets of the paper get their split, and features of their own."""
-    split = str(draft.options.get("split", "PS"))
+    options = draft.benchmarks["zsl"]
+    split = str(options.get("split", "PS"))
     draft.data = [_with_split(name, split) for name in draft.data]
-    if "test_on" in draft.options:
-        draft.options["test_on"] = _with_split(draft.options["test_on"], split)
-    if "methods" in draft.options:
-        draft.options["methods"] = _methods(split_names(draft.options["methods"]))
+    if "test_on" in options:
+        options["test_on"] = _with_split(options["test_on"], split)
+    if "methods" in options:
+        options["methods"] = _methods(split_names(options["methods"]))
     draft.models = draft.models or [_default_model(draft.data)]
 
 

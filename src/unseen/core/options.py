@@ -137,7 +137,8 @@ def _readable(text: str, given: Mapping[str, Any], hints: Mapping[str, Any]) -> 
     allowed = choices_of(hints[field])
     if allowed and "enum" in what:
         near = closest(str(value), allowed)
-        what = f"{value!r} is none of {', '.join(allowed)}" + (f". Did you mean {near[0]!r}?" if near else "")
+        number = "no number, and " if kinds_of(hints[field]) & {int, float} else ""
+        what = f"{value!r} is {number}none of {', '.join(allowed)}" + (f". Did you mean {near[0]!r}?" if near else "")
     else:
         what = f"{what}, found {value!r}" + (f" (or one of {', '.join(allowed)})" if allowed else "")
     return f"{field}{rest}: {what}"

@@ -8,7 +8,7 @@ from unseen.cli.cog.check import check
 from unseen.cli.cog.figures import chart, noise
 from unseen.cli.cog.levels import levels
 from unseen.cli.cog.run import FINETUNE, RUN
-from unseen.cli.options import Command, Group
+from unseen.cli.parser import Command, Group
 
 cog_commands = typer.Typer(
     name="cog", cls=Group, help="ImageNet-CoG: generalization to unseen concepts, level by level.", no_args_is_help=True

@@ -22,7 +22,8 @@ DEFAULT_MODELS = (
 def _prepare(draft: Draft) -> None:
     """`imagenet?train=8` is ImageNet-1K and every level, with its options for the levels; images that end early are
     accepted there, as the authors do."""
-    levels = str(draft.options.get("levels", 5))
+    (options,) = draft.benchmarks.values()
+    levels = str(options.get("levels", 5))
     found: list[str] = []
     for name in draft.data:
         base, mark, query = name.partition("?")
@@ -36,14 +37,16 @@ def _prepare(draft: Draft) -> None:
 
 
 def _prepare_finetuning(draft: Draft) -> None:
-    """Frozen probes on the same domains are planned beside, for the comparison."""
+    """Frozen probes on the same domains are planned first, for the comparison."""
     from dataclasses import fields
 
     from unseen.benchmarks.cog.domains import DomainRecipe
 
     _prepare(draft)
+    (options,) = draft.benchmarks.values()
     shared = {f.name for f in fields(DomainRecipe)} | {"seeds"}
-    draft.beside["cog"] = {"seeds": "22,", **{k: v for k, v in draft.options.items() if k in shared}}
+    frozen = {"seeds": "22,", **{name: value for name, value in options.items() if name in shared}}
+    draft.benchmarks = {"cog": frozen, **draft.benchmarks}
 
 
 def show_levels(results: Sequence[Result]) -> None:
