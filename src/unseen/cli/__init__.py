@@ -70,7 +70,9 @@ def _ended_by_signal() -> Iterator[None]:
 
 
 def _fail(message: str, code: int) -> int:
-    sys.stderr.write(f"unseen: error: {' '.join(message.split())}\n")
+    from unseen.cli.tables import printable
+
+    sys.stderr.write(f"unseen: error: {printable(' '.join(message.split()))}\n")
     return code
 
 

@@ -35,6 +35,11 @@ def count(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def printable(text: str) -> str:
+    """A text without characters that would command a terminal instead of being shown."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def print_json(value: Any) -> None:
     """Print a value as strict JSON, in full precision."""
     from unseen.results.export import to_json
@@ -66,29 +71,23 @@ def print_table(
     from rich.text import Text
 
     screen = console()
-    texts = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    texts = [[Text(printable(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
     columns_of = [[row[k] for row in texts] for k in range(len(columns))]
     widths = [_widths(heading, columns_of[k], heading in prose) for k, heading in enumerate(columns)]
     shown = _chosen(columns, widths, screen.width, keep)
-    table = Table(
-        title=Text(title, style="bold") if title else None,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for k, width in zip(shown, _fitted([widths[k] for k in shown], screen.width), strict=True):
         justify: Any = "right" if columns[k] in numeric else "left"
         table.add_column(Text(columns[k]), justify=justify, overflow="fold", width=width)
     for row in texts:
         table.add_row(*(row[k] for k in shown))
-    screen.print()
-    screen.print(table, crop=False, no_wrap=False, width=max(screen.width, _total([widths[k][0] for k in shown])))
-    if caption:
-        screen.print(Text(caption, style="dim"))
-    if left_out := [heading for k, heading in enumerate(columns) if k not in shown]:
-        screen.print(Text(f"Left out for want of room: {', '.join(left_out)}.", style="dim italic"))
+    left_out = [heading for k, heading in enumerate(columns) if k not in shown]
+    if title:
+        screen.print(Text(f"\n{title}", style="bold"), overflow="ignore", crop=False)
+    screen.print(table, crop=False, width=max(screen.width, _total([widths[k][0] for k in shown])))
+    for text in (caption, f"Left out for want of room: {', '.join(left_out)}." if left_out else ""):
+        if text:
+            screen.print(Text(text, style="dim"), overflow="ignore", crop=False)
 
 
 #: Blanks between two columns.

@@ -134,7 +134,8 @@ def check(
 @vtab_commands.command("compare", cls=Command)
 def compare(
     scores: Annotated[
-        Path | None, typer.Option("--scores", help="A CSV file with model, task, score (percent), not your results.")
+        Path | None,
+        typer.Option("--own", metavar="FILE", help="A CSV file with model, task, score (percent), not your results."),
     ] = None,
     table: Annotated[
         str, typer.Option("--table", help="Published table: linear, lightweight or heavyweight. [default: fits yours]")

@@ -133,7 +133,8 @@ def _readable(text: str, given: Mapping[str, Any], hints: Mapping[str, Any]) -> 
     position = re.fullmatch(r"\[(\d+)\]", rest)
     if position and isinstance(value, list | tuple):
         value = value[int(position[1])]
-    what = match["what"].replace("`", "").replace("Expected", "expected").replace("array", "list")
+    what = re.sub(r", got `\w+`", "", match["what"])
+    what = what.replace("`", "").replace("Expected", "expected").replace("array", "list")
     allowed = choices_of(hints[field])
     if allowed and "enum" in what:
         near = closest(str(value), allowed)
