@@ -69,7 +69,7 @@ def load_backbone(name: str) -> Backbone:
 
 def resolve_model(name: str, base: Path) -> str:
     """The name with its paths absolute; a plain path is a checkpoint's. Relative ones are taken from `base`."""
-    parsed = ModelName.parse(from_path(name, "file", BACKBONES.__contains__))
+    parsed = ModelName.parse(from_path(name, "file", BACKBONES.__contains__, base))
     if parsed.scheme not in BACKBONES:
         return name
     return str(parsed.resolved(base, getattr(_source(parsed), "paths", ())))

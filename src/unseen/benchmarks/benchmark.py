@@ -100,6 +100,17 @@ BENCHMARKS.add("vtab", "unseen.benchmarks.vtab.protocol:VtabBenchmark")
 BENCHMARKS.add("rank", "unseen.benchmarks.rank.protocol:RankBenchmark")
 
 
+def find_command(command: str) -> str | None:
+    """The benchmark whose class says that the command line calls it so; one that cannot be loaded says nothing."""
+    for name in BENCHMARKS:
+        try:
+            if BENCHMARKS.get(name).command == command:
+                return name
+        except Exception:  # noqa: BLE001, S112 - whatever a plug-in raises when it is imported
+            continue
+    return None
+
+
 def benchmark_cards() -> list[MethodCard]:
     """Every benchmark, as `unseen ls benchmarks` shows it; a plug-in that cannot be loaded says so."""
     cards = []
@@ -109,7 +120,11 @@ def benchmark_cards() -> list[MethodCard]:
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises when it is imported
             cards.append(MethodCard(id=name, group="plug-in", notes=f"cannot be loaded: {error}"))
             continue
-        cards.append(MethodCard(id=name, name=kind.question, group="benchmark", paper=kind.paper))
+        cards.append(
+            MethodCard(
+                id=name, name=kind.question, group="benchmark", paper=kind.paper, notes=f"unseen {kind.command or name}"
+            )
+        )
     return cards
 
 

@@ -2,87 +2,70 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unseen.cli.run import DryRunOption, EngineOption, HomeOption, ReportOption, SchedulerOption, WorkersOption
+from unseen.cli.options import Draft, Running, study_command
+from unseen.cli.parser import parameter
 
 if TYPE_CHECKING:
     from unseen.benchmarks.rank.answer import Candidate, CheckpointRanking
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
+_MORE = [
+    parameter("top", Annotated[int, typer.Option("--top", min=1, help="How many checkpoints to recommend.")], 1),
+    parameter(
+        "budget",
+        Annotated[
+            str | None,
+            typer.Option("--budget", help="Time for the whole, such as 90s, 10m or 1h: images are sampled to fit."),
+        ],
+    ),
+]
 
-def rank(
-    context: typer.Context,
-    data: Annotated[str | None, typer.Argument(metavar="DATA", help="The labelled images; also as --data.")] = None,
-    data_option: Annotated[
-        str | None, typer.Option("--data", help="The labelled images, such as folder:PATH or packaged:grocery.")
-    ] = None,
-    models: Annotated[
-        list[str] | None,
-        typer.Option("--models", help="Checkpoints: names after it up to the next option, or --models once for each."),
-    ] = None,
-    score: Annotated[
-        str | None, typer.Option("--score", "--scores", help="Ids with commas; unseen ls scores lists them.")
-    ] = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="How many checkpoints to recommend.")] = 1,
-    layers: Annotated[str, typer.Option("--layers", help="Layers to score, with commas.")] = "pooled",
-    split: Annotated[str, typer.Option("--split", help="Whose images are scored.")] = "train",
-    budget: Annotated[
-        str | None,
-        typer.Option("--budget", help="Time for the whole, such as 90s, 10m or 1h: images are sampled to fit."),
-    ] = None,
-    sample: Annotated[int, typer.Option("--sample", min=0, help="Images to score, by class; 0 means all.")] = 0,
-    resamples: Annotated[int, typer.Option("--resamples", min=0, help="Half-samples behind the confidence.")] = 40,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of samples and of scores that draw.")] = 0,
-    study: Annotated[str, typer.Option("--study", help="File the results under this name.")] = "rank",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in full precision.")] = False,
-    dry_run: DryRunOption = False,
-    home: HomeOption = None,
-    engine: EngineOption = "local",
-    workers: WorkersOption = 1,
-    scheduler: SchedulerOption = None,
-    report: ReportOption = None,
-) -> None:
-    """Rank checkpoints for a labelled set of images, before any of them is fine-tuned. Run it again to go on.
 
-    unseen rank photos/ --models timm:resnet50 packaged:efficientnet-lite0 file:mine.pth?arch=timm:resnet50
-    """
+def _run(draft: Draft, how: Running) -> None:
+    """Rank the checkpoints of a draft; one that cannot be had stands in the answer with its reason."""
     from unseen.api import rank_checkpoints, rank_study
+    from unseen.benchmarks.benchmark import make_benchmark
     from unseen.cli.progress import RichProgress
-    from unseen.cli.run import make_engine_options, show_plan
+    from unseen.cli.run import engine_options, show_plan
     from unseen.cli.tables import console, print_json
     from unseen.core.errors import CellsFailedError, UsageError
+    from unseen.core.options import make_options
     from unseen.engines import make_engine
+    from unseen.features import Extraction
     from unseen.study import plan_study
 
-    if (data is None) == (data_option is None):
+    here, given = Path.cwd(), draft.benchmarks["rank"]
+    if len(draft.data) != 1:
         raise UsageError("name the labelled images once: unseen rank DATA --models ..., or --data DATA.")
-    images, names = data or data_option or "", [*(models or []), *context.args]
-    options: dict[str, Any] = {"layers": _listed(layers), "split": split, "sample": sample}
-    options |= {"resamples": resamples, "seed": seed, **({"scores": _listed(score)} if score is not None else {})}
-    seconds = parse_duration(budget) if budget else None
-    if dry_run:
-        planned, _ = rank_study(images, names, name=study, **options)
-        show_plan(plan_study(planned, home))
+    checked = make_benchmark("rank", given, source=draft.command, base=here, texts=True)
+    options = {name: getattr(checked, name) for name in given}
+    extraction = make_options(Extraction, draft.extraction, source=draft.command, base=here, texts=True)
+    budget = parse_duration(draft.more["budget"]) if draft.more["budget"] else None
+    if how.dry_run:
+        planned, _ = rank_study(draft.data[0], draft.models, name=draft.name, how=extraction, **options)
+        show_plan(plan_study(planned, how.home), as_json=how.as_json)
         return
-    kind, how = make_engine_options(engine, workers, scheduler)
-    with make_engine(kind, **how) as running:
+    with make_engine(how.engine, **engine_options(how)) as engine:
         ranking = rank_checkpoints(
-            images,
-            names,
-            top=top,
-            budget=seconds,
-            name=study,
-            home=home,
-            engine=running,
+            draft.data[0],
+            draft.models,
+            top=draft.more["top"],
+            budget=budget,
+            name=draft.name,
+            home=how.home,
+            how=extraction,
+            engine=engine,
             progress=RichProgress(console(error=True)),
-            report=report or True,
+            report=how.report or True,
             **options,
         )
-    if as_json:
+    if how.as_json:
         print_json(ranking.to_dict())
     else:
         _show(ranking)
@@ -92,6 +75,9 @@ def rank(
             f"{len(ranking.failed)} of {len(ranking.candidates)} candidates failed. "
             f"The first, {first.label}: {first.error}"
         )
+
+
+rank = study_command("rank", more=_MORE, run=_run)
 
 
 def parse_duration(text: str) -> float:
@@ -106,10 +92,6 @@ def parse_duration(text: str) -> float:
     if not 0 < seconds < float("inf"):
         raise UsageError(f"budget {text!r} is not a time. Write it like 90s, 10m or 1h.")
     return seconds
-
-
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _show(ranking: CheckpointRanking) -> None:

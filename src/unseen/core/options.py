@@ -101,16 +101,17 @@ def _convert(value: Any, hint: Any, owner: str, name: str, *, strict: bool) -> A
 
 def _from_texts(value: Any, hint: Any) -> Any:
     """What a command line gives for a field of several values: parted at commas, a lone number left to be a count."""
-    if not _is_many(hint):
+    if not is_many(hint):
         return value
-    given = value if isinstance(value, list | tuple) else [value]
-    parts = [part for text in given for part in str(text).split(",") if part]
-    return int(parts[0]) if len(parts) == 1 and parts[0].isdecimal() else parts
+    given = [str(text) for text in (value if isinstance(value, list | tuple) else [value])]
+    parts = [part.strip() for text in given for part in text.split(",") if part.strip()]
+    # "22," is the seed 22, and 22 a count.
+    return int(parts[0]) if len(parts) == 1 and parts[0].isdecimal() and "," not in given[0] else parts
 
 
 def _meant(value: Any, hint: Any, field: dataclasses.Field[Any]) -> Any:
     """What a person means by a value: a list of one, or a count of seeds."""
-    if not _is_many(hint) or isinstance(value, bool | list | tuple):
+    if not is_many(hint) or isinstance(value, bool | list | tuple):
         return value
     if counted := field.metadata.get("count"):
         return first_values(counted, value) if isinstance(value, int) else value
@@ -120,7 +121,7 @@ def _meant(value: Any, hint: Any, field: dataclasses.Field[Any]) -> Any:
 def first_values(known: tuple[int, ...], count: int) -> list[int]:
     """The first `count` of some numbers; beyond them, numbers that follow on the largest."""
     more = range(max(known, default=-1) + 1, max(known, default=-1) + 1 + max(count - len(known), 0))
-    return [*known[:count], *more]
+    return [*known[: max(count, 0)], *more]
 
 
 def resolve_file(text: str, base: Path) -> str:
@@ -131,13 +132,21 @@ def resolve_file(text: str, base: Path) -> str:
     return str(path.resolve()) if text and path.is_file() else text
 
 
-def _is_many(hint: Any) -> bool:
+def is_many(hint: Any) -> bool:
+    """Whether an annotation is of several values."""
     origin = get_origin(hint)
     if origin is Annotated:
-        return _is_many(get_args(hint)[0])
+        return is_many(get_args(hint)[0])
     if origin in (Union, UnionType):
-        return any(_is_many(part) for part in get_args(hint))
+        return any(is_many(part) for part in get_args(hint))
     return origin is tuple
+
+
+def kinds_of(hint: Any) -> set[type]:
+    """The plain types in an annotation, such as {int} for `tuple[Positive | Literal["all"], ...]`."""
+    if isinstance(hint, type) and not get_args(hint):
+        return {hint}
+    return {kind for part in get_args(hint) if get_origin(hint) is not Literal for kind in kinds_of(part)}
 
 
 def choices_of(hint: Any) -> list[str]:
@@ -157,9 +166,12 @@ def _readable(text: str, name: str, value: Any, hint: Any) -> str:
     allowed = choices_of(hint)
     if allowed and "enum" in what:
         near = closest(str(value), allowed)
-        told = f"{value!r} is none of {', '.join(allowed)}" + (f". Did you mean {near[0]!r}?" if near else ".")
+        number = "no number, and " if kinds_of(hint) & {int, float} else ""
+        told = f"{value!r} is {number}none of {', '.join(allowed)}" + (f". Did you mean {near[0]!r}?" if near else ".")
     else:
-        what = what.replace("`", "").replace("Expected", "expected").replace("array", "list")
+        what = (
+            re.sub(r", got `\w+`", "", what).replace("`", "").replace("Expected", "expected").replace("array", "list")
+        )
         told = f"{what}, found {value!r}" + (f" (or one of {', '.join(allowed)})." if allowed else ".")
     return f"{name}{rest}: {told}"
 

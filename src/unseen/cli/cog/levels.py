@@ -1,4 +1,4 @@
-"""`unseen cog`: the ImageNet-CoG benchmark. `levels` builds the generalization levels."""
+"""`unseen cog levels`: the generalization levels of ImageNet-CoG, or of an ontology of one's own."""
 
 from __future__ import annotations
 
@@ -13,25 +13,15 @@ if TYPE_CHECKING:
     from unseen.concepts import Eligibility, InformationContent, Levels, Taxonomy
     from unseen.concepts.nearest import SimilarityFunction
 
-cog_commands = typer.Typer(
-    name="cog", help="ImageNet-CoG: generalization to unseen concepts, level by level.", no_args_is_help=True
-)
 
-
-@cog_commands.callback()
-def _group() -> None:
-    """ImageNet-CoG: generalization to unseen concepts, level by level."""
-
-
-@cog_commands.command("levels")
-def levels_command(
+def levels(
     counts: Annotated[Path | None, typer.Option(help="CSV: concept and number of images per line.")] = None,
     images: Annotated[
         Path | None, typer.Option(help="Folder with a sub-folder or a tar file of images per concept.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the levels to this JSON file.")] = None,
     seen: Annotated[str, typer.Option(help="imagenet-1k, or a file with one concept per line.")] = "imagenet-1k",
-    levels: Annotated[int, typer.Option(help="How many levels.")] = 5,
+    number: Annotated[int, typer.Option("--levels", metavar="N", help="How many levels.")] = 5,
     size: Annotated[int, typer.Option(help="Concepts per level.")] = 1000,
     measure: Annotated[str, typer.Option(help="lin, jiang-conrath, resnik, wu-palmer, path, ... or text.")] = "lin",
     min_images: Annotated[int, typer.Option(help="Drop concepts with fewer images.")] = 782,
@@ -65,7 +55,7 @@ def levels_command(
         made = random_levels(eligible.concepts, draws=random, size=size, seed=seed)
     else:
         similar = _measure(measure, taxonomy, vectors)
-        made = build_levels(taxonomy, eligible.concepts, seen_ids, levels=levels, size=size, measure=similar, ic=ic)
+        made = build_levels(taxonomy, eligible.concepts, seen_ids, levels=number, size=size, measure=similar, ic=ic)
         if rerank is not None:
             made = rerank_levels(made, taxonomy, seen_ids, _measure(rerank, taxonomy, vectors), ic=ic)
     made.details.update(_details(eligible, seen_name, seen_ids))

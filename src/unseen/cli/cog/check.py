@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unseen.cli.cog_run import split_names
-from unseen.cli.run import HomeOption
+from unseen.cli.options import HomeOption, JsonOption, split_names
 
 if TYPE_CHECKING:
     from unseen.benchmarks.cog.check import ImageNetCheck
@@ -28,14 +27,14 @@ def check(
     plan: Annotated[bool, typer.Option("--plan", help="Measure this machine and say what the run will cost.")] = False,
     models: Annotated[list[str] | None, typer.Option("--models", help="With --plan: the models of the run.")] = None,
     dtype: Annotated[str, typer.Option(help="With --plan: of the stored features.")] = "float32",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
     """Say in seconds what is missing and which concepts are short of images; with --plan, what the run will cost.
 
     Without ROOT, --plan is about the whole of ImageNet-CoG as the paper has it.
     """
-    from unseen.cli.tables import console, print_json
+    from unseen.cli.tables import console, count, print_json
     from unseen.core.errors import DataError, UsageError
     from unseen.data.sources.imagenet.cog import Caps
 
@@ -58,7 +57,7 @@ def check(
         for line in lines:
             console().print(line, soft_wrap=True, markup=False)
     if problems:
-        raise DataError(f"{len(problems)} problems. The first: {problems[0]}.")
+        raise DataError(f"{count(len(problems), 'problem')}. The first: {problems[0]}.")
 
 
 def _look(root: Path, levels: Path | None, in1k: Path | None, split: Path | None, caps: Caps) -> ImageNetCheck:
