@@ -15,7 +15,7 @@ SECOND = "random:test_resnet?size=64"
 
 
 def rank(images: Path, *options: str) -> int:
-    return main(["rank", "--data", f"folder:{images}", "--resamples", "6", "--score", "nleep,logme", *options])
+    return main(["rank", "--data", f"folder:{images}", "--resamples", "6", "--scores", "nleep,logme", *options])
 
 
 def test_a_table_and_one_sentence(
@@ -126,9 +126,9 @@ def test_several_layers_are_candidates_of_their_own(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--score", "nlep"], "Did you mean 'nleep'"),
-        (["--score", "finetune-1"], "trains every checkpoint"),
-        (["--score", ","], "at least one score"),
+        (["--scores", "nlep"], "Did you mean 'nleep'"),
+        (["--scores", "finetune-1"], "trains every checkpoint"),
+        (["--scores", ","], "at least one score"),
         (["--budget", "soon"], "is not a time"),
         (["--layers", ","], "at least one layer"),
         (["--scheduler", "tcp://x:1"], "goes with --engine dask"),
