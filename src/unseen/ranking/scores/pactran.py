@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
+from unseen.ranking.cross_entropy import penalised_cross_entropy
 from unseen.ranking.fisher import compact
 from unseen.ranking.inputs import check_features
-from unseen.ranking.softmax import penalised_cross_entropy
 
 
 def pactran(

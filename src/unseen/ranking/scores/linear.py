@@ -17,9 +17,9 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from unseen.core.errors import DataError, UsageError
+from unseen.ranking.cross_entropy import penalised_cross_entropy
 from unseen.ranking.inputs import FloatArray, IntArray, check_features
 from unseen.ranking.sampling import split_rows
-from unseen.ranking.softmax import penalised_cross_entropy
 
 HELD_OUT = 0.2
 LEARNING_RATE = 0.01

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.ranking.inputs import Tell, check_features
-from unseen.ranking.leep import leep
+from unseen.ranking.scores.leep import leep
 from unseen.ranking.spectrum import principal_components
 
 ENERGY = 0.8
