@@ -102,9 +102,18 @@ def register_backbone(name: str) -> Callable[[Callable[..., Any]], Callable[...,
 
 
 def load_backbone(name: str) -> Backbone:
-    """Build the model that `name` stands for, in evaluation mode, on the CPU."""
+    """Build the model that `name` stands for, in evaluation mode, on the CPU.
+
+    Weights that are drawn, such as those that a partial checkpoint leaves open, are the same every time; torch's global
+    generator is left as it was.
+    """
     parsed = ModelName.parse(name)
-    return _source(parsed).load(parsed)
+    source = _source(parsed)
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return source.load(parsed)
 
 
 def build_backbone(text: str, name: ModelName, classes: int | None = None) -> Backbone:

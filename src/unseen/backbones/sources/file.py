@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
 from unseen.backbones.backbone import Backbone
@@ -40,10 +39,7 @@ class FileSource(BackboneSource):
     def load(self, name: ModelName) -> Backbone:
         self.check(name)
         arch = _arch(name)
-        # What a partial checkpoint leaves at random is the same every time.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            built, report, headless = _filled(name, arch, _existing(name))
+        built, report, headless = _filled(name, arch, _existing(name))
         notes = [f"{Path(name.rest).name}: {report.sentence()}"]
         if headless:
             notes.append("the class head is not in the file: features only, no class probabilities")

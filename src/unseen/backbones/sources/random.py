@@ -36,9 +36,8 @@ class RandomSource(BackboneSource):
     def load(self, name: ModelName) -> Backbone:
         seed = _seed(name)
         source, wanted = architecture(name.rest, name)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            built = source.build(wanted)
+        torch.manual_seed(seed)  # of the generator that `load_backbone` has set apart
+        built = source.build(wanted)
         card = replace(built.card, id=str(name), name=f"{wanted.rest}, random weights", group="reference")
         return replace(built, card=card)
 
