@@ -2,11 +2,10 @@
 
 from unseen.data.sources.vtab.check import TaskStatus, check_root
 from unseen.data.sources.vtab.identity import content_digests, content_hash
-from unseen.data.sources.vtab.source import SOURCE, default_root, load_task, locate
+from unseen.data.sources.vtab.source import default_root, load_task, locate
 from unseen.data.sources.vtab.tasks import VtabTask, vtab_task, vtab_tasks
 
 __all__ = [
-    "SOURCE",
     "TaskStatus",
     "VtabTask",
     "check_root",

@@ -19,6 +19,7 @@ from unseen.core.errors import DataError, UsageError
 from unseen.core.files import home
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
+from unseen.data.load import DatasetSource
 from unseen.data.names import Options
 from unseen.data.sources.vtab.examples import Examples, cut
 from unseen.data.sources.vtab.folder_1k import find_1k, read_1k
@@ -40,7 +41,7 @@ class Location:
     place: Path
 
 
-class VtabSource:
+class VtabSource(DatasetSource):
     """Loads `vtab:TASK`."""
 
     paths = ("root",)
@@ -61,9 +62,6 @@ class VtabSource:
         folder = Path(root).expanduser() if root else default_root()
         kinds = KINDS if source == "auto" else (source,)
         return load_task(task, folder, size=size, kinds=kinds)  # type: ignore[arg-type]
-
-
-SOURCE = VtabSource()
 
 
 def default_root() -> Path:

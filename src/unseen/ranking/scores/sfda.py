@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax
 
+from unseen.metrics.softmax import softmax
+from unseen.ranking.cards import FEATURES, ScoreCard
+from unseen.ranking.cost import Sizes, fisher_flops
 from unseen.ranking.fisher import compact, fit_fisher
 from unseen.ranking.inputs import check_features
 
@@ -28,10 +30,25 @@ def sfda(features: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     rows = compact(rows)
     first = fit_fisher(rows, known)
     # Probabilities lie in [0, 1], so that this second softmax pulls all of them towards 1 / classes.
-    softened = softmax(np.exp(first.log_posterior), axis=1)
+    softened = softmax(np.exp(first.log_posterior))
     confidence = softened[np.arange(len(rows)), known.index][:, None]
     sums = known.sums(rows)
     others = (sums.sum(axis=0) - sums) / (len(rows) - known.counts)[:, None]
     mixed = confidence * rows + (1 - confidence) * others[known.index]
     second = fit_fisher(mixed - mixed.mean(axis=0), known, first.shrinkage)
     return float(second.of_own_class(known).mean())
+
+
+def _cost(s: Sizes) -> float:
+    return 2 * fisher_flops(s.n, s.d, s.c)
+
+
+CARD = ScoreCard(
+    "sfda",
+    "SFDA",
+    FEATURES,
+    sfda,
+    _cost,
+    citation="Shao et al., ECCV 2022",
+    notes="says nothing with far fewer images than dimensions",
+)

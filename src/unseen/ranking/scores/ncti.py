@@ -18,8 +18,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax
 
+from unseen.metrics.softmax import softmax
+from unseen.ranking.cards import POOL, ScoreCard
+from unseen.ranking.cost import Sizes, fisher_flops, gram_flops
 from unseen.ranking.inputs import FloatArray, Labels, check_features
 from unseen.ranking.pooled import add_scaled
 from unseen.ranking.spectrum import principal_components
@@ -68,4 +70,20 @@ def _discriminants(rows: FloatArray, known: Labels) -> tuple[FloatArray, FloatAr
     kept = turn[: min(known.classes - 1, rows.shape[1])].T
     coordinates, centres = rows @ whiten @ kept, centres @ kept
     scores = coordinates @ centres.T - 0.5 * (centres**2).sum(axis=1) + np.log(known.counts / len(rows))
-    return coordinates, np.asarray(softmax(scores, axis=1))
+    return coordinates, softmax(scores)
+
+
+def _cost(s: Sizes) -> float:
+    return gram_flops(s.n, s.d) + fisher_flops(s.n, min(s.d, DIMENSIONS), s.c) + 4 * s.n * s.c * s.c
+
+
+CARD = ScoreCard(
+    "ncti",
+    "NCTI",
+    POOL,
+    ncti_terms,
+    _cost,
+    signs=SIGNS,
+    citation="Wang et al., ICCV 2023",
+    notes="relative to the pool",
+)

@@ -13,11 +13,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from unseen.ranking.cards import FEATURES, ScoreCard
+from unseen.ranking.cost import Sizes, gram_flops
 from unseen.ranking.inputs import FloatArray, check_features
 from unseen.ranking.spectrum import decompose
 
 _TOLERANCE = 1e-10
 _MOST_STEPS = 200
+_USUAL_STEPS = 20
 _RATIO = 1e12
 _SMALLEST = 1e-300
 
@@ -63,3 +66,10 @@ def _maximum_evidence(sigma: FloatArray, squares: FloatArray, outside: FloatArra
             break
         before = evidence
     return np.asarray(evidence / images)
+
+
+def _cost(s: Sizes) -> float:
+    return gram_flops(s.n, s.d) + 8 * min(s.n, s.d) * s.c * _USUAL_STEPS
+
+
+CARD = ScoreCard("logme", "LogME", FEATURES, logme, _cost, citation="You et al., ICML 2021")

@@ -13,13 +13,17 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from unseen.ranking.cards import FEATURES, ScoreCard
+from unseen.ranking.cost import REDUCED, Sizes, gram_flops
 from unseen.ranking.inputs import Tell, check_features
-from unseen.ranking.leep import leep
+from unseen.ranking.scores.leep import leep
 from unseen.ranking.spectrum import principal_components
 
 ENERGY = 0.8
 COMPONENTS_PER_CLASS = 5
 IMAGES_PER_COMPONENT = 2
+#: What k-means and EM usually need, for the cost.
+_LLOYD_STEPS, _EM_STEPS = 15, 20
 
 
 def nleep(
@@ -54,3 +58,14 @@ def nleep(
         )
     mixture = fit_mixture(reduced, components, seed=seed)
     return leep(mixture.posterior(reduced), known.index)  # Eq. (6), then (5) and (4)
+
+
+def _cost(s: Sizes) -> float:
+    k, q = min(COMPONENTS_PER_CLASS * s.c, s.n / IMAGES_PER_COMPONENT), max(1.0, REDUCED * s.d)
+    steps = 2 * s.n * k * q * (1 + _LLOYD_STEPS) + 8 * s.n * k * q * _EM_STEPS
+    return gram_flops(s.n, s.d) + steps + 2 * s.n * k * 2
+
+
+CARD = ScoreCard(
+    "nleep", "N-LEEP", FEATURES, nleep, _cost, seeded=True, tells=True, paper="neucrab", citation="Li et al., CVPR 2021"
+)

@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
+from unseen.ranking.cards import POOL, ScoreCard
+from unseen.ranking.cost import Sizes, fisher_flops
 from unseen.ranking.fisher import compact, fit_fisher
 from unseen.ranking.inputs import check_features
 from unseen.ranking.pooled import add_scaled
@@ -42,3 +44,19 @@ def etran_terms(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[float, 
     likelihood = float(np.exp(fit_fisher(compact(rows), known).of_own_class(known)).mean())
     energy = np.sort(logsumexp(rows, axis=1))
     return likelihood, float(energy[: max(1, round(_SHARE * len(energy)))].mean())
+
+
+def _cost(s: Sizes) -> float:
+    return fisher_flops(s.n, s.d, s.c) + 2 * s.n * s.d
+
+
+CARD = ScoreCard(
+    "etran",
+    "ETran",
+    POOL,
+    etran_terms,
+    _cost,
+    signs=SIGNS,
+    citation="Gholami et al., ICCV 2023",
+    notes="relative to the pool",
+)

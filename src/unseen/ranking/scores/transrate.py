@@ -13,6 +13,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from unseen.ranking.cards import FEATURES, ScoreCard
+from unseen.ranking.cost import Sizes
 from unseen.ranking.inputs import FloatArray, check_features
 
 
@@ -39,3 +41,14 @@ def coding_rate(rows: FloatArray, epsilon: float) -> float:
     gram /= images * epsilon
     gram[np.diag_indices_from(gram)] += 1.0
     return 0.5 * float(np.linalg.slogdet(gram)[1])
+
+
+def _cost(s: Sizes) -> float:
+    def rate(rows: float) -> float:
+        m = min(rows, s.d)
+        return 2 * rows * s.d * m + 2 / 3 * m**3
+
+    return rate(s.n) + s.c * rate(s.n / s.c)
+
+
+CARD = ScoreCard("transrate", "TransRate", FEATURES, transrate, _cost, citation="Huang et al., ICML 2022")

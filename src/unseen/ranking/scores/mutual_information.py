@@ -12,10 +12,14 @@ Expected:   [N] Table 1, Group I, Kendall: -0.31 (alpha 0.01), -13.05 (0.50); af
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import UsageError
+from unseen.ranking.cards import FEATURES, ScoreCard
+from unseen.ranking.cost import REDUCED, Sizes, gram_flops
 from unseen.ranking.inputs import check_features
 from unseen.ranking.sampling import split_rows
 from unseen.ranking.spectrum import principal_components
@@ -58,3 +62,29 @@ def mutual_information(
     return train_and_evaluate(
         scaled, known.index, shares, train, test, alpha=alpha, hidden=HIDDEN, epochs=epochs, seed=seed
     )
+
+
+def _cost(s: Sizes, *, pca: bool) -> float:
+    q = max(1.0, REDUCED * s.d) if pca else s.d
+    return (gram_flops(s.n, s.d) if pca else 0.0) + 6 * (1 - HELD_OUT) * s.n * HIDDEN * (q + s.c) * EPOCHS
+
+
+def _card(id: str, name: str, alpha: float, *, pca: bool = False) -> ScoreCard:  # noqa: A002 - the card's own word
+    options = {"alpha": alpha, "pca": True} if pca else {"alpha": alpha}
+    return ScoreCard(
+        id,
+        name,
+        FEATURES,
+        mutual_information,
+        partial(_cost, pca=pca),
+        options,
+        seeded=True,
+        paper="neucrab",
+        citation="Li et al., CVPR 2021",
+    )
+
+
+LOW_ALPHA = _card("mi-0.01", "MI (alpha=0.01)", 0.01)
+HIGH_ALPHA = _card("mi-0.50", "MI (alpha=0.50)", 0.5)
+PCA_LOW_ALPHA = _card("mi-pca-0.01", "MI w/ PCA (alpha=0.01)", 0.01, pca=True)
+PCA_HIGH_ALPHA = _card("mi-pca-0.50", "MI w/ PCA (alpha=0.50)", 0.5, pca=True)

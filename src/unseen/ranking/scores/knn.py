@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from unseen.ranking.cards import FEATURES, ScoreCard
+from unseen.ranking.cost import Sizes
 from unseen.ranking.inputs import FloatArray, check_features
 
 NEIGHBOURS = 5
@@ -46,3 +48,10 @@ def _right(unit: FloatArray, index: npt.NDArray[np.int64], classes: int, chunk: 
     # One vote each; the summed similarity, which is less than a vote, decides between equals.
     np.add.at(votes, (lines, index[nearest].ravel()), 1.0 + close.ravel() / (4.0 * count))
     return int((votes.argmax(axis=1) == index[chunk.start : chunk.stop]).sum())
+
+
+def _cost(s: Sizes) -> float:
+    return 2 * s.n * s.n * s.d
+
+
+CARD = ScoreCard("knn", "kNN, leave one out", FEATURES, knn, _cost, notes=f"{NEIGHBOURS} neighbours by cosine")

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
+from unseen.ranking.cards import HEAD, ScoreCard
+from unseen.ranking.cost import Sizes
 from unseen.ranking.inputs import check_labels, check_probabilities
 
 
@@ -40,3 +42,10 @@ def nce(source: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     conditional = joint / joint.sum(axis=0)
     present = joint > 0
     return float((joint[present] * np.log(conditional[present])).sum())
+
+
+def _cost(s: Sizes) -> float:
+    return s.n * s.z + s.c * s.z
+
+
+CARD = ScoreCard("nce", "NCE", HEAD, nce, _cost, citation="Tran et al., ICCV 2019", notes="needs a class head")

@@ -14,11 +14,14 @@ needs the sorted distances and the ranks of the pairs within a class, not two ra
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from unseen.ranking.cards import FEATURES, ScoreCard
+from unseen.ranking.cost import Sizes
 from unseen.ranking.inputs import IntArray, Tell, check_features
 from unseen.ranking.sampling import stratified_rows
 from unseen.ranking.spectrum import principal_components
@@ -88,3 +91,10 @@ def _rank_correlation(distances: npt.NDArray[Any], index: IntArray) -> float:
 def _lower(distances: npt.NDArray[Any], members: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
     first, second = np.tril_indices(len(members), -1)
     return np.asarray(distances[members[first], members[second]])
+
+
+def _cost(s: Sizes) -> float:
+    return 2 * s.n * s.n * s.d + s.n * s.n / 2 * math.log2(max(s.n, 2.0)) * 2
+
+
+CARD = ScoreCard("parc", "PARC", FEATURES, parc, _cost, seeded=True, tells=True, citation="Bolya et al., NeurIPS 2021")

@@ -15,9 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
+from unseen.metrics.softmax import softmax
+from unseen.ranking.cards import FEATURES, ScoreCard
+from unseen.ranking.cost import LBFGS_STEPS, Sizes
+from unseen.ranking.cross_entropy import penalised_cross_entropy
 from unseen.ranking.fisher import compact
 from unseen.ranking.inputs import check_features
-from unseen.ranking.softmax import penalised_cross_entropy
 
 
 def pactran(
@@ -43,9 +46,7 @@ def pactran(
         options={"maxiter": steps, "gtol": 1e-6, "ftol": 1e-11},
     )
     theta = found.x.reshape(width + 1, classes)
-    scores = rows @ theta[:-1] + theta[-1]
-    probabilities = np.exp(scores - scores.max(axis=1, keepdims=True))
-    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    probabilities = softmax(rows @ theta[:-1] + theta[-1])
     curvature = probabilities * (1 - probabilities)
     # The trace of the Hessian over W and b: sum of x^2 p (1 - p), the prior's share, and the bias.
     trace = ((rows**2).sum(axis=1) @ curvature).sum() + dimensions * classes / (factor * images) + curvature.sum()
@@ -53,3 +54,10 @@ def pactran(
     spread = float(np.log(trace * factor * images / parameters + 1e-10))
     bound = float(found.fun) + 0.5 * parameters / (factor * images) * (variance / dimensions) * spread
     return float(-bound)
+
+
+def _cost(s: Sizes) -> float:
+    return 4 * s.n * s.d * s.c * LBFGS_STEPS
+
+
+CARD = ScoreCard("pactran", "PACTran-Gauss", FEATURES, pactran, _cost, citation="Ding et al., ECCV 2022")

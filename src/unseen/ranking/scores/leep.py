@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
+from unseen.ranking.cards import HEAD, ScoreCard
+from unseen.ranking.cost import Sizes
 from unseen.ranking.inputs import FloatArray, check_probabilities
 
 #: A held-out image may belong to a class that its source classes never saw: its probability is at least this.
@@ -58,3 +60,12 @@ def leep(
 def _mean_log(theta: FloatArray, index: npt.NDArray[np.int64], conditional: FloatArray) -> float:
     expected = np.einsum("iz,iz->i", theta, conditional[index])  # Eq. (4): sum over z of P(y|z) theta(x)_z
     return float(np.log(np.clip(expected, _SMALLEST, 1.0)).mean())
+
+
+def _cost(s: Sizes) -> float:
+    return 2 * s.n * s.z * 2
+
+
+CARD = ScoreCard(
+    "leep", "LEEP", HEAD, leep, _cost, paper="neucrab", citation="Li et al., CVPR 2021", notes="needs a class head"
+)

@@ -12,14 +12,18 @@ Expected:   [P] Table 1, Group I, Kendall: 18.44 after one epoch, 32.33 after fi
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
 from unseen.core.errors import DataError, UsageError
+from unseen.ranking.cards import FEATURES, ScoreCard
+from unseen.ranking.cost import LBFGS_STEPS, Sizes
+from unseen.ranking.cross_entropy import penalised_cross_entropy
 from unseen.ranking.inputs import FloatArray, IntArray, check_features
 from unseen.ranking.sampling import split_rows
-from unseen.ranking.softmax import penalised_cross_entropy
 
 HELD_OUT = 0.2
 LEARNING_RATE = 0.01
@@ -91,3 +95,20 @@ def descend(rows: FloatArray, index: IntArray, classes: int, epochs: int, seed: 
             velocity = MOMENTUM * velocity + gradient
             theta = theta - LEARNING_RATE * velocity
     return theta.reshape(rows.shape[1] + 1, classes)
+
+
+def _cost(s: Sizes, *, passes: float) -> float:
+    return 4 * (1 - HELD_OUT) * s.n * s.d * s.c * passes
+
+
+def _card(id: str, name: str, epochs: int | None) -> ScoreCard:  # noqa: A002 - the card's own word
+    options = {} if epochs is None else {"epochs": epochs}
+    cost = partial(_cost, passes=epochs or LBFGS_STEPS)
+    return ScoreCard(
+        id, name, FEATURES, linear, cost, options, seeded=True, paper="neucrab", citation="Li et al., CVPR 2021"
+    )
+
+
+ONE_EPOCH = _card("linear-1", "Linear (1 epoch)", 1)
+FIVE_EPOCHS = _card("linear-5", "Linear (5 epochs)", 5)
+CONVERGED = _card("linear", "Linear (converged)", None)

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import UnknownNameError
+from unseen.ranking.cards import FEATURES, ScoreCard
+from unseen.ranking.cost import Sizes, gram_flops
 from unseen.ranking.inputs import FloatArray, check_features
 from unseen.ranking.spectrum import principal_components
 
@@ -59,3 +61,10 @@ def _bhattacharyya(mean: FloatArray, variance: FloatArray, means: FloatArray, va
     apart = ((mean - means) ** 2 / shared).sum(axis=1) / 8
     spread = 0.5 * (np.log(shared) - 0.5 * (np.log(variance) + np.log(variances))).sum(axis=1)
     return np.asarray(apart + spread)
+
+
+def _cost(s: Sizes) -> float:
+    return gram_flops(s.n, s.d) + 4 * s.c * s.c * min(s.d, DIMENSIONS)
+
+
+CARD = ScoreCard("gbc", "GBC", FEATURES, gbc, _cost, citation="Pandy et al., CVPR 2022")

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import numpy.typing as npt
 
+from unseen.ranking.cards import FEATURES, ScoreCard
+from unseen.ranking.cost import Sizes, gram_flops
 from unseen.ranking.inputs import FloatArray, check_features
 from unseen.ranking.spectrum import Spectrum, decompose
 
@@ -52,3 +54,26 @@ def ledoit_wolf(spectrum: Spectrum) -> tuple[float, float]:
     if delta <= 0:  # the covariance is a multiple of the identity already
         return 0.0, average
     return min(max(beta, 0.0), delta) / delta, average
+
+
+def _cost(s: Sizes) -> float:
+    return gram_flops(s.n, s.d)
+
+
+CARD = ScoreCard(
+    "hscore",
+    "H-score",
+    FEATURES,
+    hscore,
+    _cost,
+    citation="Bao et al., ICIP 2019",
+    notes="says nothing with fewer images than dimensions",
+)
+REGULARISED = ScoreCard(
+    "hscore-regularised",
+    "H-score, regularised",
+    FEATURES,
+    regularised_hscore,
+    _cost,
+    citation="Ibrahim et al., ECML-PKDD 2022",
+)
