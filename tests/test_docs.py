@@ -38,8 +38,10 @@ FILES = {
     "testclasses.txt": ["zebra", "bobcat", "walrus", "seal"],
     "seen.txt": ["running shoe", "parka"],
     "counts.csv": ["concept,count", *(f"{name},900" for name in ("boot", "sandal", "shirt", "chair", "table"))],
-    "ontology.csv": ["child,parent", "shoe,product", "coat,product", "chair,product", "boot,shoe", "sandal,shoe"]
-    + ["running shoe,shoe", "tennis shoe,shoe", "parka,coat", "trench coat,coat", "armchair,chair"],
+    "ontology.csv": [
+        *("child,parent", "shoe,product", "coat,product", "chair,product", "boot,shoe", "sandal,shoe"),
+        *("running shoe,shoe", "tennis shoe,shoe", "parka,coat", "trench coat,coat", "armchair,chair"),
+    ],
 }
 
 
