@@ -107,10 +107,7 @@ class Study:
     def parse(cls, values: Mapping[str, Any], *, source: str = "study", base: Path | None = None) -> Study:
         """The study in a table such as a TOML file gives."""
         _check_keys(values, _KEYS, source)
-        for key in ("models", "datasets"):
-            if key not in values:
-                raise StudyError(f'{source}: {key} are missing: write {key} = ["packaged:..."].')
-        return cls(**{"name": Path(source).stem, **values}, base=base, source=source)
+        return cls(**{"name": Path(source).stem, "models": (), "datasets": (), **values}, base=base, source=source)
 
 
 @dataclass(frozen=True)
@@ -373,9 +370,11 @@ def _workbench(home: Path, how: Extraction) -> Workbench:
 
 
 def _benchmarks(given: Benchmarks, source: str, base: Path) -> Iterator[Benchmark]:
-    if not isinstance(given, Mapping):
+    if isinstance(given, list | tuple) and all(isinstance(each, Benchmark) for each in given):
         yield from given
         return
+    if not isinstance(given, Mapping):
+        raise StudyError(f"{source}: write each benchmark as a table, such as [benchmarks.probe].")
     for name, options in given.items():
         tables = options if isinstance(options, list | tuple) else [options]
         for table in tables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -9,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from unseen.benchmarks.probe_results import probe_result
 from unseen.benchmarks.workbench import SplitRows, skipped_details
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
-from unseen.core.options import Positive
+from unseen.core.options import Positive, check_options
 from unseen.core.records import Cell, Result
 from unseen.probes.cards import solver_version
 from unseen.probes.protocol import SEEDS
@@ -40,6 +40,7 @@ class ProbeOptions:
     validation: Validation = option("drawn", help="drawn: select on a fifth of train; own: on the validation split.")
 
     def __post_init__(self) -> None:
+        check_options(self)
         if not self.seeds or not self.shots:
             raise UsageError("a probe needs at least one seed and one number of shots.")
 
@@ -133,3 +134,41 @@ def probe_splits(
 def _pooled(train: Arrays, held: Arrays) -> Arrays:
     features = np.concatenate([np.asarray(train[0]), np.asarray(held[0])])
     return features, np.concatenate([train[1], held[1]])
+
+
+def probe_result(cell: Cell, record: ProbeResult, details: Mapping[str, Any]) -> Result:
+    """The result of a cell, `details` of its dataset included."""
+    interval = record.interval()
+    values = record.to_dict()
+    return Result(
+        cell=cell,
+        metrics={
+            "top1": record.top1,
+            "top5": record.top5,
+            "mean_per_class": float(np.nanmean(record.per_class)),
+            "top1_low": interval.low,
+            "top1_high": interval.high,
+        },
+        seconds=record.seconds,
+        sweep=tuple(trial.to_dict() for trial in record.trials),
+        details={
+            **details,
+            "per_class": values["per_class"],
+            "best": values["best"],
+            "train_size": record.train_size,
+            "validation_size": record.validation_size,
+            "correct": pack_correct(record.correct),
+        },
+    )
+
+
+def pack_correct(correct: npt.NDArray[np.bool_]) -> str:
+    """One bit per test image, as text: 50,000 images take 8 kB."""
+    return f"{len(correct)}:" + base64.b64encode(np.packbits(correct).tobytes()).decode("ascii")
+
+
+def unpack_correct(text: str) -> npt.NDArray[np.bool_]:
+    """What `pack_correct` packed."""
+    count, _, encoded = text.partition(":")
+    bits = np.unpackbits(np.frombuffer(base64.b64decode(encoded), np.uint8))
+    return bits[: int(count)].astype(bool)

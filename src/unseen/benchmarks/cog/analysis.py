@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.benchmarks.cog.domains import CONTROL, SEEN
-from unseen.benchmarks.probe_results import unpack_correct
+from unseen.benchmarks.probing import unpack_correct
 from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.metrics import Comparison, paired_bootstrap
