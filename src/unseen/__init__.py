@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unseen.api import rank_checkpoints
     from unseen.backbones import Backbone, load_backbone, model_cards, register_backbone
     from unseen.benchmarks import BENCHMARKS, Benchmark, Workbench
-    from unseen.benchmarks.rank.checkpoints import rank_checkpoints
     from unseen.core.errors import UnseenError
     from unseen.core.files import home
     from unseen.core.records import Cell, DatasetCard, FeatureKey, MethodCard, ModelCard, Preprocessing, Result
@@ -60,7 +60,7 @@ _ROOMS = {
     "make_engine": "engines",
     "model_cards": "backbones",
     "plan_study": "study",
-    "rank_checkpoints": "benchmarks.rank.checkpoints",
+    "rank_checkpoints": "api",
     "register_backbone": "backbones",
     "register_dataset": "data",
     "run_study": "study",

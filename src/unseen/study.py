@@ -191,6 +191,7 @@ def run_study(
     on_plan: Callable[[Plan], None] | None = None,
     on_result: Callable[[Result], None] | None = None,
     report: Path | bool = True,
+    bench: Workbench | None = None,
 ) -> Outcome:
     """Evaluate what is not done yet, file each result as it comes, and write the page.
 
@@ -203,8 +204,9 @@ def run_study(
         on_plan: called with the plan, before anything of it is done.
         on_result: called with each result as it is filed.
         report: where to write the page, `HOME/reports/STUDY.html` by default; False for none.
+        bench: a workbench of this home and extraction that has loaded something already.
     """
-    bench = Workbench(home_folder(home), how=study.extraction, progress=progress)
+    bench = bench or Workbench(home_folder(home), how=study.extraction, progress=progress)
     inbox = Inbox(bench.home)
     with ResultsDatabase(bench.home / FILE_NAME) as database:
         filed: set[str] = set()

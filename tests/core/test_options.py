@@ -52,21 +52,21 @@ def test_what_a_person_means(values: dict[str, Any], field: str, expected: Any) 
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"seeds": "22"}, r"seeds: expected list, got str, found '22'"),
-    ({"seeds": ["a"]}, r"seeds\[0\]: expected int, got str, found 'a'"),
+    ({"seeds": "22"}, r"seeds: expected list, found '22'"),
+    ({"seeds": ["a"]}, r"seeds\[0\]: expected int, found 'a'"),
     ({"seeds": [1.5]}, r"seeds\[0\]: expected int"),
-    ({"seeds": [True]}, r"seeds\[0\]: expected int, got bool"),
-    ({"seeds": True}, r"seeds: expected list, got bool"),
+    ({"seeds": [True]}, r"seeds\[0\]: expected int"),
+    ({"seeds": True}, r"seeds: expected list"),
     ({"shots": [0]}, r"shots\[0\]: expected int >= 1, found 0"),
-    ({"shots": ["many"]}, r"shots\[0\]: 'many' is none of all"),
+    ({"shots": ["many"]}, r"shots\[0\]: 'many' is no number, and none of all"),
     ({"solver": "fasst"}, r"solver: 'fasst' is none of fast, paper. Did you mean 'fast'"),
-    ({"solver": 3}, r"solver: expected str, got int, found 3"),
-    ({"calibration": "much"}, r"calibration: 'much' is none of auto"),
+    ({"solver": 3}, r"solver: expected str, found 3"),
+    ({"calibration": "much"}, r"calibration: 'much' is no number, and none of auto"),
     ({"names": [1]}, r"names\[0\]: expected str"),
     ({"rate": 0}, r"rate: expected float > 0.0, found 0"),
     ({"share": 1.5}, r"share: expected float < 1.0"),
     ({"size": -1}, r"size: expected int >= 0"),
-    ({"flag": "yes"}, r"flag: expected bool, got str"),
+    ({"flag": "yes"}, r"flag: expected bool"),
     ({"path": 3}, r"path: expected"),
 ]
 
@@ -91,6 +91,7 @@ def test_unknown_options_are_named() -> None:
     ("field", "text", "expected"),
     [
         ("seeds", "2", (5, 6)),
+        ("seeds", "22,", (22,)),
         ("seeds", "22,37", (22, 37)),
         ("seeds", ["22", "37"], (22, 37)),
         ("shots", ["1,2", "all"], (1, 2, "all")),

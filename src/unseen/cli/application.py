@@ -83,7 +83,9 @@ application.command("probe", cls=Command, help="How well do frozen features sepa
 application.add_typer(cog_commands)
 application.add_typer(zsl_commands)
 application.add_typer(vtab_commands)
-application.command(cls=Command)(rank)
+application.command("rank", cls=Command, help="Which checkpoint should I fine-tune on DATA? Before any of them is.")(
+    rank
+)
 application.command(cls=Command)(audit)
 application.command(cls=Command)(ls)
 application.command(cls=Command)(results)

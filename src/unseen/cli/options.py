@@ -194,6 +194,7 @@ def study_command(
     more: Sequence[Parameter] = (),
     prepare: Callable[[Draft], None] | None = None,
     show: Callable[[Sequence[Result]], None] | None = None,
+    run: Callable[[Draft, Running], None] | None = None,
 ) -> Callable[[], None]:
     """The function of a command that runs one benchmark on DATA; register it with `cls=Command`.
 
@@ -207,6 +208,7 @@ def study_command(
         more: options of the command's own.
         prepare: turns what was asked for into a study, such as the name of a suite into datasets.
         show: prints the results; tables of all metrics by default.
+        run: runs the draft where a command has its own way to.
     """
 
     def make() -> Callable[..., None]:
@@ -232,7 +234,10 @@ def study_command(
             )
             if prepare is not None:
                 prepare(draft)
-            run_draft(draft, Running.among(values), show)
+            if run is not None:
+                run(draft, Running.among(values))
+            else:
+                run_draft(draft, Running.among(values), show)
 
         parameters = [
             *_study_parameters(benchmark, data, models),

@@ -77,7 +77,7 @@ def run_and_report(study: Study, how: Running, *, show: Callable[[Sequence[Resul
     options = engine_options(how)
     if how.dry_run:
         plan = plan_study(study, home)
-        print_json(plan_json(plan)) if how.as_json else _show_plan(plan)
+        show_plan(plan, as_json=how.as_json)
         return
     told = Told(screen)
     with make_engine(how.engine, **options) as engine:
@@ -193,10 +193,14 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     return {"study": study, "evaluated": outcome.evaluated, "report": page, "results": results}
 
 
-def _show_plan(plan: Plan) -> None:
+def show_plan(plan: Plan, *, as_json: bool = False) -> None:
+    """Print what would be done: a line for each model on each dataset, or every cell as JSON."""
     from unseen.benchmarks import group_cells
-    from unseen.cli.tables import count, print_table
+    from unseen.cli.tables import count, print_json, print_table
 
+    if as_json:
+        print_json(plan_json(plan))
+        return
     rows = []
     for group in group_cells(plan.cells):
         done = sum(cell.id in plan.done for cell in group)

@@ -103,10 +103,10 @@ def _from_texts(value: Any, hint: Any) -> Any:
     """What a command line gives for a field of several values: parted at commas, a lone number left to be a count."""
     if not is_many(hint):
         return value
-    given = value if isinstance(value, list | tuple) else [value]
-    parts = [part.strip() for text in given for part in str(text).split(",") if part.strip()]
-    listed = any("," in str(text) for text in given)  # "22," is the seed 22, and 22 a count
-    return int(parts[0]) if len(parts) == 1 and parts[0].isdecimal() and not listed else parts
+    given = [str(text) for text in (value if isinstance(value, list | tuple) else [value])]
+    parts = [part.strip() for text in given for part in text.split(",") if part.strip()]
+    # "22," is the seed 22, and 22 a count.
+    return int(parts[0]) if len(parts) == 1 and parts[0].isdecimal() and "," not in given[0] else parts
 
 
 def _meant(value: Any, hint: Any, field: dataclasses.Field[Any]) -> Any:
@@ -166,8 +166,8 @@ def _readable(text: str, name: str, value: Any, hint: Any) -> str:
     allowed = choices_of(hint)
     if allowed and "enum" in what:
         near = closest(str(value), allowed)
-        number = ", nor a number" if kinds_of(hint) & {int, float} else ""
-        told = f"{value!r} is none of {', '.join(allowed)}{number}" + (f". Did you mean {near[0]!r}?" if near else ".")
+        number = "no number, and " if kinds_of(hint) & {int, float} else ""
+        told = f"{value!r} is {number}none of {', '.join(allowed)}" + (f". Did you mean {near[0]!r}?" if near else ".")
     else:
         what = (
             re.sub(r", got `\w+`", "", what).replace("`", "").replace("Expected", "expected").replace("array", "list")
