@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from itertools import groupby, product
 from pathlib import Path
@@ -22,6 +23,7 @@ from unseen.core.options import check_options, make_options
 from unseen.core.records import Cell, MethodCard, Result
 from unseen.core.registry import Registry
 from unseen.data.load import resolve_dataset
+from unseen.results.styles import MetricStyle, declare_styles
 
 if TYPE_CHECKING:
     from unseen.benchmarks.workbench import Workbench
@@ -42,6 +44,8 @@ class Benchmark(ABC):
     section: ClassVar[str] = "unseen.reports.scores:scores_section"
     #: What the command line calls it: "probe" is `unseen probe DATA`, "cog run" is `unseen cog run DATA`.
     command: ClassVar[str] = ""
+    #: How metrics of its own are shown, the one to judge by first; `unseen.results.styles` has the common ones.
+    metrics: ClassVar[tuple[MetricStyle, ...]] = ()
 
     only: tuple[str, ...] = option(
         (), dataset=True, neutral="it chooses datasets", help="Datasets of a study that it is for; all by default."
@@ -49,6 +53,11 @@ class Benchmark(ABC):
 
     def __post_init__(self) -> None:
         check_options(self)
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.metrics and "name" in vars(cls):
+            declare_styles(cls.name, cls.metrics)
 
     @abstractmethod
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
@@ -126,6 +135,13 @@ def benchmark_cards() -> list[MethodCard]:
             )
         )
     return cards
+
+
+def load_styles(benchmarks: Iterable[str]) -> None:
+    """Load benchmarks by name, for how their metrics are to be shown."""
+    for name in benchmarks:
+        with suppress(Exception):  # a plug-in that is gone or broken must not hide its results
+            BENCHMARKS.get(name)
 
 
 def make_benchmark(

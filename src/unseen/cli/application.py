@@ -14,7 +14,7 @@ from unseen.cli.ls import ls
 from unseen.cli.options import study_command
 from unseen.cli.parser import Command, Group
 from unseen.cli.rank import rank
-from unseen.cli.results import results
+from unseen.cli.results import results_commands
 from unseen.cli.run import file_command
 from unseen.cli.vtab import vtab_commands
 from unseen.cli.zsl import zsl_commands
@@ -88,5 +88,5 @@ application.command("rank", cls=Command, help="Which checkpoint should I fine-tu
 )
 application.command(cls=Command)(audit)
 application.command(cls=Command)(ls)
-application.command(cls=Command)(results)
+application.add_typer(results_commands)
 application.add_typer(features_commands)

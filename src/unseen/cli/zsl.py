@@ -92,7 +92,7 @@ def _print_group(group: Sequence[Result], everything: Sequence[Result]) -> None:
     from unseen.benchmarks.zsl.compare import robustness
     from unseen.benchmarks.zsl.published import published_value
     from unseen.cli.tables import print_table
-    from unseen.results.measures import measure
+    from unseen.results import metric_style
 
     first = group[0].cell
     metrics = [m for m in _SHOWN if any(m in r.metrics for r in group)]
@@ -107,15 +107,15 @@ def _print_group(group: Sequence[Result], everything: Sequence[Result]) -> None:
         for metric in metrics:
             value = result.metrics.get(metric)
             style = "bold" if value is not None and value == best[metric] else ""
-            row.append(Text("" if value is None else measure(metric).text(value), style=style))
+            row.append(Text("" if value is None else metric_style(metric, "zsl").text(value), style=style))
         if folds:
             alone = folds.get((first.dataset, first.model, split, method), ())
-            row.append(" ".join(measure("zsl").text(value) for value in alone))
+            row.append(" ".join(metric_style("zsl", "zsl").text(value) for value in alone))
         if paper:
             printed = (published_value(first.dataset, method, m, split) for m in ("zsl", "ts", "tr", "H"))
             row.append(" / ".join("–" if v is None else f"{100 * v:.1f}" for v in printed))
         rows.append(row)
-    columns = ["method", *(measure(m).heading for m in metrics)]
+    columns = ["method", *(metric_style(m, "zsl").heading for m in metrics)]
     columns += ["ZSL by fold"] * bool(folds) + ["paper: ZSL / ts / tr / H"] * paper
     print_table(columns, rows, title=_title(group[0]), caption=_caption(group[0]), numeric=columns[1:])
 
@@ -188,10 +188,10 @@ def compare(
 
 def _stored_results(home: Path | None) -> list[Result]:
     from unseen.core.files import home as home_folder
-    from unseen.results import FILE_NAME, ResultsDatabase, newest_revisions
+    from unseen.results import FILE_NAME, ResultsDatabase, current
 
     with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
-        return list(newest_revisions(database.latest(benchmark="zsl")))
+        return list(current(database.latest(benchmark="zsl")))
 
 
 def _print_ranks(title: str, ranks: MethodRanks) -> None:

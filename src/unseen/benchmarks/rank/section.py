@@ -13,7 +13,7 @@ from unseen.benchmarks.rank.table import RankingRow, ranking_rows
 from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.ranking.cards import find_score
-from unseen.reports.blocks import Entry, Material, Section, Table
+from unseen.reports.blocks import Material, Section, Table, TableCell
 from unseen.reports.scores import scores_section
 from unseen.reports.wording import short_names
 
@@ -90,13 +90,13 @@ def _scores_table(rows: list[RankingRow]) -> Table:
     lines = []
     for row in rows:
         name = f"{row.name} at {row.layer}" if layered and row.layer else row.name
-        line = [Entry(name, name.lower(), note=f"{row.pairs} pairs")]
+        line = [TableCell(name, name.lower(), note=f"{row.pairs} pairs")]
         for _, field in _COLUMNS:
             value = getattr(row, field)
             known = not math.isnan(value)
             shown = f"{100 * value:.1f}" if known else "–"
-            line.append(Entry(shown, value if known else None, best=known and value == best[field]))
-        line += [Entry(f"{row.gflops:.3g}", row.gflops), Entry(f"{row.seconds:.2f}", row.seconds)]
+            line.append(TableCell(shown, value if known else None, best=known and value == best[field]))
+        line += [TableCell(f"{row.gflops:.3g}", row.gflops), TableCell(f"{row.seconds:.2f}", row.seconds)]
         lines.append(line)
     columns = ["score", *(title for title, _ in _COLUMNS), "GFLOPs", "seconds"]
     return Table("scores against fine-tuned accuracy (%)", columns, lines, numeric=range(1, len(columns)))
@@ -110,11 +110,11 @@ def _truth_table(truth: Sequence[Result], material: Material) -> Table:
     best = {task: max((found[m, task] for m in models if (m, task) in found), default=0.0) for task in tasks}
     lines = []
     for model in models:
-        line = [Entry(names[model], names[model].lower(), note=model)]
+        line = [TableCell(names[model], names[model].lower(), note=model)]
         for task in tasks:
             value = found.get((model, task))
             shown = "–" if value is None else f"{100 * value:.1f}"
-            line.append(Entry(shown, value, best=value == best[task]))
+            line.append(TableCell(shown, value, best=value == best[task]))
         lines.append(line)
     columns = ["checkpoint", *(titles[task] for task in tasks)]
     return Table("fine-tuned top-1 accuracy (%)", columns, lines, numeric=range(1, len(columns)), row_keys=models)
@@ -126,8 +126,8 @@ def _published(group: str) -> Table:
     lines = []
     for score, values in table.rows.items():
         name = find_score(score).name
-        cells = [Entry("–" if v is None else f"{v:.5g}", v) for v in values.values()]
-        lines.append([Entry(name, name.lower()), *cells])
+        cells = [TableCell("–" if v is None else f"{v:.5g}", v) for v in values.values()]
+        lines.append([TableCell(name, name.lower()), *cells])
     columns = ["score", *table.columns]
     caption = f"published, Table {table.number}: Group {group}, {table.caption}"
     return Table(caption, columns, lines, numeric=range(1, len(columns)), folded=True)
