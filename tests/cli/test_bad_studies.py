@@ -85,7 +85,7 @@ def test_a_wrong_value_is_named(
         ('models = 3\ndatasets = ["photos/"]', ["models"]),
         ('models = []\ndatasets = ["photos/"]', ["models"]),
         ('models = [3]\ndatasets = ["photos/"]', ["models"]),
-        ('models = ["random:test_resnet"]', ["datasets are missing"]),
+        ('models = ["random:test_resnet"]', ["datasets must be a list of names"]),
         ('models = ["random:test_resnet", "random:test_resnet"]\ndatasets = ["images/"]', ["twice", "models"]),
         ('models = ["tim:resnet18"]\ndatasets = ["images/"]', ["'tim:resnet18'", "timm:resnet18"]),
         ('models = ["mine.pth"]\ndatasets = ["images/"]', ["mine.pth"]),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from importlib.metadata import entry_points
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -38,6 +39,48 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         several = [p for p in self.get_params(ctx) if getattr(p, "multiple", False)]
         return super().parse_args(ctx, spread_lists(args, {name for p in several for name in p.opts}))
+
+
+class Commands(Group):
+    """The built-in commands, and one for each benchmark of a plug-in, which is imported when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        known = super().list_commands(ctx)
+        return [*known, *(each.name for each in entry_points(group="unseen.benchmarks") if each.name not in known)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        built_in = super().get_command(ctx, cmd_name)
+        if built_in is not None:
+            return built_in
+        if cmd_name in self.list_commands(ctx):
+            return _benchmark_command(cmd_name, cmd_name)
+        from unseen.benchmarks.benchmark import BENCHMARKS, find_command
+
+        name = cmd_name if cmd_name in BENCHMARKS else find_command(cmd_name)
+        return _benchmark_command(cmd_name, name) if name else None
+
+
+def _benchmark_command(command: str, benchmark: str) -> Command:
+    from unseen.cli.options import study_command
+
+    return Command(command, callback=study_command(benchmark), help=f"Run the benchmark {benchmark!r} of a plug-in.")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from unseen import __version__
+
+        typer.echo(f"unseen {__version__}")
+        raise typer.Exit
+
+
+def root_options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave."),
+    ] = False,
+) -> None:
+    """How well does a visual representation handle what it has never seen?"""
 
 
 def made_late(make: Callable[[], Callable[..., None]]) -> Callable[[], None]:
