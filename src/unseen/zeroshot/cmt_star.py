@@ -10,12 +10,13 @@ Expected:   GBU Table 6, H: SUN 13.3, CUB 8.7, AWA1 15.3, AWA2 15.9, aPY 19.0
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from unseen.core.records import MethodCard
 from unseen.zeroshot.cmt import CMT, forward
-from unseen.zeroshot.method import FloatArray, IntArray, squared_distances
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, squared_distances
 from unseen.zeroshot.novelty import GaussianNovelty, LocalOutliers
 
 
@@ -27,6 +28,17 @@ class CMTStar(CMT):
         quantile: share of training images that count as new.
         neighbours: of "loop".
     """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="CMT*",
+        name="Cross-modal transfer, novelty detection",
+        group="zero-shot, non-linear compatibility",
+        paper="gbu",
+        citation="Socher et al., NeurIPS 2013",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {"hidden": (128, 512), "learning_rate": (3e-4, 1e-3), "epochs": (5, 10, 20, 40)}
+    quick_grid: ClassVar[Grid] = {"hidden": (256,), "epochs": (5, 10, 20)}
 
     detector_: GaussianNovelty | LocalOutliers
 

@@ -16,7 +16,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, unit_rows
+from unseen.core.records import MethodCard
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, unit_rows
 from unseen.zeroshot.propagation import propagate
 
 _TINY = 1e-9
@@ -31,6 +32,17 @@ class DSRL(ZeroShotMethod):
         neighbours, alpha: of the label propagation.
         seed: of the first factors.
     """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="DSRL",
+        name="Non-negative factors and propagation",
+        group="zero-shot, transductive",
+        paper="gbu",
+        citation="Ye & Guo, CVPR 2017",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {"lam": (0.1, 1.0, 10.0, 100.0), "alpha": (0.5, 0.9)}
+    quick_grid: ClassVar[Grid] = {"lam": (1.0, 10.0), "alpha": (0.5,)}
 
     transductive: ClassVar[bool] = True
     dictionary_: FloatArray

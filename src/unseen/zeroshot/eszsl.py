@@ -12,12 +12,13 @@ Expected:   GBU Table 3, PS: SUN 54.5, CUB 53.9, AWA1 58.2, AWA2 58.6, aPY 38.3
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
-from unseen.zeroshot.method import FloatArray, IntArray, Params, ZeroShotMethod, one_hot
+from unseen.core.records import MethodCard
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, one_hot
 
 
 class ESZSL(ZeroShotMethod):
@@ -28,6 +29,21 @@ class ESZSL(ZeroShotMethod):
         lam: exponent of ten of the weight in attribute space.
         targets: "sign" for Y in {-1, 1}, "binary" for {0, 1}.
     """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="ESZSL",
+        name="Closed-form bilinear",
+        group="zero-shot, linear compatibility",
+        paper="gbu",
+        citation="Romera-Paredes & Torr, ICML 2015",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {
+        "targets": ("sign", "binary"),
+        "gamma": (-3, -2, -1, 0, 1, 2, 3),
+        "lam": (-3, -2, -1, 0, 1, 2, 3),
+    }
+    quick_grid: ClassVar[Grid] = grid
 
     W_: FloatArray
 

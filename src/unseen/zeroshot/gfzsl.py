@@ -17,7 +17,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import eigh
 
-from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, one_hot
+from unseen.core.records import MethodCard
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot
 
 
 class GFZSL(ZeroShotMethod):
@@ -27,6 +28,17 @@ class GFZSL(ZeroShotMethod):
         lam: weight of the ridge in both regressions.
         shrinkage: share of the pooled variance in each class's variance.
     """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="GFZSL",
+        name="Class-conditional Gaussians",
+        group="zero-shot, generative",
+        paper="gbu",
+        citation="Verma & Rai, ECML 2017",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {"lam": (1e-3, 1e-2, 0.1, 1.0, 10.0), "shrinkage": (0.01, 0.1, 0.5)}
+    quick_grid: ClassVar[Grid] = grid
 
     scoring_params: ClassVar[tuple[str, ...]] = ("lam",)
     mu_: FloatArray

@@ -16,8 +16,9 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import softmax
 
+from unseen.core.records import MethodCard
 from unseen.zeroshot.gfzsl import GFZSL, log_density
-from unseen.zeroshot.method import FloatArray
+from unseen.zeroshot.method import FloatArray, Grid
 
 
 class GFZSLTran(GFZSL):
@@ -27,6 +28,17 @@ class GFZSLTran(GFZSL):
         steps: of expectation-maximisation.
         prior: images that the regressed Gaussian counts for.
     """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="GFZSL-tran",
+        name="GFZSL with expectation-maximisation",
+        group="zero-shot, transductive",
+        paper="gbu",
+        citation="Verma & Rai, ECML 2017",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {"lam": (1e-2, 0.1, 1.0), "shrinkage": (0.1, 0.5), "prior": (1.0, 5.0)}
+    quick_grid: ClassVar[Grid] = {"lam": (0.1, 1.0), "shrinkage": (0.1, 0.5)}
 
     transductive: ClassVar[bool] = True
     scoring_params: ClassVar[tuple[str, ...]] = ("lam", "steps", "prior")

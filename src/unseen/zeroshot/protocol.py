@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from unseen.core.errors import DataError
+from unseen.core.errors import DataError, UsageError
 from unseen.metrics.accuracy import per_class_accuracy, top_k_correct
 from unseen.metrics.zeroshot import harmonic_mean, mean_per_class
-from unseen.zeroshot.catalogue import METHODS
+from unseen.zeroshot.catalogue import load_method
 from unseen.zeroshot.grids import grid_of
 from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod
 from unseen.zeroshot.problem import Fold, Images, Problem
@@ -91,16 +91,19 @@ def evaluate_method(
 
     Args:
         method: a name, or an estimator whose parameters are the defaults.
-        name: under which its grid is filed; by default the method's own name.
+        name: what messages call it; by default what its card does.
         problem: features as the method is to see them (see `Problem.normalised`).
-        grid: settings to try, or the name of a grid in `grids.toml`.
+        grid: settings to try, or which of the method's own grids: "full" or "quick".
         folds: positions of the folds to tune on; all by default.
         calibration: subtracted from the scores of seen classes among all classes; "auto" tunes it on the folds.
         test: another problem over the same classes to test on, trained and tuned on the first (Table 4).
         tuning: of an earlier call over all folds, to choose from without trying again.
     """
-    estimator, own = _estimator(method)
-    settings = grid_of(name or own, grid) if isinstance(grid, str) else [dict(setting) for setting in grid]
+    estimator = _estimator(method)
+    settings = grid_of(estimator, grid) if isinstance(grid, str) else [dict(setting) for setting in grid]
+    if strange := sorted({key for setting in settings for key in setting} - set(estimator.get_params())):
+        called = name or estimator.card.id or type(estimator).__name__
+        raise UsageError(f"{called} has no parameter {strange[0]!r}; it has {', '.join(estimator.get_params())}.")
     chosen = range(len(problem.folds)) if folds is None else folds
     with threadpool_limits(1 if problem.train.X.size < _THREADS_PAY else None, user_api="blas"):
         began = perf_counter()
@@ -142,11 +145,10 @@ def tune(method: ZeroShotMethod, problem: Problem, grid: Sequence[Mapping[str, A
     return Tuning(trials, tuple(grid))
 
 
-def _estimator(method: str | ZeroShotMethod) -> tuple[ZeroShotMethod, str]:
+def _estimator(method: str | ZeroShotMethod) -> ZeroShotMethod:
     if isinstance(method, str):
-        made: ZeroShotMethod = METHODS.get(method)()
-        return made, method
-    return method, type(method).__name__
+        return load_method(method)()
+    return method
 
 
 def _fresh(method: ZeroShotMethod, params: Mapping[str, Any]) -> ZeroShotMethod:

@@ -12,12 +12,13 @@ Expected:   GBU Table 3, PS: SUN 40.3, CUB 33.3, AWA1 53.0, AWA2 54.1, aPY 8.3
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import eigh
 
-from unseen.zeroshot.method import FloatArray, IntArray, Params, ZeroShotMethod, one_hot, unit_rows
+from unseen.core.records import MethodCard
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, one_hot, unit_rows
 
 Direction = Literal["feature_to_semantic", "semantic_to_feature"]
 
@@ -29,6 +30,17 @@ class SAE(ZeroShotMethod):
         lam: weight of the encoder against the decoder.
         direction: "feature_to_semantic" projects images, "semantic_to_feature" projects class embeddings.
     """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="SAE",
+        name="Semantic auto-encoder, images to attributes",
+        group="zero-shot, linear compatibility",
+        paper="gbu",
+        citation="Kodirov et al., CVPR 2017",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {"lam": (1e-3, 1e-2, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5)}
+    quick_grid: ClassVar[Grid] = grid
 
     W_: FloatArray
 
@@ -57,6 +69,17 @@ class SAE(ZeroShotMethod):
 
 class SAEReverse(SAE):
     """SAE with class embeddings projected into feature space: the second number that its paper reports."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="SAE-reverse",
+        name="Semantic auto-encoder, attributes to images",
+        group="zero-shot, linear compatibility",
+        paper="gbu",
+        citation="Kodirov et al., CVPR 2017",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {"lam": (1e-3, 1e-2, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5)}
+    quick_grid: ClassVar[Grid] = grid
 
     def __init__(self, lam: float = 1.0, direction: Direction = "semantic_to_feature") -> None:
         super().__init__(lam, direction)

@@ -12,11 +12,12 @@ Expected:   GBU Table 3, PS: SUN 51.5, CUB 43.9, AWA1 60.1, AWA2 61.0, aPY 34.0
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, one_hot
+from unseen.core.records import MethodCard
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot
 
 _SIMPLEX_STEPS = 300
 _BLOCK_VALUES = 20_000_000  # float32 values of phi held at once
@@ -33,6 +34,17 @@ class SSE(ZeroShotMethod):
         batch_size: images per step.
         seed: of the order of images.
     """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="SSE",
+        name="Semantic similarity embedding",
+        group="zero-shot, hybrid",
+        paper="gbu",
+        citation="Zhang & Saligrama, ICCV 2015",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {"gamma": (0.01, 0.1, 1.0), "learning_rate": (0.02, 0.1), "epochs": (3,)}
+    quick_grid: ClassVar[Grid] = {"gamma": (0.01, 0.1), "epochs": (2,)}
 
     w_: FloatArray
     v_: FloatArray

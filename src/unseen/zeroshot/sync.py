@@ -18,8 +18,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import softmax
 
+from unseen.core.records import MethodCard
 from unseen.zeroshot.lbfgs import minimise
-from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, squared_distances, unit_rows
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, squared_distances, unit_rows
 
 Loss = Literal["one-vs-other", "crammer-singer", "structured"]
 
@@ -33,6 +34,25 @@ class SYNC(ZeroShotMethod):
         loss: "one-vs-other", "crammer-singer" or "structured".
         iterations: of L-BFGS.
     """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="SYNC",
+        name="Synthesised classifiers",
+        group="zero-shot, hybrid",
+        paper="gbu",
+        citation="Changpinyo et al., CVPR 2016",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {
+        "loss": ("one-vs-other", "crammer-singer", "structured"),
+        "lam": (9.31e-10, 5.96e-8, 3.81e-6, 2.44e-4, 3.91e-3),
+        "sigma": (0.03125, 0.125, 0.25, 0.5, 1.0, 2.0, 8.0, 32.0),
+    }
+    quick_grid: ClassVar[Grid] = {
+        "loss": ("one-vs-other",),
+        "lam": (3.81e-6, 2.44e-4),
+        "sigma": (0.125, 0.25, 0.5, 1.0, 2.0),
+    }
 
     scoring_params: ClassVar[tuple[str, ...]] = ("sigma",)
     W_: FloatArray
