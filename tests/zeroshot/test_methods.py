@@ -134,12 +134,15 @@ def test_gaussian_novelty_finds_what_is_far(small_problem: Problem) -> None:
     centres = rng.normal(size=(3, 4)) * 10
     y = np.arange(300) % 3
     points = centres[y] + rng.normal(size=(300, 4))
-    detector = GaussianNovelty(points, y, centres, 0.05)
-    assert detector.is_new(points).mean() == pytest.approx(0.05, abs=0.01)
-    assert detector.is_new(centres + 50).all()
-    outliers = LocalOutliers(points, 20, 0.05)
-    assert outliers.is_new(centres + 50).all()
-    assert outliers.is_new(centres[y] + rng.normal(size=(300, 4))).mean() < 0.2
+    detector = GaussianNovelty(points, y, centres)
+    assert detector.is_new(points, 0.05).mean() == pytest.approx(0.05, abs=0.01)
+    assert detector.is_new(centres + 50, 0.05).all()
+    outliers = LocalOutliers(points, 20)
+    assert outliers.is_new(centres + 50, 0.05).all()
+    fresh = centres[y] + rng.normal(size=(300, 4))
+    shares = [outliers.is_new(fresh, q).mean() for q in (0.05, 0.3, 0.9)]
+    assert shares[0] < 0.2 < shares[1] + 0.05
+    assert shares == sorted(shares)
     assert (outliers.probability(points) >= 0).all()
 
 

@@ -10,7 +10,7 @@ Expected:   GBU Table 3, PS: SUN 39.9, CUB 34.6, AWA1 39.5, AWA2 37.9, aPY 28.0
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +55,7 @@ class CMT(EarlyStoppedMethod):
         self.batch_size = batch_size
         self.seed = seed
 
-    def _keep(self, learned: list[FloatArray]) -> None:
+    def _keep(self, learned: Any) -> None:
         self.weights_ = [w.copy() for w in learned]
 
     def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, list[FloatArray]]]:
