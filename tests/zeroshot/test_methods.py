@@ -17,7 +17,8 @@ from unseen.zeroshot.method import match_rows
 from unseen.zeroshot.novelty import GaussianNovelty, LocalOutliers
 from unseen.zeroshot.problem import Problem
 from unseen.zeroshot.propagation import laplacian, propagate
-from unseen.zeroshot.sse import mixtures, project_to_simplex
+from unseen.zeroshot.simplex import project_to_simplex
+from unseen.zeroshot.sse import mixtures
 
 ALL = builtin_methods()
 INDUCTIVE = tuple(m for m in ALL if m not in transductive_methods())

@@ -18,6 +18,7 @@ import numpy as np
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot
+from unseen.zeroshot.simplex import project_to_simplex
 
 _SIMPLEX_STEPS = 300
 _BLOCK_VALUES = 20_000_000  # float32 values of phi held at once
@@ -132,13 +133,3 @@ def mixtures(S: FloatArray, dictionary: FloatArray, gamma: float) -> FloatArray:
         ahead = moved + (t - 1) / t_next * (moved - z)
         z, t = moved, t_next
     return np.asarray(z)
-
-
-def project_to_simplex(rows: FloatArray) -> FloatArray:
-    """Each row moved to the nearest point with entries >= 0 that sum to 1 (Duchi et al., ICML 2008)."""
-    ordered = -np.sort(-rows, axis=1)
-    excess = np.cumsum(ordered, axis=1) - 1
-    places = np.arange(1, rows.shape[1] + 1)
-    kept = (ordered - excess / places > 0).sum(1)
-    shift = excess[np.arange(len(rows)), kept - 1] / kept
-    return np.asarray(np.maximum(rows - shift[:, None], 0))
