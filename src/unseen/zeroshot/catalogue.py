@@ -32,6 +32,8 @@ _BUILT_IN = {
     "SAE": "sae:SAE",
     "SAE-reverse": "sae:SAEReverse",
     "GFZSL": "gfzsl:GFZSL",
+    "f-CLSWGAN": "f_clswgan:FCLSWGAN",
+    "CADA-VAE": "cada_vae:CADAVAE",
     "ALE-tran": "ale_tran:ALETran",
     "GFZSL-tran": "gfzsl_tran:GFZSLTran",
     "DSRL": "dsrl:DSRL",
