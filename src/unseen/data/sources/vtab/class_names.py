@@ -30,8 +30,8 @@ def labels_of(data: str, folders: Sequence[str], place: Path) -> npt.NDArray[np.
     for folder in folders:
         if folder.lower() not in number:
             raise DataError(
-                f"{place}: {folder!r} is none of the {len(number)} classes of this dataset ({', '.join(list(number)[:3])}, "
-                "...). Move it away, or get the data again."
+                f"{place}: {folder!r} is none of the {len(number)} classes of this dataset, which are "
+                f"{', '.join(class_names(data)[:3])} and so on. Move it away, or get the data again."
             )
     return np.array([number[folder.lower()] for folder in folders], np.int64)
 

@@ -20,6 +20,9 @@ from unseen.data.sources.vtab.order import record_order
 IntArray = npt.NDArray[np.int64]
 Column = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
+#: What stands in the place of a file that Git LFS has not fetched.
+_POINTER = b"version https://git-lfs"
+
 _SPEC = re.compile(r"(\w+)(?:\[(\d*)%?:(\d*)%?\])?")
 
 
@@ -34,7 +37,8 @@ class Examples:
         content_key: bytes that change when image `i` does.
         class_names: where the files tell them.
         keys: what TFDS calls each example; empty where that is not known.
-        find: raises `OSError` or `DataError` where image `i` is not there; cheaper than `open`, and says less.
+        find: raises `OSError` or `DataError` where image `i` is not there; cheaper than `open`, and says less. None
+            where they are all in one array, which was checked when it was read.
         own: why the first examples are not the authors' VTAB-1k; "" where they are.
     """
 
@@ -114,8 +118,12 @@ def from_files(
             return b"unreadable"
 
     def find(i: int) -> None:
-        if (root / names[i]).stat().st_size == 0:
+        with (root / names[i]).open("rb") as file:
+            head = file.read(64)
+        if not head:
             raise DataError("an empty file (0 bytes)")
+        if head.startswith(_POINTER):
+            raise DataError("a pointer of Git LFS, not the image itself: fetch it with `git lfs pull`")
 
     columns = {name: column(values) for name, values in fields.items()}
     return Examples(list(names), columns, lambda i: open_image(root / names[i]), key, class_names, find=find)
@@ -155,9 +163,7 @@ def from_pixels(
 
     names = [f"{prefix}/{i:06d}" for i in range(count)]
     columns = {name: column(values) for name, values in fields.items()}
-    return Examples(
-        names, columns, lambda i: Image.fromarray(np.ascontiguousarray(pixels(i))), key, class_names, find=pixels
-    )
+    return Examples(names, columns, lambda i: Image.fromarray(np.ascontiguousarray(pixels(i))), key, class_names)
 
 
 def column(values: npt.ArrayLike) -> Column:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -34,4 +35,4 @@ def record_hashes(keys: Sequence[str], split: str) -> list[bytes]:
 def is_record_order(keys: Sequence[str], split: str) -> bool:
     """Whether examples stand in the order of records."""
     hashes = record_hashes(keys, split)
-    return all(a <= b for a, b in zip(hashes, hashes[1:], strict=False))
+    return all(a <= b for a, b in pairwise(hashes))

@@ -1,4 +1,7 @@
-"""PatchCamelyon: HDF5 files of patches and of labels, per split. TFDS' key: split and number. Needs the `vtab` extra (h5py)."""
+"""PatchCamelyon: HDF5 files of patches and of labels, per split. Needs the `vtab` extra (h5py).
+
+TFDS' key: split and number.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,10 @@ from unseen.data.sources.vtab.examples import Examples, from_pixels
 
 
 def find(root: Path) -> Path | None:
-    return next((p for p in (root, root / "svhn", root / "SVHN", root / "svhn_cropped") if (p / "train_32x32.mat").exists()), None)
+    return next(
+        (p for p in (root, root / "svhn", root / "SVHN", root / "svhn_cropped") if (p / "train_32x32.mat").exists()),
+        None,
+    )
 
 
 def read(place: Path) -> dict[str, Examples]:
