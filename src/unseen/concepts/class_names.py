@@ -3,9 +3,11 @@
 Datasets write `043.Yellow_bellied_Flycatcher`, `blue+whale`, `tvmonitor`, `church_indoor`, `Bat (animal)` or
 `hog, pig, grunter`. The steps, in order; the first that finds a lemma wins:
 
-    exact       the name, cleaned of numbers and separators; its singular; the same letters with other gaps
-                (`diningtable`, `Wilson_Warbler` for Wilson's warbler); several names with commas between them
-    qualified   the name without a word that says how or where it was photographed: `church_indoor` is a church
+    exact       the name, cleaned of numbers and separators; its singular; its plural (`binocular`); the same letters with
+                other gaps (`diningtable`, `Wilson_Warbler` for Wilson's warbler); several names with commas between them
+    qualified   the name without words that say how, where or which part was photographed: `church_indoor` is a church,
+                `crocodile_head` a crocodile
+    spelling    a lemma that differs by one letter (`water_lilly`); never without a doubt
     head        the name is a kind of something that WordNet has: its longest ending that is a lemma (a Caspian tern is
                 a tern, a `pottedplant` a plant). In lists that put qualifiers last it may also be the beginning
                 (`temple_south_asia`), so both are offered. The class is *narrower* than the synset: nothing may be
@@ -15,7 +17,7 @@ Datasets write `043.Yellow_bellied_Flycatcher`, `blue+whale`, `tvmonitor`, `chur
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -23,27 +25,23 @@ from typing import Literal
 from unseen.concepts.imagenet import is_wnid
 from unseen.concepts.wordnet import WordNet
 
-How = Literal["given", "exact", "qualified", "head", "none"]
+How = Literal["given", "exact", "qualified", "spelling", "head", "none"]
 
-QUALIFIERS = frozenset(
-    (
-        "indoor",
-        "indoors",
-        "outdoor",
-        "outdoors",
-        "interior",
-        "exterior",
-        "natural",
-        "artificial",
-        "cultivated",
-        "wild",
-        "urban",
-    )
+# Where a thing was photographed. A list that has these puts qualifiers last, so that a name's head may stand first.
+PLACES = frozenset(
+    "indoor indoors outdoor outdoors interior exterior natural artificial cultivated wild urban rural".split()
+)
+# Which part or side of it, or how: not what it is. They count at the end of a name only.
+VIEWS = frozenset(
+    "head body face side front back rear top bottom left right view closeup easy hard male female adult juvenile young "
+    "photo photos image images picture pictures frontal profile cropped other others misc".split()
 )
 _NUMBER = re.compile(r"^\d+[\s._:-]+(?=\D)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _HINT = re.compile(r"^(.*?)\s*[(\[](.+)[)\]]\s*$")
 _SHORTEST_HEAD = 3
+_SHORTEST_MISSPELT = 6
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class ClassNameReader:
     def __init__(self, wordnet: WordNet, names: Sequence[str] = ()) -> None:
         self.wordnet = wordnet
         self._spaced, self._squeezed = _lemma_keys(wordnet)
-        self._head_first = any(QUALIFIERS.intersection(clean(name).split()[1:]) for name in names)
+        self._head_first = any(PLACES.intersection(clean(name).split()[1:]) for name in names)
 
     def read(self, name: str) -> Reading:
         """The senses that a class name may have."""
@@ -96,25 +94,36 @@ class ClassNameReader:
         phrase = clean(name)
         if senses := self.lookup(phrase):
             return Reading("exact", phrase, senses)
-        return self._qualified(phrase.split()) or self._head(phrase.split()) or Reading("none", phrase, ())
+        words = phrase.split()
+        found = self._qualified(words) or self._misspelt(phrase) or self._head(words)
+        return found or Reading("none", phrase, ())
 
     def lookup(self, phrase: str) -> tuple[str, ...]:
-        """Senses of a cleaned phrase, as it is, in the singular, or with other gaps; empty if there are none."""
-        for form in (phrase, *self._singulars(phrase)):
+        """Senses of a cleaned phrase, by the first form of it that is a lemma; empty if none is."""
+        return next(self._found(phrase), ())
+
+    def lookup_all(self, phrase: str) -> tuple[str, ...]:
+        """Senses of a cleaned phrase in all its forms: as it is, singular, plural, with other gaps."""
+        return tuple(dict.fromkeys(sense for senses in self._found(phrase) for sense in senses))
+
+    def forms(self, phrase: str) -> list[str]:
+        """A cleaned phrase as it is, in the singular and in the plural."""
+        *before, last = phrase.split() or [""]
+        ends = [last, *self.wordnet.base_forms(last), *self.wordnet.plural_forms(last)]
+        return [" ".join([*before, end]) for end in dict.fromkeys(ends)]
+
+    def _found(self, phrase: str) -> Iterator[tuple[str, ...]]:
+        """Senses of every form of a phrase that is a lemma, the closest form first."""
+        for form in self.forms(phrase):
             for spelling in dict.fromkeys((form, form.replace("gray", "grey"), form.replace("grey", "gray"))):
                 for index, key in ((self._spaced, spelling), (self._squeezed, spelling.replace(" ", ""))):
                     if key in index:
-                        return self._senses(index[key])
-        return ()
+                        yield self._senses(index[key])
 
     def _senses(self, lemmas: list[str]) -> tuple[str, ...]:
         """Senses of several lemmas, all first senses before all second ones."""
         pairs = {pair for lemma in lemmas for pair in self.wordnet.lemma_index[lemma]}
         return tuple(dict.fromkeys(self.wordnet.ids[i] for _, i in sorted(pairs)))
-
-    def _singulars(self, phrase: str) -> list[str]:
-        *before, last = phrase.split() or [""]
-        return [" ".join([*before, form]) for form in self.wordnet.base_forms(last)]
 
     def _shared_senses(self, names: list[str]) -> tuple[str, ...]:
         """Of `hog, pig, grunter`: the senses that the most of these names have."""
@@ -126,16 +135,32 @@ class ClassNameReader:
         return tuple(sense for sense, count in votes.items() if count == most)
 
     def _qualified(self, words: list[str]) -> Reading | None:
-        """The words before the first qualifier, or after those that the name starts with."""
-        if not QUALIFIERS.intersection(words):
+        """The name without the views at its end; then the words before the first place, or after those at its start."""
+        kept = list(words)
+        while len(kept) > 1 and kept[-1] in VIEWS:
+            kept.pop()
+        while len(kept) > 1 and kept[0] in PLACES:
+            kept.pop(0)
+        cut = next((i for i, word in enumerate(kept) if word in PLACES), len(kept))
+        kept = kept[:cut]
+        if kept == words or not kept:
             return None
-        while words and words[0] in QUALIFIERS:
-            words = words[1:]
-        cut = next((i for i, word in enumerate(words) if word in QUALIFIERS), len(words))
-        phrase = " ".join(words[:cut])
-        if senses := self.lookup(phrase) if phrase else ():
+        phrase = " ".join(kept)
+        if senses := self.lookup(phrase):
             return Reading("qualified", phrase, senses)
-        return self._head(words[:cut])
+        return self._misspelt(phrase) or self._head(kept)
+
+    def _misspelt(self, phrase: str) -> Reading | None:
+        """Lemmas one letter away: one more, one less, another, or two swapped."""
+        word = phrase.replace(" ", "")
+        if len(word) < _SHORTEST_MISSPELT or not word.isalpha():
+            return None
+        cuts = [(word[:i], word[i:]) for i in range(len(word) + 1)]
+        near = {a + b[1:] for a, b in cuts if b} | {a + b[1] + b[0] + b[2:] for a, b in cuts if len(b) > 1}
+        near |= {a + letter + b[skip:] for a, b in cuts for letter in _LETTERS for skip in (0, 1)}
+        lemmas = sorted({lemma for key in near - {word} for lemma in self._squeezed.get(key, ())})
+        senses = tuple(dict.fromkeys(sense for sense in self._senses(lemmas) if not self._is_individual(sense)))
+        return Reading("spelling", " or ".join(lemma.replace("_", " ") for lemma in lemmas), senses) if senses else None
 
     def _head(self, words: list[str]) -> Reading | None:
         endings = [" ".join(words[i:]) for i in range(1, len(words))]
@@ -153,10 +178,13 @@ class ClassNameReader:
         return tuple(s for s in self.lookup(phrase) if not self._is_proper(s, phrase))
 
     def _is_proper(self, sense: str, phrase: str) -> bool:
-        if self.wordnet.is_instance[self.wordnet.index([sense])[0]]:
+        if self._is_individual(sense):
             return True
         written = [lemma for lemma in self.wordnet.lemmas(sense) if clean(lemma) == phrase]
         return bool(written) and written[0][0].isupper()
+
+    def _is_individual(self, sense: str) -> bool:
+        return bool(self.wordnet.is_instance[self.wordnet.index([sense])[0]])
 
 
 @cache
