@@ -1,10 +1,11 @@
 """Concepts: ontologies, similarities, generalization levels, zero-shot splits, leak audit."""
 
-from unseen.concepts.audit import Audit, AuditRow, Relation, audit_classes
+from unseen.concepts.audit import Audit, AuditRow, audit_classes
 from unseen.concepts.class_files import read_class_list, read_mapping, read_seen, write_mapping
 from unseen.concepts.eligibility import Eligibility, cog_discarded, cog_filters, run_funnel
 from unseen.concepts.imagenet import count_images, imagenet_1k, imagenet_21k, read_counts
 from unseen.concepts.information import InformationContent, information_content
+from unseen.concepts.kinship import Kinship, Relation
 from unseen.concepts.levels import Level, Levels, build_levels, random_levels, rerank_levels
 from unseen.concepts.nearest import Nearest, nearest_seen
 from unseen.concepts.ontology import read_taxonomy, taxonomy_from_networkx
@@ -25,6 +26,7 @@ __all__ = [
     "ConceptImages",
     "Eligibility",
     "InformationContent",
+    "Kinship",
     "Level",
     "Levels",
     "Nearest",

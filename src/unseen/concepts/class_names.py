@@ -3,8 +3,8 @@
 Datasets write `043.Yellow_bellied_Flycatcher`, `blue+whale`, `tvmonitor`, `church_indoor`, `Bat (animal)` or
 `hog, pig, grunter`. The steps, in order; the first that finds a lemma wins:
 
-    exact       the name, cleaned of numbers and separators; its singular; its plural (`binocular`); the same letters with
-                other gaps (`diningtable`, `Wilson_Warbler` for Wilson's warbler); several names with commas between them
+    exact       the name, cleaned of numbers and separators; its singular; its plural (`binocular`); the same letters
+                with other gaps (`diningtable`, `Wilson_Warbler` for Wilson's warbler); several names with commas
     qualified   the name without words that say how, where or which part was photographed: `church_indoor` is a church,
                 `crocodile_head` a crocodile
     spelling    a lemma that differs by one letter (`water_lilly`); never without a doubt
@@ -17,8 +17,8 @@ Datasets write `043.Yellow_bellied_Flycatcher`, `blue+whale`, `tvmonitor`, `chur
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
@@ -28,19 +28,23 @@ from unseen.concepts.wordnet import WordNet
 How = Literal["given", "exact", "qualified", "spelling", "head", "none"]
 
 # Where a thing was photographed. A list that has these puts qualifiers last, so that a name's head may stand first.
-PLACES = frozenset(
-    "indoor indoors outdoor outdoors interior exterior natural artificial cultivated wild urban rural".split()
-)
+# fmt: off
+PLACES = frozenset((
+    "indoor", "indoors", "outdoor", "outdoors", "interior", "exterior", "natural", "artificial", "cultivated",
+    "wild", "urban", "rural",
+))
 # Which part or side of it, or how: not what it is. They count at the end of a name only.
-VIEWS = frozenset(
-    "head body face side front back rear top bottom left right view closeup easy hard male female adult juvenile young "
-    "photo photos image images picture pictures frontal profile cropped other others misc".split()
-)
+VIEWS = frozenset((
+    "head", "body", "face", "side", "front", "back", "rear", "top", "bottom", "left", "right", "view", "closeup",
+    "easy", "hard", "male", "female", "adult", "juvenile", "young", "photo", "photos", "image", "images",
+    "picture", "pictures", "frontal", "profile", "cropped", "other", "others", "misc",
+))
+# fmt: on
 _NUMBER = re.compile(r"^\d+[\s._:-]+(?=\D)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _HINT = re.compile(r"^(.*?)\s*[(\[](.+)[)\]]\s*$")
 _SHORTEST_HEAD = 3
-_SHORTEST_MISSPELT = 6
+_SHORTEST_MISSPELT = 5
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -53,12 +57,14 @@ class Reading:
         phrase: the words that were found, as they stand in the name.
         senses: wnids, the most frequent sense first; empty if nothing was found.
         hint: what the name says in brackets about its sense, or "".
+        loose: the words were found inside a word, which may be chance (`gadwall` is no wall).
     """
 
     how: How
     phrase: str
     senses: tuple[str, ...]
     hint: str = ""
+    loose: bool = False
 
 
 def clean(name: str) -> str:
@@ -88,15 +94,15 @@ class ClassNameReader:
         hinted = _HINT.match(name)
         if hinted and clean(hinted[1]):
             found = self.read(hinted[1])
-            return Reading(found.how, found.phrase, found.senses, clean(hinted[2]))
+            return replace(found, hint=clean(hinted[2]))
         if "," in name and (shared := self._shared_senses(name.split(","))):
             return Reading("exact", clean(name), shared)
         phrase = clean(name)
         if senses := self.lookup(phrase):
             return Reading("exact", phrase, senses)
         words = phrase.split()
-        found = self._qualified(words) or self._misspelt(phrase) or self._head(words)
-        return found or Reading("none", phrase, ())
+        loosely = self._qualified(words) or self._misspelt(phrase) or self._head(words)
+        return loosely or Reading("none", phrase, ())
 
     def lookup(self, phrase: str) -> tuple[str, ...]:
         """Senses of a cleaned phrase, by the first form of it that is a lemma; empty if none is."""
@@ -116,11 +122,13 @@ class ClassNameReader:
         """Senses of every form of a phrase that is a lemma, the closest form first."""
         for form in self.forms(phrase):
             for spelling in dict.fromkeys((form, form.replace("gray", "grey"), form.replace("grey", "gray"))):
-                for index, key in ((self._spaced, spelling), (self._squeezed, spelling.replace(" ", ""))):
-                    if key in index:
-                        yield self._senses(index[key])
+                written = self._senses(self._spaced.get(spelling, ()))
+                # A barndoor is a flap on a lamp, a barn door is not: both are kept, as written first.
+                joined = self._senses(self._squeezed.get(spelling.replace(" ", ""), ()))
+                if senses := tuple(dict.fromkeys([*written, *joined])):
+                    yield senses
 
-    def _senses(self, lemmas: list[str]) -> tuple[str, ...]:
+    def _senses(self, lemmas: Sequence[str]) -> tuple[str, ...]:
         """Senses of several lemmas, all first senses before all second ones."""
         pairs = {pair for lemma in lemmas for pair in self.wordnet.lemma_index[lemma]}
         return tuple(dict.fromkeys(self.wordnet.ids[i] for _, i in sorted(pairs)))
@@ -151,15 +159,14 @@ class ClassNameReader:
         return self._misspelt(phrase) or self._head(kept)
 
     def _misspelt(self, phrase: str) -> Reading | None:
-        """Lemmas one letter away: one more, one less, another, or two swapped."""
-        word = phrase.replace(" ", "")
-        if len(word) < _SHORTEST_MISSPELT or not word.isalpha():
-            return None
-        cuts = [(word[:i], word[i:]) for i in range(len(word) + 1)]
-        near = {a + b[1:] for a, b in cuts if b} | {a + b[1] + b[0] + b[2:] for a, b in cuts if len(b) > 1}
-        near |= {a + letter + b[skip:] for a, b in cuts for letter in _LETTERS for skip in (0, 1)}
-        lemmas = sorted({lemma for key in near - {word} for lemma in self._squeezed.get(key, ())})
-        senses = tuple(dict.fromkeys(sense for sense in self._senses(lemmas) if not self._is_individual(sense)))
+        """Lemmas in which one word differs by one letter: one more, one less, another, or two swapped."""
+        words = phrase.split()
+        near: set[str] = set()
+        for k, word in enumerate(words):
+            if len(word) >= _SHORTEST_MISSPELT and word.isalpha():
+                near.update(" ".join([*words[:k], other, *words[k + 1 :]]) for other in _one_letter_away(word))
+        lemmas = sorted({lemma for key in near for lemma in self._spaced.get(key, ())})
+        senses = tuple(sense for sense in self._senses(lemmas) if not self._is_individual(sense))
         return Reading("spelling", " or ".join(lemma.replace("_", " ") for lemma in lemmas), senses) if senses else None
 
     def _head(self, words: list[str]) -> Reading | None:
@@ -168,10 +175,13 @@ class ClassNameReader:
         if len(words) == 1:
             # One word without a gap, such as `pottedplant`: its longest ending that is a lemma.
             endings = [words[0][i:] for i in range(2, len(words[0]) - _SHORTEST_HEAD + 1)]
+        endings = [ending for ending in endings if ending not in PLACES]  # nothing is a kind of outdoors
         groups = [endings, beginnings] if self._head_first else [endings]
         found = [next(((p, k) for p in group if (k := self._kinds(p))), ("", ())) for group in groups]
         senses = tuple(dict.fromkeys(sense for _, kinds in found for sense in kinds))
-        return Reading("head", " or ".join(p for p, _ in found if p), senses) if senses else None
+        if not senses:
+            return None
+        return Reading("head", " or ".join(p for p, _ in found if p), senses, loose=len(words) == 1)
 
     def _kinds(self, phrase: str) -> tuple[str, ...]:
         """Senses without proper names: nothing is a kind of Asia."""
@@ -180,11 +190,21 @@ class ClassNameReader:
     def _is_proper(self, sense: str, phrase: str) -> bool:
         if self._is_individual(sense):
             return True
-        written = [lemma for lemma in self.wordnet.lemmas(sense) if clean(lemma) == phrase]
+        written = self.written(sense, {phrase.replace(" ", "")})
         return bool(written) and written[0][0].isupper()
+
+    def written(self, sense: str, forms: Set[str]) -> list[str]:
+        """The lemmas of a synset that a name stands for, as WordNet writes them; `forms` have no gaps."""
+        return [lemma for lemma in self.wordnet.lemmas(sense) if clean(lemma).replace(" ", "") in forms]
 
     def _is_individual(self, sense: str) -> bool:
         return bool(self.wordnet.is_instance[self.wordnet.index([sense])[0]])
+
+
+def _one_letter_away(word: str) -> set[str]:
+    cuts = [(word[:i], word[i:]) for i in range(len(word) + 1)]
+    near = {a + b[1:] for a, b in cuts if b} | {a + b[1] + b[0] + b[2:] for a, b in cuts if len(b) > 1}
+    return (near | {a + letter + b[skip:] for a, b in cuts for letter in _LETTERS for skip in (0, 1)}) - {word}
 
 
 @cache

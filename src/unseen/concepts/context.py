@@ -1,6 +1,6 @@
 """The senses of a whole class list at once: each class believes in its senses as far as the others bear them out.
 
-Shapes:     m senses in all, of c classes; owner (m,) the class of each; prior (m,) log weight of each; similarity (m, m)
+Shapes:     m senses of c classes; owner (m,) the class of each; prior (m,) log weight of each; similarity (m, m)
 Implements: a mean-field iteration. The context of a sense is its mean similarity to the other classes, each taken at
             its expected sense under the beliefs of the round before; a belief is proportional to
             (context + floor) x exp(prior). All classes are renewed at once, so that their order decides nothing
@@ -54,9 +54,9 @@ def settle(similarity: FloatArray, owner: IntArray, prior: FloatArray, *, fewest
     for _ in range(_ROUNDS):
         belief = _normalised(weight, owner, starts)
         toward = np.add.reduceat(similarity * belief, starts, axis=1)  # (m, c): to each class at its expected sense
-        others = toward.sum(axis=1) - toward[np.arange(len(owner)), owner]
+        toward[np.arange(len(owner)), owner] = 0.0  # a class is no context of its own
         # Rounded, so that a lead does not hang on the order in which numbers were added.
-        context = np.round(others / (classes - 1), 9)
+        context = np.round(toward.sum(axis=1) / (classes - 1), 9)
         weight = prior + np.log(context + FLOOR)
     return Beliefs(weight, context)
 

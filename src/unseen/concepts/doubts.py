@@ -3,7 +3,7 @@
 A leak audit must not give a false all-clear. Whatever sense was chosen, these seen concepts speak against "unseen":
 
     senses      another sense of the name, or of its singular or plural, is seen
-    synonyms    a seen concept goes by another name of the chosen synset (rooster is also cock, and ImageNet-1K has cocks)
+    synonyms    a seen concept goes by another name of the chosen synset (roosters are also called cocks)
     longer      the name of a seen concept begins or ends with the class name (Labrador, of Labrador retriever)
     parts       of a name matched by its head, the other part is seen (`cougar_paw`)
     kinds       the class is only known to be a kind of something, of which some kinds are seen
@@ -73,7 +73,7 @@ class SeenNames:
         relation, _ = self.kinship.of(chosen, narrower=how == "head")
         if relation is Relation.SEEN:
             return []
-        found = [Doubt(w, "another sense") for w in self._seen(reading.senses) if w != chosen or how != "head"]
+        found = [Doubt(w, "another sense") for w in self._seen(reading.senses)]
         found += [Doubt(w, "the singular or plural") for w in self._seen(self.reader.lookup_all(reading.phrase))]
         if relation is Relation.UNSEEN:
             found += [Doubt(w, "another name") for w in self._synonyms(chosen)]
@@ -84,7 +84,8 @@ class SeenNames:
             found += [guess for guess in guesses if not outweighed(guess.wnid)]
         first: dict[str, Doubt] = {}
         for doubt in found:
-            first.setdefault(doubt.wnid, doubt)
+            if doubt.wnid != chosen:  # a kind of a seen concept is below it, and that was said
+                first.setdefault(doubt.wnid, doubt)
         return list(first.values())
 
     def _seen(self, senses: Sequence[str]) -> list[str]:

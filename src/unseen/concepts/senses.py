@@ -6,11 +6,11 @@ The rules, in order:
     2. the name says it in brackets: of `crane (bird)` the sense below bird, or else the one most similar to it
     3. the class list says it: among mammals a seal is not a stamp. All open classes are settled together by how well
        each sense fits the others (`unseen.concepts.context`), weighed with what is usual: the synset has images in
-       ImageNet-21K; the class name is its first name; the sense is the more frequent one
+       ImageNet-21K; the class name is its first name, and not a proper one; the sense is the more frequent one
 
 The sense of greatest weight is taken. Unless it leads the next by a factor of two, the class is ambiguous: a person
-should look at it. So it is where a letter was changed to find a noun, and, if seen concepts are given, where the name may
-mean one of them after all (`unseen.concepts.doubts`).
+should look at it. So it is where a letter was changed to find a noun, and, if seen concepts are given, where the name
+may mean one of them after all (`unseen.concepts.doubts`).
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ NOT_IN_WORDNET = "-"
 _PICTURED = 0.7
 _FIRST_NAME = 0.5
 _RANK = 0.25
+_CAPITAL = -0.5
 _INDIVIDUAL = -2.0
 # ... and how far it must lead: a factor of two.
 _LEAD = 0.7
+_LEAD_OF_RARE = 0.4
 _LEAD_OF_HINT = 0.1
 # Classes that are asked for context, spread over the sorted list: with more, the answer stays and the cost grows.
 _MOST_CONTEXT = 500
@@ -135,7 +137,7 @@ def _with_longer(wordnet: WordNet, reading: Reading, seen_names: SeenNames) -> R
 def _without_context(wordnet: WordNet, reader: ClassNameReader, name: str, reading: Reading) -> ClassMatch | None:
     """Rules 1 and 2, or None if they do not decide."""
     if not reading.senses:
-        return ClassMatch(name, None, "none", "WordNet has no noun for it, nor for a part of it")
+        return ClassMatch(name, None, "none", "WordNet has no noun for it, nor for a part of it", ambiguous=True)
     senses = reading.senses
     if len(senses) == 1:
         return _match(wordnet, name, reading, senses[0], "only sense")
@@ -174,6 +176,7 @@ def _match(
         reason, ambiguous = f"read as {reading.phrase!r}, spelt otherwise: {reason}", True
     elif reading.how == "head":
         reason = f"a kind of {wordnet.label(chosen)!r}: {reason}"
+        ambiguous = ambiguous or reading.loose
     ordered = (chosen, *(s for s in reading.senses if s != chosen))
     return ClassMatch(name, chosen, reading.how, reason, ordered, ambiguous)
 
@@ -185,6 +188,8 @@ def _by_context(
     settled: Mapping[int, ClassMatch],
 ) -> dict[int, ClassMatch]:
     """Rule 3 for the classes that are still open."""
+    if not readings:
+        return {}
     wordnet = reader.wordnet
     options = {i: list(reading.senses) for i, reading in readings.items()}
     fixed = {i: [m.wnid] for i, m in settled.items() if m.wnid is not None}
@@ -232,6 +237,7 @@ def _prior(reader: ClassNameReader, senses: Sequence[str], reading: Reading) -> 
         weight[k] = -_RANK * np.log1p(k)
         weight[k] += _PICTURED * (sense in _pictured())
         weight[k] += _FIRST_NAME * (clean(wordnet.label(sense)).replace(" ", "") in forms)
+        weight[k] += _CAPITAL * all(form[0].isupper() for form in reader.written(sense, forms))
         weight[k] += _INDIVIDUAL * bool(wordnet.is_instance[wordnet.index([sense])[0]])
     return weight
 
@@ -245,11 +251,10 @@ def _choose(
     best = int(order[0])
     lead = float(weight[best] - weight[order[1]]) if len(order) > 1 else np.inf
     rest = np.delete(context, best)
-    # A word that is most often a proper name (Aries) is no sure kind of anything (a person born under Aries).
-    proper = best != 0 and not _kinds(wordnet, senses[:1])
-    if lead < _LEAD or proper:
-        what = "but the most frequent one is a proper name" if proper else "but not clearly"
-        reason = f"the most likely of {len(senses)} senses, {what}"
+    # A more frequent sense is set aside by the other classes alone, not because it has no pictures.
+    frequent = float(np.log(context[:best] + FLOOR).max(initial=-np.inf))
+    if lead < _LEAD or np.log(context[best] + FLOOR) - frequent < _LEAD_OF_RARE:
+        reason = f"the most likely of {len(senses)} senses, but not clearly"
         return _match(wordnet, name, reading, senses[best], reason, ambiguous=True)
     if context[best] > rest.max(initial=0.0):
         reason = f"fits the other classes best ({context[best]:.2f}, next {rest.max():.2f})"
