@@ -7,6 +7,7 @@ from unseen.concepts.imagenet import count_images, imagenet_1k, imagenet_21k, re
 from unseen.concepts.information import InformationContent, information_content
 from unseen.concepts.kinship import Kinship, Relation
 from unseen.concepts.levels import Level, Levels, build_levels, random_levels, rerank_levels
+from unseen.concepts.mapping import ClassMapping, map_classes, mapping_of
 from unseen.concepts.nearest import Nearest, nearest_seen
 from unseen.concepts.ontology import read_taxonomy, taxonomy_from_networkx
 from unseen.concepts.published_levels import ConceptImages, read_published_levels, read_published_split
@@ -22,6 +23,7 @@ __all__ = [
     "MEASURES",
     "Audit",
     "AuditRow",
+    "ClassMapping",
     "ClassMatch",
     "ConceptImages",
     "Eligibility",
@@ -45,6 +47,8 @@ __all__ = [
     "imagenet_zeroshot_split",
     "information_content",
     "load_wordnet",
+    "map_classes",
+    "mapping_of",
     "match_classes",
     "nearest_seen",
     "pair_similarity",
