@@ -61,7 +61,7 @@ def test_knn_equals_a_naive_loop(sample, draw, workers):
     expected = [
         naive_votes(features, sample.train_labels, q, int(found.best["k"]), 0.1, 8) for q in queries.double().numpy()
     ]
-    np.testing.assert_allclose(found.model.probabilities(queries.double()), expected, atol=1e-5)
+    np.testing.assert_allclose(found.model.probabilities(found.model.scores(queries.double())), expected, atol=1e-5)
 
 
 def test_more_neighbours_than_images_are_cut(sample, workers):
@@ -77,5 +77,5 @@ def test_nearest_mean_equals_scikit_learn_on_the_sphere(sample, draw, workers):
     theirs = KNeighborsClassifier(1).fit(normalize(means), np.arange(8)).predict(normalize(sample.test))
     mine = found.model.scores(torch.from_numpy(normalize(sample.test))).argmax(1)
     np.testing.assert_array_equal(mine, theirs)
-    probabilities = found.model.probabilities(torch.from_numpy(sample.test))
+    probabilities = found.model.probabilities(found.model.scores(torch.from_numpy(sample.test)))
     np.testing.assert_allclose(probabilities.sum(1), 1.0, rtol=1e-5)

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from unseen.probes import Protocol
-from unseen.probes.linear import LabelledRows
+from unseen.probes.linear import LabelledRows, accuracy
 from unseen.probes.rows import FeatureSet
-from unseen.probes.sgd import Setting, TrainingRows, _Trainer, accuracy, skip_training, train
+from unseen.probes.sgd import Setting, TrainingRows, _Trainer, skip_training, train
 
 SETTINGS = [Setting(0.3, 1e-4), Setting(3.0, 1e-2), Setting(10.0, 1e-9)]
 

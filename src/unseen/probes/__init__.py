@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from unseen.probes.outcome import ProbeResult, Trial
     from unseen.probes.protocol import SEEDS, SHOTS, Protocol
     from unseen.probes.rows import Rows
-    from unseen.probes.solvers import Settings
+    from unseen.probes.solvers import Settings, solver_version
 
 __all__ = [
     "SEEDS",
@@ -29,6 +29,7 @@ __all__ = [
     "Trial",
     "draw_rows",
     "evaluate_probe",
+    "solver_version",
 ]
 
 _HOMES = {
@@ -46,6 +47,7 @@ _HOMES = {
     "Trial": "outcome",
     "draw_rows": "draws",
     "evaluate_probe": "evaluate",
+    "solver_version": "solvers",
 }
 
 

@@ -9,7 +9,10 @@ _COG = "Sariyildiz et al., Concept generalization in visual representation learn
 
 PROBE_CARDS = (
     MethodCard(
-        "fast", "Logistic regression, searched along the path of gradient descent", "probe", "cog", _COG, "the default"
+        "logistic",
+        "Logistic regression, converged, its penalty chosen on images left out in turn",
+        "probe",
+        notes="the default; `fast` is an older name of it",
     ),
     MethodCard("paper", "SGD with a search over learning rate and weight decay", "probe", "cog", _COG, "as published"),
     MethodCard("ridge", "Ridge regression on one-hot targets", "probe", notes="closed form, one eigendecomposition"),

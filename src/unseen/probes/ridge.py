@@ -21,7 +21,9 @@ from unseen.probes.outcome import Fit, Trial, best_trial
 from unseen.probes.rows import STREAM_ROWS, IntArray
 from unseen.probes.workers import Workers
 
+VERSION = 1
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-14, 1))
+DEFAULT_PENALTY = 1e-2  # where no row can be held out to choose one
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +41,9 @@ class _Moments:
 class Ridge(LinearModel):
     """A linear model whose scores estimate +1 for the right class and -1 for the others."""
 
-    def probabilities(self, features: Tensor) -> Tensor:
+    def probabilities(self, scores: Tensor) -> Tensor:
         # A score of +1 against -1 is read as a sure answer; a softmax of the regression itself would be nearly flat.
-        return torch.softmax(self.scores(features) * 4.0, dim=1)
+        return torch.softmax(scores * 4.0, dim=1)
 
 
 def fit_ridge(
@@ -54,6 +56,9 @@ def fit_ridge(
 
 def _fit(data: LabelledRows, draw: Draw, penalties: Sequence[float]) -> Fit:
     began = time.perf_counter()
+    if not len(draw.validation):  # one image per class: nothing can be held out
+        model = _solve(_moments(data, draw.final), [DEFAULT_PENALTY])[0]
+        return Fit(model, (), {"regularization": DEFAULT_PENALTY}, time.perf_counter() - began)
     tuning = _moments(data, draw.tuning)
     models = _solve(tuning, penalties)
     trials = [Trial({"regularization": p}, a) for p, a in zip(penalties, _accuracies(models, data, draw), strict=True)]
@@ -66,14 +71,14 @@ def _fit(data: LabelledRows, draw: Draw, penalties: Sequence[float]) -> Fit:
 def _moments(data: LabelledRows, rows: IntArray) -> _Moments:
     """First and second moments of features and targets over `rows`."""
     dimension, classes, count = data.features.dimension, data.classes, len(rows)
-    second = torch.zeros(dimension, dimension, dtype=torch.float64)
-    sums = torch.zeros(classes, dimension, dtype=torch.float64)
+    second = torch.zeros(dimension, dimension, dtype=torch.float64, device=data.features.device)
+    sums = torch.zeros(classes, dimension, dtype=torch.float64, device=data.features.device)
     for start in range(0, count, STREAM_ROWS):
         part = rows[start : start + STREAM_ROWS]
         block = data.features.take(part)
         second += block.T @ block
-        sums.index_add_(0, data.labels[torch.from_numpy(part)], block.double())
-    per_class = torch.bincount(data.labels[torch.from_numpy(rows)], minlength=classes).double()
+        sums.index_add_(0, data.take_labels(part), block.double())
+    per_class = torch.bincount(data.take_labels(rows), minlength=classes).double()
     mean = sums.sum(dim=0) / count
     target_mean = 2.0 * per_class / count - 1.0
     second = second / count - torch.outer(mean, mean)
@@ -89,7 +94,7 @@ def _solve(moments: _Moments, penalties: Sequence[float]) -> list[Ridge]:
     for penalty in penalties:
         weights = basis @ (inside / (spectrum.clamp_min(0.0) + penalty)[:, None])
         bias = moments.target_mean - moments.mean @ weights
-        models.append(Ridge(weights.T.float().contiguous(), bias.float()))
+        models.append(Ridge(weights.T.float().contiguous().cpu(), bias.float().cpu()))
     return models
 
 
@@ -98,7 +103,7 @@ def _accuracies(models: Sequence[LinearModel], data: LabelledRows, draw: Draw) -
     correct = [0] * len(models)
     for start in range(0, len(draw.validation), STREAM_ROWS):
         part = draw.validation[start : start + STREAM_ROWS]
-        block, labels = data.features.take(part), data.labels[torch.from_numpy(part)]
+        block, labels = data.features.take(part).cpu(), data.take_labels(part).cpu()
         for position, model in enumerate(models):
             correct[position] += int((model.scores(block).argmax(dim=1) == labels).sum())
     return [count / len(draw.validation) for count in correct]

@@ -20,7 +20,7 @@ from torch import Tensor
 from unseen.probes.linear import LabelledRows, LinearModel
 from unseen.probes.products import times_transposed
 from unseen.probes.protocol import Protocol
-from unseen.probes.rows import MEMORY_LIMIT, STREAM_ROWS, IntArray, rows_fit
+from unseen.probes.rows import MEMORY_LIMIT, IntArray, rows_fit
 
 # Rows are written in their span where that saves this share of the dimensions.
 _WORTHWHILE = 0.8
@@ -179,13 +179,3 @@ class _Trainer:
             value.add_(velocity, alpha=-rate)
         self._share_velocity = decay * self._share_velocity + wd * self._share
         self._share -= rate * self._share_velocity
-
-
-def accuracy(model: LinearModel, data: LabelledRows, rows: IntArray) -> float:
-    """Top-1 accuracy on `rows`."""
-    correct = 0
-    for start in range(0, len(rows), STREAM_ROWS):
-        part = rows[start : start + STREAM_ROWS]
-        scores = torch.addmm(model.bias, data.features.take(part), model.weights.T)
-        correct += int((scores.argmax(dim=1) == data.labels[torch.from_numpy(part)]).sum())
-    return correct / len(rows)
