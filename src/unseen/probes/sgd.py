@@ -8,12 +8,15 @@ Implements: V <- 0.9 V + (P - Y) X / m + wd W, W <- W - lr V, and the same for b
             as that of a plain script, but for rounding.
 Differs:    fewer rows than dimensions are written in as many dimensions as there are rows. What the initial weights
             have outside their span meets no gradient; weight decay shrinks it by a factor that is known beforehand.
+            Rows that do not fit into memory come in shuffled blocks (stream.py) instead of a wholly random order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +24,7 @@ from unseen.probes.linear import LabelledRows, LinearModel
 from unseen.probes.products import times_transposed
 from unseen.probes.protocol import Protocol
 from unseen.probes.rows import MEMORY_LIMIT, IntArray, rows_fit
+from unseen.probes.stream import shuffled_batches
 
 # Rows are written in their span where that saves this share of the dimensions.
 _WORTHWHILE = 0.8
@@ -57,11 +61,12 @@ class TrainingRows:
 
     def __init__(self, data: LabelledRows, rows: IntArray, memory_limit: int = MEMORY_LIMIT) -> None:
         self.count, self.classes, self.dimension = len(rows), data.classes, data.features.dimension
-        self._features, self._rows = data.features, torch.from_numpy(rows)
+        fits = data.features.tensor is not None or rows_fit(data.features, len(rows), memory_limit)
+        # Blocks of neighbours are read together, so streamed rows go by their number.
+        self._features, self._rows = data.features, torch.from_numpy(rows if fits else np.sort(rows))
         self.labels = data.labels[self._rows]
         self.basis: Tensor | None = None
         self._table = data.features.tensor
-        fits = self._table is not None or rows_fit(data.features, len(rows), memory_limit)
         few = len(rows) <= _WORTHWHILE * self.dimension
         if fits and (few or self._table is None):  # else the features themselves serve all runs, without a copy
             self._table, self._rows = data.features.take(rows), torch.arange(len(rows))
@@ -74,12 +79,15 @@ class TrainingRows:
         """Room for a batch."""
         return torch.empty(size, self.dimension if self.basis is None else self.basis.shape[1])
 
-    def gather(self, batch: Tensor, buffer: Tensor) -> Tensor:
-        """Rows by number, one after the other in memory."""
-        chosen = self._rows[batch]
+    def batches(self, order: Tensor, buffer: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Features and labels of batches, as many rows as the buffer has, in the given order of rows."""
         if self._table is None:
-            return self._features.take(chosen.numpy())
-        return torch.index_select(self._table, 0, chosen, out=buffer[: len(batch)])
+            for rows, places in shuffled_batches(self._features, self._rows.numpy(), order, len(buffer)):
+                yield rows, self.labels[places]
+            return
+        for batch in torch.split(order, len(buffer)):
+            rows = torch.index_select(self._table, 0, self._rows[batch], out=buffer[: len(batch)])
+            yield rows, self.labels[batch]
 
 
 def train(rows: TrainingRows, setting: Setting, protocol: Protocol, generator: torch.Generator) -> Trained:
@@ -142,9 +150,8 @@ class _Trainer:
         """One pass in a new random order; with `checked`, False as soon as a loss is not finite."""
         order = torch.randperm(self.rows.count, generator=self.generator)
         rate = self.setting.lr * self.protocol.factor(epoch)
-        for batch in torch.split(order, self.batch):
-            features = self.rows.gather(batch, self._features)
-            residual = self._residual(features, self.rows.labels[batch], checked)
+        for features, labels in self.rows.batches(order, self._features):
+            residual = self._residual(features, labels, checked)
             if residual is None:
                 return False
             self._step(features, residual, rate)
