@@ -186,8 +186,8 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", ConvergenceWarning)
     cells: dict[str, Cell] = json.loads(options.read.read_text()) if options.read else {}
-    for task in [] if options.read else options.tasks:
-        for network in options.networks:
+    for network in [] if options.read else options.networks:
+        for task in options.tasks:
             data = load(task, network, options.home)
             largest = int(np.bincount(data.train_labels).max())
             for shots in SHOTS:

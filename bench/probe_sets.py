@@ -23,9 +23,9 @@ TASKS = {
 }
 NETWORKS = {
     "lite0": "packaged:efficientnet-lite0",
+    "resnet18": "random:torchvision:resnet18",
     "lite1": "packaged:efficientnet-lite1",
     "lite2": "packaged:efficientnet-lite2",
-    "resnet18": "random:torchvision:resnet18",
 }
 
 

@@ -77,10 +77,12 @@ def test_answers_that_are_all_right_do_not_make_a_model_infinitely_sure():
 def test_the_estimate_weights_classes_as_the_population_does():
     labels = np.repeat([0, 1], 50)
     correct = np.concatenate([np.ones(50, bool), np.arange(50) < 25])
-    accuracy, error = estimate_accuracy(correct, labels, np.array([0.9, 0.1]))
+    accuracy, error = estimate_accuracy(correct, labels, np.array([0.9, 0.1]), drawn=False)
     assert accuracy == pytest.approx(0.9 * 1.0 + 0.1 * 0.5)
-    balanced, wider = estimate_accuracy(correct, labels, np.array([0.5, 0.5]))
+    balanced, wider = estimate_accuracy(correct, labels, np.array([0.5, 0.5]), drawn=False)
     assert balanced == pytest.approx(0.75) and wider > error
+    same, more = estimate_accuracy(correct, labels, np.array([0.5, 0.5]), drawn=True)
+    assert same == balanced and more == pytest.approx(1.5**0.5 * wider)
 
 
 def test_fewer_new_images_scatter_more():

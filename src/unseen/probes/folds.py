@@ -26,6 +26,7 @@ from unseen.probes.softmax import TRAINS_ONLY
 FOLDS = 5
 HOLD_OUT_ROWS = 5000
 _FOLD_STREAM = 3  # of a run's seed: its draws have the first three
+_SCATTER_OF_DRAWS = 1.5
 _SHARPEST, _FLATTEST = 0.25, 20.0  # temperatures
 
 BoolArray = npt.NDArray[np.bool_]
@@ -107,8 +108,7 @@ class Estimate:
         accuracy: of left-out rows, in [0, 1], classes weighted by their share in the images that were drawn from.
         standard_error: of it.
         images: left-out rows that it comes from.
-        shots: images per class that the fits behind it saw, where that is fewer than a hundredth part less than the
-            final fit's: N - 1 below five shots; else None.
+        shots: images per class that the fits behind it saw, below five shots: one less than the final fit; else None.
     """
 
     accuracy: float
@@ -117,13 +117,20 @@ class Estimate:
     shots: int | None = None
 
 
-def estimate_accuracy(correct: BoolArray, labels: IntArray, shares: npt.NDArray[np.float64]) -> tuple[float, float]:
+def estimate_accuracy(
+    correct: BoolArray, labels: IntArray, shares: npt.NDArray[np.float64], *, drawn: bool
+) -> tuple[float, float]:
     """Accuracy and its standard error for a population with the given shares of classes.
+
+    The error is that of a stratified sample. Where few images were drawn it is too small by itself: which ones they are
+    moves the fits of all folds together, and the final fit once more. The variance is then half as large again, as
+    bench/probe_coverage.py finds it on random splits.
 
     Args:
         correct: (m,) per left-out row.
         labels: (m,) class of each.
         shares: (c,) of the population; classes without left-out rows are not counted.
+        drawn: whether the rows are a few-shot draw of the population.
     """
     counts = np.bincount(labels, minlength=len(shares)).astype(np.float64)
     seen = counts > 0
@@ -134,7 +141,7 @@ def estimate_accuracy(correct: BoolArray, labels: IntArray, shares: npt.NDArray[
     # Few images of a class say little of its own spread: each class's rate is drawn towards the mean of all by one.
     smooth = (hits + accuracy) / (counts + 1.0)
     variance = np.divide(weights**2 * smooth * (1.0 - smooth), counts, out=np.zeros_like(hits), where=seen).sum()
-    return accuracy, math.sqrt(float(variance))
+    return accuracy, math.sqrt(float(variance) * (_SCATTER_OF_DRAWS if drawn else 1.0))
 
 
 def accuracy_interval(expected: float, error: float, images: int) -> Interval:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 MEMORY = 6  # curvature pairs kept
-TOLERANCE = 3e-4
+TOLERANCE = 1e-5
 ITERATIONS = 100  # of one penalty, before a problem is left as it is
 _DECREASE = 1e-4  # c1 of Eq. (3.4)
 _ROUNDING = 2e-6  # of a loss in float32: a step that raises it by no more is no worse
@@ -88,27 +88,24 @@ class _Walk:
     """The state of all problems. Row k of every tensor belongs to problem k alone."""
 
     def __init__(self, penalties: Tensor, spectrum: Tensor, start: Tensor, tolerance: float) -> None:
-        q, stages = penalties.shape
+        count, stages = penalties.shape
         self.penalties, self.spectrum, self.tolerance = penalties, spectrum[:, None, :], tolerance
+        self.penalised = torch.ones_like(self.spectrum)  # columns of the weights, the bias excepted
+        self.penalised[..., -1] = 0.0
         self.trial = start.clone()
-        self.point = torch.zeros_like(start)
-        self.gradient = torch.zeros_like(start)
-        self.value = torch.full(
-            (q,), torch.inf, dtype=torch.float64, device=start.device
-        )  # unpenalised loss at `point`
+        self.point, self.gradient, self.last = (torch.zeros_like(start) for _ in range(3))
+        self.loss = penalties.new_full((count,), torch.inf, dtype=torch.float64)  # at `point`, without the penalty
+        self.square = penalties.new_zeros(count)  # |W|^2 at `point`, the bias excepted
         self.variance = start.new_zeros(start.shape[:2])
-        self.last = torch.zeros_like(start)  # solution of the penalty before
         self.found = start.new_zeros(stages, *start.shape)
-        self.settled = torch.ones(stages, q, dtype=torch.bool, device=start.device)
-        self.stage = torch.zeros(q, dtype=torch.int64, device=start.device)
+        self.settled = torch.ones(stages, count, dtype=torch.bool, device=start.device)
+        self.stage = torch.zeros(count, dtype=torch.int64, device=start.device)
         self.tried = torch.zeros_like(self.stage)  # evaluations at this penalty
-        self.length = start.new_ones(q)
-        self.gain = start.new_zeros(q)
-        self.guessing = torch.ones(q, dtype=torch.bool, device=start.device)
+        self.length, self.gain = penalties.new_ones(count), penalties.new_zeros(count)
+        self.guessing = torch.ones(count, dtype=torch.bool, device=start.device)
         self.diagonal = torch.ones_like(start)
-        self.steps = start.new_zeros(MEMORY, *start.shape)
-        self.changes = start.new_zeros(MEMORY, *start.shape)
-        self.curvatures = start.new_zeros(MEMORY, q)  # 1 / s'y, or 0 for a slot without a pair
+        self.steps, self.changes = (start.new_zeros(MEMORY, *start.shape) for _ in range(2))
+        self.curvatures = penalties.new_zeros(MEMORY, count)  # 1 / s'y, or 0 for a place without a pair
         self.oldest = 0
         self.is_done = False
 
@@ -121,10 +118,9 @@ class _Walk:
     def advance(self, evaluation: Evaluation) -> None:
         """Judge the trial of each problem, and set out the next one."""
         penalty = self.penalty
+        wide = penalty[:, None, None] * self.penalised
         active = self.stage < self.penalties.shape[1]
-        accepted = self._judge(evaluation, penalty) & active
-        self._remember(evaluation, penalty, accepted)
-        self._move(evaluation, accepted)
+        accepted = self._judge(evaluation, penalty, wide) & active
         self.tried += 1
         # Where a guess was turned down, its stage starts from the point before. A step that was turned down is halved.
         shortened = torch.where(self.guessing | accepted, 1.0, self.length / 2)
@@ -132,49 +128,55 @@ class _Walk:
         stuck = shortened < _SHORTEST_STEP
         self.curvatures *= ~stuck
         self.length = torch.where(stuck, 1.0, shortened)
-        fresh = self.tried == 1
-        if bool(fresh.any()):
-            scaled = self.variance.clamp_min(1e-8)[:, :, None] * self.spectrum
-            scaled[..., :-1] += penalty[:, None, None]
-            self.diagonal = torch.where(fresh[:, None, None], scaled, self.diagonal)
-        slope = self._slope(self.point, self.gradient, penalty)
+        self._precondition(self.tried == 1, wide)
+        slope = torch.addcmul(self.gradient, self.point, wide)
         direction = self._direction(slope)
         self.gain = _dots(slope, direction)
-        whole = self._penalised(self.value, self.point, penalty)
-        settled = active & (self.gain <= 2 * self.tolerance * whole)
-        given_up = active & ~settled & ((self.tried >= ITERATIONS) | (stuck & (self.curvatures.abs().sum(0) == 0)))
+        value = self.loss + 0.5 * penalty * self.square
+        settled = active & (self.gain <= 2 * self.tolerance * value)
+        given_up = active & ~settled & ((self.tried >= ITERATIONS) | (stuck & (self.curvatures.sum(0) == 0)))
         self.trial = torch.addcmul(self.point, direction, self.length[:, None, None], value=-1.0)
         finished = settled | given_up
         if bool(finished.any()):
             self._next_stage(finished, given_up)
 
-    def _judge(self, evaluation: Evaluation, penalty: Tensor) -> Tensor:
-        """Which trials decrease the penalised loss enough, Eq. (3.4); a guess need only be no worse."""
-        before = self._penalised(self.value, self.point, penalty)
-        after = self._penalised(evaluation.loss, self.trial, penalty)
+    def _judge(self, evaluation: Evaluation, penalty: Tensor, wide: Tensor) -> Tensor:
+        """Move to the trials that decrease the penalised loss enough, Eq. (3.4); a guess need only be no worse."""
+        square = self._square(self.trial)
+        before = self.loss + 0.5 * penalty * self.square
+        after = evaluation.loss + 0.5 * penalty * square
         wanted = torch.where(self.guessing, 0.0, _DECREASE * self.length * self.gain)
-        slack = torch.where(torch.isfinite(before), _ROUNDING * before.abs() + _SMALLEST_LOSS, 0.0)
-        return after <= before - wanted + slack
+        known = torch.isfinite(before)
+        slack = torch.where(known, _ROUNDING * before.abs() + _SMALLEST_LOSS, 0.0)
+        accepted = after <= before - wanted + slack
+        accepted &= self.stage < self.penalties.shape[1]
+        self._remember(evaluation, wide, accepted & known)
+        if bool(accepted.all()):
+            self.point, self.gradient, self.variance = self.trial, evaluation.gradient, evaluation.variance
+        else:
+            chosen = accepted[:, None, None]
+            self.point = torch.where(chosen, self.trial, self.point)
+            self.gradient = torch.where(chosen, evaluation.gradient, self.gradient)
+            self.variance = torch.where(accepted[:, None], evaluation.variance, self.variance)
+        self.loss = torch.where(accepted, evaluation.loss, self.loss)
+        self.square = torch.where(accepted, square, self.square)
+        return accepted
 
-    def _remember(self, evaluation: Evaluation, penalty: Tensor, accepted: Tensor) -> None:
+    def _remember(self, evaluation: Evaluation, wide: Tensor, taken: Tensor) -> None:
         """Put the pair of the step just taken in the place of the oldest; a step not taken leaves an empty place."""
-        known = accepted & torch.isfinite(self.value)
-        step = self.trial - self.point
-        change = evaluation.gradient - self.gradient
-        change[..., :-1].addcmul_(step[..., :-1], penalty[:, None, None])
+        step = torch.sub(self.trial, self.point, out=self.steps[self.oldest])
+        change = torch.sub(evaluation.gradient, self.gradient, out=self.changes[self.oldest])
+        change.addcmul_(step, wide)
         product = _dots(step, change)
-        usable = known & (product > 1e-8 * _dots(change, change))
-        self.steps[self.oldest] = step
-        self.changes[self.oldest] = change
+        usable = taken & (product > 1e-8 * _dots(change, change))
         self.curvatures[self.oldest] = torch.where(usable, 1.0 / product, 0.0)
         self.oldest = (self.oldest + 1) % MEMORY
 
-    def _move(self, evaluation: Evaluation, accepted: Tensor) -> None:
-        wide = accepted[:, None, None]
-        self.point = torch.where(wide, self.trial, self.point)
-        self.gradient = torch.where(wide, evaluation.gradient, self.gradient)
-        self.variance = torch.where(accepted[:, None], evaluation.variance, self.variance)
-        self.value = torch.where(accepted, evaluation.loss, self.value)
+    def _precondition(self, fresh: Tensor, wide: Tensor) -> None:
+        """Renew D for the problems that begin with a penalty."""
+        for place in fresh.nonzero()[:, 0].tolist():
+            torch.outer(self.variance[place].clamp_min(1e-8), self.spectrum[place, 0], out=self.diagonal[place])
+            self.diagonal[place] += wide[place]
 
     def _direction(self, slope: Tensor) -> Tensor:
         """H g by the two-loop recursion, Algorithm 7.4; empty places have no curvature and change nothing."""
@@ -184,49 +186,42 @@ class _Walk:
             weights[place] = self.curvatures[place] * _dots(self.steps[place], found)
             found.addcmul_(self.changes[place], weights[place][:, None, None], value=-1.0)
         found /= self.diagonal
-        found *= self._scale(order)[:, None, None]
+        found *= self._scale(order[-1])[:, None, None]
         for place in order:
             weight = weights[place] - self.curvatures[place] * _dots(self.changes[place], found)
             found.addcmul_(self.steps[place], weight[:, None, None])
         return found
 
-    def _scale(self, order: list[int]) -> Tensor:
-        """gamma of Eq. (7.20) in the metric of D, from the latest pair that each problem has."""
-        scale = torch.ones_like(self.length)
-        latest = self.changes[order[-1]]
-        curvature = self.curvatures[order[-1]]
-        size = _dots(latest, latest / self.diagonal) * curvature
-        return torch.where(curvature > 0, 1.0 / size, scale)
+    def _scale(self, latest: int) -> Tensor:
+        """gamma of Eq. (7.20) in the metric of D, from the latest pair where there is one."""
+        change, curvature = self.changes[latest], self.curvatures[latest]
+        size = _dots(change, change / self.diagonal) * curvature
+        return torch.where(curvature > 0, 1.0 / size, 1.0)
 
     def _next_stage(self, finished: Tensor, given_up: Tensor) -> None:
         """Keep the solutions found, and send their problems on to the next penalty from an extrapolated guess."""
-        stages = self.penalties.shape[1]
-        rows = finished.nonzero()[:, 0]
-        self.found[self.stage[rows], rows] = self.point[rows]
-        self.settled[self.stage[rows], rows] = ~given_up[rows]
-        before = self.penalty
-        self.stage = self.stage + finished
+        before, after = self.penalty, self.stage + finished
+        for place in finished.nonzero()[:, 0].tolist():
+            stage = int(self.stage[place])
+            self.found[stage, place] = self.point[place]
+            self.settled[stage, place] = not bool(given_up[place])
+            self.trial[place] = 2.0 * self.point[place] - self.last[place]
+            self.last[place] = self.point[place]
+        self.stage, self.guessing = after, finished
         self.tried = torch.where(finished, 0, self.tried)
-        self.is_done = bool((self.stage >= stages).all())
-        shift = (self.penalty - before)[None, :, None, None]
-        self.changes[..., :-1].addcmul_(self.steps[..., :-1], shift)
-        guess = 2.0 * self.point - self.last
-        wide = finished[:, None, None]
-        self.trial = torch.where(wide, guess, self.trial)
-        self.last = torch.where(wide, self.point, self.last)
-        self.guessing = finished
-        products = torch.stack([_dots(s, y) for s, y in zip(self.steps, self.changes, strict=True)])
-        renewed = torch.where((self.curvatures > 0) & (products > 0), 1.0 / products, 0.0)
-        self.curvatures = torch.where(finished, renewed, self.curvatures)
+        self.is_done = bool((after >= self.penalties.shape[1]).all())
+        shift = self.penalty - before
+        for place in finished.nonzero()[:, 0].tolist():
+            steps, changes = self.steps[:, place].flatten(1), self.changes[:, place]
+            changes.addcmul_(self.steps[:, place], shift[place] * self.penalised[place])
+            products: Tensor = torch.linalg.vecdot(steps, changes.flatten(1))
+            kept = (self.curvatures[:, place] > 0) & (products > 0)
+            self.curvatures[:, place] = torch.where(kept, 1.0 / products, 0.0)
 
-    def _slope(self, point: Tensor, gradient: Tensor, penalty: Tensor) -> Tensor:
-        slope = gradient.clone()
-        slope[..., :-1].addcmul_(point[..., :-1], penalty[:, None, None])
-        return slope
-
-    def _penalised(self, loss: Tensor, point: Tensor, penalty: Tensor) -> Tensor:
-        inner = point[..., :-1]
-        return loss + 0.5 * penalty * inner.square().sum(dim=(1, 2))
+    def _square(self, weights: Tensor) -> Tensor:
+        """|W|^2 per problem, the bias excepted."""
+        bias = weights[..., -1]
+        return _dots(weights, weights) - (bias * bias).sum(dim=1)
 
 
 def _dots(first: Tensor, second: Tensor) -> Tensor:

@@ -39,6 +39,7 @@ PENALTIES = tuple(10.0 ** (-1 - k / 2) for k in range(13))
 DEFAULT_PENALTY = 10.0**-4.5
 _SIDE_BY_SIDE = 1 << 19  # scores of draws that advance as one problem
 _WHOLE_MACHINE = 1 << 29  # multiplications per gradient from which one draw takes all threads
+_SEARCH_TOLERANCE = 100  # times that of the final fit: which penalty is chosen does not need more
 _TEMPERATURE_ROWS = 20_000
 
 
@@ -58,7 +59,7 @@ def fit_logistic(
         draws: the runs.
         workers: threads to use.
         penalties: to choose from, as shares of the features' variance.
-        tolerance: of each fit, see `follow_paths`.
+        tolerance: of the final fit, see `follow_paths`; the search is a hundred times coarser.
         memory_limit: bytes that a run's own rows may take before they are streamed.
     """
     began = time.perf_counter()
@@ -190,7 +191,7 @@ class _Solver:
             wanted.repeat_interleave(fits, dim=0),
             spectrum.repeat_interleave(fits, dim=0),
             start,
-            tolerance=self.tolerance,
+            tolerance=self.tolerance * (_SEARCH_TOLERANCE if len(penalties[0]) > 1 else 1),
         )
 
     def _search(self, problem: Problem, plans: Sequence[_Plan], draws: Sequence[Draw], run: BlockMap) -> list[_Chosen]:
@@ -217,7 +218,7 @@ class _Solver:
 
     def _estimate(self, draw: Draw, correct: npt.NDArray[np.bool_], labels: IntArray) -> Estimate:
         """What the left-out rows promise, for a population like the images that were drawn from."""
-        accuracy, error = estimate_accuracy(correct, labels, self.shares)
+        accuracy, error = estimate_accuracy(correct, labels, self.shares, drawn=isinstance(draw.shots, int))
         few = isinstance(draw.shots, int) and draw.shots < FOLDS and not draw.own_validation
         return Estimate(accuracy, error, len(correct), int(draw.shots) - 1 if few else None)
 

@@ -16,6 +16,8 @@ from unseen.probes.workers import Workers
 
 # From so many rows per dimension on, turning the weights at every pass is cheaper than a turned copy of the rows.
 _TURN_WEIGHTS = 4
+# Rows are written in their span where that saves this share of the dimensions.
+_WORTHWHILE = 0.8
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ class ProblemMaker:
         unique = rows[:1] if shared else rows
         if self.streams(count):
             return self._streamed(unique)
-        if self._principal is None or 2 * count <= features.dimension:
+        if self._principal is None or count <= _WORTHWHILE * features.dimension:
             written = [span(features.take(part)) for part in unique]
             frames, tables = zip(*written, strict=True)
             return _turned(torch.stack(tables), frames, features.precision)

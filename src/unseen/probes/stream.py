@@ -36,7 +36,7 @@ def shuffled_batches(features: FeatureSet, rows: IntArray, order: Tensor, size: 
     starts = starts[rank[starts].argsort()]
     groups = [
         torch.cat([torch.arange(start, min(start + BLOCK, len(order))) for start in group.sort()[0].tolist()])
-        for group in starts.split(BUFFERED)
+        for group in torch.split(starts, BUFFERED)
     ]
     left, left_places = torch.empty(0, features.dimension), torch.empty(0, dtype=torch.int64)
     with ThreadPoolExecutor(1, thread_name_prefix="probe-reader") as reader:
@@ -49,6 +49,6 @@ def shuffled_batches(features: FeatureSet, rows: IntArray, order: Tensor, size: 
             mixed, places = torch.cat([left, read]), torch.cat([left_places, group])
             turns = rank[places].argsort()
             whole = len(turns) if is_last else len(turns) // size * size
-            for batch in turns[:whole].split(size) if whole else ():
+            for batch in torch.split(turns[:whole], size) if whole else ():
                 yield mixed[batch], places[batch]
             left, left_places = mixed[turns[whole:]], places[turns[whole:]]
