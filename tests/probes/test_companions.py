@@ -31,6 +31,17 @@ def test_ridge_equals_scikit_learn_for_every_penalty(sample, draw, workers):
     np.testing.assert_allclose(found.model.bias, final.intercept_, atol=1e-3, rtol=1e-3)
 
 
+def test_ridge_of_few_rows_equals_scikit_learn(make_sample, workers):
+    wide = make_sample(30, 100, 3)
+    draw = draw_rows(wide.train_labels, seed=22)[0]
+    found = fit_ridge(wide.rows, [draw], workers)[0]
+    theirs = Ridge(alpha=found.best["regularization"] * 30, solver="cholesky").fit(
+        normalize(wide.train).astype(np.float64), 2.0 * np.eye(3)[wide.train_labels] - 1.0
+    )
+    np.testing.assert_allclose(found.model.weights, theirs.coef_, atol=1e-4, rtol=1e-3)
+    np.testing.assert_allclose(found.model.bias, theirs.intercept_, atol=1e-4, rtol=1e-3)
+
+
 def naive_votes(train, labels, query, k, temperature, classes):
     similarity = train @ query
     nearest = np.argsort(-similarity, kind="stable")[:k]

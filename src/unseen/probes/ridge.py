@@ -23,6 +23,7 @@ from unseen.probes.workers import Workers
 
 VERSION = 1
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-14, 1))
+_FEW = 0.8  # of the dimensions: as many rows are solved in their span
 DEFAULT_PENALTY = 1e-2  # where no row can be held out to choose one
 
 
@@ -57,14 +58,13 @@ def fit_ridge(
 def _fit(data: LabelledRows, draw: Draw, penalties: Sequence[float]) -> Fit:
     began = time.perf_counter()
     if not len(draw.validation):  # one image per class: nothing can be held out
-        model = _solve(_moments(data, draw.final), [DEFAULT_PENALTY])[0]
+        model = _solve(data, draw.final, [DEFAULT_PENALTY])[0]
         return Fit(model, (), {"regularization": DEFAULT_PENALTY}, time.perf_counter() - began)
-    tuning = _moments(data, draw.tuning)
-    models = _solve(tuning, penalties)
+    models = _solve(data, draw.tuning, penalties)
     trials = [Trial({"regularization": p}, a) for p, a in zip(penalties, _accuracies(models, data, draw), strict=True)]
     best = best_trial(trials)
     is_fitted = draw.final is draw.tuning
-    model = models[best] if is_fitted else _solve(_moments(data, draw.final), [penalties[best]])[0]
+    model = models[best] if is_fitted else _solve(data, draw.final, [penalties[best]])[0]
     return Fit(model, tuple(trials), trials[best].parameters, time.perf_counter() - began)
 
 
@@ -86,14 +86,32 @@ def _moments(data: LabelledRows, rows: IntArray) -> _Moments:
     return _Moments(count, mean, target_mean, second, cross)
 
 
-def _solve(moments: _Moments, penalties: Sequence[float]) -> list[Ridge]:
-    """The closed form for every penalty."""
+def _solve(data: LabelledRows, rows: IntArray, penalties: Sequence[float]) -> list[Ridge]:
+    """The closed form for every penalty; few rows in their span."""
+    if len(rows) <= _FEW * data.features.dimension:
+        return _solve_few(data.features.take(rows).double(), data.take_labels(rows), data.classes, penalties)
+    moments = _moments(data, rows)
     spectrum, basis = torch.linalg.eigh(moments.second)
-    inside = basis.T @ moments.cross
+    return _models(spectrum, basis, basis.T @ moments.cross, moments.mean, moments.target_mean, penalties)
+
+
+def _solve_few(rows: Tensor, labels: Tensor, classes: int, penalties: Sequence[float]) -> list[Ridge]:
+    """W(l) = X' V diag(1 / (s + l)) V' Y / n with X X' / n = V diag(s) V', (n, n): the same W from fewer dimensions."""
+    targets = 2.0 * torch.nn.functional.one_hot(labels, classes).double() - 1.0
+    mean, target_mean = rows.mean(dim=0), targets.mean(dim=0)
+    centred = rows - mean
+    spectrum, vectors = torch.linalg.eigh(centred @ centred.T / len(rows))
+    inside = vectors.T @ (targets - target_mean) / len(rows)
+    return _models(spectrum, centred.T @ vectors, inside, mean, target_mean, penalties)
+
+
+def _models(
+    spectrum: Tensor, basis: Tensor, inside: Tensor, mean: Tensor, target_mean: Tensor, penalties: Sequence[float]
+) -> list[Ridge]:
     models = []
     for penalty in penalties:
         weights = basis @ (inside / (spectrum.clamp_min(0.0) + penalty)[:, None])
-        bias = moments.target_mean - moments.mean @ weights
+        bias = target_mean - mean @ weights
         models.append(Ridge(weights.T.float().contiguous().cpu(), bias.float().cpu()))
     return models
 

@@ -64,7 +64,7 @@ class TrainingRows:
         fits = data.features.tensor is not None or rows_fit(data.features, len(rows), memory_limit)
         # Blocks of neighbours are read together, so streamed rows go by their number.
         self._features, self._rows = data.features, torch.from_numpy(rows if fits else np.sort(rows))
-        self.labels = data.labels[self._rows]
+        self.labels = data.take_labels(self._rows.numpy())
         self.basis: Tensor | None = None
         self._table = data.features.tensor
         few = len(rows) <= _WORTHWHILE * self.dimension
@@ -77,7 +77,8 @@ class TrainingRows:
 
     def buffer(self, size: int) -> Tensor:
         """Room for a batch."""
-        return torch.empty(size, self.dimension if self.basis is None else self.basis.shape[1])
+        width = self.dimension if self.basis is None else self.basis.shape[1]
+        return torch.empty(size, width, device=self.labels.device)
 
     def batches(self, order: Tensor, buffer: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Features and labels of batches, as many rows as the buffer has, in the given order of rows."""
@@ -86,7 +87,8 @@ class TrainingRows:
                 yield rows, self.labels[places]
             return
         for batch in torch.split(order, len(buffer)):
-            rows = torch.index_select(self._table, 0, self._rows[batch], out=buffer[: len(batch)])
+            chosen = self._rows[batch].to(buffer.device)
+            rows = torch.index_select(self._table, 0, chosen, out=buffer[: len(batch)])
             yield rows, self.labels[batch]
 
 
@@ -138,13 +140,14 @@ class _Trainer:
     def __init__(self, rows: TrainingRows, setting: Setting, protocol: Protocol, generator: torch.Generator) -> None:
         self.rows, self.setting, self.protocol, self.generator = rows, setting, protocol, generator
         self.batch = min(protocol.batch_size, rows.count)
-        start, self.bias = _initial(generator, rows.classes, rows.dimension)
+        start, self.bias = (part.to(rows.labels.device) for part in _initial(generator, rows.classes, rows.dimension))
         self.weights = start if rows.basis is None else start @ rows.basis
         self._outside = None if rows.basis is None else start - self.weights @ rows.basis.T
         self._share, self._share_velocity = 1.0, 0.0  # of `_outside` that is left
         self.momentum, self.bias_momentum = torch.zeros_like(self.weights), torch.zeros_like(self.bias)
         self._features = rows.buffer(self.batch)
-        self._columns, self._minus_one = torch.arange(self.batch), torch.full((self.batch,), -1.0)
+        self._columns = torch.arange(self.batch, device=start.device)
+        self._minus_one = start.new_full((self.batch,), -1.0)
 
     def run_epoch(self, epoch: int, *, checked: bool = False) -> bool:
         """One pass in a new random order; with `checked`, False as soon as a loss is not finite."""
@@ -160,10 +163,10 @@ class _Trainer:
     def model(self) -> LinearModel:
         """The classifier as it is now."""
         if self._outside is None:
-            return LinearModel(self.weights, self.bias)
+            return LinearModel(self.weights.cpu(), self.bias.cpu())
         assert self.rows.basis is not None
         whole = torch.addmm(self._outside, self.weights, self.rows.basis.T, beta=self._share)
-        return LinearModel(whole, self.bias)
+        return LinearModel(whole.cpu(), self.bias.cpu())
 
     def _residual(self, features: Tensor, labels: Tensor, checked: bool) -> Tensor | None:
         """P - Y, (c, m), or None where a checked loss is not finite."""

@@ -38,7 +38,7 @@ def shuffled_batches(features: FeatureSet, rows: IntArray, order: Tensor, size: 
         torch.cat([torch.arange(start, min(start + BLOCK, len(order))) for start in group.sort()[0].tolist()])
         for group in torch.split(starts, BUFFERED)
     ]
-    left, left_places = torch.empty(0, features.dimension), torch.empty(0, dtype=torch.int64)
+    left, left_places = torch.empty(0, features.dimension, device=features.device), torch.empty(0, dtype=torch.int64)
     with ThreadPoolExecutor(1, thread_name_prefix="probe-reader") as reader:
         ahead = reader.submit(features.take, rows[groups[0].numpy()])
         for number, group in enumerate(groups):
