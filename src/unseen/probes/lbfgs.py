@@ -174,9 +174,10 @@ class _Walk:
 
     def _precondition(self, fresh: Tensor, wide: Tensor) -> None:
         """Renew D for the problems that begin with a penalty."""
-        for place in fresh.nonzero()[:, 0].tolist():
-            torch.outer(self.variance[place].clamp_min(1e-8), self.spectrum[place, 0], out=self.diagonal[place])
-            self.diagonal[place] += wide[place]
+        rows = fresh.nonzero()[:, 0]
+        if len(rows):
+            variance = self.variance[rows].clamp_min(1e-8)
+            self.diagonal[rows] = torch.addcmul(wide[rows], variance[:, :, None], self.spectrum[rows])
 
     def _direction(self, slope: Tensor) -> Tensor:
         """H g by the two-loop recursion, Algorithm 7.4; empty places have no curvature and change nothing."""
@@ -200,23 +201,22 @@ class _Walk:
 
     def _next_stage(self, finished: Tensor, given_up: Tensor) -> None:
         """Keep the solutions found, and send their problems on to the next penalty from an extrapolated guess."""
-        before, after = self.penalty, self.stage + finished
-        for place in finished.nonzero()[:, 0].tolist():
-            stage = int(self.stage[place])
-            self.found[stage, place] = self.point[place]
-            self.settled[stage, place] = not bool(given_up[place])
-            self.trial[place] = 2.0 * self.point[place] - self.last[place]
-            self.last[place] = self.point[place]
-        self.stage, self.guessing = after, finished
+        rows = finished.nonzero()[:, 0]
+        before, stage, point = self.penalty, self.stage[rows], self.point[rows]
+        self.found[stage, rows] = point
+        self.settled[stage, rows] = ~given_up[rows]
+        self.trial[rows] = 2.0 * point - self.last[rows]
+        self.last[rows] = point
+        self.stage, self.guessing = self.stage + finished, finished
         self.tried = torch.where(finished, 0, self.tried)
-        self.is_done = bool((after >= self.penalties.shape[1]).all())
-        shift = self.penalty - before
-        for place in finished.nonzero()[:, 0].tolist():
-            steps, changes = self.steps[:, place].flatten(1), self.changes[:, place]
-            changes.addcmul_(self.steps[:, place], shift[place] * self.penalised[place])
-            products: Tensor = torch.linalg.vecdot(steps, changes.flatten(1))
-            kept = (self.curvatures[:, place] > 0) & (products > 0)
-            self.curvatures[:, place] = torch.where(kept, 1.0 / products, 0.0)
+        self.is_done = bool((self.stage >= self.penalties.shape[1]).all())
+        shift = (self.penalty - before)[rows, None, None] * self.penalised[rows]
+        steps = self.steps[:, rows]
+        changes = torch.addcmul(self.changes[:, rows], steps, shift)
+        self.changes[:, rows] = changes
+        products: Tensor = torch.linalg.vecdot(steps.flatten(2), changes.flatten(2))
+        kept = (self.curvatures[:, rows] > 0) & (products > 0)
+        self.curvatures[:, rows] = torch.where(kept, 1.0 / products, 0.0)
 
     def _square(self, weights: Tensor) -> Tensor:
         """|W|^2 per problem, the bias excepted."""

@@ -64,7 +64,8 @@ def fit_logistic(
     """
     began = time.perf_counter()
     on_cpu = data.features.is_on_cpu
-    maker = ProblemMaker(data.features, memory_limit, workers)
+    most = max(len(draw.final) + len(draw.validation) * draw.own_validation for draw in draws)
+    maker = ProblemMaker(data.features, memory_limit, most, workers)
     solver = _Solver(data, maker, tuple(sorted(penalties, reverse=True)), tolerance)
     shared = (time.perf_counter() - began) / len(draws)
     found: dict[int, Fit] = {}

@@ -56,14 +56,20 @@ class ProblemMaker:
     Args:
         features: all rows.
         memory_limit: bytes that the rows of a problem may take before they are streamed.
-        workers: for the pass that finds the principal coordinates.
+        most: rows of the largest problem to come.
+        workers: for the pass that finds the principal coordinates, where a problem will need them.
     """
 
-    def __init__(self, features: FeatureSet, memory_limit: int, workers: Workers) -> None:
+    def __init__(self, features: FeatureSet, memory_limit: int, most: int, workers: Workers) -> None:
         self.features, self.memory_limit = features, memory_limit
-        few = features.tensor is not None and features.count <= features.dimension
-        run = workers.ordered if features.is_on_cpu else map
-        self._principal = None if few else workers.run(principal, features, run)
+        self._principal: Coordinates | None = None
+        if not self._spans(most) or self.streams(most):
+            run = workers.ordered if features.is_on_cpu else map
+            self._principal = workers.run(principal, features, run)
+
+    def _spans(self, rows: int) -> bool:
+        """Whether so many rows are written in their span."""
+        return bool(rows <= _WORTHWHILE * self.features.dimension)
 
     def streams(self, rows: int) -> bool:
         """Whether a draw of so many rows is read again at every pass."""
@@ -76,10 +82,11 @@ class ProblemMaker:
         unique = rows[:1] if shared else rows
         if self.streams(count):
             return self._streamed(unique)
-        if self._principal is None or count <= _WORTHWHILE * features.dimension:
+        if self._spans(count):
             written = [span(features.take(part)) for part in unique]
             frames, tables = zip(*written, strict=True)
             return _turned(torch.stack(tables), frames, features.precision)
+        assert self._principal is not None
         if count < _TURN_WEIGHTS * features.dimension:
             frame = self._principal
             return _turned(
