@@ -89,3 +89,11 @@ def test_fewer_new_images_scatter_more():
     few, many = accuracy_interval(0.8, 0.02, 50), accuracy_interval(0.8, 0.02, 5000)
     assert few.low < many.low < 0.8 < many.high < few.high
     assert accuracy_interval(0.99, 0.05, 10).high == 1.0
+
+
+def test_weights_that_round_above_one_are_no_domain_error():
+    shares = np.array([0.1] * 3 + [0.7 / 11] * 11)
+    labels = np.repeat(np.arange(14), 3)
+    for scale in np.linspace(0.9, 1.1, 41):
+        accuracy, error = estimate_accuracy(np.ones(42, bool), labels, shares * scale, drawn=True)
+        assert accuracy <= 1.0 and 0.0 <= error < 0.1

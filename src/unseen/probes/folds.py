@@ -137,7 +137,7 @@ def estimate_accuracy(
     weights = np.where(seen, shares, 0.0) / shares[seen].sum()
     hits = np.bincount(labels, correct, minlength=len(shares))
     rate = np.divide(hits, counts, out=np.zeros_like(hits), where=seen)
-    accuracy = float(weights @ rate)
+    accuracy = min(float(weights @ rate), 1.0)  # weights may sum to a little more than 1
     # Few images of a class say little of its own spread: each class's rate is drawn towards the mean of all by one.
     smooth = (hits + accuracy) / (counts + 1.0)
     variance = np.divide(weights**2 * smooth * (1.0 - smooth), counts, out=np.zeros_like(hits), where=seen).sum()
