@@ -24,7 +24,7 @@ from unseen.features import FeatureStore
 from unseen.results import ResultsDatabase
 from unseen.study import Outcome, Study, plan_study, run_study
 
-PROBE = {"probe": {"seeds": [1, 2], "solver": "fast"}}
+PROBE = {"probe": {"seeds": [1, 2], "solver": "logistic"}}
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_study_runs_and_a_second_run_does_nothing(study: Study, home: Path) ->
 
 def test_only_what_is_new_is_evaluated(study: Study, home: Path) -> None:
     run(study, home)
-    more = replace(study, benchmarks={"probe": {"seeds": [1, 2, 3], "solver": "fast"}})
+    more = replace(study, benchmarks={"probe": {"seeds": [1, 2, 3], "solver": "logistic"}})
     assert run(more, home).evaluated == 1
 
 
@@ -133,6 +133,7 @@ def test_bad_images_are_counted_in_the_result(study: Study, home: Path, images: 
     (images / "class1" / "bad.png").write_bytes(b"")
     (images / "class1" / "worse.png").write_text("no picture")
     outcome = run(replace(study, datasets=(f"folder:{images}?seed=1",)), home)
+    assert not outcome.failed, outcome.failed[0].error
     skipped = outcome.results[0].details["skipped"]
     assert sorted(name for part in skipped.values() for name in part) == ["class1/bad.png", "class1/worse.png"]
 

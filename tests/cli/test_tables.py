@@ -8,7 +8,7 @@ from unseen.cli import main
 from unseen.cli.tables import count, print_table, printable
 
 MODEL = "packaged:efficientnet-lite0?size=64"
-ROWS = [[MODEL, f"folder:/a/rather/long/place/{i}", "87.5 ± 0.3", "a note of several words " * 4] for i in range(3)]
+ROWS = [[MODEL, f"folder:/a/rather/long/place/{i}", "87.5 ± 0.3", "remark of several words " * 4] for i in range(3)]
 COLUMNS = ["model", "dataset", "top-1 (%)", "notes"]
 
 
@@ -21,8 +21,8 @@ def test_ids_stay_whole_at_any_width(
     out = capsys.readouterr().out
     assert max(len(line.rstrip()) for line in out.splitlines()) <= width
     assert out.count(MODEL) == 3
-    left_out = [line for line in out.splitlines() if line.startswith("Left out for want of room: ")]
-    said = left_out[0].partition(": ")[2].rstrip(". ").split(", ") if left_out else []
+    left_out = " ".join(out.partition("Left out for want of room: ")[2].split())
+    said = left_out.rstrip(".").split(", ") if left_out else []
     for column, cell in zip(COLUMNS, ROWS[0], strict=True):
         if column in said:
             assert cell.split()[0] not in out

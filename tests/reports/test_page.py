@@ -234,7 +234,7 @@ def test_older_weights_are_left_out_of_means_whatever_the_order_of_cells(results
     (section, *_) = build_sections(Material(_ordered([*old, new])), section_of)
     assert [figure.title for figure in section.figures] == ["grocery · weights newest", "grocery · weights old (older)"]
     assert "1 older result of other weights or data left out." in section.prose
-    first, second = ([row for row in section.tables[0].rows[0]][i].text for i in (1, 2))
+    first, second = (section.tables[0].rows[0][i].text for i in (1, 2))
     assert (first, second) == ("10.0", "71.5 ± 0.7")
 
 

@@ -73,3 +73,13 @@ def find_classifier(module: nn.Module, images: Tensor) -> str | None:
         for handle in handles:
             handle.remove()
     return outputs.get(id(final)) if isinstance(final, Tensor) else None
+
+
+def replace_module(module: nn.Module, name: str, other: nn.Module) -> None:
+    """Put `other` in the place of the submodule `name`."""
+    parent, _, last = name.rpartition(".")
+    owner = module.get_submodule(parent) if parent else module
+    if isinstance(owner, nn.Sequential):
+        owner[int(last)] = other
+    else:
+        setattr(owner, last, other)

@@ -194,8 +194,10 @@ def _print_grid(grid: Grid) -> None:
         return Text(summary.text if summary else "", style="bold" if model in best[column] else "")
 
     places = range(len(titles))
-    wide = [["model", *titles], *([model, *(text(model, n) for n in places)] for model in grid.models)]
-    turned = [["", *grid.models], *([titles[n], *(text(model, n) for model in grid.models)] for n in places)]
+    wide: list[list[str | Text]] = [["model", *titles]]
+    wide += [[model, *(text(model, n) for n in places)] for model in grid.models]
+    turned: list[list[str | Text]] = [["", *grid.models]]
+    turned += [[titles[n], *(text(model, n) for model in grid.models)] for n in places]
     notes = [_seeds(grid)]
     width = console().width
     table = wide if _fitting(wide, width) == len(titles) or _fitting(turned, width) < len(grid.models) else turned
@@ -219,7 +221,7 @@ def _print_grid(grid: Grid) -> None:
         console().print(Text(f"  {said}", style="dim"), soft_wrap=True)
 
 
-def _fitting(table: Sequence[Sequence[str | Text]], width: int) -> int:
+def _fitting(table: list[list[str | Text]], width: int) -> int:
     """How many columns after the first fit with no id and no number broken; headings may break between words."""
     used = 1
     for number in range(len(table[0])):

@@ -13,8 +13,8 @@ from unseen.core.records import ModelCard
 from unseen.reports.blocks import Figure, Material, Section, Table, TableCell
 from unseen.reports.charts import to_spec
 from unseen.reports.dotplot import dot_plot, legend_of
-from unseen.reports.wording import amount, counted, listed, short_names, value_text
-from unseen.results.comparability import comparable, older_said
+from unseen.reports.wording import amount, counted, listed, short_names
+from unseen.results.comparability import comparable, older_said, value_text
 from unseen.results.grid import Column, Grid, make_grid, metrics_of
 from unseen.results.styles import MetricStyle
 from unseen.results.summary import Summary

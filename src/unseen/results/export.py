@@ -63,7 +63,7 @@ def csv_lines(rows: Iterable[Row], parameters: Iterable[str]) -> Iterator[str]:
     writer = csv.writer(text, lineterminator="\n")
     names = sorted(parameters)
     stream = iter(rows)
-    first = next(stream, dict.fromkeys((*_BEFORE, *_AFTER)))
+    first: Row = next(stream, dict.fromkeys((*_BEFORE, *_AFTER)))
     known = [name for name in _BEFORE if name in first], [name for name in _AFTER if name in first]
     writer.writerow([*known[0], *(f"{_PREFIX}{name}" for name in names), *known[1]])
     for row in chain([first] if "parameters" in first else [], stream):

@@ -86,7 +86,7 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
     rows = images.rows(LOGITS if card.needs_head else str(cell.parameters["layer"]))
     values, labels = np.asarray(rows.features[:]), rows.labels
     (count, width), classes = values.shape, len(np.unique(labels))
-    given = softmax(values) if card.needs_head else values
+    given = softmax(np.asarray(values, np.float64)) if card.needs_head else values
     notes: list[str] = []
     began = perf_counter()
     with _one_thread_each(), ThreadPoolExecutor(os.cpu_count() or 1) as pool:

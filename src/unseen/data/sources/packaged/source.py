@@ -10,13 +10,14 @@ from pathlib import Path
 from unseen.core.errors import MissingExtraError, UnknownNameError
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset
+from unseen.data.load import DatasetSource
 from unseen.data.names import Options
 
 # Name -> module with a CARD and a function load(options).
 _MODULES = {"emoji": "unseen.data.sources.packaged.emoji", "grocery": "unseen.data.sources.packaged.grocery"}
 
 
-class PackagedSource:
+class PackagedSource(DatasetSource):
     """Loads `packaged:NAME`."""
 
     def cards(self) -> Iterable[DatasetCard]:
@@ -29,9 +30,6 @@ class PackagedSource:
             raise UnknownNameError("packaged dataset", name, _MODULES)
         loaded: Dataset = import_module(_MODULES[name]).load(options)
         return loaded
-
-
-SOURCE = PackagedSource()
 
 
 def package_folder(package: str, what: str) -> Path:
