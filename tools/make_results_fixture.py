@@ -6,6 +6,7 @@ It refuses to write over one that is there.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sqlite3
 import sys
@@ -19,7 +20,7 @@ FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "fixtures"
 
 
 def results() -> list[Result]:
-    """Two models, two seeds, one failure, one cell computed twice, and floats that are easily lost."""
+    """Two models, two seeds, one failure, one cell computed twice, floats that are easily lost, and values shared."""
     found = [
         Result(
             Cell("probe", model, "packaged:grocery", {"seed": seed, "shots": "all", "solver": "fast"}, "a1b2c3d4"),
@@ -34,6 +35,12 @@ def results() -> list[Result]:
     ]
     odd = {"nan": math.nan, "infinity": math.inf, "minus_infinity": -math.inf, "minus_zero": -0.0, "tiny": 5e-324}
     found.append(Result(Cell("probe", "odd", "packaged:grocery", {"seed": 22}), odd))
+    concepts = [{"id": f"n{number:08d}", "name": f"concept {number}"} for number in range(40)]
+    cell = Cell("cog", "long", "packaged:emoji", {"seed": 22, "level": "L1"}, "weights+data", "1 fast.1")
+    trials = tuple({"c": 10.0**power, "value": 0.5} for power in range(-9, 9))
+    found.append(Result(cell, {"top1": 0.5}, sweep=trials, details={"concepts": concepts, "classes": 40}))
+    again = dataclasses.replace(cell, parameters={"seed": 37, "level": "L1"})
+    found.append(Result(again, {"top1": 0.6}, details={"concepts": concepts, "classes": 40}))
     found.append(Result(Cell("probe", "broken", "packaged:emoji", {"seed": 22}), error="no images: 'a' is empty"))
     found.append(Result(found[0].cell, {"top1": 0.75}, details={"note": "computed again"}))
     return found

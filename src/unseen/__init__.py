@@ -11,6 +11,7 @@ from unseen.core.registry import lazy_exports
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from unseen.api import rank_checkpoints as rank_checkpoints
     from unseen.backbones import Backbone as Backbone
     from unseen.backbones import load_backbone as load_backbone
     from unseen.backbones import model_cards as model_cards
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from unseen.benchmarks import BENCHMARKS as BENCHMARKS
     from unseen.benchmarks import Benchmark as Benchmark
     from unseen.benchmarks import Workbench as Workbench
-    from unseen.benchmarks.rank.checkpoints import rank_checkpoints as rank_checkpoints
     from unseen.core.errors import UnseenError as UnseenError
     from unseen.core.files import home as home
     from unseen.core.records import Cell as Cell

@@ -159,7 +159,7 @@ def test_parquet(home: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path)
         (("--model", "packaged:efficientnet-lite"), "Did you mean 'packaged:efficientnet-lite0'"),
         (("--study", "dmeo"), "unknown study 'dmeo'. Did you mean 'demo'?"),
         (("--metric", "topl"), "unknown metric 'topl'. Did you mean"),
-        (("--json", "--csv", "-"), "--json and --csv - both print"),
+        (("--json", "--csv", "-"), "--json, --csv - and --parquet - print to standard output"),
         (("--csv", "/dev/null/r.csv"), "cannot write /dev/null/r.csv"),
     ],
 )
@@ -176,6 +176,84 @@ def test_a_folder_is_no_file(home: Path, capsys: pytest.CaptureFixture[str]) -> 
     code, _, err = run(capsys, "--home", home, "--parquet", home)
     assert code == 2
     assert "is a folder" in err
+
+
+def test_a_table_of_eighty_columns_breaks_no_id(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unseen.cli.tables._WIDTH_WITHOUT_TERMINAL", 80)
+    models = [f"timm:vit_large_patch14_dinov2.lvd142m_{number}" for number in range(4)]
+    datasets = [f"folder:/somewhere/photos-{number}" for number in range(6)]
+    with ResultsDatabase(tmp_path / FILE_NAME) as database:
+        for model in models:
+            for number, dataset in enumerate(datasets):
+                database.append("s", Result(Cell("probe", model, dataset, {"seed": 1}), {"top1": number / 10}))
+        database.append("s", Result(Cell("probe", models[0], datasets[0], {"seed": 2}), error="image is broken " * 9))
+    code, out, _ = run(capsys, "--home", tmp_path)
+    assert code == 0
+    assert all(model in out for model in models)
+    assert datasets[0] in out
+    assert datasets[0] in out
+    assert "5 more columns do not fit" in out
+    table = out.partition("1 cell failed")[0]
+    assert max(len(line.rstrip()) for line in table.splitlines()) <= 80
+    _, out, _ = run(capsys, "--home", tmp_path, "--model", models[0])
+    assert all(dataset in out for dataset in datasets), "one model: the table is turned, and everything fits"
+    assert "do not fit" not in out
+    long = Cell("probe", "file:/" + "very/" * 30 + "long.pth", "folder:/" + "deep/" * 30, {"seed": 1})
+    with ResultsDatabase(tmp_path / FILE_NAME) as database:
+        database.append("long", Result(long, {"top1": 0.25}))
+    _, out, _ = run(capsys, "--home", tmp_path, "--study", "long")
+    assert long.model in out
+    assert long.dataset in out
+    assert "25.0" in out
+
+
+def test_forget(home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(capsys, "forget", "--home", home)[::2] == (
+        2,
+        "unseen: error: say what to forget: --study, --model, --benchmark, --dataset, --failed, or several of them.\n",
+    )
+    code, _, err = run(capsys, "forget", "--study", "dmeo", "--home", home)
+    assert (code, "Did you mean 'demo'" in err) == (2, True)
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    code, _, err = run(capsys, "forget", "--failed", "--home", home)
+    assert (code, "Add --yes" in err) == (2, True)
+    assert run(capsys, "forget", "--failed", "--yes", "--home", home) == (0, "1 result forgotten.\n", "")
+    assert run(capsys, "forget", "--failed", "--yes", "--home", home)[1] == "There is nothing of that to forget.\n"
+    monkeypatch.setattr("typer.confirm", lambda question: "Forget 12 results, of study demo" in question and False)
+    assert run(capsys, "forget", "--study", "demo", "--home", home)[1] == "Nothing was forgotten.\n"
+    code, out, _ = run(capsys, "forget", "--study", "demo", "--model", "random:resnet18", "-y", "--home", home)
+    assert (code, out) == (0, "6 results forgotten.\n")
+    _, out, _ = run(capsys, "--home", home, "--csv", "-")
+    assert len(out.splitlines()) == 1 + 6 * 4 + 2
+    code, _, err = run(capsys, "--study", "demo", "forget", "--failed", "--home", home)
+    assert (code, "options after the word" in err) == (2, True)
+
+
+def test_exports_say_what_they_leave_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ResultsDatabase(tmp_path / FILE_NAME) as database:
+        for revision in ("old", "older", "new"):
+            database.append("s", Result(Cell("probe", "m", "d", {"seed": 1}, revision), {"top1": 0.5}))
+    _, out, err = run(capsys, "--home", tmp_path, "--csv", "-")
+    assert len(out.splitlines()) == 2
+    assert err == "2 older results of other weights or data left out.\n"
+    _, out, _ = run(capsys, "--home", tmp_path)
+    assert "2 older results of other weights or data left out" in out
+
+
+def test_metrics_of_a_benchmark_that_nobody_has_loaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ResultsDatabase(tmp_path / FILE_NAME) as database:
+        database.append("s", Result(Cell("zsl", "m", "d", {"method": "ALE"}), {"zsl": 0.5, "H": 0.25}))
+        database.append("s", Result(Cell("gone", "m", "d"), {"tau": 0.5}))
+    _, out, _ = run(capsys, "--home", tmp_path)
+    assert "ZSL (%)" in out
+    assert "25.0" in out
+    assert "0.5000" in out
+
+
+def test_a_metric_that_the_chosen_ones_lack(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--home", home, "--study", "other", "--metric", "top5")[1] == "No result has top5.\n"
 
 
 def test_no_database_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

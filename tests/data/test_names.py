@@ -1,58 +1,11 @@
-"""Ids and their options."""
+"""The options of a dataset's name."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from unseen.core.errors import UsageError
-from unseen.data.names import DatasetName, Options
-
-
-@pytest.mark.parametrize(
-    ("text", "scheme", "name", "options"),
-    [
-        ("packaged:grocery", "packaged", "grocery", {}),
-        ("packaged:grocery?labels=coarse", "packaged", "grocery", {"labels": "coarse"}),
-        ("folder:/a/b?test=0.2&seed=3", "folder", "/a/b", {"seed": "3", "test": "0.2"}),
-        ("folder:/a:b/c?", "folder", "/a:b/c?", {}),
-        ("folder:/what?/b", "folder", "/what?/b", {}),
-        ("folder:/what?/b?seed=1", "folder", "/what?/b", {"seed": "1"}),
-        ("folder:x?train=my%20list%26.txt", "folder", "x", {"train": "my list&.txt"}),
-        ("mine", "mine", "", {}),
-        ("mine?size=3", "mine", "", {"size": "3"}),
-    ],
-)
-def test_ids_are_read(text: str, scheme: str, name: str, options: dict[str, str]) -> None:
-    parsed = DatasetName.parse(text)
-    assert (parsed.scheme, parsed.name, dict(parsed.options)) == (scheme, name, options)
-
-
-_KEYS = st.text("abcdefgh_", min_size=1, max_size=5)
-
-
-@given(
-    st.sampled_from(["folder", "packaged"]),
-    st.text("ab/ é?:.", min_size=1),
-    st.dictionaries(_KEYS, st.text(), max_size=3),
-)
-def test_the_canonical_id_reads_back(scheme: str, name: str, options: dict[str, str]) -> None:
-    written = DatasetName.parse(f"{scheme}:{name}", options)
-    if options or not name.endswith("?"):
-        assert DatasetName.parse(str(written)) == written
-
-
-def test_keyword_options_win_and_none_removes() -> None:
-    parsed = DatasetName.parse("x:y?b=1&a=2", {"b": 3, "a": None, "c": True})
-    assert str(parsed) == "x:y?b=3&c=true"
-
-
-def test_bad_ids_are_refused() -> None:
-    with pytest.raises(UsageError, match="gives the option 'a' twice"):
-        DatasetName.parse("x:y?a=1&a=2")
-    with pytest.raises(UsageError, match="has no scheme"):
-        DatasetName.parse(":y")
+from unseen.data.names import Options
 
 
 def test_options_are_typed_and_complete() -> None:

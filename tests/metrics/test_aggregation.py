@@ -120,21 +120,6 @@ def test_the_perturbed_rank_on_average_over_noise() -> None:
         assert abs(np.mean(taus) - tau) <= 2 * deviation
 
 
-def test_samples_of_single_runs() -> None:
-    rng = np.random.default_rng(0)
-    table = rng.uniform(20, 90, (8, 6))
-    ways = aggregations(list("aabbcc"), list("xxxyyy"))
-    certain = aggregation.sampled_agreement(np.repeat(table[:, :, None], 3, axis=2), ways, samples=5)
-    exact = agreement_with_mean(table, ways)
-    for name, (tau, deviation) in certain.items():
-        assert tau == pytest.approx(exact[name])
-        assert deviation == pytest.approx(0, abs=1e-12)
-    noisy = aggregation.sampled_agreement(table[:, :, None] + rng.normal(0, 8, (8, 6, 3)), ways, samples=20)
-    assert max(deviation for _, deviation in noisy.values()) > 0.01
-    with pytest.raises(DataError, match="three dimensions"):
-        aggregation.sampled_agreement(table, ways)
-
-
 def test_tau_matrix_is_symmetric_with_ones() -> None:
     ways = aggregations([row.data for row in ROWS], [row.group for row in ROWS])
     names, taus = tau_matrix(score_table("lightweight", "1000").scores, ways)

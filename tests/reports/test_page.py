@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unseen.reports.sections import SECTIONS
 
 from unseen.core.errors import StoreError
 from unseen.core.records import Cell, DatasetCard, ModelCard, Result
 from unseen.reports.blocks import Figure, Material, Section
-from unseen.reports.page import build_sections
-from unseen.study import write_report
+from unseen.reports.page import _ordered, build_sections
+from unseen.study import section_of, write_report
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -111,7 +110,7 @@ def test_the_best_of_each_column_is_bold(page: Path) -> None:
 
 
 def test_it_names_the_leader_and_doubts_a_small_lead(results: list[Result], cards: dict[str, ModelCard]) -> None:
-    (section, *_) = build_sections(Material(results, cards))
+    (section, *_) = build_sections(Material(results, cards), section_of)
     points = dict(section.points)
     assert points["grocery"].startswith(
         "EfficientNet-Lite2 has 75.0 ± 1.0\u202f%, 4.0 points ahead of EfficientNet-Lite0"
@@ -120,7 +119,7 @@ def test_it_names_the_leader_and_doubts_a_small_lead(results: list[Result], card
         dataclasses.replace(r, metrics={"top1": r.metrics["top1"] - 0.035}) if "lite2" in r.cell.model else r
         for r in results
     ]
-    (section, *_) = build_sections(Material(close, cards))
+    (section, *_) = build_sections(Material(close, cards), section_of)
     assert "0.5 points ahead (less than the spread over seeds) of" in dict(section.points)["grocery"]
 
 
@@ -210,32 +209,49 @@ def test_settings_get_panels_of_their_own(tmp_path: Path) -> None:
         for s in (1, 2)
         for n in (1, 2, 4)
     ]
-    (section, *_) = build_sections(Material(results))
+    (section, *_) = build_sections(Material(results), section_of)
     assert [figure.title for figure in section.figures] == ["x · shots 1", "x · shots 2", "x · shots 4"]
 
 
-def test_a_benchmark_may_have_a_section_of_its_own(
-    results: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def levels(material: Material, benchmark: str) -> Section:
-        spec: dict[str, Any] = {"data": {"values": [{"x": 1}]}, "mark": "point", "encoding": {"x": {"field": "x"}}}
-        return Section("Levels", benchmark, prose=["By level."], figures=[Figure("One", spec, "a point")])
+def levels(material: Material, benchmark: str) -> Section:
+    spec: dict[str, Any] = {"data": {"values": [{"x": 1}]}, "mark": "point", "encoding": {"x": {"field": "x"}}}
+    return Section("Levels", benchmark, prose=["By level."], figures=[Figure("One", spec, "a point")])
 
-    monkeypatch.setitem(SECTIONS._targets, "cog", levels)
-    more = [*results, Result(Cell("cog", "m", "d"), {"top1": 0.5}), Result(Cell("new", "m", "d"), {"tau": 0.5})]
-    sections = build_sections(Material(more))
-    assert [s.anchor for s in sections] == ["cog", "new", "probe", "problems", "provenance"]
+
+def test_a_benchmark_may_have_a_section_of_its_own(results: list[Result]) -> None:
+    more = [*results, Result(Cell("mine", "m", "d"), {"top1": 0.5}), Result(Cell("new", "m", "d"), {"tau": 0.5})]
+    own = f"{levels.__module__}:levels"
+    sections = build_sections(Material(more), lambda name: own if name == "mine" else section_of(name))
+    assert [s.anchor for s in sections] == ["mine", "new", "probe", "problems", "provenance"]
     assert sections[0].title == "Levels"
-    assert "By level." in read(write_report(more, tmp_path / "p.html", title="x")).text
+
+
+def test_older_weights_are_left_out_of_means_whatever_the_order_of_cells(results: list[Result]) -> None:
+    """Seeds 22 to 45 with old weights, then seed 22 with new ones: they are not averaged, and it is said."""
+    own = [r for r in results if (r.cell.model, r.cell.dataset) == ("packaged:efficientnet-lite0", "packaged:grocery")]
+    old = [dataclasses.replace(r, cell=dataclasses.replace(r.cell, revision="old+d")) for r in own]
+    new = dataclasses.replace(own[0], cell=dataclasses.replace(own[0].cell, revision="new+d"), metrics={"top1": 0.1})
+    (section, *_) = build_sections(Material(_ordered([*old, new])), section_of)
+    assert [figure.title for figure in section.figures] == ["grocery · weights newest", "grocery · weights old (older)"]
+    assert "1 older result of other weights or data left out." in section.prose
+    first, second = (section.tables[0].rows[0][i].text for i in (1, 2))
+    assert (first, second) == ("10.0", "71.5 ± 0.7")
 
 
 @pytest.mark.parametrize(
     ("skipped", "count"),
-    [(3, 3), ({"train": 2, "test": 1}, 3), ({"train": {"a": "r", "b": "r"}}, 2), (["a", "b"], 2), ([["a", "r"]], 1)],
+    [
+        (3, 3),
+        ({"train": 2, "test": 1}, 3),
+        ({"train": {"a": "r", "b": "r"}, "test": {"a": "r"}}, 3),
+        ({"a.jpg": "r", "b.jpg": "r"}, 2),
+        (["a", "b"], 2),
+        ([["a", "r"]], 1),
+    ],
 )
 def test_skipped_images_in_any_form(skipped: Any, count: int) -> None:
     sections = build_sections(
-        Material([Result(Cell("probe", "m", "d:x"), {"top1": 1.0}, details={"skipped": skipped})])
+        Material([Result(Cell("probe", "m", "d:x"), {"top1": 1.0}, details={"skipped": skipped})]), section_of
     )
     (problems,) = [s for s in sections if s.anchor == "problems"]
     assert [lead for lead, _ in problems.points] == ["x"]

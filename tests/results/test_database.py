@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -110,13 +109,22 @@ def test_appending_a_cell_again_adds(path: Path, make_result: Maker) -> None:
         assert database.history("unknown") == []
 
 
-@pytest.mark.parametrize("table", ["result", "metric"])
-@pytest.mark.parametrize("change", ["DELETE FROM {}", "UPDATE {} SET id = id + 100"])
-def test_rows_cannot_be_changed_even_from_outside(path: Path, make_result: Maker, table: str, change: str) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM result",
+        "DELETE FROM metric",
+        "DELETE FROM shared",
+        "UPDATE result SET id = id + 100",
+        "UPDATE metric SET id = id + 100",
+        "UPDATE shared SET value = ''",
+    ],
+)
+def test_rows_cannot_be_changed_even_from_outside(path: Path, make_result: Maker, change: str) -> None:
     with ResultsDatabase(path) as database:
-        database.append("s", make_result())
+        database.append("s", make_result(details={"long": "x" * 1000}))
     with sqlite3.connect(path) as other, pytest.raises(sqlite3.IntegrityError, match="append-only"):
-        other.execute(change.format(table))
+        other.execute(change)
     other.close()
 
 
@@ -129,9 +137,121 @@ def test_done_means_that_the_newest_result_is_a_success(path: Path, make_result:
         database.append("b", failures[broken.cell.id])
         cells = [r.cell for r in (good, bad, mended, broken, never)]
         assert database.done(cells) == {good.cell.id, mended.cell.id}
-        assert database.done(cells, study="a") == {good.cell.id, mended.cell.id, broken.cell.id}
         assert database.done([never.cell]) == set()
         assert database.done([]) == set()
+
+
+def test_a_mended_failure_is_not_shown(path: Path, make_result: Maker) -> None:
+    extraction = {"extraction": {"truncated": "refuse"}}
+    image, weights, study, never = (make_result(seed=seed, parameters=dict(extraction)) for seed in range(4))
+    accepted = make_result(seed=0, parameters={"extraction": {"truncated": "accept"}})
+    with ResultsDatabase(path) as database:
+        for result in (image, weights, study, never):
+            database.append("a", Result(result.cell, error="no"))
+        database.append("a", accepted)  # another extraction reads the image
+        database.append("a", make_result(seed=1, parameters=dict(extraction), revision="r2"))  # other weights load
+        database.append("b", study)  # another study has run the very cell
+        assert [r.cell.parameters["seed"] for r in database.latest() if not r.ok] == [3]
+        assert [r.cell.parameters["seed"] for r in database.latest(study="a") if not r.ok] == [3]
+        assert [row["parameters"]["seed"] for row in database.rows(only_failed=True)] == [3]
+        database.append("c", Result(study.cell, error="again"))
+        assert [r.cell.parameters["seed"] for r in database.latest() if not r.ok] == [3, 2], "broken anew"
+
+
+def test_what_is_not_asked_for_is_not_read(path: Path, make_result: Maker) -> None:
+    with ResultsDatabase(path) as database:
+        for seed in range(1200):
+            database.append("s", make_result(seed=seed, details={"long": ["x" * 500], "own": seed}))
+        asked: list[str] = []
+        database._connection.set_trace_callback(asked.append)
+        brief = database.latest(study="s", brief=True)
+        assert [r.cell.parameters["seed"] for r in brief] == list(range(1200))
+        assert {(r.sweep, tuple(r.details), tuple(r.environment)) for r in brief} == {((), (), ())}
+        assert not [query for query in asked if "details" in query or "FROM shared" in query]
+        asked.clear()
+        assert len(database.done([r.cell for r in brief[:700]])) == 700
+        assert len(asked) == 2, "two chunks"
+        assert not [query for query in asked if "parameters" in query]
+        asked.clear()
+        stream = database.rows(study="s")
+        assert next(stream)["details"] == {"long": ["x" * 500], "own": 0}
+        assert len([query for query in asked if "details" in query]) == 1, "a chunk, not all"
+        asked.clear()
+        whole = database.latest(study="s")
+        assert len([query for query in asked if "FROM shared" in query]) == 1, "a shared value is loaded once"
+        assert whole[0].details["long"] is whole[-1].details["long"]
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"study": "x"},
+        {"model": "m3"},
+        {"model": "m3", "dataset": "d"},
+        {"dataset": "d"},
+        {"benchmark": "probe"},
+        {},
+    ],
+)
+def test_selections_are_answered_by_an_index(path: Path, choice: dict[str, str]) -> None:
+    with ResultsDatabase(path) as database:
+        asked: list[str] = []
+        database._connection.set_trace_callback(asked.append)
+        database.latest(**choice)
+        database._connection.set_trace_callback(None)
+        plan = " ".join(row["detail"] for row in database._connection.execute(f"EXPLAIN QUERY PLAN {asked[0]}"))
+    assert "COVERING INDEX" in plan
+
+
+def test_forget(path: Path, make_result: Maker) -> None:
+    concepts = ["x" * 1000]
+    with ResultsDatabase(path) as database:
+        for study, model in (("a", "m"), ("a", "n"), ("b", "m")):
+            details = {"concepts": concepts, "own": f"{study}{model}" * 300}
+            database.append(study, make_result(model, dataset=study, details=details))
+        database.append("a", Result(make_result("m", dataset="a").cell, error="no"))
+        database.append("a", Result(make_result("o", dataset="a").cell, error="no"))
+        count = lambda table: database._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: E731
+        assert count("shared") == 1 + 3
+        assert database.count(study="a", failed=True) == 2
+        assert database.forget(study="a", failed=True) == 2
+        assert database.forget(study="a", failed=True) == 0
+        assert database.forget(study="a", model="m") == 1
+        assert count("shared") == 1 + 2, "what only the forgotten one used is gone"
+        assert {(r.cell.model, r.cell.dataset) for r in database.latest()} == {("n", "a"), ("m", "b")}
+        assert all(r.details["concepts"] == concepts for r in database.latest())
+        assert database.forget() == 2
+        assert [count(table) for table in ("result", "metric", "shared", "forgetting")] == [0, 0, 0, 0]
+
+
+def test_forgetting_is_whole_or_not_at_all(path: Path, make_result: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ResultsDatabase(path) as database:
+        database.append("s", make_result(details={"long": "x" * 1000}))
+        before = database.latest()
+        monkeypatch.setattr("unseen.results.shared.references", lambda rows: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            database.forget(study="s")
+        monkeypatch.undo()
+        assert database.latest() == before
+        assert database.forget(study="s") == 1
+
+
+def test_texts_that_are_damaged_are_said_to_be(path: Path, make_result: Maker) -> None:
+    with ResultsDatabase(path) as database:
+        database.append("s", make_result(details={"long": "x" * 1000}))
+    other = sqlite3.connect(path)
+    other.execute("DROP TRIGGER result_is_append_only")
+    for column, text in (
+        ("parameters", "[1]"),
+        ("parameters", "{"),
+        ("details", '{"a":{"$shared":"' + "0" * 32 + '"}}'),
+    ):
+        other.execute(f"UPDATE result SET {column} = ?", [text])
+        other.commit()
+        with ResultsDatabase(path, read_only=True) as database, pytest.raises(StoreError, match="damaged"):
+            database.latest()
+        other.execute("UPDATE result SET parameters = '{}'")
+    other.close()
 
 
 def test_selection(path: Path, make_result: Maker) -> None:
@@ -152,7 +272,8 @@ def test_selection(path: Path, make_result: Maker) -> None:
         assert database.latest(study="'; DROP TABLE result; --") == []
         assert database.names("model") == ["a", "b"]
         assert database.names("study") == ["first", "second"]
-        with pytest.raises(ValueError, match="study, benchmark, model and dataset"):
+        assert database.names("metric") == ["top1", "top1_high", "top1_low", "top5"]
+        with pytest.raises(ValueError, match="study, benchmark, model, dataset and metric"):
             database.names("value")
 
 
@@ -163,7 +284,8 @@ def test_a_new_revision_is_a_new_cell(path: Path, make_result: Maker) -> None:
         assert database.done([old.cell, new.cell]) == {old.cell.id}
         database.append("s", new)
         assert database.latest() == [old, new]
-        assert [row["revision"] for row in database.rows(metric="top1")] == ["r1", "r2"]
+        assert [row["revision"] for row in database.rows(metric="top1")] == ["r2"], "later weights overtake"
+        assert database.overtaken() == 1
 
 
 def test_rows_are_long(path: Path, make_result: Maker) -> None:
@@ -172,7 +294,7 @@ def test_rows_are_long(path: Path, make_result: Maker) -> None:
     with ResultsDatabase(path) as database:
         database.append("s", result)
         database.append("s", failed)
-        rows = database.rows()
+        rows = list(database.rows())
         assert [row["metric"] for row in rows] == ["top1", "top5", "top1_low", "top1_high", None]
         assert rows[0]["value"] == 0.7125
         assert rows[0]["parameters"] == {"seed": 22, "shots": "all"}
@@ -181,16 +303,6 @@ def test_rows_are_long(path: Path, make_result: Maker) -> None:
         assert (rows[-1]["value"], rows[-1]["error"], rows[-1]["seconds"]) == (None, "boom", 0.5)
         assert [row["metric"] for row in database.rows(metric="top5")] == ["top5", None]
         assert [row["metric"] for row in database.rows(metric=["top1"], include_failed=False)] == ["top1"]
-
-
-def test_the_time_of_the_newest_result(path: Path, make_result: Maker) -> None:
-    with ResultsDatabase(path) as database:
-        assert database.last_recorded() is None
-        database.append("s", make_result())
-        newest = database.last_recorded()
-        assert newest is not None
-        assert abs(datetime.now(UTC) - newest) < timedelta(minutes=1)
-        assert database.last_recorded(study="other") is None
 
 
 def test_threads_may_share_a_database(path: Path, make_result: Maker) -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from unseen.core.records import Cell, Result
 from unseen.results.grid import grids
-from unseen.results.measures import headline_first, measure
-from unseen.results.summary import metrics_of, newest_revisions, summarise, varying_parameters
+from unseen.results.styles import MetricStyle, declare_styles, headline_first, metric_style, undescribed
+from unseen.results.summary import summarise
 
 Maker = Callable[..., Result]
 
@@ -53,17 +53,20 @@ def test_failures_and_other_metrics_are_left_out(make_result: Maker) -> None:
 def test_settings_are_kept_apart(make_result: Maker) -> None:
     results = [make_result(seed=s, parameters={"shots": n}) for s in (22, 37) for n in (16, 2, "all")]
     assert len(summarise(results, "top1")) == 3
-    assert varying_parameters(results) == ("shots",)
     (grid,) = grids(results)
-    assert [grid.title(c) for c in grid.columns] == ["shots=2", "shots=16", "shots=all"]
+    assert grid.titles() == ["shots=2", "shots=16", "shots=all"]
 
 
-def test_an_overtaken_revision_does_not_count(make_result: Maker) -> None:
+def test_an_overtaken_revision_does_not_count_and_is_said(make_result: Maker) -> None:
     old, new = make_result(top1=0.1, revision="r1"), make_result(top1=0.5, revision="r2")
+    (summary,) = summarise([old, new], "top1")
+    assert summary.values == (0.5,)
+    (grid,) = grids([old, new])
+    assert grid.older == 1
     other = make_result(seed=37, top1=0.7, revision="r1")
-    (summary,) = summarise([old, other, new], "top1")
-    assert summary.values == (0.5, 0.7)
-    assert newest_revisions([old, other, new]) == [other, new]
+    assert sorted(s.values for s in summarise([old, other, new], "top1")) == [(0.5,), (0.7,)], "weights are not mixed"
+    (grid,) = grids([old, other, new])
+    assert grid.titles() == ["weights=newest", "weights=r1 (older)"]
 
 
 def test_not_a_number_is_shown_and_is_never_best(make_result: Maker) -> None:
@@ -92,12 +95,12 @@ def test_grid_of_several_datasets_shows_the_headline(make_result: Maker) -> None
 
 def test_grid_of_one_dataset_shows_all_metrics(make_result: Maker) -> None:
     (grid,) = grids([make_result("a", top1=0.5), make_result("b", top1=0.5)])
-    assert [grid.title(c) for c in grid.columns] == ["top-1 (%)", "top-5 (%)"]
+    assert grid.titles() == ["top-1 (%)", "top-5 (%)"]
     assert grid.best(grid.columns[0]) == {"a", "b"}
 
 
 def test_where_less_is_better() -> None:
-    results = [Result(Cell("zsl", m, "d"), {"mean_rank": v}) for m, v in (("a", 3.0), ("b", 1.5))]
+    results = [Result(Cell("zsl", m, "d"), {"loss": v}) for m, v in (("a", 3.0), ("b", 1.5))]
     (grid,) = grids(results)
     assert grid.models == ("b", "a")
     assert grid.best(grid.columns[0]) == {"b"}
@@ -123,10 +126,22 @@ def test_only_failures_make_no_grid(make_result: Maker) -> None:
     ],
 )
 def test_numbers_as_people_read_them(name: str, value: float, spread: float, expected: str) -> None:
-    assert measure(name).text(value, spread) == expected
+    assert metric_style(name).text(value, spread) == expected
 
 
-def test_the_metric_to_judge_by_comes_first(make_result: Maker) -> None:
-    assert metrics_of([make_result()]) == ["top1", "top5"]
+def test_the_metric_to_judge_by_comes_first() -> None:
     assert headline_first({"zeta", "top5", "alpha", "top1", "alpha_high"}) == ["top1", "top5", "alpha", "zeta"]
-    assert measure("some_thing").heading == "some thing"
+    assert metric_style("some_thing").heading == "some thing"
+
+
+def test_a_benchmark_brings_its_own_styles() -> None:
+    declare_styles("mine", [MetricStyle("cost", "cost", higher_is_better=False), MetricStyle("top1", "mine first")])
+    assert headline_first({"top1", "cost", "loss"}, "mine") == ["cost", "top1", "loss"]
+    assert metric_style("top1", "mine").title == "mine first"
+    assert metric_style("top1", "probe").title == "top-1", "others are not disturbed"
+    assert metric_style("cost_low", "mine").title == "cost, low"
+    odd = Result(Cell("probe", "m", "d"), {"top1": 1.0, "cost_low": 0.5})
+    assert undescribed([Result(Cell("mine", "m", "d"), {"cost": 1.0, "cost_high": 2.0, "loss": 1.0}), odd]) == ["probe"]
+    results = [Result(Cell("mine", m, "d"), {"cost": v}) for m, v in (("a", 3.0), ("b", 1.5))]
+    (grid,) = grids(results)
+    assert grid.models == ("b", "a")

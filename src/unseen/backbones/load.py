@@ -144,7 +144,7 @@ def architecture(text: str, name: ModelName) -> tuple[BackboneSource, ModelName]
 
 def resolve_model(name: str, base: Path) -> str:
     """The name with its paths absolute; a plain path is a checkpoint's. Relative ones are taken from `base`."""
-    parsed = ModelName.parse(from_path(name, "file", BACKBONES.__contains__))
+    parsed = ModelName.parse(from_path(name, "file", BACKBONES.__contains__, base))
     if parsed.scheme not in BACKBONES:
         return name
     return str(parsed.resolved(base, _source(parsed).paths))

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from itertools import groupby, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from unseen.core.identity import option, parameters_of, plain
-from unseen.core.options import make_options
+from unseen.core.options import check_options, make_options
 from unseen.core.records import Cell, MethodCard, Result
 from unseen.core.registry import Registry
 from unseen.data.load import resolve_dataset
+from unseen.results.styles import MetricStyle, declare_styles
 
 if TYPE_CHECKING:
     from unseen.benchmarks.workbench import Workbench
@@ -42,10 +44,20 @@ class Benchmark(ABC):
     section: ClassVar[str] = "unseen.reports.scores:scores_section"
     #: What the command line calls it: "probe" is `unseen probe DATA`, "cog run" is `unseen cog run DATA`.
     command: ClassVar[str] = ""
+    #: How metrics of its own are shown, the one to judge by first; `unseen.results.styles` has the common ones.
+    metrics: ClassVar[tuple[MetricStyle, ...]] = ()
 
     only: tuple[str, ...] = option(
         (), dataset=True, neutral="it chooses datasets", help="Datasets of a study that it is for; all by default."
     )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.metrics and "name" in vars(cls):
+            declare_styles(cls.name, cls.metrics)
 
     @abstractmethod
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
@@ -97,6 +109,17 @@ BENCHMARKS.add("vtab", "unseen.benchmarks.vtab.protocol:VtabBenchmark")
 BENCHMARKS.add("rank", "unseen.benchmarks.rank.protocol:RankBenchmark")
 
 
+def find_command(command: str) -> str | None:
+    """The benchmark whose class says that the command line calls it so; one that cannot be loaded says nothing."""
+    for name in BENCHMARKS:
+        try:
+            if BENCHMARKS.get(name).command == command:
+                return name
+        except Exception:  # noqa: BLE001, S112 - whatever a plug-in raises when it is imported
+            continue
+    return None
+
+
 def benchmark_cards() -> list[MethodCard]:
     """Every benchmark, as `unseen ls benchmarks` shows it; a plug-in that cannot be loaded says so."""
     cards = []
@@ -106,8 +129,19 @@ def benchmark_cards() -> list[MethodCard]:
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises when it is imported
             cards.append(MethodCard(id=name, group="plug-in", notes=f"cannot be loaded: {error}"))
             continue
-        cards.append(MethodCard(id=name, name=kind.question, group="benchmark", paper=kind.paper))
+        cards.append(
+            MethodCard(
+                id=name, name=kind.question, group="benchmark", paper=kind.paper, notes=f"unseen {kind.command or name}"
+            )
+        )
     return cards
+
+
+def load_styles(benchmarks: Iterable[str]) -> None:
+    """Load benchmarks by name, for how their metrics are to be shown."""
+    for name in benchmarks:
+        with suppress(Exception):  # a plug-in that is gone or broken must not hide its results
+            BENCHMARKS.get(name)
 
 
 def make_benchmark(

@@ -1,8 +1,7 @@
-"""`unseen results`: what has been computed, as a table or in full precision for other programs."""
+"""`unseen results`: what has been computed, as a table or in full precision for other programs; and forgetting it."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,90 +9,145 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from unseen.core.records import Result
     from unseen.results import ResultsDatabase
     from unseen.results.grid import Grid
 
 Names = list[str] | None
 
+StudyOption = Annotated[Names, typer.Option("--study", help="Only this study. May be given several times.")]
+BenchmarkOption = Annotated[Names, typer.Option("--benchmark", help="Only this benchmark. May be given several times.")]
+ModelOption = Annotated[Names, typer.Option("--model", help="Only this model. May be given several times.")]
+DatasetOption = Annotated[Names, typer.Option("--dataset", help="Only this dataset. May be given several times.")]
+HomeOption = Annotated[Path | None, typer.Option("--home", help="Where results are kept. Default: UNSEEN_HOME.")]
 
-#: A table with more columns than these is turned.
-_MOST_COLUMNS = 8
+results_commands = typer.Typer(name="results", invoke_without_command=True)
 
 
+@results_commands.callback()
 def results(
-    study: Annotated[Names, typer.Option(help="Only this study. May be given several times.")] = None,
-    benchmark: Annotated[Names, typer.Option(help="Only this benchmark. May be given several times.")] = None,
-    model: Annotated[Names, typer.Option(help="Only this model. May be given several times.")] = None,
-    dataset: Annotated[Names, typer.Option(help="Only this dataset. May be given several times.")] = None,
+    context: typer.Context,
+    study: StudyOption = None,
+    benchmark: BenchmarkOption = None,
+    model: ModelOption = None,
+    dataset: DatasetOption = None,
     metric: Annotated[Names, typer.Option(help="Only this metric. May be given several times.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print long form as JSON, with sweeps and details.")] = False,
-    csv: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write long form as CSV; - is standard output.")
-    ] = None,
-    parquet: Annotated[Path | None, typer.Option(metavar="FILE", help="Write long form as Parquet.")] = None,
+    csv: Annotated[str, typer.Option(metavar="FILE", help="Write long form as CSV; - is standard output.")] = "",
+    parquet: Annotated[
+        str, typer.Option(metavar="FILE", help="Write long form as Parquet; - is standard output.")
+    ] = "",
     failed: Annotated[bool, typer.Option("--failed", help="Only cells that failed, with their reasons.")] = False,
-    home: Annotated[Path | None, typer.Option(help="Where results are kept. Default: UNSEEN_HOME.")] = None,
+    home: HomeOption = None,
 ) -> None:
     """Show the newest result of every cell: mean ± standard deviation over seeds, the best of a column in bold.
 
     Tables are rounded; --json, --csv and --parquet give every value in full precision, one row per (cell, metric).
     """
     from unseen.core.errors import UsageError
-    from unseen.core.files import home as home_folder
-    from unseen.results import FILE_NAME, ResultsDatabase, newest_revisions
 
-    if as_json and csv == "-":
-        raise UsageError("--json and --csv - both print to standard output. Give --csv a file, or choose one of them.")
-    with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
-        chosen = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset}
-        for column, names in chosen.items():
-            _check_known(database, column, names)
-        found = [r for r in newest_revisions(database.latest(**_given(chosen))) if not (failed and r.ok)]
-        _check_metrics(found, metric)
+    chosen = _chosen(study=study, benchmark=benchmark, model=model, dataset=dataset)
+    if context.invoked_subcommand is not None:
+        if chosen or metric or as_json or csv or parquet or failed or home:
+            raise UsageError(f"write options after the word: unseen results {context.invoked_subcommand} --study ...")
+        return
+    if [bool(as_json), csv == "-", parquet == "-"].count(True) > 1:
+        raise UsageError("--json, --csv - and --parquet - print to standard output: choose one, give others a file.")
+    with _open(home) as database:
+        _check_known(database, {**chosen, **({"metric": metric} if metric else {})})
         if as_json or csv or parquet:
-            kept = {result.cell.id for result in found}
-            rows = [row for row in database.rows(**_given(chosen), metric=metric) if row["cell"] in kept]
-            _export(rows, as_json=as_json, csv=csv, parquet=parquet)
+            _export(database, chosen, metric, only_failed=failed, as_json=as_json, csv=csv, parquet=parquet)
             return
-    show_results(found, metric or (), only_failed=failed)
+        found = database.latest(**chosen, brief=True)
+    show_results([result for result in found if not (failed and result.ok)], metric or (), only_failed=failed)
 
 
-def _given(chosen: dict[str, Names]) -> dict[str, Any]:
-    return {column: names for column, names in chosen.items() if names}
+@results_commands.command("forget")
+def forget(
+    study: StudyOption = None,
+    benchmark: BenchmarkOption = None,
+    model: ModelOption = None,
+    dataset: DatasetOption = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only cells that failed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    home: HomeOption = None,
+) -> None:
+    """Remove results for good, after saying how many and asking. The next run of their study computes them again."""
+    from unseen.core.errors import UsageError
+    from unseen.results import ResultsDatabase
+
+    chosen = _chosen(study=study, benchmark=benchmark, model=model, dataset=dataset)
+    if not chosen and not failed:
+        raise UsageError("say what to forget: --study, --model, --benchmark, --dataset, --failed, or several of them.")
+    with _open(home) as database:
+        _check_known(database, chosen)
+        count, path = database.count(**chosen, failed=failed), database.path
+    told = f"{count:,} {'failed ' if failed else ''}{'result' if count == 1 else 'results'}"
+    if not count:
+        typer.echo("There is nothing of that to forget.")
+        return
+    try:
+        if not yes and not typer.confirm(f"Forget {told}, of {_spoken(chosen)}?"):
+            typer.echo("Nothing was forgotten.")
+            return
+    except typer.Abort:
+        raise UsageError("nothing was forgotten: there was no answer. Add --yes to forget without asking.") from None
+    with ResultsDatabase(path) as database:
+        removed = database.forget(**chosen, failed=failed)
+    typer.echo(f"{removed:,} {'result' if removed == 1 else 'results'} forgotten.")
 
 
-def _check_known(database: ResultsDatabase, column: str, names: Names) -> None:
+def _open(home: Path | None) -> ResultsDatabase:
+    from unseen.core.files import home as home_folder
+    from unseen.results import FILE_NAME, ResultsDatabase
+
+    return ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True)
+
+
+def _chosen(**names: Names) -> dict[str, Any]:
+    return {column: given for column, given in names.items() if given}
+
+
+def _spoken(chosen: dict[str, list[str]]) -> str:
+    return "; ".join(f"{column} {', '.join(names)}" for column, names in chosen.items()) or "all studies"
+
+
+def _check_known(database: ResultsDatabase, chosen: dict[str, list[str]]) -> None:
     from unseen.core.errors import UnknownNameError
 
-    for name in names or ():
+    for column, names in chosen.items():
         known = database.names(column)
-        if name not in known:
-            raise UnknownNameError(column, name, known, hint=f"Only what {database.path} holds can be asked for.")
+        for name in names:
+            if name not in known:
+                raise UnknownNameError(column, name, known, hint=f"Only what {database.path} holds can be asked for.")
 
 
-def _check_metrics(found: Sequence[Result], wanted: Names) -> None:
-    from unseen.core.errors import UnknownNameError
+def _export(
+    database: ResultsDatabase,
+    chosen: dict[str, Any],
+    metric: Names,
+    *,
+    only_failed: bool,
+    as_json: bool,
+    csv: str,
+    parquet: str,
+) -> None:
+    """Write long form row by row, and say on standard error what is left out."""
+    from unseen.results.comparability import older_said
+    from unseen.results.export import csv_lines, json_lines, write_lines, write_parquet
 
-    known = {name for result in found for name in result.metrics}
-    for name in wanted or ():
-        if known and name not in known:
-            raise UnknownNameError("metric", name, known)
-
-
-def _export(rows: list[dict[str, object]], *, as_json: bool, csv: str | None, parquet: Path | None) -> None:
-    from unseen.cli.tables import print_json
-    from unseen.core.files import write_whole
-    from unseen.results.export import to_csv, write_parquet
-
+    asked = {**chosen, "metric": metric, "only_failed": only_failed}
+    kinds = database.parameter_kinds(**chosen) if csv or parquet else {}
     if parquet:
-        write_parquet(rows, parquet)
-    if csv == "-":
-        sys.stdout.write(to_csv(rows))
-    elif csv:
-        write_whole(Path(csv), to_csv(rows).encode())
+        write_parquet(database.rows(**asked), kinds, parquet)
+    if csv:
+        write_lines(csv, csv_lines(database.rows(**asked, brief=True), kinds))
     if as_json:
-        print_json(rows)
+        write_lines("-", json_lines(database.rows(**asked)))
+    if said := older_said(database.overtaken(**chosen)):
+        typer.echo(f"{said}.", err=True)
 
 
 def show_results(found: Sequence[Result], metrics: Sequence[str] = (), *, only_failed: bool = False) -> None:
@@ -103,56 +157,79 @@ def show_results(found: Sequence[Result], metrics: Sequence[str] = (), *, only_f
         metrics: the metrics to show; by default those that fit (see `unseen.results.grid.grids`).
     """
     from unseen.cli.tables import console
+    from unseen.results import current
     from unseen.results.grid import grids
+    from unseen.results.styles import undescribed
 
-    if not only_failed:
-        for grid in grids(found, metrics):
-            _print_grid(grid)
-    broken = [result for result in found if not result.ok]
+    if unknown := undescribed(found):
+        from unseen.benchmarks.benchmark import load_styles  # which imports much more than a table takes
+
+        load_styles(unknown)
+    shown = [] if only_failed else grids(found, metrics)
+    for grid in shown:
+        _print_grid(grid)
+    broken = [result for result in current(found) if not result.ok]
     if broken:
-        if not only_failed:
+        if shown:
             console().print()
         _print_failures(broken)
     elif only_failed:
         console().print("No cell has failed.")
-    elif not found:
-        console().print("There are no results yet.")
+    elif not shown:
+        console().print(f"No result has {' or '.join(metrics)}." if found else "There are no results yet.")
 
 
 def _print_grid(grid: Grid) -> None:
+    """A table of models by columns; turned where only that fits; else without the columns that do not fit."""
     from rich.text import Text
 
-    from unseen.cli.tables import print_table
+    from unseen.cli.tables import console, print_table
 
+    titles = grid.titles()
     best = {column: grid.best(column) for column in grid.columns}
-    if len(grid.columns) > _MOST_COLUMNS:
-        _print_long(grid)
-        return
-    rows: list[list[str | Text]] = []
-    for model in grid.models:
-        texts: list[str | Text] = []
-        for column in grid.columns:
-            summary = grid.cells.get((model, column))
-            style = "bold" if model in best[column] else ""
-            texts.append(Text(summary.text if summary else "", style=style))
-        rows.append([model, *texts])
-    titles = [grid.title(column) for column in grid.columns]
-    print_table(["model", *titles], rows, title=_title(grid), caption=_caption(grid), numeric=titles)
+
+    def text(model: str, number: int) -> Text:
+        column = grid.columns[number]
+        summary = grid.cells.get((model, column))
+        return Text(summary.text if summary else "", style="bold" if model in best[column] else "")
+
+    places = range(len(titles))
+    wide: list[list[str | Text]] = [["model", *titles]]
+    wide += [[model, *(text(model, n) for n in places)] for model in grid.models]
+    turned: list[list[str | Text]] = [["", *grid.models]]
+    turned += [[titles[n], *(text(model, n) for model in grid.models)] for n in places]
+    notes = [_seeds(grid)]
+    width = console().width
+    table = wide if _fitting(wide, width) == len(titles) or _fitting(turned, width) < len(grid.models) else turned
+    fitting = _fitting(table, width)
+    console().print(Text(_title(grid), style="bold"), soft_wrap=True)
+    if not fitting:
+        for model in grid.models:
+            console().print(Text(f"  {model}"), soft_wrap=True)
+            for n in places:
+                console().print(Text(f"    {titles[n]}: ") + text(model, n), soft_wrap=True)
+    else:
+        heads, *rows = ([*row[: fitting + 1]] for row in table)
+        print_table([str(head) for head in heads], rows, numeric=[str(head) for head in heads[1:]])
+        if left := len(table[0]) - 1 - fitting:
+            notes.append(f"{left} more {'column does' if left == 1 else 'columns do'} not fit; --csv - has all")
+    if grid.older:
+        from unseen.results.comparability import older_said
+
+        notes.append(older_said(grid.older))
+    if said := "; ".join(note for note in notes if note):
+        console().print(Text(f"  {said}", style="dim"), soft_wrap=True)
 
 
-def _print_long(grid: Grid) -> None:
-    """A grid too wide for a screen, turned: models are the columns."""
-    from rich.text import Text
-
-    from unseen.cli.tables import print_table
-
-    rows: list[list[str | Text]] = []
-    for column in grid.columns:
-        best = grid.best(column)
-        found = [(model, grid.cells.get((model, column))) for model in grid.models]
-        texts = [Text(s.text if s else "", style="bold" if model in best else "") for model, s in found]
-        rows.append([grid.title(column), *texts])
-    print_table(["", *grid.models], rows, title=_title(grid), caption=_caption(grid), numeric=grid.models)
+def _fitting(table: list[list[str | Text]], width: int) -> int:
+    """How many columns after the first fit with no id and no number broken; headings may break between words."""
+    used = 1
+    for number in range(len(table[0])):
+        heading = max(len(word) for word in str(table[0][number]).split(" "))
+        used += 3 + max(heading, *(len(str(row[number])) for row in table[1:]))
+        if used > width:
+            return max(0, number - 1)
+    return len(table[0]) - 1
 
 
 def _title(grid: Grid) -> str:
@@ -162,11 +239,11 @@ def _title(grid: Grid) -> str:
     if len(datasets) == 1:
         parts.extend(datasets)
     if len(metrics) == 1:
-        parts.append(grid.columns[0].measure.heading)
+        parts.append(grid.columns[0].style.heading)
     return " · ".join(parts)
 
 
-def _caption(grid: Grid) -> str:
+def _seeds(grid: Grid) -> str:
     counts = {len(summary.values) for summary in grid.cells.values()}
     if counts == {1}:
         return ""
@@ -175,16 +252,21 @@ def _caption(grid: Grid) -> str:
 
 
 def _print_failures(broken: Sequence[Result]) -> None:
-    from unseen.cli.tables import print_table
-    from unseen.core.identity import canonical_json
+    """What failed, cells of one model, dataset and reason together."""
+    from rich.text import Text
 
-    rows = []
+    from unseen.cli.tables import console
+    from unseen.reports.wording import setting_text
+
+    alike: dict[tuple[str, str, str, str], list[Result]] = {}
     for result in broken:
         cell = result.cell
-        setting = ", ".join(
-            f"{name}={value if isinstance(value, str) else canonical_json(value)}"
-            for name, value in sorted(cell.parameters.items())
-        )
-        rows.append([cell.benchmark, cell.model, cell.dataset, setting, " ".join(result.error.split())])
-    count = f"{len(broken)} cell{'s' if len(broken) > 1 else ''} failed"
-    print_table(["benchmark", "model", "dataset", "parameters", "reason"], rows, title=count)
+        reason = " ".join(result.error.split())
+        alike.setdefault((cell.benchmark, cell.model, cell.dataset, reason), []).append(result)
+    screen = console()
+    screen.print(Text(f"{len(broken):,} cell{'s' if len(broken) > 1 else ''} failed", style="bold"))
+    for (benchmark, model, dataset, reason), cells in alike.items():
+        more = f", and {len(cells) - 1:,} more" if len(cells) > 1 else ""
+        screen.print(Text(f"  {benchmark} · {model} · {dataset}"), soft_wrap=True)
+        screen.print(Text(f"    {setting_text(cells[0].cell.parameters)}{more}", style="dim"), soft_wrap=True)
+        screen.print(Text(f"    {reason}", style="red"), soft_wrap=True)

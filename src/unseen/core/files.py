@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -38,8 +38,11 @@ def at_home(path: Path) -> Iterator[None]:
         _CHOSEN.reset(token)
 
 
-def write_whole(path: Path, content: bytes | str) -> None:
+def write_whole(path: Path, content: bytes | str | Iterable[bytes]) -> None:
     """Write a file under a name nobody else uses, flush it to the disk, and rename it into place.
+
+    Args:
+        content: all of it, or its pieces one by one.
 
     Raises:
         DiskFullError: no room; what was there before is whole.
@@ -49,10 +52,11 @@ def write_whole(path: Path, content: bytes | str) -> None:
     if path.is_dir():
         raise UsageError(f"{path} is a folder. Give the name of a file in it.")
     data = content.encode() if isinstance(content, str) else content
+    pieces = [data] if isinstance(data, bytes) else data
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with aside(path) as temporary, temporary.open("wb") as stream:
-            stream.write(data)
+            stream.writelines(pieces)
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:

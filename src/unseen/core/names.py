@@ -75,18 +75,20 @@ class Name:
         return replace(self, rest=rest, options=found)
 
 
-def from_path(text: str, scheme: str, known: Callable[[str], bool]) -> str:
+def from_path(text: str, scheme: str, known: Callable[[str], bool], base: Path) -> str:
     """A plain path (`photos/`, `mine.pth`) as a name of `scheme`; what has a known scheme stays as it is.
 
     Args:
         known: whether a word is a scheme.
+        base: folder that relative paths are taken from.
     """
     head, mark, query = text.partition("?")
     first, colon, _ = head.partition(":")
-    if known(first) and (colon or not Path(head).expanduser().exists()):
+    there = (base / Path(head).expanduser()).exists()
+    if known(first) and (colon or not there):
         return text
     looks_like_path = head.startswith((".", "/", "~")) or "/" in head or "\\" in head or bool(Path(head).suffix)
-    if Path(head).expanduser().exists() or (looks_like_path and not colon):
+    if there or (looks_like_path and not colon):
         return f"{scheme}:{head}{mark}{query}"
     return text
 

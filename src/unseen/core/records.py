@@ -147,7 +147,7 @@ class Cell(_Record):
     Attributes:
         benchmark: registry name of the protocol, such as "probe".
         parameters: every option of the protocol that may change a number, plain values only (seed, shots, solver ...).
-        version: of the protocol and of the methods in it, such as "1 fast.1".
+        version: of the protocol and of the methods in it, such as "1 logistic.2".
         revision: digests of the weights and of the data behind the two names, with a "+" between: they change when
             what they stand for does, and the id with them.
     """

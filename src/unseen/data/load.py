@@ -98,7 +98,7 @@ def load_dataset(name: str, **options: Any) -> Dataset:
 
 def resolve_dataset(name: str, base: Path) -> str:
     """The name with its paths absolute; a plain path is a folder. Relative ones are taken from `base`."""
-    wanted = Name.parse(from_path(name, "folder", SOURCES.__contains__))
+    wanted = Name.parse(from_path(name, "folder", SOURCES.__contains__, base))
     if wanted.scheme not in SOURCES:
         return name
     return str(wanted.resolved(base, _source(wanted).paths))

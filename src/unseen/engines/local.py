@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -23,9 +24,23 @@ class LocalEngine:
             yield from map(function, items)
             return
         # Spawned, not forked: torch and ONNX Runtime do not survive a fork with their threads.
-        with ProcessPoolExecutor(self.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            for future in as_completed([pool.submit(function, item) for item in items]):
-                yield future.result()
+        others, context = multiprocessing.active_children(), multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(self.workers, mp_context=context, initializer=_leave_interruptions) as pool:
+            try:
+                for future in as_completed([pool.submit(function, item) for item in items]):
+                    yield future.result()
+            except BaseException:
+                # Whoever ends the run does not wait for the queue: what is finished is kept.
+                pool.shutdown(wait=False, cancel_futures=True)
+                for worker in multiprocessing.active_children():
+                    if worker not in others:
+                        worker.terminate()
+                raise
+
+
+def _leave_interruptions() -> None:
+    """Ctrl-C reaches every process of a terminal; it is the parent that answers it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager

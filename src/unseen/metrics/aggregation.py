@@ -139,26 +139,6 @@ def agreement_with_mean(scores: npt.ArrayLike, ways: Mapping[str, Aggregation]) 
     return {name: kendall_tau(reference, way(table)) for name, way in ways.items()}
 
 
-def sampled_agreement(
-    runs: npt.ArrayLike, ways: Mapping[str, Aggregation], *, samples: int = 100, seed: int = 0
-) -> dict[str, tuple[float, float]]:
-    """Mean and standard deviation of the agreement over samples of single runs, as [P, Appendix E] takes them.
-
-    Args:
-        runs: (m, t, r) scores of r repeats; one of them is drawn for every pair of method and task, independently.
-    """
-    repeats = np.asarray(runs, np.float64)
-    if repeats.ndim != 3:
-        raise DataError(f"repeats of methods on tasks have three dimensions, found shape {repeats.shape}.")
-    generator = np.random.default_rng(seed)
-    found: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(samples):
-        drawn = generator.integers(repeats.shape[2], size=(*repeats.shape[:2], 1))
-        for name, tau in agreement_with_mean(np.take_along_axis(repeats, drawn, axis=2)[..., 0], ways).items():
-            found[name].append(tau)
-    return {name: (float(np.mean(taus)), float(np.std(taus))) for name, taus in found.items()}
-
-
 def tau_matrix(scores: npt.ArrayLike, ways: Mapping[str, Aggregation]) -> tuple[list[str], FloatArray]:
     """Names (the mean first) and the matrix of Kendall's tau between all of them."""
     table = _table(scores)

@@ -19,5 +19,6 @@ if TYPE_CHECKING:
     from unseen.probes.protocol import Protocol as Protocol
     from unseen.probes.rows import Rows as Rows
     from unseen.probes.solvers import Settings as Settings
+    from unseen.probes.solvers import solver_version as solver_version
 else:
     __all__, __getattr__, __dir__ = lazy_exports(__name__)

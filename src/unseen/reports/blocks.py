@@ -7,7 +7,7 @@ page knows neither benchmarks nor metrics. Whatever text it holds is escaped by 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from unseen.core.records import DatasetCard, ModelCard, Result
@@ -52,7 +52,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableCell:
     """One cell of a table.
 
     Attributes:
@@ -80,7 +80,7 @@ class Table:
 
     caption: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[Entry]]
+    rows: Sequence[Sequence[TableCell]]
     numeric: Collection[int] = ()
     row_keys: Sequence[str] = ()
     folded: bool = False
@@ -104,6 +104,43 @@ class Section:
     figures: Sequence[Figure] = ()
     tables: Sequence[Table] = ()
     tone: str = ""
+
+    @classmethod
+    def joined(
+        cls,
+        parts: Sequence[tuple[str, Section]],
+        *,
+        title: str,
+        anchor: str,
+        prose: Sequence[str] = (),
+        legend: Sequence[Key] = (),
+        tables: Sequence[Table] = (),
+    ) -> Section:
+        """One section of several settings, shown one after the other, each with the words that tell it apart.
+
+        Args:
+            parts: pairs of (words, section); words are empty where there is one setting only.
+            prose, legend, tables: what goes for all of them; tables come last.
+        """
+
+        def named(text: str, words: str) -> str:
+            return f"{text} · {words}" if words and text else text or words
+
+        told = [f"These are results of {len(parts)} settings, which do not compare and are shown apart: "]
+        told[0] += "; ".join(f"({number}) {words}" for number, (words, _) in enumerate(parts, 1)) + "."
+        said = dict.fromkeys(text for _, part in parts for text in part.prose)
+        return cls(
+            title=title,
+            anchor=anchor,
+            prose=[*(told if len(parts) > 1 else []), *said, *(text for text in prose if text)],
+            points=[(named(lead, words), text) for words, part in parts for lead, text in part.points],
+            legend=legend,
+            figures=[replace(f, title=named(f.title, words)) for words, part in parts for f in part.figures],
+            tables=[
+                *(replace(t, caption=named(t.caption, words)) for words, part in parts for t in part.tables),
+                *tables,
+            ],
+        )
 
 
 class SectionBuilder(Protocol):

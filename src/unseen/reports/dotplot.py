@@ -15,7 +15,7 @@ from unseen.core.records import ModelCard
 from unseen.reports.blocks import Key
 from unseen.reports.charts import CONTAINER, INK, NEUTRAL, PALETTE, SHAPES, SYMBOLS
 from unseen.reports.wording import family, is_reference
-from unseen.results.measures import Measure
+from unseen.results.styles import MetricStyle
 from unseen.results.summary import Summary
 
 _STEP = 46
@@ -58,19 +58,19 @@ def dot_plot(
     """
     import altair as alt
 
-    measure = summaries[0].measure
+    style = summaries[0].style
     rows = [_row(s, names, cards) for s in summaries if math.isfinite(s.mean)]
     labels = [names[model] for model in order if any(row["model"] == model for row in rows)]
-    tooltip = [alt.Tooltip(f"{field}:N", title=title) for field, title in _tooltip_fields(rows, measure.spoken)]
+    tooltip = [alt.Tooltip(f"{field}:N", title=title) for field, title in _tooltip_fields(rows, style.spoken)]
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         y=alt.Y("label:N", sort=labels, title=None, axis=alt.Axis(labels=False, grid=True), scale=alt.Scale(padding=0)),
         color=_scaled(alt.Color, legend, [key.colour for key in legend.values()]),
         opacity=alt.condition(_FOCUS, alt.value(1.0), alt.value(0.18)),
         tooltip=tooltip,
     )
-    axis = alt.Axis(format=".0%" if measure.percent else "~g", tickCount=5, labelFlush=True, grid=False)
+    axis = alt.Axis(format=".0%" if style.percent else "~g", tickCount=5, labelFlush=True, grid=False)
     bar = base.mark_rule(strokeWidth=2.5, strokeCap="round").encode(
-        x=alt.X("low:Q", title=measure.spoken, axis=axis, scale=alt.Scale(zero=False, nice=True, padding=8)),
+        x=alt.X("low:Q", title=style.spoken, axis=axis, scale=alt.Scale(zero=False, nice=True, padding=8)),
         x2="high:Q",
     )
     ticks = base.transform_flatten(["values"]).mark_tick(thickness=1.5, height=13)
@@ -85,7 +85,7 @@ def dot_plot(
     value = base.mark_text(align="right", fontWeight=600, **words).encode(
         x=alt.value("width"), text="shown:N", color=alt.value(INK)
     )
-    layers = [*_chance_line(chance, rows, measure), bar, seeds, dots, name, value]
+    layers = [*_chance_line(chance, rows, style), bar, seeds, dots, name, value]
     return (
         alt.layer(*layers)
         .add_params(alt.param(name="focus", value=""))
@@ -100,7 +100,7 @@ def _scaled(channel: Any, legend: Mapping[str, Key], values: Sequence[str]) -> A
     return channel("family:N", scale=alt.Scale(domain=list(legend), range=list(values)), legend=None)
 
 
-def _chance_line(chance: float | None, rows: Sequence[Mapping[str, Any]], measure: Measure) -> list[Any]:
+def _chance_line(chance: float | None, rows: Sequence[Mapping[str, Any]], style: MetricStyle) -> list[Any]:
     import altair as alt
 
     if chance is None or not math.isfinite(chance) or not rows:
@@ -108,13 +108,13 @@ def _chance_line(chance: float | None, rows: Sequence[Mapping[str, Any]], measur
     low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
     if max(low - chance, chance - high) > high - low > 0:
         return []  # models would share less than half of the axis
-    line = alt.Chart(alt.InlineData(values=[{"chance": chance, "told": f"chance: {measure.text(chance)}"}]))
+    line = alt.Chart(alt.InlineData(values=[{"chance": chance, "told": f"chance: {style.text(chance)}"}]))
     encoded = line.encode(x="chance:Q", tooltip=alt.Tooltip("told:N", title=" "))
     return [encoded.mark_rule(strokeDash=[3, 4], color=NEUTRAL, strokeWidth=1.5)]
 
 
 def _row(summary: Summary, names: Mapping[str, str], cards: Mapping[str, ModelCard]) -> dict[str, Any]:
-    measure = summary.measure
+    style = summary.style
     row: dict[str, Any] = {
         "model": summary.model,
         "label": names[summary.model],
@@ -124,13 +124,13 @@ def _row(summary: Summary, names: Mapping[str, str], cards: Mapping[str, ModelCa
         "high": summary.high if math.isfinite(summary.high) else summary.mean,
         "values": list(summary.values) if len(summary.values) > 1 else [],
         "shown": summary.text,
-        "told": measure.text(summary.mean, summary.std) + ("\u202f%" if measure.percent else ""),
+        "told": style.text(summary.mean, summary.std) + ("\u202f%" if style.percent else ""),
     }
     if summary.spread == "interval":
-        row["interval"] = f"{measure.text(summary.low)} to {measure.text(summary.high)}"
+        row["interval"] = f"{style.text(summary.low)} to {style.text(summary.high)}"
     if len(summary.values) > 1:
         row["per_seed"] = ", ".join(
-            f"{measure.text(value)} (seed {seed})" for seed, value in zip(summary.seeds, summary.values, strict=True)
+            f"{style.text(value)} (seed {seed})" for seed, value in zip(summary.seeds, summary.values, strict=True)
         )
     return row
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from unseen.core.files import write_whole
 from unseen.core.identity import canonical_json
-from unseen.core.records import DatasetCard, ModelCard, Result
+from unseen.core.records import Cell, DatasetCard, ModelCard, Result
 from unseen.core.registry import load_object
 from unseen.reports.blocks import Material, Section, SectionBuilder
 from unseen.reports.charts import javascript, script_json
 from unseen.reports.problems import problems_section
 from unseen.reports.provenance import provenance_section
 from unseen.reports.wording import counted, duration
+from unseen.results.comparability import SEED
 from unseen.results.export import long_rows, to_csv, to_json
-from unseen.results.summary import SEED
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -57,7 +57,7 @@ def write_page(
     Raises:
         StoreError: the file cannot be written.
     """
-    ordered = sorted(results, key=_order)
+    ordered = _ordered(results)
     material = Material(ordered, dict(cards or {}), dict(dataset_cards or {}))
     built = build_sections(material, sections)
     page = _template().render(
@@ -91,9 +91,24 @@ def build_sections(material: Material, sections: Callable[[str], str]) -> list[S
     return [*found, problems_section(material), provenance_section(material)]
 
 
-def _order(result: Result) -> tuple[str, str, str, str]:
-    cell = result.cell
-    return cell.benchmark, cell.dataset, cell.model, canonical_json(dict(cell.parameters))
+def _ordered(results: Sequence[Result]) -> list[Result]:
+    """The order of the page, whatever that of arrival: older revisions before newer ones, so that these still count."""
+    last = {(name, digest): place for place, r in enumerate(results) for name, digest in _revisions(r.cell)}
+    times: dict[str, list[int]] = {}
+    for (name, _), place in sorted(last.items(), key=lambda item: item[1]):
+        times.setdefault(name, []).append(place)
+
+    def key(result: Result) -> tuple[Any, ...]:
+        cell = result.cell
+        ages = [times[name].index(last[name, digest]) - len(times[name]) for name, digest in _revisions(cell)]
+        return *ages, cell.benchmark, cell.dataset, cell.model, canonical_json(dict(cell.parameters)), cell.version
+
+    return sorted(results, key=key)
+
+
+def _revisions(cell: Cell) -> tuple[tuple[str, str], tuple[str, str]]:
+    weights, _, data = cell.revision.partition("+")
+    return (f"model {cell.model}", weights), (f"dataset {cell.dataset}", data)
 
 
 def _tiles(results: Sequence[Result]) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from unseen.reports.blocks import Entry, Material, Section, Table
+from unseen.reports.blocks import Material, Section, Table, TableCell
 from unseen.reports.wording import counted, listed, setting_text, short_names
 
 
@@ -23,7 +23,7 @@ def problems_section(material: Material) -> Section:
     if failed:
         rows = [
             [
-                Entry(text, text.lower())
+                TableCell(text, text.lower())
                 for text in (
                     result.cell.model,
                     result.cell.dataset,
@@ -46,35 +46,38 @@ def problems_section(material: Material) -> Section:
 
 
 def _skipped(material: Material) -> dict[str, tuple[int, list[str]]]:
-    """Per dataset: how many, and which with their reasons. All models skip the same images, so none counts twice."""
-    found: dict[str, tuple[int, list[str]]] = {}
+    """Per dataset: how many, and which with their reasons. Models skip the same images, so that none counts twice."""
+    named: dict[str, dict[str, str]] = {}
+    counts: dict[str, int] = {}
     for result in material.results:
-        told = sorted(set(_reasons(result.details.get("skipped"))))
-        count = _count(result.details.get("skipped"))
-        before = found.get(result.cell.dataset, (0, []))
-        if count > before[0]:
-            found[result.cell.dataset] = (count, told)
-    return found
+        noted, dataset = result.details.get("skipped"), result.cell.dataset
+        if noted:
+            named.setdefault(dataset, {}).update(_named(noted))
+            counts[dataset] = max(counts.get(dataset, 0), _count(noted))
+    told = {
+        d: [f"{image} ({reason})" if reason else image for image, reason in sorted(named[d].items())] for d in named
+    }
+    return {dataset: (max(count, len(told[dataset])), told[dataset]) for dataset, count in counts.items() if count}
 
 
-def _count(value: Any) -> int:
-    """Images in whatever form they were noted: a number, a list, name to reason, or any of these per split."""
-    if isinstance(value, bool) or value is None:
-        return 0
-    if isinstance(value, int):
-        return value
-    if isinstance(value, Mapping):
-        return sum(1 if isinstance(inner, str) else _count(inner) for inner in value.values())
-    return len(value) if isinstance(value, list | tuple) else 0
-
-
-def _reasons(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
+def _named(noted: Any, split: str = "") -> Iterator[tuple[str, str]]:
+    """Images and reasons in {split: {image: reason}}, and in what older results have: one mapping, or a list."""
+    if isinstance(noted, Mapping):
+        for name, inner in noted.items():
             if isinstance(inner, str):
-                yield f"{name} ({inner})"
+                yield f"{split}{name}", inner
             else:
-                yield from _reasons(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield " (".join(map(str, inner)) + ")" if isinstance(inner, list | tuple) and inner else str(inner)
+                yield from _named(inner, f"{name}: ")
+    elif isinstance(noted, list | tuple):
+        for inner in noted:
+            image, *reason = inner if isinstance(inner, list | tuple) and inner else [inner]
+            yield f"{split}{image}", " ".join(map(str, reason))
+
+
+def _count(noted: Any) -> int:
+    """How many images, in any form: a number, a list, image to reason, or one of these by split."""
+    if isinstance(noted, Mapping):
+        return sum(1 if isinstance(inner, str) else _count(inner) for inner in noted.values())
+    if isinstance(noted, list | tuple):
+        return len(noted)
+    return int(noted) if isinstance(noted, int) and not isinstance(noted, bool) else 0

@@ -8,9 +8,9 @@ from typing import Any
 
 from unseen.core.identity import canonical_json
 from unseen.core.records import Result
-from unseen.reports.blocks import Entry, Material, Section, Table
-from unseen.reports.wording import counted, duration, listed, short_names, value_text
-from unseen.results.summary import SEED
+from unseen.reports.blocks import Material, Section, Table, TableCell
+from unseen.reports.wording import counted, duration, listed, short_names
+from unseen.results.comparability import SEED, value_text
 
 
 def provenance_section(material: Material) -> Section:
@@ -21,9 +21,8 @@ def provenance_section(material: Material) -> Section:
     if seeds:
         points.append(("Seeds", f"{listed([value_text(seed) for seed in seeds], 24)}."))
     total = sum(result.seconds for result in results)
-    points.append(
-        ("Time", f"{duration(total)} for {counted(len(results), 'cell')}, extraction of features not counted.")
-    )
+    time = f"{duration(total)} for {counted(len(results), 'cell')}, as their benchmarks measured it"
+    points.append(("Time", f"{time}; features that were stored already took none of it."))
     for benchmark in sorted({result.cell.benchmark for result in results}):
         tried = _sweep([result for result in results if result.cell.benchmark == benchmark])
         if tried:
@@ -40,17 +39,21 @@ def provenance_section(material: Material) -> Section:
 
 
 def _sweep(results: Sequence[Result]) -> str:
-    """The ranges of all hyper-parameters that were tried (not of what came of them: `value`, `validation...`)."""
+    """The ranges of all hyper-parameters that were tried, not of what came of them."""
     counts = sorted({len(result.sweep) for result in results if result.sweep})
     if not counts:
         return ""
     ranges = []
     trials = [trial for result in results for trial in result.sweep]
-    for name in dict.fromkeys(name for trial in trials for name in trial if not name.startswith("val")):
+    for name in dict.fromkeys(name for trial in trials for name in trial if not _is_outcome(name)):
         values = {_identity(trial[name]): trial[name] for trial in trials if name in trial}
         ranges.append(f"{name} {_range(list(values.values()))}")
     number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return f"{number} settings per cell{': ' if ranges else ''}{'; '.join(ranges)}."
+
+
+def _is_outcome(name: str) -> bool:
+    return name.startswith("val") or name in ("accuracy", "seconds", "state", "index")
 
 
 def _identity(value: Any) -> str:
@@ -97,5 +100,5 @@ def _environments(results: Sequence[Result]) -> Table:
             found[key] = result.environment
     keys = sorted(found, key=lambda key: (-counts[key], key))
     names = dict.fromkeys(name for key in keys for name in found[key])
-    rows = [[Entry(name, name), *(Entry(found[key].get(name, "–")) for key in keys)] for name in names]
+    rows = [[TableCell(name, name), *(TableCell(found[key].get(name, "–")) for key in keys)] for name in names]
     return Table("Environment", ["", *(counted(counts[key], "cell") for key in keys)], rows, folded=True)

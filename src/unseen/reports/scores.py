@@ -6,56 +6,50 @@ This is the section of any benchmark that has none of its own: it asks of the re
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from unseen.core.records import ModelCard, Result
-from unseen.reports.blocks import Entry, Figure, Material, Section, Table
+from unseen.core.records import ModelCard
+from unseen.reports.blocks import Figure, Material, Section, Table, TableCell
 from unseen.reports.charts import to_spec
 from unseen.reports.dotplot import dot_plot, legend_of
-from unseen.reports.wording import amount, counted, listed, short_names, value_text
-from unseen.results.grid import Column, Grid, grids
-from unseen.results.measures import Measure
-from unseen.results.summary import Summary, metrics_of, without_seed
+from unseen.reports.wording import amount, counted, listed, short_names
+from unseen.results.comparability import comparable, older_said, value_text
+from unseen.results.grid import Column, Grid, make_grid, metrics_of
+from unseen.results.styles import MetricStyle
+from unseen.results.summary import Summary
 
 
 def scores_section(material: Material, benchmark: str) -> Section | None:
     """The section of `benchmark`, or None where it has no result to show."""
-    own = [result for result in material.results if result.cell.benchmark == benchmark and result.ok]
-    metrics = metrics_of(own)
+    groups = comparable([r for r in material.results if r.cell.benchmark == benchmark], axes=())
+    metrics = metrics_of(groups, benchmark)
     if not metrics:
         return None
-    everything = [grids(own, [metric])[0] for metric in metrics]
-    headline = everything[0]
+    headline, *others = (make_grid(groups, [metric]) for metric in metrics)
     names = short_names(headline.models, material.cards)
     datasets = short_names({column.dataset for column in headline.columns}, material.dataset_cards)
     legend = legend_of(headline.models, material.cards)
-    chances = {column.dataset: _chance(own, column) for column in headline.columns}
     titles = {column: _title(column, datasets) for column in headline.columns}
-    figures = [
-        _figure(headline, column, own, material, names, titles[column], chances[column.dataset])
-        for column in headline.columns
-    ]
-    tables = [_table(headline, material, names, datasets)]
-    tables += [_table(grid, material, names, datasets, folded=True) for grid in everything[1:]]
     return Section(
-        title=f"{benchmark}: {headline.columns[0].measure.spoken} by model and dataset",
+        title=f"{benchmark}: {headline.columns[0].style.spoken} by model and dataset",
         anchor=benchmark,
-        prose=_prose(headline, own),
-        points=[
-            _leader(headline, column, names, titles[column], chances[column.dataset]) for column in headline.columns
-        ],
+        prose=_prose(headline),
+        points=[_leader(headline, column, names, titles[column]) for column in headline.columns],
         legend=list(legend.values()) if len(legend) > 1 else [],
-        figures=figures,
-        tables=tables,
+        figures=[_figure(headline, column, material, names, titles[column]) for column in headline.columns],
+        tables=[
+            _table(headline, material, names, datasets),
+            *(_table(grid, material, names, datasets, folded=True) for grid in others),
+        ],
     )
 
 
-def _prose(grid: Grid, results: Sequence[Result]) -> list[str]:
-    measure = grid.columns[0].measure
+def _prose(grid: Grid) -> list[str]:
+    style = grid.columns[0].style
     summaries = list(grid.cells.values())
     counts = sorted({len(summary.values) for summary in summaries})
-    better = "more is better" if measure.higher_is_better else "less is better"
+    better = "more is better" if style.higher_is_better else "less is better"
     if counts[-1] > 1:
         seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         spread = f"Dots are means over {seeds} seeds, bars one sample standard deviation each way, ticks single seeds."
@@ -65,86 +59,86 @@ def _prose(grid: Grid, results: Sequence[Result]) -> list[str]:
         spread = "Dots are single runs."
     chance = (
         " A dashed line is chance; it is left out where it would squeeze the rest."
-        if any(_chance(results, c) is not None for c in grid.columns)
+        if any(_chance(grid, column) is not None for column in grid.columns)
         else ""
     )
-    first = f"{measure.spoken.capitalize()}{' in percent' if measure.percent else ''}: {better}. {spread}{chance}"
-    constant = _constants(results, grid.columns[0].setting)
-    return [first, f"In every cell: {constant}."] if constant else [first]
+    first = f"{style.spoken.capitalize()}{' in percent' if style.percent else ''}: {better}. {spread}{chance}"
+    constant = _constants(grid)
+    said = [first, f"In every cell: {constant}."] if constant else [first]
+    return [*said, f"{older_said(grid.older).capitalize()}."] if grid.older else said
 
 
-def _constants(results: Sequence[Result], setting: Sequence[tuple[str, Any]]) -> str:
+def _constants(grid: Grid) -> str:
     """What the protocol had in common in all cells."""
-    varying = {name for name, _ in setting}
-    shared = {k: v for k, v in without_seed(results[0].cell).items() if k not in varying}
+    group = grid.groups[0]
+    shared = {k: v for k, v in group.setting.items() if k not in group.differs and k not in ("benchmark", "dataset")}
     return ", ".join(f"{name} {value_text(value)}" for name, value in sorted(shared.items()))
 
 
-def _leader(grid: Grid, column: Column, names: Mapping[str, str], title: str, chance: float | None) -> tuple[str, str]:
+def _leader(grid: Grid, column: Column, names: Mapping[str, str], title: str) -> tuple[str, str]:
     """Who leads on a dataset, by how much, and whether the lead is more than noise."""
-    sign = -1.0 if column.measure.higher_is_better else 1.0
+    sign = -1.0 if column.style.higher_is_better else 1.0
     known = [grid.cells[m, column] for m in grid.models if (m, column) in grid.cells]
     ranked = sorted((s for s in known if not math.isnan(s.mean)), key=lambda s: (sign * s.mean, s.model))
     if not ranked:
         return title, "no model has a value that is a number."
-    measure, best = column.measure, ranked[0]
-    unit = "\u202f%" if measure.percent else ""
-    text = f"{names[best.model]} has {measure.text(best.mean, best.std)}{unit}"
+    style, best = column.style, ranked[0]
+    unit = "\u202f%" if style.percent else ""
+    text = f"{names[best.model]} has {style.text(best.mean, best.std)}{unit}"
     if len(ranked) > 1:
-        text += f", {_lead(measure, best, ranked[1])} {names[ranked[1].model]}"
-    if chance is not None:
-        text += f"; chance is {measure.text(chance)}{unit}"
+        text += f", {_lead(style, best, ranked[1])} {names[ranked[1].model]}"
+    if (chance := _chance(grid, column)) is not None:
+        text += f"; chance is {style.text(chance)}{unit}"
     return title, text + "."
 
 
-def _lead(measure: Measure, best: Summary, second: Summary) -> str:
+def _lead(style: MetricStyle, best: Summary, second: Summary) -> str:
     gap = abs(best.mean - second.mean)
     if gap == 0:
         return "equal to"
-    unit = " points" if measure.percent else ""
+    unit = " points" if style.percent else ""
     noise = max((s.std for s in (best, second) if not math.isnan(s.std)), default=math.nan)
     verdict = " (less than the spread over seeds)" if gap < noise else ""
-    shown = "less than 0.1" if measure.percent and measure.text(gap) == "0.0" else measure.text(gap)
+    shown = "less than 0.1" if style.percent and style.text(gap) == "0.0" else style.text(gap)
     return f"{shown}{unit} ahead{verdict} of"
 
 
-def _chance(results: Sequence[Result], column: Column) -> float | None:
+def _details(grid: Grid, column: Column) -> Mapping[str, Any]:
+    """What the benchmark says of the data of a column."""
+    return grid.groups[column.group].results[0].details
+
+
+def _chance(grid: Grid, column: Column) -> float | None:
     """What guessing gives, where the benchmark says so. It says so for its headline metric only."""
-    for result in results:
-        value = result.details.get("chance")
-        if result.cell.dataset == column.dataset and isinstance(value, int | float):
-            return float(value)
-    return None
+    value = _details(grid, column).get("chance")
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _title(column: Column, datasets: Mapping[str, str]) -> str:
     return " · ".join([datasets[column.dataset], *(f"{name} {value_text(value)}" for name, value in column.setting)])
 
 
-def _figure(
-    grid: Grid,
-    column: Column,
-    results: Sequence[Result],
-    material: Material,
-    names: Mapping[str, str],
-    title: str,
-    chance: float | None,
-) -> Figure:
+def _figure(grid: Grid, column: Column, material: Material, names: Mapping[str, str], title: str) -> Figure:
     summaries = [grid.cells[model, column] for model in grid.models if (model, column) in grid.cells]
-    legend = legend_of(grid.models, material.cards)
-    chart = dot_plot(summaries, names=names, cards=material.cards, legend=legend, order=grid.models, chance=chance)
+    chart = dot_plot(
+        summaries,
+        names=names,
+        cards=material.cards,
+        legend=legend_of(grid.models, material.cards),
+        order=grid.models,
+        chance=_chance(grid, column),
+    )
     described = "; ".join(f"{names[s.model]} {s.text}" for s in summaries)
     return Figure(
         title=title,
         spec=to_spec(chart),
-        description=f"{column.measure.spoken} on {title}: {described}.",
-        caption=_sizes(results, column),
+        description=f"{column.style.spoken} on {title}: {described}.",
+        caption=_sizes(_details(grid, column)),
     )
 
 
-def _sizes(results: Sequence[Result], column: Column) -> str:
+def _sizes(details: Mapping[str, Any]) -> str:
     """How large the dataset is, as the benchmark counted it."""
-    details = next((r.details for r in results if r.cell.dataset == column.dataset), {})
     classes, train, test = (details.get(key) for key in ("classes", "train_images", "test_images"))
     parts = [counted(classes, "class", "classes")] if isinstance(classes, int) else []
     if isinstance(train, int) and isinstance(test, int):
@@ -155,18 +149,18 @@ def _sizes(results: Sequence[Result], column: Column) -> str:
 def _table(
     grid: Grid, material: Material, names: Mapping[str, str], datasets: Mapping[str, str], *, folded: bool = False
 ) -> Table:
-    cards, measure = material.cards, grid.columns[0].measure
+    cards, style = material.cards, grid.columns[0].style
     with_size = any(_known(cards, model, "parameters") for model in grid.models)
     with_flops = any(_known(cards, model, "flops") for model in grid.models)
     with_mean = len(grid.columns) > 1
     best = {column: grid.best(column) for column in grid.columns}
     means = {model: _mean(grid, model) for model in grid.models}
     complete = [mean for mean in means.values() if mean is not None]
-    top = (max if measure.higher_is_better else min)(complete, default=math.nan)
+    top = (max if style.higher_is_better else min)(complete, default=math.nan)
     rows = []
     for model in grid.models:
         row = [
-            Entry(
+            TableCell(
                 names.get(model, model),
                 names.get(model, model).lower(),
                 note=model if names.get(model) != model else "",
@@ -177,13 +171,13 @@ def _table(
         row += [_entry(grid.cells.get((model, column)), model in best[column]) for column in grid.columns]
         if with_mean:
             mean = means[model]
-            shown = "–" if mean is None else measure.text(mean)
-            row.append(Entry(shown, mean, best=mean == top and len(complete) > 1))
+            shown = "–" if mean is None else style.text(mean)
+            row.append(TableCell(shown, mean, best=mean == top and len(complete) > 1))
         rows.append(row)
     columns = ["model", *["parameters"] * with_size, *["FLOPs"] * with_flops]
     columns += [_title(column, datasets) for column in grid.columns] + ["mean"] * with_mean
     return Table(
-        caption=f"{measure.spoken} (%)" if measure.percent else measure.spoken,
+        caption=f"{style.spoken} (%)" if style.percent else style.spoken,
         columns=columns,
         rows=rows,
         numeric=range(1, len(columns)),
@@ -192,12 +186,12 @@ def _table(
     )
 
 
-def _entry(summary: Summary | None, best: bool) -> Entry:
+def _entry(summary: Summary | None, best: bool) -> TableCell:
     if summary is None:
-        return Entry("–", None, hint="no result")
-    per_seed = listed([summary.measure.text(value) for value in summary.values])
+        return TableCell("–", None, hint="no result")
+    per_seed = listed([summary.style.text(value) for value in summary.values])
     sort = None if math.isnan(summary.mean) else summary.mean
-    return Entry(summary.text, sort, best, hint=f"{summary.mean!r}; seeds: {per_seed}" if per_seed else "")
+    return TableCell(summary.text, sort, best, hint=f"{summary.mean!r}; seeds: {per_seed}" if per_seed else "")
 
 
 def _mean(grid: Grid, model: str) -> float | None:
@@ -211,6 +205,6 @@ def _known(cards: Mapping[str, ModelCard], model: str, attribute: str) -> int | 
     return getattr(cards.get(model), attribute, None)
 
 
-def _size(cards: Mapping[str, ModelCard], model: str, attribute: str) -> Entry:
+def _size(cards: Mapping[str, ModelCard], model: str, attribute: str) -> TableCell:
     count = _known(cards, model, attribute)
-    return Entry(amount(count) or "–", count, hint=f"{count:,}" if count else "")
+    return TableCell(amount(count) or "–", count, hint=f"{count:,}" if count else "")

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from unseen.core.identity import canonical_json
 from unseen.core.records import DatasetCard, ModelCard
+from unseen.results.comparability import value_text
 
 _RANDOM = "random"
 
@@ -67,13 +67,6 @@ def duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60:,} h {minutes % 60} min"
-
-
-def value_text(value: Any) -> str:
-    """A parameter as it was written in the study."""
-    if isinstance(value, float):
-        return f"{value:g}"
-    return value if isinstance(value, str) else canonical_json(value)
 
 
 def setting_text(parameters: Mapping[str, Any]) -> str:

@@ -1,17 +1,21 @@
 """The results database: append-only, in full precision, with everything needed to trust a number."""
 
+from unseen.results.comparability import Group, comparable, current, only
 from unseen.results.database import FILE_NAME, ResultsDatabase
 from unseen.results.environment import capture_environment
-from unseen.results.measures import Measure, measure
-from unseen.results.summary import Summary, newest_revisions, summarise
+from unseen.results.styles import MetricStyle, metric_style
+from unseen.results.summary import Summary, summarise
 
 __all__ = [
     "FILE_NAME",
-    "Measure",
+    "Group",
+    "MetricStyle",
     "ResultsDatabase",
     "Summary",
     "capture_environment",
-    "measure",
-    "newest_revisions",
+    "comparable",
+    "current",
+    "metric_style",
+    "only",
     "summarise",
 ]

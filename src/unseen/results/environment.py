@@ -17,6 +17,7 @@ PACKAGES = ("unseen", "torch", "torchvision", "timm", "onnxruntime", "numpy", "s
 def capture_environment() -> dict[str, str]:
     """Versions of Python and of the packages that can move a number, the platform, the CPU and its cores.
 
+    The version of this package has the commit where it runs from a checkout: "0.1.0+1a2b3c4d5e6f-dirty".
     Nothing that names a person or a machine is kept. A package that is not installed is left out.
     """
     return dict(_captured())
@@ -30,10 +31,27 @@ def _captured() -> tuple[tuple[str, str], ...]:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
+    commit = _commit(Path(__file__).resolve().parents[3])
+    if commit and "unseen" in found:
+        found["unseen"] += f"+{commit}"
     found["platform"] = f"{platform.system()} {platform.release()} {platform.machine()}"
     found["cpu"] = _cpu_model()
     found["cpus"] = str(_usable_cpus())
     return tuple(found.items())
+
+
+def _commit(root: Path) -> str:
+    """The commit of a source checkout, "-dirty" where files differ from it; nothing where the package is installed."""
+    # A folder named .git further up may be somebody else's: this package's own checkout has its sources under src.
+    if not (root / ".git").exists() or not (root / "src" / "unseen").is_dir():
+        return ""
+    ask = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # as hooks set them
+    try:
+        ran = subprocess.run(ask, capture_output=True, text=True, check=True, timeout=10, env=plain)  # noqa: S603
+        return ran.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
 
 
 def _usable_cpus() -> int:

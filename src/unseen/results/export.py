@@ -5,6 +5,8 @@
 | CSV     | shortest text that reads back equal | one column each             | left out                    |
 | JSON    | the same; NaN, Infinity as strings  | nested                      | nested                      |
 | Parquet | doubles                             | one column each             | JSON text                   |
+
+Rows may come one by one: nothing here holds all of them, but for what Parquet has compressed.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ import csv
 import io
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -22,39 +26,68 @@ from unseen.core.records import Result
 
 Row = dict[str, Any]
 
-_BEFORE = ("study", "cell", "benchmark", "model", "dataset", "revision")
+#: Where an export goes to standard output.
+STANDARD_OUTPUT = "-"
+
+_BEFORE = ("study", "cell", "benchmark", "version", "model", "dataset", "revision")
 _AFTER = ("metric", "value", "error", "seconds", "recorded")
 _NESTED = ("sweep", "details", "environment")
 _PREFIX = "parameters."
+_BATCH = 5000
 
 
-def long_rows(result: Result, metrics: Collection[str] | None = None) -> list[Row]:
-    """One row per metric of a result (those in `metrics`, or all); a failure is one row without metric and value."""
+def long_rows(result: Result, metrics: Collection[str] | None = None, *, brief: bool = False) -> list[Row]:
+    """One row per metric of a result (those in `metrics`, or all); a failure is one row without metric and value.
+
+    Args:
+        brief: leave out sweep, details and environment.
+    """
     pairs: list[tuple[str | None, float | None]] = [(None, None)]
     if result.ok:
         pairs = [(name, value) for name, value in result.metrics.items() if metrics is None or name in metrics]
     before = {"cell": result.cell.id, **result.cell.to_dict()}
-    after = {
-        "error": result.error,
-        "seconds": result.seconds,
-        "sweep": [dict(trial) for trial in result.sweep],
-        "details": dict(result.details),
-        "environment": dict(result.environment),
-    }
+    after: Row = {"error": result.error, "seconds": result.seconds}
+    if not brief:
+        after["sweep"] = [dict(trial) for trial in result.sweep]
+        after |= {"details": dict(result.details), "environment": dict(result.environment)}
     return [{**before, "metric": name, "value": value, **after} for name, value in pairs]
 
 
-def to_csv(rows: Sequence[Row]) -> str:
-    """CSV with a header. Numbers are the shortest texts that read back to the same bits; missing is empty."""
+def csv_lines(rows: Iterable[Row], parameters: Iterable[str]) -> Iterator[str]:
+    """CSV with a header. Numbers are the shortest texts that read back to the same bits; missing is empty.
+
+    Args:
+        parameters: names of all parameters that occur.
+    """
     text = io.StringIO()
-    parameters = _parameter_names(rows)
-    present = [name for name in (*_BEFORE, *parameters, *_AFTER) if any(name in _flat(row, parameters) for row in rows)]
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(present)
+    names = sorted(parameters)
+    stream = iter(rows)
+    first: Row = next(stream, dict.fromkeys((*_BEFORE, *_AFTER)))
+    known = [name for name in _BEFORE if name in first], [name for name in _AFTER if name in first]
+    writer.writerow([*known[0], *(f"{_PREFIX}{name}" for name in names), *known[1]])
+    for row in chain([first] if "parameters" in first else [], stream):
+        own = [row["parameters"].get(name) for name in names]
+        values = [*(row[name] for name in known[0]), *own, *(row[name] for name in known[1])]
+        writer.writerow([_field(value) for value in values])
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
+    yield text.getvalue()
+
+
+def json_lines(rows: Iterable[Row]) -> Iterator[str]:
+    """A JSON list, a row per line."""
+    before = "["
     for row in rows:
-        flat = _flat(row, parameters)
-        writer.writerow([_field(flat.get(name)) for name in present])
-    return text.getvalue()
+        yield f"{before}\n{to_json(row, indent=None)}"
+        before = ","
+    yield "[]\n" if before == "[" else "\n]\n"
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """`csv_lines` of rows that are all at hand, as one text."""
+    return "".join(csv_lines(rows, {name for row in rows for name in row["parameters"]}))
 
 
 def to_json(value: Any, *, indent: int | None = 2) -> str:
@@ -62,37 +95,63 @@ def to_json(value: Any, *, indent: int | None = 2) -> str:
     return json.dumps(_strict(value), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
-def write_parquet(rows: Sequence[Row], path: Path) -> None:
-    """One Parquet file with doubles for values; a parameter whose cells mix types becomes text."""
+def write_lines(target: str, lines: Iterable[str]) -> None:
+    """Write texts to a file, whole or not at all, or to standard output as they come."""
+    if target == STANDARD_OUTPUT:
+        sys.stdout.writelines(lines)
+    else:
+        write_whole(Path(target), (line.encode() for line in lines))
+
+
+def write_parquet(rows: Iterable[Row], kinds: Mapping[str, Collection[type]], target: str) -> None:
+    """One Parquet file (or standard output) with doubles for values.
+
+    Args:
+        kinds: all parameters that occur, with the types of their values; one that mixes types becomes text.
+    """
     import pyarrow as arrow
     from pyarrow import parquet
 
-    parameters = _parameter_names(rows)
-    flat = [_flat(row, parameters) for row in rows]
-    columns = {name: arrow.array([row.get(name) for row in flat], arrow.string()) for name in (*_BEFORE, "metric")}
-    for name in ("value", "seconds"):
-        columns[name] = arrow.array([row.get(name) for row in flat], arrow.float64())
-    for name in parameters:
-        columns[name] = _typed([row.get(name) for row in flat])
-    for name in ("error", "recorded"):
-        columns[name] = arrow.array([row.get(name) for row in flat], arrow.string())
-    for name in _NESTED:
-        texts = [to_json(row[name], indent=None) if name in row else None for row in rows]
-        columns[name] = arrow.array(texts, arrow.string())
-    order = (*_BEFORE, *parameters, *_AFTER, *_NESTED)
+    types = {name: arrow.string() for name in (*_BEFORE, "metric", "error", "recorded", *_NESTED)}
+    types |= {"value": arrow.float64(), "seconds": arrow.float64()}
+    types |= {f"{_PREFIX}{name}": _arrow_type(found) for name, found in kinds.items()}
+    order = (*_BEFORE, *(f"{_PREFIX}{name}" for name in sorted(kinds)), *_AFTER, *_NESTED)
+    schema = arrow.schema([(name, types[name]) for name in order])
     sink = arrow.BufferOutputStream()
-    parquet.write_table(arrow.table({name: columns[name] for name in order}), sink, compression="zstd")
-    write_whole(path, sink.getvalue().to_pybytes())
+    with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
+        stream = map(_flat, rows)
+        while flat := list(islice(stream, _BATCH)):
+            columns = [arrow.array([_as(row.get(name), types[name]) for row in flat], types[name]) for name in order]
+            writer.write_table(arrow.table(columns, schema=schema))
+    content = sink.getvalue().to_pybytes()
+    if target == STANDARD_OUTPUT:
+        sys.stdout.buffer.write(content)
+    else:
+        write_whole(Path(target), content)
 
 
-def _parameter_names(rows: Iterable[Row]) -> list[str]:
-    return sorted({f"{_PREFIX}{name}" for row in rows for name in row["parameters"]})
+def _flat(row: Row) -> Row:
+    own = {f"{_PREFIX}{name}": value for name, value in row["parameters"].items()}
+    nested = {name: to_json(row[name], indent=None) for name in _NESTED if name in row}
+    return {**row, **own, **nested}
 
 
-def _flat(row: Row, parameters: Sequence[str]) -> Row:
-    own = row["parameters"]
-    found = {name: own[name.removeprefix(_PREFIX)] for name in parameters if name.removeprefix(_PREFIX) in own}
-    return {**{name: row[name] for name in (*_BEFORE, *_AFTER) if name in row}, **found}
+def _arrow_type(kinds: Collection[type]) -> Any:
+    """The type of a column: that of its values if they share one, text otherwise."""
+    import pyarrow as arrow
+
+    for kind, arrow_type in ((bool, arrow.bool_()), (int, arrow.int64()), (str, arrow.string())):
+        if set(kinds) == {kind}:
+            return arrow_type
+    return arrow.float64() if set(kinds) <= {int, float} else arrow.string()
+
+
+def _as(value: Any, arrow_type: Any) -> Any:
+    import pyarrow as arrow
+
+    if value is None or arrow_type not in (arrow.string(), arrow.float64()):
+        return value
+    return float(value) if arrow_type == arrow.float64() else _field(value)
 
 
 def _field(value: Any) -> str:
@@ -101,19 +160,6 @@ def _field(value: Any) -> str:
     if isinstance(value, str):
         return value
     return repr(value) if isinstance(value, float) else to_json(value, indent=None)
-
-
-def _typed(values: Sequence[Any]) -> Any:
-    """An Arrow column of one type: that of its values if they share one, text otherwise."""
-    import pyarrow as arrow
-
-    kinds = {type(value) for value in values if value is not None}
-    for kind, arrow_type in ((bool, arrow.bool_()), (int, arrow.int64()), (str, arrow.string())):
-        if kinds == {kind}:
-            return arrow.array(values, arrow_type)
-    if kinds and kinds <= {int, float}:
-        return arrow.array([None if value is None else float(value) for value in values], arrow.float64())
-    return arrow.array([None if value is None else _field(value) for value in values], arrow.string())
 
 
 def _strict(value: Any) -> Any:

@@ -33,6 +33,15 @@ def explained(path: Path, action: str) -> Iterator[None]:
         raise StoreError(f"cannot {action} {path}: {error.strerror or error}.") from error
 
 
+@contextmanager
+def parsed(path: Path) -> Iterator[None]:
+    """Turn what damaged texts of a database raise when they are parsed into a `StoreError`."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _damaged(path, "read", error) from error
+
+
 def _from_sqlite(error: sqlite3.Error, path: Path, action: str) -> StoreError:
     # The low byte is the kind of error, the rest its particulars. Errors of the Python layer have no code.
     code = getattr(error, "sqlite_errorcode", -1)
@@ -40,10 +49,7 @@ def _from_sqlite(error: sqlite3.Error, path: Path, action: str) -> StoreError:
     if kind == sqlite3.SQLITE_FULL or (kind == sqlite3.SQLITE_IOERR and _has_no_room(path)):
         return _full(path, action)
     if kind in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-        return StoreError(
-            f"cannot {action} {path}: it is not a results database, or it is damaged ({error}). Move it away, or "
-            "choose another home."
-        )
+        return _damaged(path, action, error)
     if kind == sqlite3.SQLITE_READONLY or (kind == sqlite3.SQLITE_CANTOPEN and path.exists()):
         return StoreError(
             f"cannot {action} {path}: it, or its folder, is read-only ({error}). Make it writable, or choose another "
@@ -52,6 +58,13 @@ def _from_sqlite(error: sqlite3.Error, path: Path, action: str) -> StoreError:
     if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreError(f"cannot {action} {path}: another process has kept it locked for too long. Try again.")
     return StoreError(f"cannot {action} {path}: {error}.")
+
+
+def _damaged(path: Path, action: str, error: Exception) -> StoreError:
+    return StoreError(
+        f"cannot {action} {path}: it is not a results database, or it is damaged ({error}). Move it away, or choose "
+        "another home."
+    )
 
 
 def _full(path: Path, action: str) -> DiskFullError:

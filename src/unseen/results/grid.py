@@ -1,4 +1,7 @@
-"""Wide form: one row per model, one column per dataset, setting or metric, the best of each column known."""
+"""Wide form: one row per model, one column per dataset, setting or metric, the best of each column known.
+
+A column holds results that belong together; what does not has a column of its own, named by what differs.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from typing import Any
 
 from unseen.core.identity import canonical_json
 from unseen.core.records import Result
-from unseen.results.measures import Measure, measure
-from unseen.results.summary import Summary, metrics_of, summarise, varying_parameters
+from unseen.results.comparability import Group, comparable
+from unseen.results.styles import MetricStyle, headline_first, metric_style
+from unseen.results.summary import Summary, summaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +22,19 @@ class Column:
     """What one column holds.
 
     Attributes:
-        setting: those parameters that tell columns apart, such as (("shots", 5),).
+        setting: what tells columns apart beside the dataset, such as (("shots", 5),).
+        group: which of the grid's groups it shows.
     """
 
+    benchmark: str
     dataset: str
     setting: tuple[tuple[str, Any], ...]
     metric: str
+    group: int = 0
 
     @property
-    def measure(self) -> Measure:
-        return measure(self.metric)
+    def style(self) -> MetricStyle:
+        return metric_style(self.metric, self.benchmark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +44,19 @@ class Grid:
     Attributes:
         models: the rows; those with fewest gaps first, then by the mean of their first metric, best first.
         cells: by (model, column); a missing one is a gap.
+        groups: what the columns summarise.
     """
 
     benchmark: str
     models: tuple[str, ...]
     columns: tuple[Column, ...]
     cells: Mapping[tuple[str, Column], Summary]
+    groups: Sequence[Group]
+
+    @property
+    def older(self) -> int:
+        """How many results are left out because weights or data are newer now."""
+        return sum(group.older for group in self.groups)
 
     def best(self, column: Column) -> set[str]:
         """The models with the best mean of a column; more than one where they are equal in full precision."""
@@ -50,18 +64,19 @@ class Grid:
         finite = {model: mean for model, mean in means.items() if not math.isnan(mean)}
         if len(finite) < 2:
             return set()
-        top = max(finite.values()) if column.measure.higher_is_better else min(finite.values())
+        top = max(finite.values()) if column.style.higher_is_better else min(finite.values())
         return {model for model, mean in finite.items() if mean == top}
 
-    def title(self, column: Column) -> str:
-        """The parts of a column that are not the same in all of them."""
-        parts = []
-        if len({c.dataset for c in self.columns}) > 1:
-            parts.append(column.dataset)
-        parts.extend(f"{name}={value}" for name, value in column.setting)
-        if len({c.metric for c in self.columns}) > 1 or not parts:
-            parts.append(column.measure.heading)
-        return " · ".join(parts)
+    def titles(self) -> list[str]:
+        """Per column, what is not the same in all of them."""
+        datasets, metrics = {c.dataset for c in self.columns}, {c.metric for c in self.columns}
+        found = []
+        for column in self.columns:
+            parts = [column.dataset] if len(datasets) > 1 else []
+            parts += [f"{name}={value}" for name, value in column.setting]
+            parts += [column.style.heading] if len(metrics) > 1 or not parts else []
+            found.append(" · ".join(parts))
+        return found
 
 
 def grids(results: Collection[Result], metrics: Sequence[str] = ()) -> list[Grid]:
@@ -71,32 +86,38 @@ def grids(results: Collection[Result], metrics: Sequence[str] = ()) -> list[Grid
         metrics: the metrics to show. By default all of them where there is one dataset in one setting, otherwise the
             headline metric alone.
     """
+    by_benchmark: dict[str, list[Result]] = {}
+    for result in results:
+        by_benchmark.setdefault(result.cell.benchmark, []).append(result)
     found = []
-    for benchmark in sorted({result.cell.benchmark for result in results}):
-        own = [result for result in results if result.cell.benchmark == benchmark and result.ok]
-        names = list(metrics) or _default_metrics(own)
-        if own and names:
-            found.append(_grid(benchmark, own, names))
+    for benchmark, own in sorted(by_benchmark.items()):
+        groups = comparable(own, axes=())
+        known = metrics_of(groups, benchmark)
+        wanted = [name for name in metrics if name in known] if metrics else known[: None if len(groups) == 1 else 1]
+        if wanted:
+            found.append(make_grid(groups, wanted))
     return found
 
 
-def _default_metrics(results: Collection[Result]) -> list[str]:
-    places = {(r.cell.dataset, *(str(r.cell.parameters.get(n)) for n in varying_parameters(results))) for r in results}
-    names = metrics_of(results)
-    return names if len(places) == 1 else names[:1]
+def metrics_of(groups: Sequence[Group], benchmark: str) -> list[str]:
+    """The metrics that occur, without interval bounds, the one to judge by first."""
+    return headline_first({name for group in groups for r in group.results for name in r.metrics}, benchmark)
 
 
-def _grid(benchmark: str, results: Collection[Result], metrics: Sequence[str]) -> Grid:
-    varying = varying_parameters(results)
+def make_grid(groups: Sequence[Group], metrics: Sequence[str]) -> Grid:
+    """The grid of some metrics of one benchmark's groups, which have no axes but the seed."""
     cells: dict[tuple[str, Column], Summary] = {}
-    for metric in metrics:
-        for summary in summarise(results, metric):
-            setting = tuple((name, _plain(summary.parameters.get(name))) for name in varying)
-            cells[summary.model, Column(summary.dataset, setting, metric)] = summary
+    benchmark = str(groups[0].setting["benchmark"])
+    for number, group in enumerate(groups):
+        differs = {k: v for k, v in group.differs.items() if k not in ("benchmark", "dataset")}
+        setting = tuple((name, _plain(value)) for name, value in differs.items())
+        for metric in metrics:
+            column = Column(benchmark, str(group.setting["dataset"]), setting, metric, number)
+            cells |= {(summary.model, column): summary for summary in summaries(group, metric)}
     order = {metric: position for position, metric in enumerate(metrics)}
     columns = sorted({column for _, column in cells}, key=lambda c: (c.dataset, _sortable(c.setting), order[c.metric]))
     models = sorted({model for model, _ in cells}, key=lambda model: _merit(model, cells, columns))
-    return Grid(benchmark, tuple(models), tuple(columns), cells)
+    return Grid(benchmark, tuple(models), tuple(columns), cells, groups)
 
 
 def _plain(value: Any) -> Any:
@@ -120,5 +141,5 @@ def _merit(
     means = [cells[model, column].mean for column in first if (model, column) in cells]
     known = [mean for mean in means if not math.isnan(mean)]
     mean = sum(known) / len(known) if known else -math.inf
-    sign = -1.0 if columns[0].measure.higher_is_better else 1.0
+    sign = -1.0 if columns[0].style.higher_is_better else 1.0
     return len(first) - len(known), sign * mean, model

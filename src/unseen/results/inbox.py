@@ -15,7 +15,7 @@ from pathlib import Path
 
 from unseen.core.files import write_whole
 from unseen.core.records import Result
-from unseen.results.database import to_json
+from unseen.results.shared import to_json
 
 #: Seconds between two looks into the folder.
 PAUSE = 0.5

@@ -4,9 +4,9 @@ The version is SQLite's own `user_version`; a database of version n is brought u
 after the n-th, in order, in one transaction. A script that has been released never changes: add another one, and
 freeze a database of the new version beside the old ones in `tests/fixtures`.
 
-Rows are only ever added; triggers refuse anything else, also from other programs. The value of a metric has no
-declared type on purpose: a REAL column turns -0.0 into 0.0, a column without a type keeps every bit. SQLite has no
-NaN, so NULL stands for it.
+Rows are only ever added, and removed by `forget` alone; triggers refuse anything else, also from other programs. The
+value of a metric has no declared type on purpose: a REAL column turns -0.0 into 0.0, a column without a type keeps
+every bit. SQLite has no NaN, so NULL stands for it.
 """
 
 from __future__ import annotations
@@ -51,35 +51,55 @@ CREATE TRIGGER metric_is_append_only BEFORE UPDATE ON metric BEGIN SELECT RAISE 
 CREATE TRIGGER metric_is_kept BEFORE DELETE ON metric BEGIN SELECT RAISE (ABORT, 'results are append-only'); END;
 """
 
-# Version 2: the version of protocol and methods; what many results share is stored once; `forget` may delete.
+# Version 2: the version of protocol and methods; what many results share is stored once; `forget` may delete; indices
+# that answer by themselves, so that no query reads rows that it does not give.
 _VERSION_2 = """
 ALTER TABLE result ADD COLUMN version TEXT NOT NULL DEFAULT '';
-CREATE TABLE shared (
+CREATE TABLE shared (                 -- what stands in a result as {"$shared": digest}
     digest TEXT PRIMARY KEY,          -- of the value's JSON
     value  TEXT NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE forgetting (result INTEGER PRIMARY KEY);  -- what a running `forget` removes; empty otherwise
 CREATE TRIGGER shared_is_append_only BEFORE UPDATE ON shared BEGIN SELECT RAISE (ABORT, 'results are append-only'); END;
+CREATE TRIGGER shared_is_kept BEFORE DELETE ON shared WHEN NOT EXISTS (SELECT 1 FROM forgetting)
+    BEGIN SELECT RAISE (ABORT, 'results are append-only'); END;
 DROP TRIGGER result_is_kept;
+CREATE TRIGGER result_is_kept BEFORE DELETE ON result WHEN OLD.id NOT IN (SELECT result FROM forgetting)
+    BEGIN SELECT RAISE (ABORT, 'results are append-only'); END;
 DROP TRIGGER metric_is_kept;
-CREATE INDEX result_by_model ON result (model, id);
+CREATE TRIGGER metric_is_kept BEFORE DELETE ON metric WHEN OLD.result NOT IN (SELECT result FROM forgetting)
+    BEGIN SELECT RAISE (ABORT, 'results are append-only'); END;
+DROP INDEX result_by_study;
+CREATE INDEX result_by_study ON result (study, cell);
+CREATE INDEX result_by_names ON result (model, dataset, benchmark, study, cell);
 """
 
 MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2)
+
+# What makes a database of an older version look like the newest to who only reads; in memory, the file stays as it is.
+_READ_AS_NEWEST: dict[int, str] = {
+    1: """
+CREATE TEMP VIEW result AS SELECT *, '' AS version FROM main.result;
+CREATE TEMP TABLE shared (digest TEXT, value TEXT);
+"""
+}
 
 
 def prepare(connection: sqlite3.Connection, path: Path, *, writable: bool) -> None:
     """Make a new database, bring an old one up to date, refuse what is not ours or is newer than this code.
 
     Args:
-        writable: whether tables may be made or changed; without it an old schema is refused.
+        writable: whether tables may be made or changed; without it an old schema is read as it is.
     """
-    if _checked_version(connection, path) == len(MIGRATIONS):
+    found = _checked_version(connection, path)
+    if found == len(MIGRATIONS):
         return
     if not writable:
-        raise StoreError(
-            f"{path} has no tables yet or an older schema, and is open for reading only. Open it once for writing "
-            "(any 'unseen run' does) to bring it up to date."
-        )
+        if found not in _READ_AS_NEWEST:
+            raise StoreError(f"{path} has no tables yet. Run a study first, or choose another home.")
+        for statement in _statements(_READ_AS_NEWEST[found]):
+            connection.execute(statement)
+        return
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have been quicker: ask again now that nobody else can write.

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from scipy.special import log_expit, log_softmax
+from scipy.special import log_expit
 
+from unseen.metrics.softmax import log_softmax
 from unseen.zeroshot.lbfgs import minimise
 from unseen.zeroshot.method import FloatArray
 
@@ -29,11 +30,9 @@ def fit_logistic(
     def objective(W: FloatArray) -> tuple[float, FloatArray]:
         logits = X @ W[:-1].astype(X.dtype) + W[-1].astype(X.dtype)
         if link == "softmax":
-            logits -= logits.max(1, keepdims=True)
-            odds = np.exp(logits)
-            total = odds.sum(1, keepdims=True)
-            loss = (np.log(total[:, 0]) - (wanted * logits).sum(1)).sum(dtype=np.float64)
-            error = odds / total - wanted
+            log_posterior = log_softmax(logits)
+            loss = -(wanted * log_posterior).sum(dtype=np.float64)
+            error = np.exp(log_posterior) - wanted
         else:
             decay = np.exp(-np.abs(logits))  # in (0, 1]: neither the loss nor the posterior can overflow
             loss = (np.maximum(logits, 0) - wanted * logits + np.log1p(decay)).sum(dtype=np.float64)
@@ -49,7 +48,7 @@ def fit_logistic(
 def predict_logistic(X: FloatArray, W: FloatArray, link: Link) -> FloatArray:
     """(n, m) log-probabilities."""
     logits = X @ W[:-1].astype(X.dtype) + W[-1].astype(X.dtype)
-    return np.asarray(log_softmax(logits, axis=1) if link == "softmax" else log_expit(logits))
+    return np.asarray(log_softmax(logits) if link == "softmax" else log_expit(logits))
 
 
 def logits_of(X: FloatArray, W: FloatArray) -> FloatArray:

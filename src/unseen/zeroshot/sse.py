@@ -12,11 +12,13 @@ Expected:   GBU Table 3, PS: SUN 51.5, CUB 43.9, AWA1 60.1, AWA2 61.0, aPY 34.0
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, one_hot
+from unseen.core.records import MethodCard
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot
+from unseen.zeroshot.simplex import project_to_simplex
 
 _SIMPLEX_STEPS = 300
 _BLOCK_VALUES = 20_000_000  # float32 values of phi held at once
@@ -33,6 +35,17 @@ class SSE(ZeroShotMethod):
         batch_size: images per step.
         seed: of the order of images.
     """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="SSE",
+        name="Semantic similarity embedding",
+        group="zero-shot, hybrid",
+        paper="gbu",
+        citation="Zhang & Saligrama, ICCV 2015",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {"gamma": (0.01, 0.1, 1.0), "learning_rate": (0.02, 0.1), "epochs": (3,)}
+    quick_grid: ClassVar[Grid] = {"gamma": (0.01, 0.1), "epochs": (2,)}
 
     w_: FloatArray
     v_: FloatArray
@@ -120,13 +133,3 @@ def mixtures(S: FloatArray, dictionary: FloatArray, gamma: float) -> FloatArray:
         ahead = moved + (t - 1) / t_next * (moved - z)
         z, t = moved, t_next
     return np.asarray(z)
-
-
-def project_to_simplex(rows: FloatArray) -> FloatArray:
-    """Each row moved to the nearest point with entries >= 0 that sum to 1 (Duchi et al., ICML 2008)."""
-    ordered = -np.sort(-rows, axis=1)
-    excess = np.cumsum(ordered, axis=1) - 1
-    places = np.arange(1, rows.shape[1] + 1)
-    kept = (ordered - excess / places > 0).sum(1)
-    shift = excess[np.arange(len(rows)), kept - 1] / kept
-    return np.asarray(np.maximum(rows - shift[:, None], 0))

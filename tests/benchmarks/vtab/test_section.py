@@ -9,17 +9,18 @@ import pytest
 
 from unseen.benchmarks.vtab.analysis import (
     budget_curves,
-    kind_means,
+    comparisons,
     linear_against_finetuning,
     metric_agreement,
     model_scores,
     pair_differences,
-    published_scores,
+    settings,
     standings,
 )
+from unseen.benchmarks.vtab.published_tables import score_table
 from unseen.benchmarks.vtab.section import vtab_section
 from unseen.benchmarks.vtab.suites import MINI
-from unseen.core.errors import DataError
+from unseen.core.errors import DataError, UsageError
 from unseen.core.records import Cell, Result
 from unseen.reports import save_chart
 from unseen.reports.blocks import Material
@@ -131,7 +132,8 @@ def test_medians_and_intervals_of_a_model() -> None:
     assert groups["all"].value == pytest.approx(by_hand)
     assert list(groups) == ["natural", "structured", "all"]
     assert groups["all"].low <= by_hand <= groups["all"].high
-    assert metric_agreement(results()) == {"mean_per_class": 1.0, "kappa": 1.0}
+    (group,) = settings(results())
+    assert metric_agreement(group) == {"mean_per_class": 1.0, "kappa": 1.0}
 
 
 def test_standings_on_shared_tasks() -> None:
@@ -145,6 +147,58 @@ def test_standings_on_shared_tasks() -> None:
         standings([])
 
 
+def test_runs_of_two_steps_are_compared_apart() -> None:
+    """`vtab compare` after `--steps 2`: Pets must not fall from 70 to 5."""
+    tasks = ("vtab:pets", "vtab:svhn")
+    whole = results(tasks, steps=[2500, 10_000])
+    short = [Result(r.cell, {"top1": 0.05}, details=r.details) for r in results(tasks[:1], steps=[2])]
+    own = model_scores([*whole, *short])
+    assert [(s.model, s.setting, sorted(s.runs)) for s in own if s.model == "timm:a"] == [
+        ("timm:a", "steps [2500,10000]", ["pets", "svhn"]),
+        ("timm:a", "steps [2]", ["pets"]),
+    ]
+    with pytest.raises(UsageError, match=r"2 settings.*\(1\) steps \[2500,10000\]; \(2\) steps \[2\]"):
+        standings(own)
+    first, second = comparisons(own)
+    alone = standings(model_scores(whole))
+    assert [(row.method, row.mean) for row in first.rows] == [(row.method, row.mean) for row in alone]
+    assert (second.setting, list(second.rows[0].scores), second.rows[-1].mean) == ("steps [2]", ["pets"], 5.0)
+
+
+def test_sizes_roots_and_adaptations_are_kept_apart() -> None:
+    both = [*results(("vtab:pets",)), *results(("vtab:pets?size=full",)), *results(("vtab:pets?root=/x",))]
+    tuned = results(("vtab:pets",), adaptation="finetune")
+    scratch = results(("vtab:pets",), adaptation="scratch")
+    own = comparisons(model_scores([*both, *tuned, *scratch]))
+    assert [(c.setting, c.table, c.size, sum(row.own for row in c.rows)) for c in own] == [
+        ("table linear, size 1000", "linear", "1000", 3),
+        ("table linear, size full", "linear", "full", 3),
+        ("table linear, size 1000, root /x", "linear", "1000", 3),
+        ("table lightweight, size 1000", "lightweight", "1000", 6),
+    ]
+    assert len(comparisons(model_scores(both), size="full")) == 1
+
+
+def test_embedded_tasks_do_not_hide_the_published_ones() -> None:
+    own = model_scores([*results(("vtab:pets",), steps=[1]), *results(steps=[2])])
+    first, second = comparisons(own)
+    assert (len(first.rows), len(second.rows)) == (20, 0)
+    assert "never run on the embedded tasks" in second.note
+
+
+def test_the_section_shows_settings_apart() -> None:
+    section = vtab_section(Material([*results(steps=[5000]), *results(steps=[2])]), "vtab")
+    assert section is not None
+    assert section.prose[0] == (
+        "These are results of 2 settings, which do not compare and are shown apart: (1) steps [5000]; (2) steps [2]."
+    )
+    means = [f.title for f in section.figures if f.title.startswith("Means")]
+    assert means == ["Means by group of tasks · steps [5000]", "Means by group of tasks · steps [2]"]
+    tables = [table for table in section.tables if table.caption.startswith("Top-1")]
+    assert [len(table.rows) for table in tables] == [3, 3]
+    assert section.points[0][0] == "Best: a · steps [5000]"
+
+
 def test_figure_5_linear_evaluation_agrees_less_on_structured_tasks() -> None:
     found = linear_against_finetuning("1000")
     assert len(found) == 19
@@ -155,16 +209,9 @@ def test_figure_5_linear_evaluation_agrees_less_on_structured_tasks() -> None:
 
 
 def test_figure_4_supervised_pretraining_helps_natural_tasks_most() -> None:
-    found = pair_differences(published_scores("Sup-100%"), published_scores("From-Scratch"))
+    table = score_table("lightweight", "1000")
+    first, second = (dict(zip(table.tasks, table.row(m).tolist(), strict=True)) for m in ("Sup-100%", "From-Scratch"))
+    found = pair_differences(first, second)
     assert next(iter(found)) == "pets"
     assert found["pets"] == pytest.approx(89.1 - 13.3)
     assert found["clevr-distance"] < 0  # "even the best ImageNet representations fail to capture these aspects"
-
-
-def test_figure_2_kinds_of_methods() -> None:
-    rows = {(row["kind"], row["group"]): row for row in kind_means("1000")}
-    assert rows["supervised", "natural"]["mean"] > rows["self-supervised", "natural"]["mean"] + 15
-    assert rows["self-supervised", "structured"]["mean"] == pytest.approx(
-        rows["supervised", "structured"]["mean"], abs=5
-    )
-    assert rows["from scratch", "natural"]["std"] == 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,22 @@ from unseen.benchmarks.zsl.compare import (
     harmonic_mismatches,
     published_ranks,
     rank_results,
+    ranks_by_setting,
     robustness,
+    settings,
 )
 from unseen.benchmarks.zsl.protocol import ZslBenchmark
-from unseen.benchmarks.zsl.studies import cross_dataset, inductive_and_transductive, splits_compared
+from unseen.benchmarks.zsl.section import zsl_section
+from unseen.benchmarks.zsl.studies import (
+    cross_dataset,
+    cross_dataset_tests,
+    inductive_and_transductive,
+    splits_compared,
+)
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.records import Cell, Result
 from unseen.engines import make_engine
+from unseen.reports.blocks import Material
 from unseen.study import Study, run_study, write_report
 
 ANIMALS = ["cat", "dog", "horse", "cow", "sheep", "goat", "lion", "wolf", "mouse", "otter", "bat", "seal"]
@@ -79,10 +89,12 @@ def test_published_features_from_file_to_page(release: Path, home: Path, tmp_pat
         assert result.sweep
     folds = robustness(results)
     assert all(len(values) == 3 for values in folds.values())
-    ranks = rank_results(results, "zsl")
-    assert ranks is not None
-    assert ranks.table.ranks.shape == (3, 3)
-    assert ranks.friedman is not None
+    all_folds, one_fold = ranks_by_setting(results, "zsl")
+    assert (all_folds.setting, all_folds.table.ranks.shape) == ("parameters chosen on all folds", (3, 1))
+    assert (one_fold.setting, one_fold.table.ranks.shape) == ("parameters chosen on one fold", (3, 3))
+    assert one_fold.friedman is not None
+    with pytest.raises(UsageError, match="not ranked together"):
+        rank_results(results, "zsl")
     page = write_report(results, tmp_path / "page.html", title="zsl").read_text()
     for word in ("ZSL", "Ranks by H", "Leak audit", "ESZSL", "paper"):
         assert word in page
@@ -143,7 +155,11 @@ def test_tested_on_another_dataset(release: Path, home: Path) -> None:
     plain = run(home, name, "xlsa17:res101", methods=["SAE", "ESZSL"])
     assert [r.metrics for r in results] == [r.metrics for r in plain]
     test = cross_dataset([*results, *plain])
-    assert test is None or test.pairs == 2
+    assert test is not None
+    assert (test.pairs, test.difference) == (2, 0.0)
+    elsewhere, at_home = ranks_by_setting([*results, *plain], "zsl")
+    assert elsewhere.setting == f"test_on {name}", "another test set is not ranked with the usual one"
+    assert len(at_home.observations) == len(elsewhere.observations) == 1
 
 
 def test_options_are_checked() -> None:
@@ -159,8 +175,12 @@ def test_options_are_checked() -> None:
     assert len(ZslBenchmark().plan("m", "d")) == 18
 
 
-def fake(method: str, split: str, dataset: str, **metrics: float) -> Result:
-    return Result(Cell("zsl", "m", dataset, {"method": method, "split": split, "fold": "all"}), metrics)
+def fake(method: str, split: str, dataset: str, fold: object = "all", **metrics: object) -> Result:
+    options = {name: metrics.pop(name) for name in ("grid", "test_on") if name in metrics}
+    options |= {"method": method, "split": split, "fold": fold, "calibration": 0}
+    cell = Cell("zsl", "m", dataset, options, f"w+{dataset}{options.get('test_on', '')}", f"1 {method}.1")
+    details = {"chance": 0.1, "seen_classes": 9, "unseen_classes": 3, "embedding": "a", "embedding_dimensions": 8}
+    return Result(cell, metrics, details={**details, "audit": "none"})  # type: ignore[arg-type]
 
 
 def test_studies_of_the_paper_on_our_results() -> None:
@@ -173,11 +193,77 @@ def test_studies_of_the_paper_on_our_results() -> None:
     _, _, rows = splits_compared(results)
     assert rows == [["d m", "ALE", 0.7, 0.5, pytest.approx(-0.2)]]
     _, _, rows = inductive_and_transductive(results)
-    assert rows == [["d m PS", "ALE", 0.5, 0.6, 0.2, 0.1]]
+    assert rows == [["d PS m", "ALE", 0.5, 0.6, 0.2, 0.1]]
     ranks = rank_results(results, "zsl", "PS")
     assert ranks is not None
     assert ranks.table.methods == ("ALE-tran", "ALE", "GFZSL")
     assert rank_results(results, "tr") is None
+
+
+def test_splits_are_ranked_apart() -> None:
+    results = [
+        fake(method, split, f"d{'?split=SS&root=/x' if split == 'SS' else '?root=/x'}", zsl=value)
+        for split, values in (("PS", (0.5, 0.4)), ("SS", (0.6, 0.7)))
+        for method, value in zip(("ALE", "SAE"), values, strict=True)
+    ]
+    proposed, standard = ranks_by_setting(results, "zsl")
+    assert (proposed.setting, proposed.table.methods) == ("split PS", ("ALE", "SAE"))
+    assert (standard.setting, standard.table.methods) == ("split SS", ("SAE", "ALE"))
+    _, _, rows = splits_compared(results)
+    assert [row[:4] for row in rows] == [["d?root=/x m", "ALE", 0.6, 0.5], ["d?root=/x m", "SAE", 0.7, 0.4]]
+
+
+def test_no_observation_is_dropped_in_silence() -> None:
+    results = [
+        *[fake(m, "PS", d, zsl=0.5) for m in ("ALE", "SAE", "SJE") for d in ("a", "b")],
+        *[fake(m, "PS", "c", zsl=0.5) for m in ("ALE", "SAE")],
+        *[fake(m, "PS", d, fold=f, zsl=0.4) for m in ("ALE", "SAE") for d in ("a", "b") for f in (1, 2, 3)],
+    ]
+    all_folds, one_fold = ranks_by_setting(results, "zsl")
+    assert (all_folds.observations, all_folds.left_out) == (("a m", "b m"), ("c m",))
+    assert len(one_fold.observations) == 6, "folds of a robustness run do not hide what was run without"
+    section = zsl_section(Material(results), "zsl")
+    assert section is not None
+    assert [table.caption for table in section.tables] == ["a · PS · m", "b · PS · m", "c · PS · m"]
+    assert "Left out for gaps: c m." in section.figures[3].caption
+    assert any(line.startswith("12 results with parameters chosen on one") for line in section.prose)
+
+
+def test_test_sets_grids_and_versions_are_shown_apart() -> None:
+    results = [
+        *[fake(m, "PS", "a", grid="full", zsl=0.5) for m in ("ALE", "SAE")],
+        *[fake(m, "PS", "b", grid="full", zsl=0.6) for m in ("ALE", "SAE")],
+        *[fake(m, "PS", "a", grid="quick", zsl=0.1) for m in ("ALE", "SAE")],
+        *[
+            fake(m, "PS", d, grid="full", test_on=t, zsl=0.2)
+            for m in ("ALE", "SAE")
+            for d, t in (("a", "b"), ("b", "a"))
+        ],
+    ]
+    ranks = ranks_by_setting(results, "zsl")
+    assert [(r.setting, r.observations) for r in ranks] == [
+        ("grid full", ("a m", "b m")),
+        ("grid quick", ("a m",)),
+        ("grid full, test_on b", ("a m",)),
+        ("grid full, test_on a", ("b m",)),
+    ]
+    ((words, test),) = cross_dataset_tests(results)
+    assert (words, test.pairs) == ("grid full", 4)
+    assert test.difference == pytest.approx(0.2 - 0.55)
+    section = zsl_section(Material(results), "zsl")
+    assert section is not None
+    assert [table.caption for table in section.tables] == [
+        "a · PS · m · grid full",
+        "b · PS · m · grid full",
+        "a · PS · m · grid quick",
+        "a · PS · m · grid full, test_on b",
+        "b · PS · m · grid full, test_on a",
+    ]
+    mended = fake("SAE", "PS", "a", grid="full", zsl=0.9)
+    mended = replace(mended, cell=replace(mended.cell, version="1 SAE.2"))
+    newest, older = settings([*results[:2], mended], ("method",))
+    assert [r.metrics["zsl"] for r in newest.results] == [0.5, 0.9]
+    assert (older.words, [r.metrics["zsl"] for r in older.results]) == ("version of SAE 1", [0.5])
 
 
 def test_what_follows_from_the_papers_tables() -> None:

@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unseen.benchmarks.cog.domains import CONTROL, SEEN
-from unseen.benchmarks.probe_results import unpack_correct
+from unseen.benchmarks.cog.domains import CONTROL, SEEN, given_domain
+from unseen.benchmarks.probing import unpack_correct
 from unseen.core.errors import DataError
-from unseen.core.records import Result
+from unseen.core.names import Name
+from unseen.core.records import Cell, Result
 from unseen.metrics import Comparison, paired_bootstrap
 from unseen.metrics.slope import Line, fit_line
+from unseen.results import Group, comparable, only
 
 ALL = "all"
 SIGNIFICANT = 0.05
@@ -79,10 +81,35 @@ def order_levels(levels: Iterable[str]) -> list[str]:
     return sorted(set(levels), key=lambda name: (name != SEEN, name[:1] != "L", int(name[1:]) if name != SEEN else 0))
 
 
+def settings(results: Iterable[Result], benchmark: str = "cog") -> list[Group]:
+    """Results that may be drawn in one chart: levels and numbers of images beside one another, seeds averaged.
+
+    ImageNet-1K and the levels of ImageNet-CoG are datasets of their own, and one benchmark together, unless there are
+    several of either.
+    """
+    own = [result for result in results if result.cell.benchmark == benchmark]
+    names = {cell.dataset: Name.parse(cell.dataset) for cell in (result.cell for result in own)}
+    seen = {dataset for dataset in names if given_domain(dataset) == SEEN}
+    levels = {str(names[d].options): names[d].options for d in names if given_domain(d) not in (None, SEEN)}
+    together = len(seen) == 1 and len(levels) == 1
+
+    def place(cell: Cell) -> Mapping[str, Any]:
+        if given_domain(cell.dataset) is None or (cell.dataset in seen and not together):
+            return {"dataset": cell.dataset}
+        read = next(iter(levels.values())) if cell.dataset in seen else names[cell.dataset].options
+        return {"dataset": "imagenet:cog", **{f"levels' {name}": value for name, value in read.items()}}
+
+    return comparable(own, place=place)
+
+
 def level_scores(results: Sequence[Result]) -> list[LevelScore]:
-    """One score per model, level and shots, in the order of levels."""
+    """One score per model, level and shots, in the order of levels.
+
+    Raises:
+        UsageError: results of several settings (see `settings`).
+    """
     groups: dict[tuple[str, str, int | str], list[Result]] = defaultdict(list)
-    for result in _own(results):
+    for result in _one_setting(results):
         p = result.cell.parameters
         groups[result.cell.model, p["level"], p["shots"]].append(result)
     scores = []
@@ -107,7 +134,7 @@ def relative_to(scores: Sequence[LevelScore], baseline: str) -> list[tuple[Level
 def concept_scores(results: Sequence[Result], *, controls: bool = False) -> list[ConceptScore]:
     """Accuracy per concept with all images, mean over seeds."""
     groups: dict[tuple[str, str], list[Result]] = defaultdict(list)
-    for result in _own(results):
+    for result in _one_setting(results):
         level = str(result.cell.parameters["level"])
         if result.cell.parameters["shots"] == ALL and (controls or not level.startswith(CONTROL)):
             groups[result.cell.model, level].append(result)
@@ -221,8 +248,10 @@ def _joined(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
 
 
-def _own(results: Iterable[Result]) -> list[Result]:
-    return [result for result in results if result.ok and result.cell.benchmark == "cog"]
+def _one_setting(results: Sequence[Result]) -> Sequence[Result]:
+    benchmarks = list(dict.fromkeys(result.cell.benchmark for result in results))
+    groups = settings(results, "cog" if "cog" in benchmarks or not benchmarks else benchmarks[0])
+    return only(groups).results if groups else ()
 
 
 def _per_class(result: Result) -> npt.NDArray[np.float64]:
@@ -234,7 +263,7 @@ def _per_class(result: Result) -> npt.NDArray[np.float64]:
 def _right_images(results: Sequence[Result]) -> dict[tuple[str, str], npt.NDArray[np.float64]]:
     """Per model and level, how often each test image was right over the seeds, with all training images."""
     groups: dict[tuple[str, str], list[npt.NDArray[np.bool_]]] = defaultdict(list)
-    for result in _own(results):
+    for result in _one_setting(results):
         level = str(result.cell.parameters["level"])
         if result.cell.parameters["shots"] == ALL and not level.startswith(CONTROL):
             groups[result.cell.model, level].append(unpack_correct(result.details["correct"]))

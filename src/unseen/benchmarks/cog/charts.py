@@ -72,8 +72,7 @@ def distance_chart(scores: Sequence[ConceptScore], lines: Mapping[str, Line], na
             {"model": model, "name": names.get(model, model), "x": x, "y": line.intercept + line.slope.value * x}
             for x in (min(xs), max(xs))
         ]
-    models = list(dict.fromkeys(row["model"] for row in rows))
-    color, shape = _channels(models, names)
+    color, shape = _channels(names)
     x = alt.X("similarity:Q", title="similarity to the nearest seen concept", scale=alt.Scale(zero=False, nice=True))
     y = alt.Y("accuracy:Q", title="accuracy on the concept", axis=alt.Axis(format=".0%"))
     dim = alt.condition(_FOCUS, alt.value(0.55), alt.value(0.05))
@@ -182,8 +181,7 @@ def _lines(
     """One line per model over an ordered axis, with a point and a bar of one standard deviation at each place."""
     import altair as alt
 
-    models = list(dict.fromkeys(row["model"] for row in rows))
-    color, shape = _channels(models, names)
+    color, shape = _channels(names)
     axis = alt.Axis(format=".0%" if percent else "+.1f", tickCount=6)
     base = alt.Chart(alt.InlineData(values=list(rows))).encode(
         x=alt.X(x, sort=list(x_order), title="images per concept" if x.startswith("shots") else None),
@@ -208,24 +206,24 @@ def _lines(
     return _finished(alt.layer(*parts))
 
 
-def _channels(models: Sequence[str], names: Mapping[str, str]) -> tuple[Any, Any]:
-    """Colour and shape per model, the same in every chart."""
+def _channels(names: Mapping[str, str]) -> tuple[Any, Any]:
+    """Colour and shape per model, the same in every chart with the same names."""
     import altair as alt
 
-    labels = [names.get(model, model) for model in models]
-    colours = [PALETTE[i % len(PALETTE)] for i in range(len(models))]
-    shapes = [SHAPES[(i + i // len(PALETTE)) % len(SHAPES)] for i in range(len(models))]
+    labels = list(names.values())
+    colours = [PALETTE[i % len(PALETTE)] for i in range(len(labels))]
+    shapes = [SHAPES[(i + i // len(PALETTE)) % len(SHAPES)] for i in range(len(labels))]
     return (
         alt.Color("name:N", title=None, scale=alt.Scale(domain=labels, range=colours)),
         alt.Shape("name:N", title=None, scale=alt.Scale(domain=labels, range=shapes)),
     )
 
 
-def model_keys(models: Sequence[str], names: Mapping[str, str]) -> list[Key]:
+def model_keys(names: Mapping[str, str]) -> list[Key]:
     """One legend for all charts of a page, which then need none of their own."""
     return [
-        Key(names.get(m, m), PALETTE[i % len(PALETTE)], SYMBOLS[(i + i // len(PALETTE)) % len(SYMBOLS)])
-        for i, m in enumerate(models)
+        Key(name, PALETTE[i % len(PALETTE)], SYMBOLS[(i + i // len(PALETTE)) % len(SYMBOLS)])
+        for i, name in enumerate(names.values())
     ]
 
 

@@ -13,6 +13,7 @@ from unseen.benchmarks.cog.analysis import (
     duels,
     level_scores,
     order_levels,
+    settings,
     slope_sentence,
     slopes,
     statements,
@@ -29,36 +30,54 @@ from unseen.benchmarks.cog.charts import (
 )
 from unseen.benchmarks.cog.domains import CONTROL, SEEN
 from unseen.core.records import Result
-from unseen.reports.blocks import Entry, Figure, Material, Section, Table
+from unseen.reports.blocks import Figure, Material, Section, Table, TableCell
 from unseen.reports.charts import to_spec
 from unseen.reports.wording import is_reference, short_names
+from unseen.results import Group
+from unseen.results.comparability import older_said
+
+#: Pairs of models that are spelled out.
+_MOST_SAID = 12
 
 
 def cog_section(material: Material, benchmark: str) -> Section | None:
-    """Everything that the results of a CoG say, or None where there are none."""
-    own = [result for result in material.results if result.cell.benchmark == benchmark and result.ok]
-    if not own:
+    """Everything that the results of a CoG say, setting by setting, or None where there are none."""
+    groups = settings(material.results, benchmark)
+    if not groups:
         return None
+    models = list(dict.fromkeys(result.cell.model for group in groups for result in group.results))
+    names = short_names(models, material.cards)
+    return Section.joined(
+        [(group.words, _setting_section(group, names)) for group in groups],
+        title="CoG: generalization to unseen concepts",
+        anchor=benchmark,
+        prose=[older_said(sum(group.older for group in groups))],
+        legend=model_keys(names),
+    )
+
+
+def _setting_section(group: Group, names: Mapping[str, str]) -> Section:
+    """The part of one setting."""
+    own = group.results
     scores = level_scores(own)
     models = list(dict.fromkeys(score.model for score in scores))
-    names = short_names(models, material.cards)
     baseline = next((model for model in models if not is_reference(model)), models[0])
     levels = [level for level in order_levels(s.level for s in scores) if not level.startswith(CONTROL)]
     lines = slopes(concept_scores(own))
     learned = [model for model in models if not is_reference(model)]
-    fights = duels(own, list(combinations(learned, 2)))
+    said = statements(duels(own, list(combinations(learned, 2))), names)
+    left = [f"{len(said) - _MOST_SAID} more pairs of models are not spelled out."] if len(said) > _MOST_SAID else []
     return Section(
-        title="CoG: generalization to unseen concepts",
-        anchor=benchmark,
+        title="",
+        anchor="",
         prose=_prose(own, levels),
         points=[
             *[("Trend", sentence) for sentence in trend_sentences(scores, names)],
             *[("Slope", slope_sentence(names[model], line) + ".") for model, line in lines.items()],
-            *[("Compared", sentence) for sentence in statements(fights, names)[:12]],
+            *[("Compared", sentence) for sentence in [*said[:_MOST_SAID], *left]],
         ],
-        legend=model_keys(models, names),
         figures=_figures(own, scores, names, baseline, levels, lines),
-        tables=[_table(scores, names, levels, shots) for shots in _shots(scores)],
+        tables=[_table(scores, {m: names[m] for m in models}, levels, shots) for shots in _shots(scores)],
     )
 
 
@@ -118,7 +137,7 @@ def _figures(
     figures = [
         Figure("Top-1 by level", to_spec(without_legend(levels_chart(scores, names))), f"Top-1 by level: {table}.")
     ]
-    if len(names) > 1:
+    if len({s.model for s in scores}) > 1:
         spec = to_spec(without_legend(relative_chart(scores, names, baseline)))
         figures.append(
             Figure(f"Relative to {names[baseline]}", spec, f"Top-1 by level, less that of {names[baseline]}.")
@@ -162,14 +181,14 @@ def _table(scores: Sequence[LevelScore], names: Mapping[str, str], levels: Seque
     best = {level: max((s.mean for (_, lv), s in cells.items() if lv == level), default=0.0) for level in levels}
     rows = []
     for model, name in names.items():
-        row = [Entry(name, name.lower(), note=model if name != model else "")]
+        row = [TableCell(name, name.lower(), note=model if name != model else "")]
         for level in levels:
             score = cells.get((model, level))
             if score is None:
-                row.append(Entry("–", None, hint="no result"))
+                row.append(TableCell("–", None, hint="no result"))
                 continue
             text = f"{100 * score.mean:.1f} ± {100 * score.std:.1f}"
-            row.append(Entry(text, score.mean, best=score.mean == best[level], hint=f"{score.mean!r}"))
+            row.append(TableCell(text, score.mean, best=score.mean == best[level], hint=f"{score.mean!r}"))
         rows.append(row)
     return Table(
         caption=f"Top-1 accuracy (%) with {'all images' if shots == ALL else f'{shots} images per concept'}",

@@ -14,12 +14,16 @@ import numpy as np
 
 from unseen.benchmarks.vtab.published_tables import Size, score_table
 from unseen.benchmarks.vtab.suites import TaskInfo, task_info
-from unseen.core.errors import DataError
-from unseen.core.records import Result
-from unseen.data.sources.vtab.tasks import vtab_tasks
+from unseen.core.errors import DataError, UsageError
+from unseen.core.names import Name
+from unseen.core.records import Cell, Result
 from unseen.metrics import Interval
 from unseen.metrics.kendall import kendall_tau
 from unseen.metrics.task_means import group_means
+from unseen.results import Group, comparable
+
+#: Stands in the setting of runs whose budgets are reported one by one.
+_ONE_BY_ONE = "budgets one by one"
 
 #: The published table that an adaptation and sweep compare with.
 PUBLISHED: Mapping[tuple[str, str], Literal["lightweight", "heavyweight", "linear"]] = {
@@ -38,6 +42,7 @@ class ModelScores:
     Attributes:
         runs: by task name, the metric of every seed, as a fraction.
         size: "1000" or "full".
+        setting: what tells it apart from results that it does not compare with, in words; "" where there are none.
     """
 
     model: str
@@ -46,6 +51,7 @@ class ModelScores:
     size: str
     runs: Mapping[str, tuple[float, ...]]
     tasks: Mapping[str, TaskInfo]
+    setting: str = ""
 
     @property
     def medians(self) -> dict[str, float]:
@@ -57,37 +63,70 @@ class ModelScores:
         return group_means(self.runs, {name: info.group for name, info in self.tasks.items()})
 
 
+def settings(results: Sequence[Result]) -> list[Group]:
+    """Results that may be ranked together: tasks beside one another, and fine-tuning beside training from scratch."""
+    own = [result for result in results if result.cell.benchmark == "vtab"]
+    return comparable(own, axes=("dataset", "adaptation", "budget"), place=_place)
+
+
+def _place(cell: Cell) -> Mapping[str, Any]:
+    name, p = Name.parse(cell.dataset), cell.parameters
+    task = name.without("size", "root") if name.scheme == "vtab" else name
+    found = {"dataset": str(task), "table": PUBLISHED[p["adaptation"], p["sweep"]], "size": "1000"}
+    found |= {option: value for option, value in name.options.items() if option not in task.options}
+    return found | ({_ONE_BY_ONE: True} if "budget" in p else {})
+
+
 def model_scores(results: Sequence[Result], metric: str = "top1") -> list[ModelScores]:
-    """Results, grouped by model, adaptation, sweep and size; runs with a fixed budget are left out."""
-    found: dict[tuple[str, str, str, str], dict[str, dict[Any, float]]] = {}
+    """One per setting, model and adaptation; runs with a fixed budget are for `budget_curves`."""
+    return [scores for group in settings(results) for scores in group_scores(group, metric)]
+
+
+def group_scores(group: Group, metric: str = "top1") -> list[ModelScores]:
+    """The scores of one setting."""
+    if _ONE_BY_ONE in group.setting:
+        return []
+    found: dict[tuple[str, str], dict[str, list[float]]] = {}
     infos: dict[str, TaskInfo] = {}
-    for result in results:
-        cell = result.cell
-        if cell.benchmark != "vtab" or not result.ok or metric not in result.metrics or "budget" in cell.parameters:
-            continue
-        info = task_info(cell.dataset)
-        infos[info.name] = info
-        size = "full" if "size=full" in cell.dataset else "1000"
-        key = (cell.model, str(cell.parameters["adaptation"]), str(cell.parameters["sweep"]), size)
-        found.setdefault(key, {}).setdefault(info.name, {})[cell.parameters["seed"]] = float(result.metrics[metric])
+    for result in group.results:
+        if metric in result.metrics:
+            info = infos.setdefault(result.cell.dataset, task_info(result.cell.dataset))
+            key = (result.cell.model, str(result.cell.parameters["adaptation"]))
+            found.setdefault(key, {}).setdefault(info.name, []).append(float(result.metrics[metric]))
+    tasks = {info.name: info for info in infos.values()}
     return [
         ModelScores(
-            *key,
-            runs={task: tuple(by_seed.values()) for task, by_seed in runs.items()},
-            tasks={task: infos[task] for task in runs},
+            model,
+            adaptation,
+            str(group.setting["sweep"]),
+            str(group.setting["size"]),
+            runs={task: tuple(values) for task, values in runs.items()},
+            tasks={task: tasks[task] for task in runs},
+            setting=group.words,
         )
-        for key, runs in found.items()
+        for (model, adaptation), runs in found.items()
     ]
 
 
-def ranked(own: Sequence[ModelScores]) -> list[tuple[ModelScores, int]]:
-    """Models with the number of tasks that they lack of those that any of them has; whole ones first, best mean first.
+def by_setting(own: Sequence[ModelScores]) -> list[list[ModelScores]]:
+    """The models of each setting: only they may be ranked together."""
+    found: dict[tuple[str, str, str], list[ModelScores]] = {}
+    for scores in own:
+        found.setdefault((scores.setting, scores.size, PUBLISHED[scores.adaptation, scores.sweep]), []).append(scores)
+    return list(found.values())
 
-    A mean over fewer tasks does not compare with one over all of them.
+
+def ranked(own: Sequence[ModelScores]) -> list[tuple[ModelScores, int]]:
+    """Models with the number of tasks that they lack of those that any in their setting has, setting by setting.
+
+    Whole ones come first, best mean first: a mean over fewer tasks does not compare with one over all of them.
     """
-    tasks = {task for scores in own for task in scores.runs}
-    lacking = [(scores, len(tasks) - len(scores.runs)) for scores in own]
-    return sorted(lacking, key=lambda pair: (pair[1], -pair[0].groups()["all"].value))
+    found = []
+    for models in by_setting(own):
+        tasks = {task for scores in models for task in scores.runs}
+        lacking = [(scores, len(tasks) - len(scores.runs)) for scores in models]
+        found += sorted(lacking, key=lambda pair: (pair[1], -pair[0].groups()["all"].value))
+    return found
 
 
 @dataclass(frozen=True)
@@ -106,17 +145,62 @@ class Standing:
     own: bool
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """The models of one setting among the published methods.
+
+    Attributes:
+        setting: what tells it apart from the other comparisons; "" where it is the only one.
+        table: which of the published tables, "lightweight", "heavyweight" or "linear", of which `size`.
+        rows: empty where none of the tasks is in that table; then `note` says so.
+    """
+
+    setting: str
+    table: str
+    size: Size
+    rows: Sequence[Standing]
+    note: str = ""
+
+
+def comparisons(own: Sequence[ModelScores], *, table: str = "", size: Size | None = None) -> list[Comparison]:
+    """Every setting apart, each among the published methods that it compares with.
+
+    Args:
+        table: the published table for all; by default that of each setting.
+        size: only results of this size; by default all.
+
+    Raises:
+        DataError: there is nothing to compare.
+    """
+    if not (chosen := [scores for scores in own if size in (None, scores.size)]):
+        raise DataError("there are no VTAB results to compare. Make some with: unseen vtab run")
+    found: list[Comparison] = []
+    for models in by_setting(chosen):
+        kind = table or PUBLISHED[models[0].adaptation, models[0].sweep]
+        of_size: Size = "full" if models[0].size == "full" else "1000"
+        try:
+            found.append(Comparison(models[0].setting, kind, of_size, standings(models, adaptation=kind, size=of_size)))
+        except DataError as error:
+            found.append(Comparison(models[0].setting, kind, of_size, (), str(error)))
+    return found
+
+
 def standings(own: Sequence[ModelScores], *, adaptation: str = "", size: Size = "1000") -> list[Standing]:
     """User's models among the published methods, on the tasks that all of them have.
 
     Args:
+        own: models of one setting.
         adaptation: the published table: "lightweight", "heavyweight" or "linear"; by default that of the first model.
 
     Raises:
         DataError: no task of the user's is in the published tables.
+        UsageError: models of several settings, which do not compare: see `comparisons`.
     """
     if not own:
         raise DataError("there are no VTAB results to compare. Make some with: unseen vtab run")
+    if len(several := list(dict.fromkeys(scores.setting for scores in own))) > 1:
+        told = "; ".join(f"({number}) {words}" for number, words in enumerate(several, 1))
+        raise UsageError(f"these are results of {len(several)} settings, which do not compare: {told}.")
     kind = adaptation or PUBLISHED[own[0].adaptation, own[0].sweep]
     table = score_table(kind, size)
     shared = [task for task in table.tasks if all(task in scores.runs for scores in own)]
@@ -129,9 +213,11 @@ def standings(own: Sequence[ModelScores], *, adaptation: str = "", size: Size = 
     rows = []
     for method, values in zip(table.methods, table.among(shared), strict=True):
         rows.append(Standing(method, dict(zip(shared, values.tolist(), strict=True)), float(values.mean()), own=False))
+    ways = {scores.adaptation for scores in own}
     for scores in own:
         percent = {task: 100 * scores.medians[task] for task in shared}
-        rows.append(Standing(scores.model, percent, float(np.mean(list(percent.values()))), own=True))
+        name = f"{scores.model} ({scores.adaptation})" if len(ways) > 1 else scores.model
+        rows.append(Standing(name, percent, float(np.mean(list(percent.values()))), own=True))
     return sorted(rows, key=lambda row: -row.mean)
 
 
@@ -151,53 +237,35 @@ def pair_differences(first: Mapping[str, float], second: Mapping[str, float]) ->
     return dict(sorted(((task, first[task] - second[task]) for task in shared), key=lambda item: -item[1]))
 
 
-def published_scores(method: str, size: Size = "1000", adaptation: str = "lightweight") -> dict[str, float]:
-    """Task to the published score of a method, in percent."""
-    table = score_table(adaptation, size)
-    return dict(zip(table.tasks, table.row(method).tolist(), strict=True))
-
-
-def kind_means(size: Size = "1000") -> list[dict[str, Any]]:
-    """Mean and standard deviation per kind of method and group of tasks (Figure 2), from Table 6."""
-    from unseen.benchmarks.vtab.published_tables import KINDS
-
-    table = score_table("lightweight", size)
-    groups = np.array([row.group for row in vtab_tasks().values()])
+def budget_curves(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """One row per setting, model, adaptation and budget: the mean over tasks of the median top-1 (Figure 6)."""
     found = []
-    for kind, methods in KINDS.items():
-        for group in dict.fromkeys(groups.tolist()):
-            means = [float(table.row(m)[groups == group].mean()) for m in methods]
-            spread = float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
-            found.append({"kind": kind, "group": group, "mean": float(np.mean(means)), "std": spread})
+    for group in settings(results):
+        runs: dict[tuple[str, str, int], dict[str, list[float]]] = {}
+        for result in group.results:
+            if budget := result.cell.parameters.get("budget"):
+                key = (result.cell.model, str(result.cell.parameters["adaptation"]), int(budget))
+                runs.setdefault(key, {}).setdefault(result.cell.dataset, []).append(result.metrics["top1"])
+        found += [
+            {
+                "model": model,
+                "adaptation": adaptation,
+                "steps": budget,
+                "tasks": len(tasks),
+                "top1": float(np.mean([np.median(values) for values in tasks.values()])),
+                "setting": group.words,
+            }
+            for (model, adaptation, budget), tasks in sorted(runs.items())
+        ]
     return found
 
 
-def budget_curves(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """One row per model, adaptation and budget: the mean over tasks of the median top-1 (Figure 6)."""
-    runs: dict[tuple[str, str, int], dict[str, list[float]]] = {}
-    for result in results:
-        budget = result.cell.parameters.get("budget")
-        if result.cell.benchmark == "vtab" and result.ok and budget:
-            key = (result.cell.model, str(result.cell.parameters["adaptation"]), int(budget))
-            runs.setdefault(key, {}).setdefault(result.cell.dataset, []).append(result.metrics["top1"])
-    return [
-        {
-            "model": model,
-            "adaptation": adaptation,
-            "steps": budget,
-            "tasks": len(tasks),
-            "top1": float(np.mean([np.median(values) for values in tasks.values()])),
-        }
-        for (model, adaptation, budget), tasks in sorted(runs.items())
-    ]
-
-
-def metric_agreement(results: Sequence[Result]) -> dict[str, float]:
+def metric_agreement(group: Group) -> dict[str, float]:
     """Metric to Kendall's tau of its ranking of models with that by top-1 (Appendix D); empty for fewer than three."""
     found = {}
-    base = {scores.model: scores for scores in model_scores(results, "top1")}
+    base = {(scores.model, scores.adaptation): scores for scores in group_scores(group, "top1")}
     for metric in ("mean_per_class", "kappa"):
-        other = {scores.model: scores for scores in model_scores(results, metric)}
+        other = {(scores.model, scores.adaptation): scores for scores in group_scores(group, metric)}
         shared = [model for model in base if model in other]
         if len(shared) >= 3:
             means = [[float(np.mean(list(s[m].medians.values()))) for m in shared] for s in (base, other)]

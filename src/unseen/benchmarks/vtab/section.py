@@ -12,10 +12,11 @@ from unseen.benchmarks.vtab.analysis import (
     ModelScores,
     budget_curves,
     full_table,
+    group_scores,
     metric_agreement,
-    model_scores,
     pair_differences,
     ranked,
+    settings,
 )
 from unseen.benchmarks.vtab.charts import (
     budget_chart,
@@ -32,45 +33,54 @@ from unseen.core.records import Result
 from unseen.data.sources.vtab.tasks import vtab_tasks
 from unseen.metrics.aggregation import aggregations, tau_matrix
 from unseen.metrics.sensitivity import sensitivities
-from unseen.reports.blocks import Entry, Figure, Material, Section, Table
+from unseen.reports.blocks import Figure, Material, Section, Table, TableCell
 from unseen.reports.charts import to_spec
 from unseen.reports.wording import listed, short_names
+from unseen.results import Group
+from unseen.results.comparability import older_said
 
 _FEWEST_TRIALS = 12
 
 
 def vtab_section(material: Material, benchmark: str) -> Section | None:
-    """The section of VTAB, or None where it has no result to show."""
-    results = [r for r in material.results if r.cell.benchmark == benchmark and r.ok]
-    own = [scores for scores, _ in ranked(model_scores(results))]
-    curves = budget_curves(results)
-    if not own and not curves:
+    """The section of VTAB, setting by setting, or None where it has no result to show."""
+    groups = settings([r for r in material.results if r.cell.benchmark == benchmark])
+    if not groups:
         return None
-    names = _names(own, results, material)
-    size = own[0].size if own else "1000"
-    figures = [_groups(own, names)] if own else []
-    figures += _difference(own, names)
-    figures += _agreement(own, size)
-    figures += [_budgets(curves, names)] if curves else []
-    figures += _sensitivity(results, names)
-    tables = [_scores(own, names, size), *published_tables(own, size)] if own else []
-    return Section(
+    short = short_names({r.cell.model for group in groups for r in group.results}, material.cards)
+    sizes = dict.fromkeys(str(group.setting["size"]) for group in groups)
+    return Section.joined(
+        [(group.words, _setting_section(group, short)) for group in groups],
         title="vtab: unseen tasks, with few labels",
         anchor=benchmark,
         prose=[
             "Top-1 accuracy in percent, the median over seeds; intervals are 95 % bootstrap intervals over seeds.",
             "Hyper-parameters were chosen on the validation examples; then the model was adapted anew to all of them.",
             "Test labels were under seal until that was done.",
+            older_said(sum(group.older for group in groups)),
         ],
-        points=_points(own, results, names),
-        figures=figures,
-        tables=[*tables, subset_table(size), aggregation_table(size)],
+        tables=[table for size in sizes for table in (subset_table(size), aggregation_table(size))],
     )
 
 
-def _names(own: Sequence[ModelScores], results: Sequence[Result], material: Material) -> dict[tuple[str, str], str]:
+def _setting_section(group: Group, short: Mapping[str, str]) -> Section:
+    """The part of one setting."""
+    own = [scores for scores, _ in ranked(group_scores(group))]
+    names, size = _names(group.results, short), str(group.setting["size"])
+    curves = budget_curves(group.results)
+    figures = [_groups(own, names), *_difference(own, names), *_agreement(own, size)] if own else []
+    figures += [_budgets(curves, names)] if curves else []
+    return Section(
+        title="",
+        anchor="",
+        points=_points(own, metric_agreement(group), names),
+        figures=[*figures, *_sensitivity(group.results, names)],
+        tables=[_scores(own, names, size), *published_tables(own, size)] if own else [],
+    )
+
+
+def _names(results: Sequence[Result], short: Mapping[str, str]) -> dict[tuple[str, str], str]:
     """(model, adaptation) to a label; the adaptation is named where there are several."""
-    short = short_names({r.cell.model for r in results}, material.cards)
     ways = {(r.cell.model, str(r.cell.parameters["adaptation"])) for r in results}
     several = len({way for _, way in ways}) > 1
     return {(m, way): f"{short[m]} ({way})" if several else short[m] for m, way in sorted(ways)}
@@ -210,9 +220,9 @@ def _scores(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str], si
     best = {task: max(r[2][task] for r in rows if task in r[2]) for task in tasks}
     entries = [
         [
-            Entry(name, name.lower(), note=note),
+            TableCell(name, name.lower(), note=note),
             *(_entry(scores.get(task), best[task]) for task in tasks),
-            Entry("–", None, hint="not all tasks") if mean is None else Entry(f"{mean:.1f}", mean),
+            TableCell("–", None, hint="not all tasks") if mean is None else TableCell(f"{mean:.1f}", mean),
         ]
         for name, note, scores, mean in rows
     ]
@@ -226,12 +236,12 @@ def _scores(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str], si
     )
 
 
-def _entry(value: float | None, best: float) -> Entry:
-    return Entry("–", None) if value is None else Entry(f"{value:.1f}", value, best=value == best)
+def _entry(value: float | None, best: float) -> TableCell:
+    return TableCell("–", None) if value is None else TableCell(f"{value:.1f}", value, best=value == best)
 
 
 def _points(
-    own: Sequence[ModelScores], results: Sequence[Result], names: Mapping[tuple[str, str], str]
+    own: Sequence[ModelScores], agreement: Mapping[str, float], names: Mapping[tuple[str, str], str]
 ) -> list[tuple[str, str]]:
     points = []
     if own:
@@ -243,7 +253,7 @@ def _points(
                 f"{100 * mean.value:.1f} % over {tasks} tasks [{100 * mean.low:.1f}, {100 * mean.high:.1f}].",
             )
         )
-    for metric, tau in metric_agreement(results).items():
+    for metric, tau in agreement.items():
         spoken = {"mean_per_class": "mean per-class accuracy", "kappa": "quadratic kappa"}[metric]
         points.append((f"By {spoken}", f"the models rank with Kendall's tau {tau:.2f} to the ranking by top-1."))
     return points

@@ -9,7 +9,7 @@ from unseen.benchmarks.vtab.published_tables import aggregation_taus, best_subse
 from unseen.data.sources.vtab.tasks import vtab_tasks
 from unseen.metrics.aggregation import aggregations, agreement_with_mean
 from unseen.metrics.subsets import search_subsets
-from unseen.reports.blocks import Entry, Table
+from unseen.reports.blocks import Table, TableCell
 
 
 def published_tables(own: Sequence[ModelScores], size: str) -> list[Table]:
@@ -20,7 +20,7 @@ def published_tables(own: Sequence[ModelScores], size: str) -> list[Table]:
         return []
     titles = task_titles()
     rows = [
-        [Entry(m, m.lower()), *(Entry(f"{v:.1f}", v) for v in values), Entry(f"{mean:.1f}", mean)]
+        [TableCell(m, m.lower()), *(TableCell(f"{v:.1f}", v) for v in values), TableCell(f"{mean:.1f}", mean)]
         for m, values, mean in zip(table.methods, table.scores.tolist(), table.means.tolist(), strict=True)
     ]
     return [
@@ -42,12 +42,19 @@ def subset_table(size: str) -> Table:
     for subset in best_subsets(size):  # type: ignore[arg-type]
         tau, better = search.tau_of([table.tasks.index(task) for task in subset.tasks])
         shown = ", ".join(titles[task] for task in subset.tasks)
-        paper = Entry(f"{subset.tau:.3f} ± {subset.std:.3f}", subset.tau)
-        rows.append([Entry(shown, shown), paper, Entry(f"{tau:.3f}", tau), Entry(str(better + 1), better)])
+        paper = TableCell(f"{subset.tau:.3f} ± {subset.std:.3f}", subset.tau)
+        rows.append([TableCell(shown, shown), paper, TableCell(f"{tau:.3f}", tau), TableCell(str(better + 1), better)])
     for k in range(5):
         shown = ", ".join(titles[table.tasks[t]] for t in search.subsets[k])
         tau = float(search.taus[k])
-        rows.append([Entry(shown, shown, note="found here"), Entry("–", None), Entry(f"{tau:.3f}", tau), Entry("1", k)])
+        rows.append(
+            [
+                TableCell(shown, shown, note="found here"),
+                TableCell("–", None),
+                TableCell(f"{tau:.3f}", tau),
+                TableCell("1", k),
+            ]
+        )
     return Table(
         caption=f"Five tasks that rank the published methods like all nineteen ({len(search.taus):,} subsets searched)",
         columns=["tasks", "tau in the paper", "tau here", "place"],
@@ -66,7 +73,11 @@ def aggregation_table(size: str) -> Table:
         caption="Other ways to aggregate: Kendall's tau with the mean, for the published methods",
         columns=["aggregation", "paper", "here"],
         rows=[
-            [Entry(n, n), Entry(f"{printed[n][0]:.3f} ± {printed[n][1]:.3f}", printed[n][0]), Entry(f"{tau:.3f}", tau)]
+            [
+                TableCell(n, n),
+                TableCell(f"{printed[n][0]:.3f} ± {printed[n][1]:.3f}", printed[n][0]),
+                TableCell(f"{tau:.3f}", tau),
+            ]
             for n, tau in found.items()
         ],
         numeric=(1, 2),

@@ -2,21 +2,22 @@
 
 Paper:      Xian et al., TPAMI 2018, Figs. 3, 4, 7, 8 and Table 4 [P]
 Shapes:     values (methods, observations)
-Implements: an observation is one dataset, model and split with parameters chosen on one validation fold, as in Fig. 4
-            of [P]; where no fold was run alone, the choice over all folds counts
+Implements: an observation is one dataset and model, with parameters chosen on all validation folds or, as in Fig. 4 of
+            [P], on one of them; these two are ranked apart, as are splits, test sets and all other settings
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from unseen.benchmarks.zsl import published
-from unseen.core.identity import canonical_json
-from unseen.core.records import Result
+from unseen.core.errors import UsageError
+from unseen.core.names import Name
+from unseen.core.records import Cell, Result
 from unseen.metrics import (
     Friedman,
     PairedTTest,
@@ -27,9 +28,13 @@ from unseen.metrics import (
     paired_t_test,
     rank_methods,
 )
+from unseen.results import Group, comparable
 
 METRICS = ("zsl", "ts", "tr", "H")
 BENCHMARK = "zsl"
+METHOD, FOLD = "method", "fold"
+#: In a setting: whether parameters were chosen on all validation folds or on one.
+CHOSEN = "parameters chosen on"
 
 
 @dataclass(frozen=True)
@@ -38,9 +43,10 @@ class MethodRanks:
 
     Attributes:
         observations: what each column of the ranks is.
-        left_out: methods without a value in every observation.
+        left_out: methods without a value in every observation, and observations without most methods.
         friedman: None where there are too few methods or observations for a test.
         critical_difference: Nemenyi's, at `level`.
+        setting: what tells the results apart from others that they are not ranked with; "" where there are none.
     """
 
     metric: str
@@ -50,6 +56,7 @@ class MethodRanks:
     friedman: Friedman | None
     critical_difference: float
     level: float = 0.05
+    setting: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,41 +76,70 @@ def rank_values(values: Mapping[str, Sequence[float]], metric: str, observations
     return MethodRanks(metric, table, tuple(observations), (), test, nemenyi_difference(k, n))
 
 
-def rank_results(results: Sequence[Result], metric: str, split: str | None = None) -> MethodRanks | None:
-    """Ranks from results, or None where fewer than two methods can be compared.
+def settings(results: Sequence[Result], axes: Sequence[str] = (METHOD, "dataset")) -> list[Group]:
+    """Results that may be ranked together. Splits stand in a dataset's name and among the parameters: once is enough.
 
-    A method that has no value where most have one is left out; an observation that lacks a remaining method is too.
+    Args:
+        axes: what may vary beside the model.
     """
-    found = _by_observation(results, metric, split)
-    if not found:
-        return None
-    most = max(len(values) for values in found.values())
-    found = {key: values for key, values in found.items() if len(values) == most}
-    everywhere = set.intersection(*(set(values) for values in found.values()))
-    ordered = [m for m in dict.fromkeys(m for values in found.values() for m in values) if m in everywhere]
-    if len(ordered) < 2:
-        return None
-    ranks = rank_values({m: [v[m] for v in found.values()] for m in ordered}, metric, list(found))
-    gone = {m for values in _by_observation(results, metric, split).values() for m in values} - everywhere
-    return MethodRanks(
-        metric, ranks.table, ranks.observations, tuple(sorted(gone)), ranks.friedman, ranks.critical_difference
-    )
+    own = [result for result in results if result.cell.benchmark == BENCHMARK]
+    return comparable(own, axes=(*axes, FOLD), over=(), place=_place, datasets=("test_on",))
 
 
-def _by_observation(results: Sequence[Result], metric: str, split: str | None) -> dict[str, dict[str, float]]:
-    """Observation to method to value."""
-    own = [r for r in results if r.cell.benchmark == BENCHMARK and r.ok and metric in r.metrics]
-    if split is not None:
-        own = [r for r in own if r.cell.parameters["split"] == split]
-    if any(r.cell.parameters["fold"] != "all" for r in own):
-        own = [r for r in own if r.cell.parameters["fold"] != "all"]
-    found: dict[str, dict[str, float]] = {}
-    for result in own:
-        cell = result.cell
-        setting = {k: v for k, v in cell.parameters.items() if k != "method"}
-        key = canonical_json([cell.dataset, cell.model, setting])
-        found.setdefault(key, {})[cell.parameters["method"]] = result.metrics[metric]
+def _place(cell: Cell) -> dict[str, Any]:
+    return {"dataset": plain_name(cell.dataset), CHOSEN: "all folds" if cell.parameters[FOLD] == "all" else "one fold"}
+
+
+def plain_name(dataset: str) -> str:
+    """A dataset, whatever the split that stands in its name."""
+    return str(Name.parse(dataset).without("split"))
+
+
+def ranks_by_setting(results: Sequence[Result], metric: str, split: str | None = None) -> list[MethodRanks]:
+    """Ranks from results, setting by setting; settings with fewer than two methods to compare have none.
+
+    In each, an observation that lacks methods which most have is left out, then a method that lacks an observation.
+    """
+    found = []
+    for group in settings(results):
+        if split is not None and group.setting["split"] != split:
+            continue
+        values: dict[str, dict[str, float]] = {}
+        for result in group.results:
+            cell = result.cell
+            if metric in result.metrics:
+                parts = [plain_name(cell.dataset), cell.model, f"fold {cell.parameters[FOLD]}"]
+                name = " ".join(parts[: 2 if cell.parameters[FOLD] == "all" else 3])
+                values.setdefault(name, {})[cell.parameters[METHOD]] = result.metrics[metric]
+        if (ranks := _ranks(values, metric)) is not None:
+            found.append(replace(ranks, setting=group.words))
     return found
+
+
+def _ranks(values: Mapping[str, Mapping[str, float]], metric: str) -> MethodRanks | None:
+    """Ranks from the values of methods by observation, or None for fewer than two methods."""
+    most = max((len(of_methods) for of_methods in values.values()), default=0)
+    kept = {name: of_methods for name, of_methods in values.items() if len(of_methods) == most}
+    methods = list(dict.fromkeys(method for of_methods in values.values() for method in of_methods))
+    everywhere = [method for method in methods if all(method in of_methods for of_methods in kept.values())]
+    if len(everywhere) < 2:
+        return None
+    ranks = rank_values({m: [v[m] for v in kept.values()] for m in everywhere}, metric, list(kept))
+    gone = [*sorted(set(methods) - set(everywhere)), *(name for name in values if name not in kept)]
+    return replace(ranks, left_out=tuple(gone))
+
+
+def rank_results(results: Sequence[Result], metric: str, split: str | None = None) -> MethodRanks | None:
+    """Ranks from results of one setting, or None where fewer than two methods can be compared.
+
+    Raises:
+        UsageError: results of several settings, which are not ranked together: see `ranks_by_setting`.
+    """
+    found = ranks_by_setting(results, metric, split)
+    if len(found) > 1:
+        told = "; ".join(f"({number}) {ranks.setting}" for number, ranks in enumerate(found, 1))
+        raise UsageError(f"these are results of {len(found)} settings, which are not ranked together: {told}.")
+    return found[0] if found else None
 
 
 def published_ranks(metric: str, split: str = "PS") -> MethodRanks:
@@ -117,13 +153,22 @@ def cross_dataset_test() -> PairedTTest:
 
 
 def robustness(results: Sequence[Result], metric: str = "zsl") -> dict[tuple[str, str, str, str], tuple[float, ...]]:
-    """Fig. 3: (dataset, model, split, method) to the accuracy with parameters chosen on each fold alone."""
+    """Fig. 3: (dataset, model, split, method) to the accuracy with parameters chosen on each fold alone.
+
+    Raises:
+        UsageError: a method has such results in several settings.
+    """
     found: dict[tuple[str, str, str, str], dict[Any, float]] = {}
-    for result in results:
-        cell = result.cell
-        if cell.benchmark == BENCHMARK and result.ok and cell.parameters["fold"] != "all" and metric in result.metrics:
-            key = (cell.dataset, cell.model, cell.parameters["split"], cell.parameters["method"])
-            found.setdefault(key, {})[cell.parameters["fold"]] = result.metrics[metric]
+    alone = [r for r in results if r.cell.benchmark == BENCHMARK and r.cell.parameters[FOLD] != "all"]
+    for group in settings(alone):
+        before = set(found)
+        for result in group.results:
+            cell = result.cell
+            key = (cell.dataset, cell.model, cell.parameters["split"], cell.parameters[METHOD])
+            if key in before:
+                raise UsageError(f"folds of {key[3]} on {key[0]} were run in several settings; one is: {group.words}.")
+            if metric in result.metrics:
+                found.setdefault(key, {})[cell.parameters[FOLD]] = result.metrics[metric]
     return {key: tuple(v for _, v in sorted(values.items())) for key, values in found.items()}
 
 

@@ -20,6 +20,7 @@ from unseen.core.errors import DataError, UnknownNameError, UnseenError
 from unseen.core.identity import option
 from unseen.core.options import Share
 from unseen.core.records import Cell, Result
+from unseen.results import MetricStyle
 from unseen.zeroshot.catalogue import METHODS, builtin_methods, method_version
 
 if TYPE_CHECKING:
@@ -39,6 +40,19 @@ class ZslBenchmark(Benchmark):
     paper: ClassVar[str] = "gbu"
     section: ClassVar[str] = "unseen.benchmarks.zsl.section:zsl_section"
     command: ClassVar[str] = "zsl run"
+    metrics: ClassVar[tuple[MetricStyle, ...]] = (
+        MetricStyle("zsl", "ZSL", percent=True, long_title="per-class top-1 accuracy among unseen classes"),
+        MetricStyle("ts", "ts", percent=True, long_title="accuracy on unseen classes among all classes"),
+        MetricStyle("tr", "tr", percent=True, long_title="accuracy on seen classes among all classes"),
+        MetricStyle("H", "H", percent=True, long_title="harmonic mean of ts and tr"),
+        MetricStyle("zsl_top5", "ZSL top-5", percent=True, long_title="per-class top-5 accuracy among unseen classes"),
+        MetricStyle("zsl_top10", "ZSL top-10", percent=True),
+        MetricStyle(
+            "zsl_per_image", "ZSL per image", percent=True, long_title="per-image accuracy among unseen classes"
+        ),
+        MetricStyle("ts_per_image", "ts per image", percent=True),
+        MetricStyle("tr_per_image", "tr per image", percent=True),
+    )
 
     methods: tuple[str, ...] = option(("all",), axis="method", help="Names of methods, or all.")
     split: str = option(
@@ -63,6 +77,7 @@ class ZslBenchmark(Benchmark):
     layer: str = option("pooled", help="Which features: pooled, logits, or the name of a module.")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for method in self.chosen:
             if method not in METHODS:
                 raise UnknownNameError("zero-shot method", method, METHODS)

@@ -3,39 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from unseen.benchmarks.zsl.charts import comparison_chart, rank_matrix_chart
-from unseen.benchmarks.zsl.compare import METRICS, MethodRanks, rank_results
+from unseen.benchmarks.zsl.compare import BENCHMARK, CHOSEN, METHOD, METRICS, MethodRanks, ranks_by_setting, settings
 from unseen.benchmarks.zsl.published import published_value
 from unseen.core.records import Result
-from unseen.reports.blocks import Entry, Figure, Material, Section, Table
+from unseen.reports.blocks import Figure, Material, Section, Table, TableCell
 from unseen.reports.charts import to_spec
 from unseen.reports.wording import listed, short_names
-from unseen.results.measures import measure
+from unseen.results import metric_style
+from unseen.results.comparability import older_said
 
 _PUBLISHED_MODEL = "xlsa17:res101"
 
 
 def zsl_section(material: Material, benchmark: str) -> Section | None:
     """The section of the zero-shot benchmark, or None where it has no result to show."""
-    own = [r for r in material.results if r.cell.benchmark == benchmark and r.ok]
-    main = [r for r in own if r.cell.parameters["fold"] == "all"]
-    if not main:
+    groups = settings(material.results, (METHOD,))
+    if not groups:
         return None
+    own = [result for group in groups for result in group.results]
     models = short_names({r.cell.model for r in own}, material.cards)
     datasets = short_names({r.cell.dataset for r in own}, material.dataset_cards)
-    figures, tables, points = [], [], []
-    for group in _groups(main):
-        cell = group[0].cell
-        title = f"{datasets[cell.dataset]} · {cell.parameters['split']} · {models[cell.model]}"
-        order = _order(group)
-        figures.append(_comparison(group, order, title))
-        tables.append(_table(order, title))
-        points.append((title, _said(group, order)))
-    for metric in METRICS:
-        ranks = rank_results(own, metric)
-        if ranks is not None and (metric in ("zsl", "H")):
-            figures.append(_rank_figure(ranks))
+    figures, tables, points, folds = [], [], [], 0
+    for group in groups:
+        if group.setting[CHOSEN] != "all folds":
+            folds += len(group.results)
+            continue
+        more = {k: v for k, v in group.differs.items() if k not in ("dataset", "split", CHOSEN)}
+        words = replace(group, differs=more).words
+        for model, results in group.by_model().items():
+            cell = results[0].cell
+            parts = (datasets[cell.dataset], cell.parameters["split"], models[model], words)
+            title = " · ".join(part for part in parts if part)
+            order = _order(results)
+            figures.append(_comparison(results, order, title))
+            tables.append(_table(order, title))
+            points.append((title, _said(results, order)))
+    ranks = [ranks for metric in ("zsl", "H") for ranks in ranks_by_setting(own, metric)]
+    said = f"{folds:,} results with parameters chosen on one validation fold alone are in the rank matrices only."
     return Section(
         title="zsl: unseen classes, known by a description",
         anchor=benchmark,
@@ -43,22 +50,13 @@ def zsl_section(material: Material, benchmark: str) -> Section | None:
             "Per-class top-1 accuracy in percent. ZSL: images of unseen classes, told apart among unseen classes.",
             "ts and tr: images of unseen and of seen classes, told apart among all classes; H is their harmonic mean.",
             "Parameters were chosen on validation classes that are neither trained nor tested on.",
+            *([said] if folds else []),
+            *([f"{older_said(older)}."] if (older := sum(group.older for group in groups)) else []),
         ],
         points=points,
-        figures=figures,
+        figures=[*figures, *map(_rank_figure, ranks)],
         tables=tables,
     )
-
-
-def _groups(results: Sequence[Result]) -> list[list[Result]]:
-    """Results of one model on one dataset in one setting, all methods."""
-    found: dict[str, list[Result]] = {}
-    for result in results:
-        setting = {k: v for k, v in result.cell.parameters.items() if k != "method"}
-        found.setdefault(str((result.cell.dataset, result.cell.model, sorted(setting.items(), key=str))), []).append(
-            result
-        )
-    return list(found.values())
 
 
 def _order(group: Sequence[Result]) -> list[Result]:
@@ -85,7 +83,7 @@ def _comparison(group: Sequence[Result], order: Sequence[Result], title: str) ->
 
 
 def _rank_figure(ranks: MethodRanks) -> Figure:
-    spoken = measure(ranks.metric).title
+    spoken = metric_style(ranks.metric, BENCHMARK).title + (f" · {ranks.setting}" if ranks.setting else "")
     leader = ", ".join(ranks.table.methods[:3])
     caption = f"{ranks.table.ranks.shape[1]} observations; mean ranks in brackets."
     if ranks.friedman is not None:
@@ -93,6 +91,7 @@ def _rank_figure(ranks: MethodRanks) -> Figure:
             f" Friedman p = {ranks.friedman.p_value:.2g}; mean ranks differ at {ranks.level:.0%} where they are "
             f"{ranks.critical_difference:.1f} apart (Nemenyi)."
         )
+    caption += f" Left out for gaps: {listed(ranks.left_out)}." if ranks.left_out else ""
     return Figure(
         title=f"Ranks by {spoken}",
         spec=to_spec(rank_matrix_chart(ranks)),
@@ -111,16 +110,17 @@ def _table(order: Sequence[Result], title: str) -> Table:
         name = str(result.cell.parameters["method"])
         note = "transductive" if result.details.get("transductive") else ""
         chosen = listed([f"{k} {v}" for k, v in _mapping(result.details.get("best")).items()])
-        row = [Entry(name, name.lower(), note=note, hint=chosen)]
+        row = [TableCell(name, name.lower(), note=note, hint=chosen)]
         for metric in metrics:
             value = result.metrics.get(metric)
             shown = "–" if value is None else _percent(value)
-            row.append(Entry(shown, value, best=value is not None and value == best[metric]))
+            row.append(TableCell(shown, value, best=value is not None and value == best[metric]))
         for metric in with_paper:
             value = printed[i, metric]
-            row.append(Entry("–" if value is None else _percent(value), value))
+            row.append(TableCell("–" if value is None else _percent(value), value))
         rows.append(row)
-    columns = ["method", *(measure(m).title for m in metrics), *(f"{measure(m).title}, paper" for m in with_paper)]
+    heads = {m: metric_style(m, BENCHMARK).title for m in (*metrics, *with_paper)}
+    columns = ["method", *(heads[m] for m in metrics), *(f"{heads[m]}, paper" for m in with_paper)]
     return Table(title, columns, rows, numeric=range(1, len(columns)))
 
 

@@ -29,6 +29,7 @@ class VtabTask:
         rule: how an annotation becomes a class.
         folder: its name in a VTAB-1k folder.
         tfds: builder and configuration in TensorFlow Datasets.
+        wds: its name in CLIP_benchmark, whose shards are in `wds_vtab-NAME`.
         reader: module of the reader of the original files.
         url, expects: where to get the original files, and what they are called.
     """
@@ -45,11 +46,21 @@ class VtabTask:
     rule: Rule
     folder: str
     tfds: str
+    wds: str
     reader: str
     url: str
     expects: str
     citation: str
     license: str
+
+    @property
+    def official_sizes(self) -> dict[str, int]:
+        """How many examples the official splits have that this task is cut from."""
+        found: dict[str, int] = {}
+        for spec, size in zip(self.splits.values(), self.sizes, strict=True):
+            name = spec.partition("[")[0]
+            found[name] = found.get(name, 0) + size
+        return found
 
     @property
     def card(self) -> DatasetCard:

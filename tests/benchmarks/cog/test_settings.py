@@ -1,0 +1,136 @@
+"""Charts and sections of a CoG hold one setting at a time: made-up results of two runs under one study's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unseen.benchmarks.cog.analysis import concept_scores, duels, level_scores, settings
+from unseen.benchmarks.cog.charts import levels_chart
+from unseen.benchmarks.cog.finetune_section import cog_finetune_section
+from unseen.benchmarks.cog.section import cog_section
+from unseen.benchmarks.probing import pack_correct
+from unseen.cli import main
+from unseen.core.errors import UsageError
+from unseen.core.records import Cell, Result
+from unseen.reports import save_chart
+from unseen.reports.blocks import Material
+from unseen.results import FILE_NAME, ResultsDatabase
+
+RECIPE = {"seen": "imagenet-1k", "levels": 5, "size": 0, "measure": "lin", "rerank": "", "ontology": "", "draw_seed": 0}
+CONCEPTS = [{"id": f"n{i}", "name": f"c{i}", "similarity": 0.9 - i / 10, "nearest": "cat"} for i in range(4)]
+
+
+def made_up(top1: float, level: str = "L1", seed: int = 0, **changes: Any) -> Result:
+    benchmark, model, dataset, revision = (
+        changes.pop(name, default)
+        for name, default in (("benchmark", "cog"), ("model", "m:a"), ("dataset", "d:x"), ("revision", "w+d"))
+    )
+    parameters = {**RECIPE, "solver": "fast", "level": level, "shots": "all", "seed": seed, **changes}
+    correct = np.arange(100) < 100 * top1
+    details = {
+        "classes": 4,
+        "similarity": 0.5,
+        "concepts": CONCEPTS,
+        "train_per_class": [3] * 4,
+        "per_class": {str(i): top1 for i in range(4)},
+        "correct": pack_correct(correct),
+    }
+    cell = Cell(benchmark, model, dataset, parameters, revision, "1 fast.1")
+    return Result(cell, {"top1": top1}, details=details)
+
+
+def two_runs() -> list[Result]:
+    """The audit's case: five levels with `fast`, then three with `ncm`, under the study "cog"."""
+    first = [made_up(0.99, level, seed) for level in ("seen", "L1", "L2") for seed in range(5)]
+    second = [made_up(0.97, level, seed, solver="ncm", levels=3) for level in ("seen", "L1", "L2") for seed in range(5)]
+    return first + second
+
+
+def test_two_runs_are_not_averaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = two_runs()
+    for analyse in (level_scores, concept_scores, duels):
+        with pytest.raises(UsageError, match=r"2 settings.*\(1\) levels 5, solver fast; \(2\) levels 3, solver ncm"):
+            analyse(results)
+    means = [[(s.mean, s.seeds) for s in level_scores(group.results)] for group in settings(results)]
+    assert means == [[(0.99, 5)] * 3, [(pytest.approx(0.97), 5)] * 3]
+    with ResultsDatabase(tmp_path / FILE_NAME) as database:
+        for result in results:
+            database.append("cog", result)
+    chart = ["cog", "chart", "levels", "--out", str(tmp_path / "levels.svg"), "--home", str(tmp_path)]
+    assert main(chart) == 2
+    err = capsys.readouterr().err
+    assert "levels 3, solver ncm" in err
+    assert "--setting" in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "levels.svg").exists()
+
+
+def test_the_section_shows_both_runs_apart(tmp_path: Path) -> None:
+    section = cog_section(Material([*two_runs(), made_up(0.5, "L1", model="m:b")]), "cog")
+    assert section is not None
+    assert "shown apart: (1) levels 5, solver fast; (2) levels 3, solver ncm." in section.prose[0]
+    assert [t.caption for t in section.tables] == [
+        "Top-1 accuracy (%) with all images · levels 5, solver fast",
+        "Top-1 accuracy (%) with all images · levels 3, solver ncm",
+    ]
+    assert [[row[2].text for row in table.rows] for table in section.tables] == [
+        ["99.0 ± 0.0", "50.0 ± 0.0"],
+        ["97.0 ± 0.0"],
+    ]
+    assert [key.label for key in section.legend] == ["a", "b"]
+    for number, figure in enumerate(section.figures):
+        assert save_chart(figure.spec, tmp_path / f"{number}.svg").stat().st_size > 1000
+
+
+def test_one_run_has_no_words_more_than_before() -> None:
+    section = cog_section(Material(two_runs()[:15]), "cog")
+    assert section is not None
+    assert "settings" not in " ".join(section.prose)
+    assert section.figures[0].title == "Top-1 by level"
+
+
+def test_another_mapping_or_other_weights_are_not_averaged() -> None:
+    old = [made_up(0.9, "L1", seed) for seed in range(2)]
+    new = [made_up(0.8, "L1", 0, revision="w+e"), made_up(0.7, "L1", 0, revision="v+e")]
+    words = [(group.words, [r.metrics["top1"] for r in group.results], group.older) for group in settings([*old, *new])]
+    assert words == [("weights w (older), data d (older)", [0.9], 0), ("weights newest, data newest", [0.7], 2)]
+
+
+def test_the_levels_of_imagenet_are_one_benchmark() -> None:
+    results = [made_up(0.8, "seen", dataset="imagenet:in1k?root=/a", revision="w+a")]
+    results += [made_up(0.7, f"L{n}", dataset=f"imagenet:cog-l{n}?root=/b&train=8", revision=f"w+{n}") for n in (1, 2)]
+    (group,) = settings(results)
+    assert [s.level for s in level_scores(group.results)] == ["seen", "L1", "L2"]
+    more = [*results, made_up(0.6, "L1", dataset="imagenet:cog-l1?root=/b&train=16", revision="w+3")]
+    assert len(settings(more)) == 3, (
+        "levels of other draws are not mixed, and it cannot be said whose the seen ones are"
+    )
+    blurred = [*results, made_up(0.6, "seen", dataset="imagenet:in1k-blurred", revision="w+4")]
+    assert len(settings(blurred)) == 3
+
+
+def test_fine_tuning_stands_beside_probes_on_the_same_concepts() -> None:
+    tuned = [made_up(0.9, level, benchmark="cog-finetune", steps=200) for level in ("seen", "L1")]
+    short = [made_up(0.4, level, benchmark="cog-finetune", steps=2) for level in ("seen", "L1")]
+    other = [made_up(0.1, "L1", measure="wu-palmer")]
+    section = cog_finetune_section(Material([*two_runs()[:15], *other, *tuned, *short]), "cog-finetune")
+    assert section is not None
+    first, second = section.tables
+    assert first.columns == ["model", "level", "fine-tuned", "frozen", "frozen / fine-tuned"]
+    assert [[cell.text for cell in row[1:]] for row in first.rows] == [
+        ["seen", "90.0", "99.0", "1.10"],
+        ["L1", "90.0", "99.0", "1.10"],
+    ]
+    assert [row[2].text for row in second.rows] == ["40.0", "40.0"]
+    assert second.caption.endswith("steps 2")
+
+
+def test_colours_are_those_of_the_legend() -> None:
+    names = {"m:a": "a", "m:b": "b"}
+    only_b = levels_chart(level_scores([made_up(0.5, level, model="m:b") for level in ("seen", "L1")]), names)
+    scale = only_b.to_dict()["layer"][0]["encoding"]["color"]["scale"]
+    assert scale["domain"] == ["a", "b"]
