@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unseen.core.errors import DataError
@@ -28,6 +28,7 @@ def test_the_checksum_is_castagnolis() -> None:
     assert masked_crc32c(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
+@settings(deadline=None)  # the first message loads the library that writes it
 @given(
     st.dictionaries(
         st.text(min_size=1, max_size=12),
