@@ -2,6 +2,7 @@
 
 from unseen.concepts.audit import Audit, AuditRow, audit_classes
 from unseen.concepts.class_files import read_class_list, read_mapping, read_seen, write_mapping
+from unseen.concepts.corpus import corpus_information
 from unseen.concepts.eligibility import Eligibility, cog_discarded, cog_filters, run_funnel
 from unseen.concepts.imagenet import count_images, imagenet_1k, imagenet_21k, read_counts
 from unseen.concepts.information import InformationContent, information_content
@@ -41,6 +42,7 @@ __all__ = [
     "build_levels",
     "cog_discarded",
     "cog_filters",
+    "corpus_information",
     "count_images",
     "imagenet_1k",
     "imagenet_21k",
