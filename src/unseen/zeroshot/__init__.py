@@ -12,6 +12,7 @@ from unseen.zeroshot.catalogue import METHODS, method_cards
 if TYPE_CHECKING:
     from unseen.zeroshot.ale import ALE
     from unseen.zeroshot.ale_tran import ALETran
+    from unseen.zeroshot.cada_vae import CADAVAE
     from unseen.zeroshot.cmt import CMT
     from unseen.zeroshot.cmt_star import CMTStar
     from unseen.zeroshot.conse import CONSE
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from unseen.zeroshot.devise import DEVISE
     from unseen.zeroshot.dsrl import DSRL
     from unseen.zeroshot.eszsl import ESZSL
+    from unseen.zeroshot.f_clswgan import FCLSWGAN
     from unseen.zeroshot.gfzsl import GFZSL
     from unseen.zeroshot.gfzsl_tran import GFZSLTran
     from unseen.zeroshot.iap import IAP
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "ALE": "ale",
     "ALETran": "ale_tran",
+    "CADAVAE": "cada_vae",
     "CMT": "cmt",
     "CMTStar": "cmt_star",
     "CONSE": "conse",
@@ -42,6 +45,7 @@ _MODULES = {
     "DSRL": "dsrl",
     "ESZSL": "eszsl",
     "Evaluation": "protocol",
+    "FCLSWGAN": "f_clswgan",
     "Fold": "problem",
     "GFZSL": "gfzsl",
     "GFZSLTran": "gfzsl_tran",
@@ -60,12 +64,14 @@ _MODULES = {
 
 __all__ = [
     "ALE",
+    "CADAVAE",
     "CMT",
     "CONSE",
     "DAP",
     "DEVISE",
     "DSRL",
     "ESZSL",
+    "FCLSWGAN",
     "GFZSL",
     "IAP",
     "LATEM",

@@ -51,8 +51,8 @@ class FCLSWGAN(GenerativeMethod):
         citation="Xian et al., CVPR 2018",
     )
     version: ClassVar[int] = 1
-    grid: ClassVar[Grid] = {"epochs": (15, 40), "samples": (200, 400, 800, 1200, 1600), "l2": (1e-4, 1e-3)}
-    quick_grid: ClassVar[Grid] = {"epochs": (15,), "samples": (400, 800, 1200)}
+    grid: ClassVar[Grid] = {"epochs": (15, 40), "samples": (200, 500, 1000, 1500), "l2": (1e-4, 1e-3)}
+    quick_grid: ClassVar[Grid] = {"epochs": (15,), "samples": (200, 500, 1000)}
 
     weights_: dict[str, FloatArray]
     low_: FloatArray
@@ -61,14 +61,14 @@ class FCLSWGAN(GenerativeMethod):
     def __init__(
         self,
         epochs: int = 15,
-        samples: int = 800,
+        samples: int = 500,
         learning_rate: float = 5e-4,
         beta: float = 0.01,
         penalty: float = 10.0,
         critic_steps: int = 5,
         hidden: int = 512,
         batch_size: int = 256,
-        real: int = 400,
+        real: int = 200,
         l2: float = 1e-3,
         device: str = "auto",
         seed: int = 0,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from zlib import crc32
 
 import numpy as np
 
@@ -57,18 +58,20 @@ class GenerativeMethod(EarlyStoppedMethod):
 
     def _prepare(self, S: FloatArray) -> FloatArray:
         """(q + 1, c) weights of softmax regression among the candidates."""
-        rng = np.random.default_rng(self.seed)
         seen = self._seen_rows(S)
         points, labels = [], []
         column = {int(c): i for i, c in enumerate(seen) if c >= 0}
-        rows = np.flatnonzero(np.isin(self.labels_, list(column)))
-        if len(rows):
-            points.append(self._encoded(self.images_[rows], rng))
+        if column:
+            codes = self._encoded(self.images_, np.random.default_rng(self.seed))
+            rows = np.flatnonzero(np.isin(self.labels_, list(column)))
+            points.append(codes[rows])
             labels.append(np.asarray([column[int(c)] for c in self.labels_[rows]], np.int64))
-        new = np.repeat(np.flatnonzero(seen < 0), self.samples)
-        if len(new):
-            points.append(self._generated(S[new].astype(np.float32), rng))
-            labels.append(new)
+        for row in np.flatnonzero(seen < 0):
+            s = S[row].astype(np.float32)
+            # The draws of a class hang on its embedding: neither its place among the candidates nor they matter.
+            rng = np.random.default_rng([self.seed, crc32(s.tobytes())])
+            points.append(self._generated(np.tile(s, (self.samples, 1)), rng))
+            labels.append(np.full(self.samples, row))
         targets = one_hot(np.concatenate(labels), len(S), np.float32)
         return fit_logistic(np.concatenate(points), targets, "softmax", self.l2)
 
