@@ -66,9 +66,21 @@ def test_eszsl(awa1: Problem) -> None:
 
 
 def test_conse(awa1: Problem) -> None:
-    found = measured(CONSE(top=10, l2=1 / len(awa1.train)), awa1)  # the C = 1 of scikit-learn
+    found = measured(CONSE(top=10, l2=1e-5), awa1)
     assert found["zsl"] == pytest.approx(26.2, abs=0.3)
     assert found["tr"] > 5 * found["ts"]
+
+
+def test_conse_is_scikit_learn(fewer: Problem) -> None:
+    S, y, l2 = fewer.S, fewer.train.y, 1e-4
+    model = LogisticRegression(C=1 / (l2 * len(y)), tol=1e-6, max_iter=1000).fit(fewer.train.X, y)
+    posterior = model.predict_proba(fewer.test_unseen.X)
+    scores = np.zeros((len(posterior), len(fewer.unseen)))
+    for i, row in enumerate(posterior):
+        best = np.argsort(-row)[:10]  # Eq. (15)
+        mixed = row[best] @ S[fewer.seen[best]] / row[best].sum()  # Eq. (16)
+        scores[i] = S[fewer.unseen] @ mixed / np.linalg.norm(S[fewer.unseen], axis=1)
+    assert agreement(CONSE(top=10, l2=l2).fit(fewer.train.X, y, S), scores, fewer) > 0.98
 
 
 @pytest.mark.parametrize(("lam", "wanted"), [(0.01, 27.3), (1.0, 26.9)])

@@ -4,7 +4,9 @@ Shapes:     X (n, d) features; S (c, a) class embeddings; points (m, q) what the
 Implements: `fit` learns the generator from training images alone. Candidates come later: `_prepare(S)` draws points of
             every candidate class, real images of those that were trained on and generated ones of the others, trains
             softmax regression on them, and keeps it for the next call with the same candidates
-Differs:    softmax regression is solved by L-BFGS to its minimum where the papers take some epochs of Adam
+Differs:    the papers draw several times as many points of an unseen class as a training class has images; here a
+            generated point counts `weight` times, which is the same balance at the cost of few. Softmax regression is
+            solved by L-BFGS to its minimum where the papers take some epochs of Adam
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ class GenerativeMethod(EarlyStoppedMethod):
     """
 
     tuned_by: ClassVar[Literal["zsl", "H"]] = "H"
-    scoring_params: ClassVar[tuple[str, ...]] = ("samples", "l2")
+    scoring_params: ClassVar[tuple[str, ...]] = ("samples", "weight", "l2")
     samples: int
+    weight: float
     real: int
     l2: float
     seed: int
@@ -72,8 +75,9 @@ class GenerativeMethod(EarlyStoppedMethod):
             rng = np.random.default_rng([self.seed, crc32(s.tobytes())])
             points.append(self._generated(np.tile(s, (self.samples, 1)), rng))
             labels.append(np.full(self.samples, row))
-        targets = one_hot(np.concatenate(labels), len(S), np.float32)
-        return fit_logistic(np.concatenate(points), targets, "softmax", self.l2)
+        y = np.concatenate(labels)
+        counts = np.where(seen[y] >= 0, 1.0, self.weight)
+        return fit_logistic(np.concatenate(points), one_hot(y, len(S), np.float32), "softmax", self.l2, counts=counts)
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         return predict_logistic(self._encoded(X.astype(np.float32), None), self.prepare(S), "softmax")
