@@ -5,8 +5,8 @@
 
 Measured here, per thread and second of CPU time: GFLOP of a ResNet-50 forward pass, GFLOP of one pass of `logistic`
 over rows on the disk, GFLOP of the training steps of `paper`; and the number of passes that a whole fit takes, on a
-drawn set. Everything else is counting: a gradient of k fits on n rows of d dimensions and c classes is 4 k n d c operations.
-A GPU is given the share of its stated peak that this CPU reaches of its own.
+drawn set. Everything else is counting: a gradient of k fits on n rows of d dimensions and c classes is 4 k n d c
+operations. A GPU is given the share of its stated peak that this CPU reaches of its own.
 """
 
 from __future__ import annotations
