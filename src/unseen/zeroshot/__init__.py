@@ -10,9 +10,9 @@ from unseen.core.registry import lazy_exports
 if TYPE_CHECKING:
     from unseen.zeroshot.ale import ALE as ALE
     from unseen.zeroshot.ale_tran import ALETran as ALETran
+    from unseen.zeroshot.cada_vae import CADAVAE as CADAVAE
     from unseen.zeroshot.catalogue import METHODS as METHODS
     from unseen.zeroshot.catalogue import method_cards as method_cards
-    from unseen.zeroshot.cada_vae import CADAVAE as CADAVAE
     from unseen.zeroshot.cmt import CMT as CMT
     from unseen.zeroshot.cmt_star import CMTStar as CMTStar
     from unseen.zeroshot.conse import CONSE as CONSE
