@@ -18,10 +18,10 @@ import numpy as np
 
 from unseen.core.errors import DataError, UsageError
 from unseen.core.files import home
+from unseen.core.names import Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
 from unseen.data.load import DatasetSource
-from unseen.data.names import Options
 from unseen.data.sources.vtab import folder_1k
 from unseen.data.sources.vtab.examples import Examples, cut, official_splits
 from unseen.data.sources.vtab.identity import split_hash
