@@ -95,10 +95,9 @@ def test_paths_are_made_absolute_where_they_are_paths(tmp_path: Path) -> None:
         ("known", "known"),
     ],
 )
-def test_plain_paths(text: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_plain_paths(text: str, expected: str, tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
-    assert from_path(text, "folder", ("folder", "packaged", "known").__contains__) == expected
+    assert from_path(text, "folder", ("folder", "packaged", "known").__contains__, tmp_path) == expected
 
 
 def test_options_are_typed_and_complete() -> None:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from unseen.core.errors import DataError
-from unseen.core.mapped import release_pages
+from unseen.core.files import release_pages
 
 IntArray = npt.NDArray[np.int64]
 
