@@ -36,7 +36,7 @@ check: $(STAMP) ## Format, lint, types, import layers
 bench: $(STAMP) ## Speed and memory beside peers, in one run
 	for script in bench/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
 
-docs: $(STAMP) ## Check the documentation: links, names, and the examples in it
+docs: $(STAMP) ## Check the documentation: links, names, examples that parse (`make test` runs them)
 	$(BIN)/python tools/check_docs.py
 
 clean: ## Remove .venv and caches

@@ -1,13 +1,14 @@
-"""Probes side by side in one run: the ordinary loop, scikit-learn, `paper` and `fast`.
+"""Probes side by side in one run: the ordinary loop, scikit-learn, `paper` and `logistic`.
 
-    python bench/probe.py                                groceries, emoji and a synthetic set: half an hour on two cores
-    python bench/probe.py --quick                        a small synthetic set, two seeds: a minute or two
-    python bench/probe.py --data folder:PATH             any dataset, by name
-    python bench/probe.py --agreement                    only `paper` and `fast`: do they rank models alike?
+    OMP_NUM_THREADS=1 python bench/probe.py                    a drawn set, groceries and emoji: an hour on one core
+    OMP_NUM_THREADS=1 python bench/probe.py --trials 3         the same with a shorter search, seconds scaled up to it
+    OMP_NUM_THREADS=1 python bench/probe.py --quick            a small drawn set, two seeds: a minute or two
+    python bench/probe.py --data folder:PATH                   any dataset, by name
 
 Contenders get the same seeds and the same tuning, validation and final rows. "Ordinary" is the published protocol as
 one would write it: an nn.Linear, optim.SGD, autograd, one trial after the other. Features of datasets are extracted
-where the store does not have them yet, and that is not timed. Exits with 1 where a target is missed.
+where the store does not have them yet, and that is not timed. Seconds are CPU time, which other work on the machine
+moves less than wall time. Exits with 1 where a target is missed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +25,6 @@ import numpy as np
 import numpy.typing as npt
 import optuna
 import torch
-from scipy.stats import kendalltau
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
@@ -40,13 +39,15 @@ FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
 STRENGTHS = np.logspace(-4, 4, 9)
 DATASETS = ["packaged:grocery", "packaged:emoji?classes=200"]
-MODELS = ["packaged:efficientnet-lite0", "packaged:efficientnet-lite1", "packaged:efficientnet-lite2"]
-# Contender, beside whom, at least how many times faster, at most how many points apart.
+MODELS = ["packaged:efficientnet-lite0"]
+# Contender, beside whom, at least how many times faster, at least how many points more.
 TARGETS = (
-    ("fast", "ordinary", 20.0, 0.3),
-    ("fast", "scikit-learn", 5.0, math.inf),
-    ("paper", "ordinary", 1.8, 0.3),
+    ("logistic", "ordinary", 20.0, -math.inf),
+    ("logistic", "paper", 0.0, 0.5),
+    ("paper", "ordinary", 1.8, -0.3),
 )
+#: Trainings of the published protocol.
+TRAININGS = 31
 
 
 class Features(NamedTuple):
@@ -197,14 +198,14 @@ def time_reference(
     name: str, run: Callable[[Features, Draw, Protocol], float], data: Features, seeds: tuple[int, ...], p: Protocol
 ) -> Timing:
     """One seed after the other, as a script would."""
-    began = time.perf_counter()
+    began = time.process_time()
     found = [run(data, draw_rows(data.train_labels, seed=seed)[0], p) for seed in seeds]
-    return Timing(name, (time.perf_counter() - began) / len(seeds), found)
+    return Timing(name, (time.process_time() - began) / len(seeds), found)
 
 
 def time_ours(solver: str, data: Features, seeds: tuple[int, ...], protocol: Protocol) -> Timing:
     """All seeds in one call."""
-    began = time.perf_counter()
+    began = time.process_time()
     found = evaluate_probe(
         data.train,
         data.train_labels,
@@ -214,7 +215,7 @@ def time_ours(solver: str, data: Features, seeds: tuple[int, ...], protocol: Pro
         seeds=seeds,
         settings=Settings(protocol=protocol),
     )
-    return Timing(solver, (time.perf_counter() - began) / len(seeds), [100 * record.top1 for record in found])
+    return Timing(solver, (time.process_time() - began) / len(seeds), [100 * record.top1 for record in found])
 
 
 def peak_gemm() -> float:
@@ -222,9 +223,9 @@ def peak_gemm() -> float:
     left, right = torch.randn(2048, 2048), torch.randn(2048, 2048)
     best = math.inf
     for _ in range(12):
-        began = time.perf_counter()
+        began = time.process_time()
         left @ right
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.process_time() - began)
     return 2 * 2048**3 / best / 1e9
 
 
@@ -242,7 +243,7 @@ def compare(data: Features, seeds: tuple[int, ...], protocol: Protocol, skip: li
     sizes = f"{len(data.train)} x {data.train.shape[1]} train, {len(data.test)} test, {classes} classes"
     print(f"\n{data.name}: {sizes}, {len(seeds)} seeds", flush=True)
     contenders: dict[str, Callable[[], Timing]] = {
-        "fast": lambda: time_ours("fast", data, seeds, protocol),
+        "logistic": lambda: time_ours("logistic", data, seeds, protocol),
         "paper": lambda: time_ours("paper", data, seeds, protocol),
         "scikit-learn": lambda: time_reference("scikit-learn", scikit_learn, data, seeds, protocol),
         "ordinary": lambda: time_reference("ordinary", ordinary, data, seeds, protocol),
@@ -250,7 +251,9 @@ def compare(data: Features, seeds: tuple[int, ...], protocol: Protocol, skip: li
     found: dict[str, Timing] = {}
     for name, run in contenders.items():
         if name not in skip:
-            found[name] = run()
+            timing = run()
+            scale = TRAININGS / (protocol.trials + 1) if name in ("paper", "ordinary") else 1.0
+            found[name] = timing._replace(seconds=scale * timing.seconds)
             print(f"  ran {name}: {found[name].seconds:.2f} s per seed", flush=True)
     print(f"  {'':14}{'s / seed':>10}{'test %':>9}{'std':>7}{'vs ordinary':>13}{'vs sklearn':>12}{'points':>9}")
     for name, timing in found.items():
@@ -262,7 +265,7 @@ def compare(data: Features, seeds: tuple[int, ...], protocol: Protocol, skip: li
             line += f"{summary.mean - over_seeds(found['ordinary'].accuracies).mean:+9.2f}"
         print(line)
     if "paper" in found:
-        speed = useful_gflop(data, seeds[0], protocol) / found["paper"].seconds
+        speed = useful_gflop(data, seeds[0], Protocol(trials=TRAININGS - 1)) / found["paper"].seconds
         print(f"  paper: {speed:.0f} GFLOP/s of useful products; peak of this machine now: {peak_gemm():.0f} GFLOP/s")
     met = [check(found, *target) for target in TARGETS]
     return all(met)
@@ -271,74 +274,39 @@ def compare(data: Features, seeds: tuple[int, ...], protocol: Protocol, skip: li
 def check(found: dict[str, Timing], name: str, other: str, times: float, points: float) -> bool:
     """Whether one contender is as fast and as right as it should be, beside another.
 
-    A small test set cannot tell 0.3 points apart. So the difference may also be no larger than twice the standard error
-    of its mean over the seeds, which is printed.
+    A small test set cannot tell 0.3 points apart. So a contender may also fall short of its points by no more than
+    twice the standard error of the mean difference over the seeds, which is printed.
     """
     if not {name, other} <= found.keys():
         return True
     ratio = found[other].seconds / found[name].seconds
     apart = over_seeds(np.subtract(found[name].accuracies, found[other].accuracies))
-    noise = 2 * apart.standard_error
-    met = ratio >= times and abs(apart.mean) <= max(points, noise)
-    wanted = f"at least {times:g}x" + (f", within {points} points" if math.isfinite(points) else "")
+    noise = 2 * apart.standard_error if len(found[name].accuracies) > 1 else 0.0
+    met = ratio >= times and apart.mean >= points - noise
+    wanted = f"at least {times:g}x" + (f", {points:+} points or more" if math.isfinite(points) else "")
     said = f"{ratio:.1f}x, {apart.mean:+.2f} points (noise of the seeds: {noise:.2f})"
     print(f"  {'met' if met else 'MISSED'}: {name} against {other}, {wanted}: {said}", flush=True)
     return met
-
-
-def agreement(sets: list[list[Features]], seeds: tuple[int, ...], protocol: Protocol) -> bool:
-    """Whether `fast` ranks models as `paper` does, dataset by dataset, or differs by no more than the seeds do."""
-    head = f"{'paper %':>9}{'std':>6}{'fast %':>9}{'std':>6}{'difference':>12}{'std. error':>12}"
-    agreed = True
-    for group in sets:
-        print(f"\n{head}")
-        means, errors = [], []
-        for data in group:
-            ours = [time_ours(solver, data, seeds, protocol) for solver in ("paper", "fast")]
-            paper, fast = (over_seeds(timing.accuracies) for timing in ours)
-            errors.append(math.hypot(paper.standard_error, fast.standard_error))
-            means.append((paper.mean, fast.mean))
-            line = f"{paper.mean:9.2f}{paper.std:6.2f}{fast.mean:9.2f}{fast.std:6.2f}{fast.mean - paper.mean:+12.2f}"
-            print(f"{line}{errors[-1]:12.2f}  {data.name}", flush=True)
-        tau = kendalltau(*np.array(means).T)[0]
-        swapped = [
-            (i, j)
-            for i, j in combinations(range(len(means)), 2)
-            if (means[i][0] - means[j][0]) * (means[i][1] - means[j][1]) < 0
-        ]
-        inside = all(
-            min(abs(means[i][k] - means[j][k]) for k in (0, 1)) <= 2 * math.hypot(errors[i], errors[j])
-            for i, j in swapped
-        )
-        agreed &= not swapped or inside
-        note = f", {len(swapped)} pairs change places, {'inside' if inside else 'OUTSIDE'} the seeds' noise"
-        print(f"Kendall tau between the rankings of {len(group)} models: {tau:.2f}{note if swapped else ''}")
-    return agreed
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a small synthetic set, two seeds, twelve trials")
     parser.add_argument("--data", nargs="*", help="datasets by name, such as folder:PATH; default: groceries and emoji")
-    parser.add_argument(
-        "--models", nargs="+", help="models by name; default: the first packaged one, or three to agree on"
-    )
+    parser.add_argument("--models", nargs="+", default=MODELS, help="models by name")
     parser.add_argument("--no-synthetic", action="store_true", help="leave the synthetic set out")
-    parser.add_argument("--agreement", action="store_true", help="rank the models by `paper` and by `fast`")
+    parser.add_argument("--trials", type=int, default=TRAININGS - 1, help="of the search; seconds are scaled to 30")
     parser.add_argument("--home", type=Path, default=None, help="where features are kept")
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="how many of the published seeds")
     parser.add_argument("--skip", nargs="*", default=[], help="contenders to leave out")
     options = parser.parse_args()
     seeds = SEEDS[: 2 if options.quick else options.seeds]
-    protocol = Protocol(trials=12) if options.quick else Protocol()
+    protocol = Protocol(trials=12 if options.quick else options.trials)
+    torch.set_num_threads(1)
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, peak GEMM {peak_gemm():.0f} GFLOP/s")
     names = options.data if options.data is not None else [] if options.quick else DATASETS
-    models = options.models or MODELS[: 3 if options.agreement else 1]
     bench = Workbench(home(options.home))
-    real = [[stored(model, name, bench) for model in models] for name in names]
-    if options.agreement:
-        raise SystemExit(0 if agreement(real, seeds, protocol) else 1)
-    sets = [data for group in real for data in group]
+    sets = [stored(model, name, bench) for name in names for model in options.models]
     if not options.no_synthetic:
         sets.append(synthetic(2400, 512, 40, 2000) if options.quick else synthetic(6000, 1280, 100, 5000))
     met = [compare(data, seeds, protocol, options.skip) for data in sets]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,13 @@ import pytest
 import unseen
 from unseen.backbones import BACKBONES, model_cards
 from unseen.benchmarks import BENCHMARKS, benchmark_cards, make_benchmark
+from unseen.core.registry import Registry
 from unseen.data import dataset_cards
+from unseen.data.load import SOURCES
 from unseen.engines import ENGINES
+from unseen.ranking.cards import REGISTRY as SCORES
+from unseen.ranking.cards import score_cards
+from unseen.zeroshot.catalogue import METHODS, method_cards
 
 PUBLIC = {
     "BENCHMARKS", "Backbone", "Benchmark", "Cell", "Dataset", "DatasetCard", "Extraction", "FeatureKey",
@@ -38,12 +44,57 @@ def test_every_public_name_is_there(name: str) -> None:
     assert getattr(unseen, name) is not None
 
 
+def test_no_public_name_is_also_a_room_or_a_module() -> None:
+    """Whoever imports `unseen.home` the module would otherwise leave it where `unseen.home` the function was."""
+    root = Path(unseen.__file__).parent
+    modules = {path.stem for path in root.glob("*.py")} | {path.parent.name for path in root.glob("*/__init__.py")}
+    assert not modules & set(unseen.__all__)
+    for name in sorted(modules - {"__init__", "__main__"}):
+        assert importlib.import_module(f"unseen.{name}") is getattr(unseen, name)
+    assert callable(unseen.home) and unseen.home("here") == Path("here")
+
+
+ROOMS = ("backbones", "benchmarks", "concepts", "data", "engines", "features", "metrics", "probes", "ranking",
+         "reports", "results", "testing", "zeroshot")  # fmt: skip
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_name_of_a_room_is_there_and_is_no_module(room: str) -> None:
+    """Also where all its modules have been imported first, each of which then stands under its own name."""
+    package = importlib.import_module(f"unseen.{room}")
+    for path in Path(str(package.__file__)).parent.glob("*.py"):
+        importlib.import_module(f"unseen.{room}.{path.stem}" if path.stem != "__init__" else f"unseen.{room}")
+    assert package.__all__
+    assert set(package.__all__) <= set(dir(package))
+    for name in package.__all__:
+        assert not inspect.ismodule(getattr(package, name)), name
+
+
+#: Names of rooms that earlier versions promised.
+PROMISED = {
+    "concepts": "audit_classes build_levels load_wordnet match_classes read_taxonomy similarity_matrix MEASURES",
+    "probes": "evaluate_probe LinearProbe RidgeProbe KnnProbe NearestMeanProbe SEEDS SHOTS",
+    "zeroshot": "METHODS ESZSL SAE ALE GFZSL evaluate_method tune method_cards",
+    "ranking": "SCORES find_score score_terms combine_terms score_flops finetune_flops nleep leep logme gbc parc etran",
+    "metrics": "accuracy kendall_tau harmonic_mean mcnemar paired_bootstrap over_seeds mean_per_class_accuracy",
+    "features": "Extraction FeatureStore FeatureRows StoredFeatures extract",
+}
+
+
+@pytest.mark.parametrize("room", PROMISED)
+def test_what_rooms_promised_stays(room: str) -> None:
+    package = importlib.import_module(f"unseen.{room}")
+    assert set(PROMISED[room].split()) <= set(package.__all__)
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         unseen.nothing  # noqa: B018
 
 
-@pytest.mark.parametrize("statement", ["import unseen", "import unseen.cli.application", "import unseen.backbones"])
+@pytest.mark.parametrize(
+    "statement", ["import unseen", "import unseen.cli.application", "import unseen.backbones", "import unseen.testing"]
+)
 def test_imports_stay_light(statement: str) -> None:
     code = f"{statement}; import sys; print([m for m in {HEAVY!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -55,12 +106,27 @@ def test_import_unseen_does_not_even_load_numpy() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
 
 
-@pytest.mark.parametrize("registry", [BACKBONES, BENCHMARKS, ENGINES], ids=lambda r: r.kind)
-def test_every_entry_of_a_registry_loads(registry: object) -> None:
-    names = list(registry)  # type: ignore[call-overload]
-    assert names
-    for name in names:
-        assert callable(registry.get(name))  # type: ignore[attr-defined]
+@pytest.mark.parametrize("registry", [BACKBONES, BENCHMARKS, ENGINES, METHODS, SCORES, SOURCES], ids=lambda r: r.kind)
+def test_every_entry_of_a_registry_loads(registry: Registry[object]) -> None:
+    assert len(registry)
+    for name, found in registry.entries():
+        assert not isinstance(found, Exception), f"{name}: {found}"
+
+
+@pytest.mark.parametrize("registry", [BACKBONES, BENCHMARKS, ENGINES, METHODS, SCORES, SOURCES], ids=lambda r: r.kind)
+def test_every_registry_takes_plug_ins_and_lists_broken_ones(
+    registry: Registry[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert registry.entry_point_group and registry.entry_point_group.startswith("unseen.")
+    monkeypatch.setattr(registry, "_targets", dict(registry._targets))
+    registry.add("broken", "no_such_package:thing")
+    for cards in (model_cards, dataset_cards, benchmark_cards, method_cards, score_cards):
+        notes = {card.id: card.notes for card in cards()}
+        if "broken" in notes:
+            assert "No module named 'no_such_package'" in notes["broken"]
+            break
+    else:
+        assert registry is ENGINES  # engines are not listed
 
 
 def test_every_benchmark_can_be_made_and_planned() -> None:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+import unseen
 from unseen.backbones import load_backbone
-from unseen.core.errors import DataError, DiskFullError, StudyError, UnknownNameError
+from unseen.core.errors import DataError, DiskFullError, UnknownNameError, UsageError
 from unseen.core.records import Result
 from unseen.engines import make_engine
 from unseen.features import FeatureStore
 from unseen.results import ResultsDatabase
 from unseen.study import Outcome, Study, plan_study, run_study
 
-PROBE = {"probe": {"seeds": [1, 2], "solver": "fast"}}
+PROBE = {"probe": {"seeds": [1, 2], "solver": "logistic"}}
 
 
 @pytest.fixture
@@ -48,7 +55,7 @@ def test_a_study_runs_and_a_second_run_does_nothing(study: Study, home: Path) ->
 
 def test_only_what_is_new_is_evaluated(study: Study, home: Path) -> None:
     run(study, home)
-    more = replace(study, benchmarks={"probe": {"seeds": [1, 2, 3], "solver": "fast"}})
+    more = replace(study, benchmarks={"probe": {"seeds": [1, 2, 3], "solver": "logistic"}})
     assert run(more, home).evaluated == 1
 
 
@@ -126,6 +133,7 @@ def test_bad_images_are_counted_in_the_result(study: Study, home: Path, images: 
     (images / "class1" / "bad.png").write_bytes(b"")
     (images / "class1" / "worse.png").write_text("no picture")
     outcome = run(replace(study, datasets=(f"folder:{images}?seed=1",)), home)
+    assert not outcome.failed, outcome.failed[0].error
     skipped = outcome.results[0].details["skipped"]
     assert sorted(name for part in skipped.values() for name in part) == ["class1/bad.png", "class1/worse.png"]
 
@@ -152,7 +160,7 @@ def test_everything_is_on_disk(study: Study, home: Path) -> None:
 def test_a_broken_study_is_explained(text: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text(text)
-    with pytest.raises(StudyError, match=words):
+    with pytest.raises(UsageError, match=words):
         Study.read(path)
 
 
@@ -161,7 +169,7 @@ def test_a_broken_study_is_explained(text: str, words: str, tmp_path: Path) -> N
     [
         ({"prob": {}}, "Did you mean 'probe'"),
         ({"probe": {"sedes": [1]}}, "Did you mean 'seeds'"),
-        ({"probe": {"shots": ["many"]}}, "neither a number"),
+        ({"probe": {"shots": ["many"]}}, "'many' is no number, and none of all"),
         ({"probe": {"seeds": []}}, "at least one seed"),
     ],
 )
@@ -186,3 +194,142 @@ def test_paths_are_relative_to_the_study_file(images: Path, tmp_path: Path) -> N
     assert study.datasets == (f"folder:{images.resolve()}?seed=2",)
     assert study.models == (f"file:{(tmp_path / 'w.pth').resolve()}?arch=resnet18", "timm:x")
     assert study.name == "study"
+
+
+# ---- one by one ------------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from slow_benchmark import SlowBenchmark
+from unseen import Study, make_engine, run_study
+
+if __name__ == "__main__":
+    home, images, marks, model, workers = sys.argv[1:]
+    study = Study("s", (model,), (images,), (SlowBenchmark(marks=marks, pause=1.0),))
+    with make_engine("local", workers=int(workers)) as engine:
+        run_study(study, Path(home), engine, report=False)
+"""
+
+
+@pytest.fixture
+def marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder where each evaluation of the slow benchmark leaves a file."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    (tmp_path / "marks").mkdir()
+    return tmp_path / "marks"
+
+
+def slow_study(images: Path, model: str, marks: Path, **options: Any) -> Study:
+    from slow_benchmark import SlowBenchmark
+
+    return Study("s", (model,), (str(images),), (SlowBenchmark(marks=str(marks), **options),))
+
+
+def test_what_came_before_a_failure_is_kept(images: Path, home: Path, small_model: str, marks: Path) -> None:
+    outcome = run_study(slow_study(images, small_model, marks, fail_at=3), home)
+    assert [r.ok for r in outcome.results] == [True, True, False]
+    assert outcome.results[2].error == "told to fail at 3"
+    again = run_study(slow_study(images, small_model, marks), home)
+    assert (again.evaluated, again.failed) == (1, [])
+    assert len(list(marks.iterdir())) == 3
+
+
+def test_results_are_filed_as_they_come(images: Path, home: Path, small_model: str, marks: Path) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def look(result: Result) -> None:
+        with ResultsDatabase(home / "results.sqlite", read_only=True) as database:
+            seen.append((result.cell.parameters["seed"], len(database.latest())))
+
+    run_study(slow_study(images, small_model, marks), home, on_result=look)
+    assert seen == [(1, 1), (2, 2), (3, 3)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_kill_loses_the_cell_in_hand_and_no_more(
+    workers: int, images: Path, home: Path, small_model: str, marks: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, str(tmp_path / "script.py"), str(home), str(images), str(marks), small_model]
+    process = subprocess.Popen(
+        [*command, str(workers)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while len(list(marks.iterdir())) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    done = len(list(marks.iterdir()))
+    outcome = run_study(slow_study(images, small_model, marks), home)
+    assert [r.ok for r in outcome.results] == [True] * 3
+    assert len(list(marks.iterdir())) == 3, f"{done} were done, and none of them is done again"
+
+
+def test_workers_keep_to_the_home_they_are_given(
+    images: Path, home: Path, small_model: str, marks: Path, tmp_path: Path
+) -> None:
+    """Sources that keep something of their own keep it in the run's home, not in the user's."""
+    from unseen.data import Dataset, load_dataset, register_dataset
+
+    seen = []
+
+    @register_dataset("where-am-i")
+    def where() -> Dataset:
+        seen.append(unseen.home())
+        return load_dataset(f"folder:{images}")
+
+    study = Study("s", (small_model,), ("where-am-i",), {"probe": {"solver": "ncm", "seeds": [1]}})
+    run_study(study, tmp_path / "elsewhere", report=False)
+    assert seen == [tmp_path / "elsewhere"]
+
+
+# ---- how far one has to walk -----------------------------------------------------------------------------------------
+
+
+WALK = """
+import sys, threading
+from collections import Counter
+
+called, counts = {}, Counter()
+
+def note(frame, event, _argument):
+    code = frame.f_code
+    # Functions only: no modules, class bodies, lambdas or comprehensions.
+    if event == "call" and "/src/unseen/" in code.co_filename and code.co_flags & 1 and code.co_name[0] != "<":
+        called.setdefault(code.co_filename, set()).add(code.co_name)
+        counts[code.co_filename.rpartition("/unseen/")[2] + ":" + code.co_name] += 1
+
+sys.setprofile(note)
+threading.setprofile(note)
+from unseen.cli import run
+try:
+    run()
+except SystemExit as end:
+    sys.setprofile(None)
+    assert not end.code, end.code
+print("FILES", len(called))
+for name in ("data/load.py:load_dataset", "data/dataset.py:_compute_fingerprint", "backbones/load.py:load_backbone"):
+    print("CALLS", name, counts[name])
+"""
+
+
+@pytest.mark.slow
+def test_a_probe_study_is_a_short_walk(images: Path, home: Path, small_model: str, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(
+        f'models = ["{small_model}"]\ndatasets = ["{images}"]\n[benchmarks.probe]\nseeds = [1]\nsolver = "ncm"\n'
+    )
+    command = [sys.executable, "-c", WALK, "run", str(tmp_path / "study.toml"), "--home", str(home)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = {
+        line.split()[-2]: int(line.split()[-1]) for line in done.stdout.splitlines() if line[:5] in ("FILES", "CALLS")
+    }
+    assert told["FILES"] <= 75
+    assert told["data/load.py:load_dataset"] == 1
+    assert told["backbones/load.py:load_backbone"] == 1
+    assert told["data/dataset.py:_compute_fingerprint"] == 2, "once for train, once for test"

@@ -4,118 +4,50 @@ The public names of the package. Each is imported when first used, so that `impo
 Runtime, Dask and Altair load when somebody needs them.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from unseen.backbones import Backbone, load_backbone, model_cards, register_backbone
-    from unseen.benchmarks import BENCHMARKS, Benchmark, Workbench
-    from unseen.benchmarks.rank.checkpoints import rank_checkpoints
-    from unseen.core.errors import UnseenError
-    from unseen.core.files import home
-    from unseen.core.records import Cell, DatasetCard, FeatureKey, MethodCard, ModelCard, Preprocessing, Result
-    from unseen.data import Dataset, Split, dataset_cards, load_dataset, register_dataset
-    from unseen.engines import make_engine
-    from unseen.features import Extraction, FeatureStore, StoredFeatures, extract
-    from unseen.probes import KnnProbe, LinearProbe, NearestMeanProbe, RidgeProbe, evaluate_probe
-    from unseen.reports import save_chart
-    from unseen.results import ResultsDatabase
-    from unseen.study import Study, plan_study, run_study, write_report
+from unseen.core.registry import lazy_exports
 
 __version__ = "0.1.0"
 
-#: public name -> the room it lives in
-_ROOMS = {
-    "BENCHMARKS": "benchmarks",
-    "Backbone": "backbones",
-    "Benchmark": "benchmarks",
-    "Cell": "core.records",
-    "Dataset": "data",
-    "DatasetCard": "core.records",
-    "Extraction": "features",
-    "FeatureKey": "core.records",
-    "FeatureStore": "features",
-    "KnnProbe": "probes",
-    "LinearProbe": "probes",
-    "MethodCard": "core.records",
-    "ModelCard": "core.records",
-    "NearestMeanProbe": "probes",
-    "Preprocessing": "core.records",
-    "Result": "core.records",
-    "ResultsDatabase": "results",
-    "RidgeProbe": "probes",
-    "Split": "data",
-    "StoredFeatures": "features",
-    "Study": "study",
-    "UnseenError": "core.errors",
-    "Workbench": "benchmarks",
-    "dataset_cards": "data",
-    "evaluate_probe": "probes",
-    "extract": "features",
-    "home": "core.files",
-    "load_backbone": "backbones",
-    "load_dataset": "data",
-    "make_engine": "engines",
-    "model_cards": "backbones",
-    "plan_study": "study",
-    "rank_checkpoints": "benchmarks.rank.checkpoints",
-    "register_backbone": "backbones",
-    "register_dataset": "data",
-    "run_study": "study",
-    "save_chart": "reports",
-    "write_report": "study",
-}
-
-__all__ = [
-    "BENCHMARKS",
-    "Backbone",
-    "Benchmark",
-    "Cell",
-    "Dataset",
-    "DatasetCard",
-    "Extraction",
-    "FeatureKey",
-    "FeatureStore",
-    "KnnProbe",
-    "LinearProbe",
-    "MethodCard",
-    "ModelCard",
-    "NearestMeanProbe",
-    "Preprocessing",
-    "Result",
-    "ResultsDatabase",
-    "RidgeProbe",
-    "Split",
-    "StoredFeatures",
-    "Study",
-    "UnseenError",
-    "Workbench",
-    "__version__",
-    "dataset_cards",
-    "evaluate_probe",
-    "extract",
-    "home",
-    "load_backbone",
-    "load_dataset",
-    "make_engine",
-    "model_cards",
-    "plan_study",
-    "rank_checkpoints",
-    "register_backbone",
-    "register_dataset",
-    "run_study",
-    "save_chart",
-    "write_report",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
-        raise AttributeError(f"module 'unseen' has no attribute {name!r}")
-    return getattr(import_module(f"unseen.{_ROOMS[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if TYPE_CHECKING:
+    from unseen.api import rank_checkpoints as rank_checkpoints
+    from unseen.backbones import Backbone as Backbone
+    from unseen.backbones import load_backbone as load_backbone
+    from unseen.backbones import model_cards as model_cards
+    from unseen.backbones import register_backbone as register_backbone
+    from unseen.benchmarks import BENCHMARKS as BENCHMARKS
+    from unseen.benchmarks import Benchmark as Benchmark
+    from unseen.benchmarks import Workbench as Workbench
+    from unseen.core.errors import UnseenError as UnseenError
+    from unseen.core.files import home as home
+    from unseen.core.records import Cell as Cell
+    from unseen.core.records import DatasetCard as DatasetCard
+    from unseen.core.records import FeatureKey as FeatureKey
+    from unseen.core.records import MethodCard as MethodCard
+    from unseen.core.records import ModelCard as ModelCard
+    from unseen.core.records import Preprocessing as Preprocessing
+    from unseen.core.records import Result as Result
+    from unseen.data import Dataset as Dataset
+    from unseen.data import Split as Split
+    from unseen.data import dataset_cards as dataset_cards
+    from unseen.data import load_dataset as load_dataset
+    from unseen.data import register_dataset as register_dataset
+    from unseen.engines import make_engine as make_engine
+    from unseen.features import Extraction as Extraction
+    from unseen.features import FeatureStore as FeatureStore
+    from unseen.features import StoredFeatures as StoredFeatures
+    from unseen.features import extract as extract
+    from unseen.probes import KnnProbe as KnnProbe
+    from unseen.probes import LinearProbe as LinearProbe
+    from unseen.probes import NearestMeanProbe as NearestMeanProbe
+    from unseen.probes import RidgeProbe as RidgeProbe
+    from unseen.probes import evaluate_probe as evaluate_probe
+    from unseen.reports import save_chart as save_chart
+    from unseen.results import ResultsDatabase as ResultsDatabase
+    from unseen.study import Study as Study
+    from unseen.study import plan_study as plan_study
+    from unseen.study import run_study as run_study
+    from unseen.study import write_report as write_report
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(__name__)

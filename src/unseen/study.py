@@ -26,7 +26,7 @@ from unseen.core.errors import DiskFullError, StudyError, UnseenError, closest
 from unseen.core.files import home as home_folder
 from unseen.core.identity import parameters_of
 from unseen.core.options import make_options
-from unseen.core.records import Cell, ModelCard, Result
+from unseen.core.records import Cell, MethodCard, ModelCard, Result
 from unseen.data.load import resolve_dataset
 from unseen.engines import Engine, make_engine
 from unseen.features import Extraction, NoProgress, Progress
@@ -107,10 +107,7 @@ class Study:
     def parse(cls, values: Mapping[str, Any], *, source: str = "study", base: Path | None = None) -> Study:
         """The study in a table such as a TOML file gives."""
         _check_keys(values, _KEYS, source)
-        for key in ("models", "datasets"):
-            if key not in values:
-                raise StudyError(f'{source}: {key} are missing: write {key} = ["packaged:..."].')
-        return cls(**{"name": Path(source).stem, **values}, base=base, source=source)
+        return cls(**{"name": Path(source).stem, "models": (), "datasets": (), **values}, base=base, source=source)
 
 
 @dataclass(frozen=True)
@@ -156,6 +153,17 @@ def shipped_studies() -> list[str]:
     return sorted(f.name.removesuffix(".toml") for f in files("unseen.studies").iterdir() if f.name.endswith(".toml"))
 
 
+def study_cards() -> list[MethodCard]:
+    """The shipped studies, as `unseen ls studies` shows them."""
+    cards = []
+    for name in shipped_studies():
+        values = tomllib.loads((files("unseen.studies") / f"{name}.toml").read_text(encoding="utf-8"))
+        sizes = f"{len(values['models'])} models, {len(values['datasets'])} datasets"
+        notes = f"{sizes}: {', '.join(values.get('benchmarks', {'probe': {}}))}"
+        cards.append(MethodCard(id=name, name=values.get("title", name), group="study", notes=notes))
+    return cards
+
+
 def plan_study(study: Study, home: Path | None = None, *, bench: Workbench | None = None) -> Plan:
     """Every cell of the study, in the order models, datasets, benchmarks; all names are checked, no model is loaded.
 
@@ -180,8 +188,10 @@ def run_study(
     engine: Engine | None = None,
     *,
     progress: Progress | None = None,
+    on_plan: Callable[[Plan], None] | None = None,
     on_result: Callable[[Result], None] | None = None,
     report: Path | bool = True,
+    bench: Workbench | None = None,
 ) -> Outcome:
     """Evaluate what is not done yet, file each result as it comes, and write the page.
 
@@ -191,10 +201,12 @@ def run_study(
         home: where features and results are kept; the user's by default.
         engine: where the work is done; this process by default.
         progress: told of extractions in this process.
+        on_plan: called with the plan, before anything of it is done.
         on_result: called with each result as it is filed.
         report: where to write the page, `HOME/reports/STUDY.html` by default; False for none.
+        bench: a workbench of this home and extraction that has loaded something already.
     """
-    bench = Workbench(home_folder(home), how=study.extraction, progress=progress)
+    bench = bench or Workbench(home_folder(home), how=study.extraction, progress=progress)
     inbox = Inbox(bench.home)
     with ResultsDatabase(bench.home / FILE_NAME) as database:
         filed: set[str] = set()
@@ -211,6 +223,8 @@ def run_study(
 
         inbox.collect(study.name, file)  # what a run that was killed has left
         plan = plan_study(study, bench=bench)
+        if on_plan is not None:
+            on_plan(plan)
         tasks = [
             _Task(bench.home, study.name, study.extraction, benchmark, tuple(group))
             for benchmark, cells in _planned(study, bench)
@@ -358,9 +372,11 @@ def _workbench(home: Path, how: Extraction) -> Workbench:
 
 
 def _benchmarks(given: Benchmarks, source: str, base: Path) -> Iterator[Benchmark]:
-    if not isinstance(given, Mapping):
+    if isinstance(given, list | tuple) and all(isinstance(each, Benchmark) for each in given):
         yield from given
         return
+    if not isinstance(given, Mapping):
+        raise StudyError(f"{source}: write each benchmark as a table, such as [benchmarks.probe].")
     for name, options in given.items():
         tables = options if isinstance(options, list | tuple) else [options]
         for table in tables:

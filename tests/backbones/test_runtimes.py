@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-from unseen.backbones import load_backbone, wrap_module
+from unseen.backbones import load_backbone, runtimes, wrap_module
 from unseen.backbones.runtimes import OnnxRuntime, TorchRuntime, make_runtime
 from unseen.core.errors import BackboneError, UnknownNameError
 from unseen.core.records import Preprocessing
@@ -121,3 +122,23 @@ def test_half_precision_stays_close(pixels: np.ndarray) -> None:
     half = TorchRuntime(backbone, ("pooled",), device="cpu", precision="bf16")
     full = TorchRuntime(backbone, ("pooled",), device="cpu")
     assert cosine(half(pixels)[0], full(pixels)[0]) > 0.99
+
+
+def test_a_refused_export_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that cannot be exported is not exported again each time, and its features are found at once."""
+    tries = []
+
+    def refuse(*_: object) -> bytes:
+        tries.append(1)
+        raise RuntimeError("no such operator")
+
+    monkeypatch.setattr(runtimes, "export_onnx", refuse)
+    backbone = load_backbone("random:test_resnet?size=64")
+    options: dict[str, Any] = {"device": "cpu", "runtime": "auto", "precision": "fp32", "cache": tmp_path}
+    assert runtimes.expected_runtime(backbone, ("pooled",), **options) == "onnx"
+    first = runtimes.make_runtime(backbone, ("pooled",), **options)
+    assert runtimes.expected_runtime(backbone, ("pooled",), **options) == "torch"
+    second = runtimes.make_runtime(backbone, ("pooled",), **options)
+    assert (first.name, second.name, len(tries)) == ("torch", "torch", 1)
+    assert first.note == second.note
+    assert "no such operator" in second.note

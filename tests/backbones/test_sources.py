@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +10,20 @@ import pytest
 import torch
 from torch import nn
 
-from unseen.backbones import BACKBONES, backbone_revision, load_backbone, model_cards, register_backbone, wrap_module
+from unseen.backbones import (
+    BACKBONES,
+    BackboneSource,
+    ModelName,
+    backbone_revision,
+    check_backbone,
+    load_backbone,
+    model_cards,
+    register_backbone,
+    wrap_module,
+)
 from unseen.backbones.backbone import Backbone, measure_cost
-from unseen.core.errors import BackboneError, UnknownNameError, UsageError
-from unseen.core.records import Preprocessing
+from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError, UsageError
+from unseen.core.records import ModelCard, Preprocessing
 
 
 @pytest.mark.parametrize(
@@ -94,8 +105,12 @@ def test_options_change_the_preprocessing() -> None:
         ("packaged:efficientnet-lite0?size=big", UsageError, "pixels"),
         ("packaged:efficientnet-lite0?resize=100", UsageError, "smaller"),
         ("packaged:efficientnet-lite0?mode=squahs", UnknownNameError, "squash"),
-        (":", UsageError, "scheme:name"),
+        (":", UsageError, "no scheme"),
         ("file:x.pth", UsageError, "arch="),
+        ("file:x.pth?arch=nonsense:net", UnknownNameError, "unknown architecture 'nonsense:net'"),
+        ("file:x.pth?arch=resnet18", CheckpointError, "no checkpoint at x.pth"),
+        ("random:cog:r50", UnknownNameError, "unknown architecture 'cog:r50'"),
+        ("random:test_resnet?seed=one", UsageError, "not a whole number"),
     ],
 )
 def test_wrong_names_are_explained(name: str, error: type[Exception], words: str) -> None:
@@ -135,10 +150,114 @@ def test_a_module_without_a_head_gives_its_output() -> None:
     assert (backbone.feature_dim, backbone.has_head) == (5, False)
 
 
+class TinySource(BackboneSource):
+    """What somebody else's package would bring, such as `hf:`: one file, and an entry point."""
+
+    pattern, hint, listed = "tiny:WIDTH", "networks of any width", False
+
+    def cards(self) -> Iterator[ModelCard]:
+        yield ModelCard(id="tiny:4")
+
+    def load(self, name: ModelName) -> Backbone:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(99)
+            return self.build(name)
+
+    def revision(self, name: ModelName) -> str:
+        return "1"
+
+    def check(self, name: ModelName) -> None:
+        if not name.rest.isdecimal():
+            raise UnknownNameError("tiny model", name.rest, ["4"])
+
+    def build(self, name: ModelName, classes: int | None = None) -> Backbone:
+        width = int(name.rest)
+        head = nn.Identity() if classes == 0 else nn.Linear(width, 7 if classes is None else classes)
+        layers = [nn.Conv2d(3, width, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), head]
+        return wrap_module(str(name), nn.Sequential(*layers), preprocessing=name.adjust(Preprocessing(32, 32)))
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BACKBONES, "_targets", dict(BACKBONES._targets))
+    BACKBONES.add("tiny", TinySource)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_random_and_file_ask_any_source_for_its_architecture(tmp_path: Path) -> None:
+    """A new source works in `random:` and in `file:?arch=` without a line changed in either."""
+    first, again = load_backbone("random:tiny:5"), load_backbone("random:tiny:5?seed=0")
+    assert first.weights == again.weights != load_backbone("random:tiny:5?seed=1").weights
+    assert (first.id, first.feature_dim, first.card.group) == ("random:tiny:5", 5, "reference")
+    with pytest.raises(UnknownNameError, match="unknown tiny model 'wide'"):
+        check_backbone("random:tiny:wide")
+    published = load_backbone("tiny:5")
+    torch.save(published.module.state_dict(), tmp_path / "whole.pth")
+    whole = load_backbone(f"file:{tmp_path}/whole.pth?arch=tiny:5&size=48")
+    assert (whole.weights, whole.preprocessing.size, whole.has_head) == (published.weights, 48, True)
+    torch.save(TinySource().build(ModelName("tiny", "5"), 3).module.state_dict(), tmp_path / "three.pth")
+    three = load_backbone(f"file:{tmp_path}/three.pth?arch=tiny:5")
+    assert three.forward(three.module, three.blank_input())[1].shape == (1, 3)
+    state = {key: value for key, value in published.module.state_dict().items() if not key.startswith("3.")}
+    torch.save(state, tmp_path / "headless.pth")
+    headless = load_backbone(f"file:{tmp_path}/headless.pth?arch=tiny:5")
+    assert not headless.has_head and "features only" in headless.notes[1]
+    images = torch.rand(2, 3, 32, 32)
+    with torch.inference_mode():
+        expected = published.forward(published.module, images)[0]
+        torch.testing.assert_close(headless.forward(headless.module, images)[0], expected)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_source_that_is_not_listed_shows_how_its_names_are_written() -> None:
+    cards = {card.id: card for card in model_cards()}
+    assert cards["tiny:WIDTH"].name == "networks of any width" and "tiny:4" not in cards
+    assert {"timm:NAME", "torchvision:NAME", "random:ARCH", "file:PATH?arch=timm:NAME"} <= set(cards)
+    assert [card.id for card in model_cards("tiny")] == ["tiny:4"]
+
+
+def test_what_a_partial_checkpoint_leaves_open_is_the_same_every_time(tmp_path: Path) -> None:
+    state = load_backbone("random:test_resnet?seed=3").module.state_dict()
+    torch.save({key: value for key, value in state.items() if not key.startswith("layer4")}, tmp_path / "part.pth")
+    name = f"file:{tmp_path}/part.pth?arch=test_resnet&partial=true"
+    assert load_backbone(name).weights == load_backbone(name).weights
+
+
+def test_a_broken_plug_in_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Raises(TinySource):
+        listed = True
+
+        def cards(self) -> Iterator[ModelCard]:
+            raise RuntimeError("the hub\ndoes not answer")
+
+    class Unfinished(BackboneSource):
+        pass
+
+    monkeypatch.setattr(BACKBONES, "_targets", dict(BACKBONES._targets))
+    BACKBONES.add("gone", "no_such_package.models:Source")
+    BACKBONES.add("number", 42)
+    BACKBONES.add("unfinished", Unfinished)
+    BACKBONES.add("raises", Raises())
+    cards = {card.id: card for card in model_cards()}
+    assert cards["gone"].notes == "cannot be loaded: No module named 'no_such_package'"
+    assert "42 is neither a BackboneSource nor a function" in cards["number"].notes
+    assert "abstract" in cards["unfinished"].notes
+    assert cards["raises"].notes == "cannot be loaded: the hub does not answer"
+    assert "packaged:efficientnet-lite0" in cards
+    with pytest.raises(UnknownNameError, match="packaged:efficientnet-lite0"):
+        load_backbone("pakaged:efficientnet-lite0")
+    with pytest.raises(UsageError, match="model source 'gone' cannot be loaded: No module named"):
+        load_backbone("gone:x")
+    assert load_backbone("raises:4").feature_dim == 4
+
+
 def test_a_plug_in_is_found_by_its_entry_point(tmp_path: Path) -> None:
     """A package that is only installed, never imported by name, adds a model: seen from a new interpreter."""
+    import os
     import subprocess
     import sys
+
+    import unseen
 
     (tmp_path / "acme_nets.py").write_text(
         "from torch import nn\n"
@@ -154,7 +273,8 @@ def test_a_plug_in_is_found_by_its_entry_point(tmp_path: Path) -> None:
         "assert 'acme-tiny' in [c.id for c in model_cards()]\n"
         "print(load_backbone('acme-tiny').feature_dim)\n"
     )
+    places = os.pathsep.join([str(tmp_path), str(Path(unseen.__file__).parents[1])])
     done = subprocess.run(
-        [sys.executable, "-c", code], env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code], env={"PYTHONPATH": places}, capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "4", done.stderr

@@ -22,15 +22,15 @@ def splits() -> dict[str, Arrays]:
 
 
 def test_drawn_pools_and_own_does_not(splits: dict[str, Arrays]) -> None:
-    drawn = probe_splits(splits, solver="fast", shots=("all",), seeds=(1, 2), validation="drawn")
-    own = probe_splits(splits, solver="fast", shots=("all",), seeds=(1, 2), validation="own")
+    drawn = probe_splits(splits, solver="ridge", shots=("all",), seeds=(1, 2), validation="drawn")
+    own = probe_splits(splits, solver="ridge", shots=("all",), seeds=(1, 2), validation="own")
     assert {r.validation_size for r in drawn.values()} == {12}
     assert {r.validation_size for r in own.values()} == {20}
     assert {r.train_size for r in (*drawn.values(), *own.values())} == {60}
 
 
 def test_records_are_those_of_the_probe_itself(splits: dict[str, Arrays]) -> None:
-    found = probe_splits(splits, solver="fast", shots=(2, "all"), seeds=(1, 2), validation="own")
+    found = probe_splits(splits, solver="logistic", shots=(2, "all"), seeds=(1, 2), validation="own")
     features, labels = splits["val"]
     plain = evaluate_probe(
         *splits["train"],
@@ -44,7 +44,7 @@ def test_records_are_those_of_the_probe_itself(splits: dict[str, Arrays]) -> Non
 
 
 def test_more_shots_than_images_are_all_images(splits: dict[str, Arrays]) -> None:
-    found = probe_splits(splits, solver="fast", shots=(4, 15, 64, "all"), seeds=(3,), validation="drawn")
+    found = probe_splits(splits, solver="logistic", shots=(4, 15, 64, "all"), seeds=(3,), validation="drawn")
     assert list(found) == [(4, 3), (15, 3), (64, 3), ("all", 3)]
     assert [record.shots for record in found.values()] == [4, 15, 64, "all"]
     np.testing.assert_array_equal(found[15, 3].predictions, found["all", 3].predictions)

@@ -47,23 +47,23 @@ def test_flagged_only(classes: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_json(classes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "deep" / "audit.json"
-    assert main(["audit", "--classes", str(classes), "--json", str(out)]) == 0
+    assert main(["audit", "--classes", str(classes), "--out", str(out)]) == 0
     content = json.loads(out.read_text())
     assert [row["class"] for row in content["classes"]] == CLASSES
     leopard = content["classes"][0]
     assert leopard["relation"] == "seen" and leopard["wnid"] == "n02128385" and leopard["similarity"] == 1.0
     capsys.readouterr()
-    assert main(["audit", "--classes", str(classes), "--json", "-"]) == 0
+    assert main(["audit", str(classes), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == content
 
 
 def test_a_mapping_settles_what_was_open(classes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mapping = tmp_path / "mapping.tsv"
     assert main(["audit", "--classes", str(classes), "--write-mapping", str(mapping)]) == 0
-    assert "doubtful classes written" in capsys.readouterr().out
+    assert "doubtful classes written" in capsys.readouterr().err
     mapping.write_text("crane\tn03126707\njetski\t-\n")
     out = tmp_path / "audit.json"
-    assert main(["audit", "--classes", str(classes), "--mapping", str(mapping), "--json", str(out)]) == 0
+    assert main(["audit", "--classes", str(classes), "--mapping", str(mapping), "--out", str(out)]) == 0
     rows = {row["class"]: row for row in json.loads(out.read_text())["classes"]}
     assert rows["crane"]["wnid"] == "n03126707" and rows["crane"]["how"] == "given"
     assert rows["jetski"]["relation"] == "not matched"
@@ -103,8 +103,9 @@ def test_a_dataset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "photos" / name).mkdir(parents=True)
         for i in range(3):
             Image.new("RGB", (8, 8), (i, 0, 0)).save(tmp_path / "photos" / name / f"{i}.png")
-    assert main(["audit", "--classes", f"folder:{tmp_path / 'photos'}"]) == 0
-    assert "1 of 2 classes is in ImageNet-1K" in capsys.readouterr().out
+    for data in (["--classes", f"folder:{tmp_path / 'photos'}"], [f"{tmp_path}/photos/"]):
+        assert main(["audit", *data]) == 0
+        assert "1 of 2 classes is in ImageNet-1K" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ SECOND = "random:test_resnet?size=64"
 
 
 def rank(images: Path, *options: str) -> int:
-    return main(["rank", "--data", f"folder:{images}", "--resamples", "6", "--score", "nleep,logme", *options])
+    return main(["rank", "--data", f"folder:{images}", "--resamples", "6", "--scores", "nleep,logme", *options])
 
 
 def test_a_table_and_one_sentence(
@@ -52,6 +52,52 @@ def test_a_model_that_does_not_load_is_in_the_table_and_the_others_go_on(
     assert "1 of 2 candidates failed" in printed.err
 
 
+def test_no_model_that_loads_is_an_answer_with_the_models_own_errors(
+    images: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rank(images, "--models", "timm:resnet5", "file:missing.pth?arch=timm:resnet18", "nowhere:x") == 3
+    printed = capsys.readouterr()
+    assert "No checkpoint could be ranked." in printed.out
+    assert "Did you mean 'resnet50'" in printed.out
+    assert "no checkpoint at" in printed.out
+    assert "unknown model 'nowhere:x'" in printed.out
+    assert "3 of 3 candidates failed" in printed.err
+    assert "Traceback" not in printed.out + printed.err
+
+
+def test_an_unknown_layer_fails_alone(
+    images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rank(images, "--models", small_model, SECOND, "--layers", "pooled,nosuch", "--json") == 3
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    assert [(c["layer"], bool(c["error"])) for c in found["candidates"]] == [("pooled", False)] * 2 + [
+        ("nosuch", True)
+    ] * 2
+    assert found["counted"] == ["nleep", "logme"]
+    assert "2 of 4 candidates failed" in printed.err
+
+
+def test_a_plan_needs_no_work_and_wrong_names_are_usage_errors(
+    images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["rank", str(images), "--models", small_model, "--dry-run"]) == 0
+    assert "rank: 3 cells to do, 0 done" in capsys.readouterr().out
+    assert not (home / "features").exists()
+    assert rank(images, "--models", "timm:resnet5", "--dry-run") == 2
+    assert "Did you mean 'resnet50'" in capsys.readouterr().err
+
+
+def test_results_are_filed_under_the_study(
+    images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rank(images, "--models", small_model, "--study", "mine", "--workers", "2") == 0
+    assert (home / "reports" / "mine.html").is_file()
+    capsys.readouterr()
+    assert main(["results", "--study", "mine", "--json"]) == 0
+    assert {row["metric"] for row in json.loads(capsys.readouterr().out)} == {"score"}
+
+
 def test_a_page(images: Path, home: Path, tmp_path: Path, small_model: str) -> None:
     page = tmp_path / "rank.html"
     assert rank(images, "--models", small_model, SECOND, "--report", str(page)) == 0
@@ -80,10 +126,12 @@ def test_several_layers_are_candidates_of_their_own(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--score", "nlep"], "Did you mean 'nleep'"),
-        (["--score", "finetune-1"], "trains every checkpoint"),
-        (["--score", ","], "at least one score"),
+        (["--scores", "nlep"], "Did you mean 'nleep'"),
+        (["--scores", "finetune-1"], "trains every checkpoint"),
+        (["--scores", ","], "at least one score"),
         (["--budget", "soon"], "is not a time"),
+        (["--layers", ","], "at least one layer"),
+        (["--scheduler", "tcp://x:1"], "goes with --engine dask"),
     ],
 )
 def test_usage_errors_are_one_line(

@@ -13,7 +13,7 @@ from unseen.cli import main
 
 DATA = "procedural:shapes-count?train=24&val=12&test=16"
 OTHER = "procedural:shapes-distance?train=24&val=12&test=16"
-QUICK = ["--rates", "0.1,0.01", "--steps", "10,20", "--batch-size", "8"]
+QUICK = ["--learning-rates", "0.1,0.01", "--steps", "10,20", "--batch-size", "8"]
 
 
 def test_run_writes_results_a_page_and_a_table(
@@ -38,7 +38,18 @@ def test_a_dry_run_plans_every_task_and_model(home: Path, small_model: str, caps
 
 def test_finetuning_by_command(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["vtab", "run", "--tasks", DATA, "--models", "random:test_efficientnet?size=32"]
-    arguments += ["--adaptation", "finetune", "--rates", "0.05", "--steps", "2", "--batch-size", "8", "--seeds", "1"]
+    arguments += [
+        "--adaptation",
+        "finetune",
+        "--learning-rates",
+        "0.05",
+        "--steps",
+        "2",
+        "--batch-size",
+        "8",
+        "--seeds",
+        "1",
+    ]
     assert main(arguments) == 0
     assert "finetune" in capsys.readouterr().out
 
@@ -66,29 +77,29 @@ def test_a_model_takes_its_place_among_the_eighteen(
 ) -> None:
     table = score_table("lightweight", "1000")
     best = dict(zip(table.tasks, table.scores.max(axis=0).tolist(), strict=True))
-    assert main(["vtab", "compare", "--scores", str(scores(best)), "--json"]) == 0
+    assert main(["vtab", "compare", "--own", str(scores(best)), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 19
     assert rows[0]["method"] == "mine"
     assert rows[1]["method"] == "Sup-Rot-100%"
     assert rows[1]["mean"] == pytest.approx(67.5, abs=0.06)
     some = {task: best[task] - 30 for task in ("pets", "svhn")}
-    assert main(["vtab", "compare", "--scores", str(scores(some))]) == 0
+    assert main(["vtab", "compare", "--own", str(scores(some))]) == 0
     shown = capsys.readouterr().out
     assert "2 tasks" in shown
     assert task_titles()["svhn"] in shown
-    assert main(["vtab", "compare", "--scores", str(scores(some)), "--table", "linear"]) == 0
+    assert main(["vtab", "compare", "--own", str(scores(some)), "--table", "linear"]) == 0
     assert "linear" in capsys.readouterr().out
 
 
 def test_bad_score_files_are_explained(
     tmp_path: Path, scores: Callable[[dict[str, float]], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["vtab", "compare", "--scores", str(tmp_path / "none.csv")]) == 2
+    assert main(["vtab", "compare", "--own", str(tmp_path / "none.csv")]) == 2
     assert "not a table with the columns" in capsys.readouterr().err
-    assert main(["vtab", "compare", "--scores", str(scores({"petz": 3.0}))]) == 2
+    assert main(["vtab", "compare", "--own", str(scores({"petz": 3.0}))]) == 2
     assert "Did you mean 'pets'" in capsys.readouterr().err
-    assert main(["vtab", "compare", "--scores", str(scores({"pets": 3.0})), "--table", "table6"]) == 2
+    assert main(["vtab", "compare", "--own", str(scores({"pets": 3.0})), "--table", "table6"]) == 2
     assert "published table" in capsys.readouterr().err
 
 
@@ -117,7 +128,7 @@ def test_check_of_an_empty_folder_tells_what_to_get(tmp_path: Path, capsys: pyte
     ("arguments", "message"),
     [
         (["--tasks", "clever-count"], "Did you mean 'clevr-count'"),
-        (["--tasks", DATA, "--steps", "many"], "not a list of numbers"),
+        (["--tasks", DATA, "--steps", "many"], "steps[0]: expected int, found 'many'"),
         (["--tasks", DATA, "--adaptation", "magic"], "none of linear"),
     ],
 )

@@ -36,7 +36,7 @@ def test_run_and_compare(home: Path, tmp_path: Path, make_folder, small_model: s
     for i, name in enumerate(["cat", "dog", "horse", "cow", "sheep", "goat", "lion", "wolf", "mouse", "bat"]):
         (folder / f"class{i}").rename(folder / name)
     data = f"folder:{folder}?test=0.3"
-    common = ["--data", data, "--model", small_model, "--grid", "quick", "--split", "SS", "--share", "0.3"]
+    common = ["--data", data, "--models", small_model, "--grid", "quick", "--split", "SS", "--share", "0.3"]
     assert main(["zsl", "run", *common, "--methods", "SAE,ESZSL,SJE", "--robustness", "--dry-run"]) == 0
     assert "12 cells to do" in capsys.readouterr().out
     assert main(["zsl", "run", *common, "--methods", "SAE,ESZSL,SJE", "--robustness"]) == 0

@@ -27,7 +27,7 @@ EXPECTED = {
         Relation.ANCESTOR,
         Relation.ANCESTOR,
         Relation.ANCESTOR,
-        Relation.SEEN,
+        Relation.UNSEEN,  # the horse-drawn one is meant, but a railway carriage is seen: flagged as open
     ],
     "SUN": [
         Relation.SEEN,
@@ -92,6 +92,7 @@ def test_summary_and_counts() -> None:
     }
     assert audit(["walrus"]).summary == "0 of 1 test classes are in ImageNet-1K."
     assert audit(["zebra"]).summary == "1 of 1 test classes is in ImageNet-1K."
+    assert audit(["xyzzy"]).rows[0].match.ambiguous, "what was not found is open"
     assert "1 could not be matched" in audit(["xyzzy"]).summary
     assert json.loads(json.dumps(result.to_dict()))["counts"]["seen"] == 2
 
@@ -101,6 +102,77 @@ def test_doubts() -> None:
     assert [row.match.name for row in result.unsettled] == ["crane"]
     assert result.summary.endswith("1 verdict rests on an ambiguous name.")
     assert result.rows[0].verdict_in_doubt and not result.rows[1].verdict_in_doubt
+
+
+FRUIT = ["Granny Smith", "cantaloupe", "honeydew", "watermelon", "orange", "pear", "apple", "banana"]
+ANIMALS = ["giraffe", "walrus", "okapi", "emu", "lobster", "goldfish", "trout", "octopus", "dragonfly", "elephant"]
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "wnid"),
+    [
+        ("strawberry", ["stapler", "walrus", "lamp"], "n07745940"),  # another sense: the plant or the fruit
+        ("binocular", ["stapler", "walrus", "lamp"], "n02841315"),  # WordNet has the plural only
+        ("Labrador", ANIMALS, "n02099712"),  # short for Labrador retriever; WordNet has the place only
+        ("Labrador", [], "n02099712"),
+        ("rooster", ANIMALS, "n01514668"),  # rooster is also called cock, and cocks are seen
+        ("sunglass", [], "n04356056"),
+        ("cougar_paw", ANIMALS, "n02125311"),  # a part of the name
+        ("cup", ["chair", "lamp", "watch", "umbrella"], "n07930864"),  # the drink of that name shows cups
+    ],
+)
+def test_a_name_that_may_be_seen_is_never_silently_unseen(name: str, others: list[str], wnid: str) -> None:
+    row = audit([name, *others]).rows[0]
+    if row.relation is not Relation.SEEN:
+        assert row.match.ambiguous and row.flagged
+        assert wnid in [sense.wnid for sense in row.senses] and wnid in row.match.seen
+    written = audit([name, *others]).to_dict()["classes"][0]
+    assert written["class"] == name and written["relation"] == row.relation and "ambiguous" in written
+
+
+@pytest.mark.parametrize(
+    ("name", "wnid", "relation"),
+    [
+        ("cougar_body", "n02125311", Relation.SEEN),
+        ("cougar_face", "n02125311", Relation.SEEN),
+        ("flamingo_head", "n02007558", Relation.SEEN),
+        ("crocodile_head", "n01697178", Relation.ANCESTOR),
+        ("car_side", "n02958343", Relation.ANCESTOR),
+        ("dragonfly_easy", "n02268443", Relation.SEEN),
+    ],
+)
+def test_views_are_no_nouns(name: str, wnid: str, relation: Relation) -> None:
+    row = audit([name, "crab", "wheelchair", "umbrella"]).rows[0]
+    assert row.match.how == "qualified" and row.match.wnid == wnid and row.relation is relation
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "wnid"),
+    [
+        ("bass", ANIMALS, "n02565573"),
+        ("sea_horse", ANIMALS, "n01456756"),
+        ("satsuma", FRUIT, "n07748276"),
+        ("cantaloupe", FRUIT, "n07755929"),
+        ("honeydew", FRUIT, "n07756325"),
+    ],
+)
+def test_the_other_classes_decide(name: str, others: list[str], wnid: str) -> None:
+    match = audit([name, *(other for other in others if other != name)]).rows[0].match
+    assert match.wnid == wnid, match.reason
+
+
+def test_where_the_list_is_mixed_the_class_is_open() -> None:
+    mixed = ["bass", "accordion", "saxophone", "stapler", "lamp", "crab", "trout", "walrus", "lobster", "emu"]
+    match = audit(mixed).rows[0].match
+    assert match.ambiguous
+
+
+def test_a_longer_name_does_not_count_against_the_whole_list() -> None:
+    """Among buildings a house is no house finch; alone it is flagged, if nothing else is known."""
+    scenes = ["abbey", "pagoda", "motel", "skyscraper", "warehouse", "hospital"]
+    seen = ["n01532829"]  # house finch
+    assert not audit_classes(["house", *scenes], seen).rows[0].match.ambiguous
+    assert audit_classes(["house finches", *scenes], seen).rows[0].relation is Relation.SEEN
 
 
 def test_bad_requests() -> None:
@@ -143,7 +215,7 @@ def test_they_are_flagged_among_all_classes_too(dataset: str, golden_data: Path)
         (
             "SUN",
             {"church_indoor", "monastery_outdoor", "mosque_indoor"},
-            {"theater_indoor_seats"},
+            {"theater_indoor_seats", "car_interior_frontseat", "excavation"},
             {"geodesic_dome_indoor"},
         ),
     ],
@@ -156,5 +228,6 @@ def test_proposed_splits(
     got = {relation: {row.match.name for row in rows if row.relation is relation} for relation in Relation}
     assert got[Relation.SEEN] == disagree
     assert got[Relation.ANCESTOR] == above
-    assert got[Relation.DESCENDANT] == below
+    sure = {row.match.name for row in rows if not (row.match.ambiguous and row.match.how == "head")}
+    assert got[Relation.DESCENDANT] & sure == below
     assert all(row.match.how == "qualified" for row in rows if row.relation is Relation.SEEN)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.records import DatasetCard
-from unseen.data import Dataset, Options, Split, dataset_cards, load_dataset, register_dataset
+from unseen.data import Dataset, DatasetSource, Options, Split, dataset_cards, load_dataset, register_dataset
 from unseen.data.load import SOURCES
 
 
@@ -72,7 +72,7 @@ def test_functions_that_cannot_be_called_or_return_something_else() -> None:
 
 
 def test_a_source_may_be_an_object() -> None:
-    class Source:
+    class Source(DatasetSource):
         def cards(self) -> list[DatasetCard]:
             return [DatasetCard("obj:one")]
 
@@ -81,7 +81,9 @@ def test_a_source_may_be_an_object() -> None:
             return tiny(name)
 
     SOURCES.add("obj", Source())
+    SOURCES.add("class", Source)
     assert load_dataset("obj:one").id == "obj:one"
+    assert load_dataset("class:one").id == "class:one"
     assert "obj:one" in [card.id for card in dataset_cards()]
     with pytest.raises(UsageError, match="no option 'x'"):
         load_dataset("obj:one?x=1")
@@ -96,6 +98,28 @@ def test_selection_works_for_every_source_and_stays_in_the_id() -> None:
         load_dataset("mine?seed=4")  # nothing to draw
     with pytest.raises(UsageError, match="per_class='0' should be a whole number from 1 on"):
         load_dataset("mine?per_class=0")
+
+
+def test_a_broken_plug_in_harms_nobody() -> None:
+    class Raises(DatasetSource):
+        def cards(self) -> list[DatasetCard]:
+            raise RuntimeError("the disk\nis gone")
+
+        def load(self, name: str, options: Options) -> Dataset:
+            return tiny(name)
+
+    SOURCES.add("gone", "no_such_package.data:Source")
+    SOURCES.add("number", 42)
+    SOURCES.add("raises", Raises)
+    cards = {card.id: card for card in dataset_cards()}
+    assert cards["gone"].notes == "cannot be loaded: No module named 'no_such_package'"
+    assert "42 is neither a DatasetSource nor a function" in cards["number"].notes
+    assert cards["raises"].notes == "cannot be loaded: the disk is gone"
+    with pytest.raises(UnknownNameError, match="packaged:grocery"):
+        load_dataset("packagd:grocery")
+    with pytest.raises(UsageError, match="dataset source 'gone' cannot be loaded: No module"):
+        load_dataset("gone:x")
+    assert load_dataset("raises:x").id == "raises:x"
 
 
 @pytest.mark.parametrize(
@@ -167,4 +191,4 @@ def test_a_plug_in_by_entry_point(tmp_path: Path) -> None:
     assert first == "squares:5 (5, 5)"
     assert "Squares from a plug-in." in second
     assert "cannot be loaded: No module named 'demo_plugin_missing'" in second
-    assert third.startswith("the plug-in of dataset 'broken' cannot be loaded")
+    assert third.startswith("dataset source 'broken' cannot be loaded")

@@ -19,7 +19,7 @@ from PIL import Image
 
 from unseen.backbones import load_backbone
 from unseen.backbones.torchvision_shim import ensure_torchvision
-from unseen.core.errors import UnknownNameError
+from unseen.core.errors import UsageError
 from unseen.core.records import Preprocessing
 from unseen.data import load_dataset
 from unseen.features import Extraction, FeatureStore, NoProgress, extract
@@ -202,7 +202,7 @@ def test_exif_orientation_is_applied(tmp_path: Path) -> None:
 
 
 def test_unknown_dtype() -> None:
-    with pytest.raises(UnknownNameError, match="float16"):
+    with pytest.raises(UsageError, match="Did you mean 'float16'"):
         Extraction(dtype="float15")  # type: ignore[arg-type]
 
 

@@ -17,9 +17,10 @@ from unseen.backbones import load_backbone
 from unseen.backbones.backbone import Backbone, state_digest
 from unseen.core.errors import CheckpointError, DataError, UsageError
 from unseen.data import Dataset, Split, load_dataset
-from unseen.finetuning.data import BatchOrder, TrainingBatches, micro_batches
+from unseen.finetuning.data import TrainingBatches, micro_batches
 from unseen.finetuning.train import FinetuneOptions, FinetuneResult, finetune
 from unseen.finetuning.views import EvalView, TrainView, inception_box
+from unseen.probes.batch_order import BatchOrder
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unseen.core.errors import DataError
-from unseen.metrics import harmonic_mean, mean_per_class, mean_per_class_accuracy, per_class_accuracy
+from unseen.metrics import (
+    harmonic_interval,
+    harmonic_mean,
+    mean_per_class,
+    mean_per_class_accuracy,
+    mean_per_class_interval,
+    per_class_accuracy,
+)
 
 shares = st.floats(0, 1)
 
@@ -42,3 +49,20 @@ def test_eq_21_is_the_mean_of_the_classes(pairs: list[tuple[int, int]]) -> None:
 def test_shapes_are_checked() -> None:
     with pytest.raises(DataError, match="one value per label"):
         mean_per_class([1, 2], [True])
+
+
+def test_intervals_are_those_of_drawing_images() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], [20, 50, 80])
+    right = rng.random(150) < 0.6
+    drawn = []
+    for _ in range(3000):
+        rows = np.concatenate([rng.choice(np.flatnonzero(labels == c), (labels == c).sum()) for c in range(3)])
+        drawn.append(mean_per_class(labels[rows], right[rows]))
+    found = mean_per_class_interval(labels, right)
+    assert found.value == mean_per_class(labels, right)
+    np.testing.assert_allclose([found.low, found.high], np.quantile(drawn, [0.025, 0.975]), atol=0.008)
+    both = harmonic_interval((labels, right), (labels[::2], right[::2]))
+    assert both.low < both.value < both.high
+    assert both.value == harmonic_mean(mean_per_class(labels, right), mean_per_class(labels[::2], right[::2]))
+    assert mean_per_class_interval(labels, np.ones(150)).low == 1

@@ -31,6 +31,17 @@ def test_ridge_equals_scikit_learn_for_every_penalty(sample, draw, workers):
     np.testing.assert_allclose(found.model.bias, final.intercept_, atol=1e-3, rtol=1e-3)
 
 
+def test_ridge_of_few_rows_equals_scikit_learn(make_sample, workers):
+    wide = make_sample(30, 100, 3)
+    draw = draw_rows(wide.train_labels, seed=22)[0]
+    found = fit_ridge(wide.rows, [draw], workers)[0]
+    theirs = Ridge(alpha=found.best["regularization"] * 30, solver="cholesky").fit(
+        normalize(wide.train).astype(np.float64), 2.0 * np.eye(3)[wide.train_labels] - 1.0
+    )
+    np.testing.assert_allclose(found.model.weights, theirs.coef_, atol=1e-4, rtol=1e-3)
+    np.testing.assert_allclose(found.model.bias, theirs.intercept_, atol=1e-4, rtol=1e-3)
+
+
 def naive_votes(train, labels, query, k, temperature, classes):
     similarity = train @ query
     nearest = np.argsort(-similarity, kind="stable")[:k]
@@ -61,7 +72,7 @@ def test_knn_equals_a_naive_loop(sample, draw, workers):
     expected = [
         naive_votes(features, sample.train_labels, q, int(found.best["k"]), 0.1, 8) for q in queries.double().numpy()
     ]
-    np.testing.assert_allclose(found.model.probabilities(queries.double()), expected, atol=1e-5)
+    np.testing.assert_allclose(found.model.probabilities(found.model.scores(queries.double())), expected, atol=1e-5)
 
 
 def test_more_neighbours_than_images_are_cut(sample, workers):
@@ -77,5 +88,5 @@ def test_nearest_mean_equals_scikit_learn_on_the_sphere(sample, draw, workers):
     theirs = KNeighborsClassifier(1).fit(normalize(means), np.arange(8)).predict(normalize(sample.test))
     mine = found.model.scores(torch.from_numpy(normalize(sample.test))).argmax(1)
     np.testing.assert_array_equal(mine, theirs)
-    probabilities = found.model.probabilities(torch.from_numpy(sample.test))
+    probabilities = found.model.probabilities(found.model.scores(torch.from_numpy(sample.test)))
     np.testing.assert_allclose(probabilities.sum(1), 1.0, rtol=1e-5)

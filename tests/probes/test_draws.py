@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unseen.core.errors import DataError, UsageError
+from unseen.core.errors import UsageError
 from unseen.probes import SEEDS, SHOTS, draw_rows
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=8).filter(lambda sizes: max(sizes) > 1)
@@ -70,9 +70,13 @@ def test_a_validation_split_of_the_dataset_is_used_as_it_is():
     assert kept.final is kept.tuning
 
 
+def test_where_every_class_has_one_image_nothing_validates():
+    draw = draw_rows(np.arange(4), seed=0)[0]
+    assert len(draw.validation) == 0
+    np.testing.assert_array_equal(np.sort(draw.final), np.arange(4))
+
+
 def test_bad_requests_are_refused():
-    with pytest.raises(DataError, match="single training image"):
-        draw_rows(np.arange(4), seed=0)
     with pytest.raises(UsageError, match="whole numbers"):
         draw_rows(np.repeat([0, 1], 5), seed=0, shots=(0,))
     with pytest.raises(UsageError, match="between 0 and 1"):

@@ -87,5 +87,5 @@ def test_bad_input_is_our_own_error(sample):
         LinearProbe().fit(sample.train, np.ones(400))
     with pytest.raises(DataError, match="labels"):
         LinearProbe().fit(Store(sample.train), sample.train_labels[:5])
-    with pytest.raises(UnknownNameError, match="fast"):
+    with pytest.raises(UnknownNameError, match="logistic"):
         LinearProbe("fist").fit(sample.train, sample.train_labels)

@@ -4,13 +4,17 @@ import json
 
 import numpy as np
 import pytest
+import torch
+from sklearn.metrics import confusion_matrix
 
-from unseen.core.errors import DataError, UnknownNameError
+from unseen import FeatureKey, FeatureStore, Preprocessing
+from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.metrics import mcnemar, paired_bootstrap, per_class_accuracy
 from unseen.probes import Protocol, Settings, evaluate_probe
+from unseen.probes.solvers import solver_version
 
 QUICK = Settings(protocol=Protocol(trials=4, epochs=5))
-SOLVERS = ["fast", "paper", "ridge", "knn", "ncm"]
+SOLVERS = ["logistic", "paper", "ridge", "knn", "ncm"]
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -26,7 +30,7 @@ def test_one_record_per_shots_and_seed(sample, solver):
         np.testing.assert_array_equal(
             record.per_class, per_class_accuracy(sample.test_labels, record.predictions, np.arange(8))
         )
-        assert (len(record.trials) > 0) == (solver != "ncm")
+        assert (len(record.trials) > 0) == (solver != "ncm" and (solver, record.shots) != ("logistic", 1))
         if record.trials:
             assert dict(record.best) in [dict(trial.parameters) for trial in record.trials]
         assert record.seconds > 0
@@ -91,8 +95,6 @@ def test_the_datasets_own_validation_split_selects(sample):
     joined = evaluate_probe(*parts, **held, solver="ridge", seeds=(22, 37))
     assert [r.train_size for r in joined] == [400, 400] and joined[0].validation_size == 100
     np.testing.assert_array_equal(joined[0].predictions, joined[1].predictions)
-    apart = evaluate_probe(*parts, **held, solver="fast", seeds=(22,), refit=False)
-    assert apart[0].train_size == 300
 
 
 def test_records_compare_in_pairs(sample):
@@ -128,3 +130,91 @@ def test_bad_input_gets_a_clear_error(sample):
         evaluate_probe(train, np.where(labels == 0, np.nan, labels), test, test_labels)
     with pytest.raises(UnknownNameError, match="paper"):
         evaluate_probe(train, labels, test, test_labels, solver="papper")
+    with pytest.raises(UsageError, match="whole numbers"):
+        evaluate_probe(train, labels, test, test_labels, shots=0)
+    with pytest.raises(UsageError, match="whole numbers"):
+        evaluate_probe(train, labels, test, test_labels, shots="most")
+    with pytest.raises(UsageError, match="at least one seed"):
+        evaluate_probe(train, labels, test, test_labels, seeds=0)
+    with pytest.raises(UnknownNameError, match="float16"):
+        evaluate_probe(train, labels, test, test_labels, precision="half")
+    with pytest.raises(DataError, match="labels are missing"):
+        evaluate_probe(train, None, test, test_labels)
+
+
+def test_tensors_and_single_numbers_are_taken_as_they_come(sample):
+    plain = evaluate_probe(*sample, shots=(4,), seeds=(22, 37))
+    tensors = evaluate_probe(*(torch.from_numpy(part) for part in sample), shots=4, seeds=2)
+    assert [(r.shots, r.seed) for r in tensors] == [(4, 22), (4, 37)]
+    for one, other in zip(plain, tensors, strict=True):
+        np.testing.assert_array_equal(one.predictions, other.predictions)
+    half = evaluate_probe(torch.from_numpy(sample.train).bfloat16(), *sample[1:], shots="all", seeds=1)[0]
+    assert half.top1 > 0.5
+
+
+def test_an_entry_of_the_store_brings_its_labels(sample, tmp_path):
+    store = FeatureStore(tmp_path)
+    entries = []
+    for split, features, labels in (("train", *sample[:2]), ("test", *sample[2:])):
+        key = FeatureKey("drawn", "0", "pooled", Preprocessing(), "fp32", "torch", "drawn", split, "x")
+        with store.writer(key, total=len(labels), part_size=150) as writer:
+            for start in range(0, len(labels), 150):
+                part = slice(start, start + 150)
+                writer.write_part(features[part], labels[part], np.arange(len(labels))[part])
+            writer.finish()
+        entries.append(store.open(key))
+    plain = evaluate_probe(*sample, seeds=1)[0]
+    stored = evaluate_probe(entries[0], None, entries[1], None, seeds=1)[0]
+    np.testing.assert_array_equal(stored.predictions, plain.predictions)
+    rows = evaluate_probe(entries[0].features, sample.train_labels, entries[1].features, sample.test_labels, seeds=1)
+    np.testing.assert_array_equal(rows[0].predictions, plain.predictions)
+
+
+@pytest.mark.parametrize("solver", ["logistic", "ridge", "knn", "ncm"])
+def test_one_image_per_class_is_enough(sample, solver):
+    first = np.array([np.flatnonzero(sample.train_labels == c)[0] for c in range(8)])
+    record = evaluate_probe(sample.train[first], sample.train_labels[first], *sample[2:], solver=solver, seeds=1)[0]
+    assert record.train_size == 8 and record.top1 > 1.5 / 8
+
+
+def test_one_image_per_class_is_not_enough_for_the_published_search(sample):
+    with pytest.raises(DataError, match="`logistic`"):
+        evaluate_probe(sample.train[:8], np.arange(8), *sample[2:], solver="paper")
+
+
+def test_fast_is_another_name_of_the_default(sample):
+    record = evaluate_probe(*sample, solver="fast", seeds=1)[0]
+    assert record.solver == "logistic" and record.version == solver_version("fast") == solver_version("logistic")
+
+
+@pytest.mark.parametrize("solver", ["logistic", "ridge", "ncm"])
+def test_confusion_and_calibration_are_those_of_scikit_learn(sample, solver):
+    record = evaluate_probe(*sample, solver=solver, seeds=1)[0]
+    np.testing.assert_array_equal(record.confusion, confusion_matrix(sample.test_labels, record.predictions))
+    values = record.to_dict()
+    mistakes = sum(pair["images"] for pair in values["confusions"])
+    assert 0 < mistakes <= (~record.correct).sum()
+    assert 0 < record.log_loss < 3 and 0 <= record.calibration_error < 0.6
+
+
+@pytest.mark.parametrize("precision", ["float16", "bfloat16"])
+def test_half_precision_moves_accuracy_by_little(sample, precision):
+    whole, half = (evaluate_probe(*sample, seeds=1, precision=p)[0] for p in ("float32", precision))
+    assert (whole.predictions == half.predictions).mean() > 0.97
+
+
+@pytest.mark.parametrize("solver", ["logistic", "ridge", "knn", "ncm", "paper"])
+def test_the_device_path_gives_the_same_accuracy(sample, solver, monkeypatch):
+    plain = evaluate_probe(*sample, solver=solver, shots=(2, "all"), seeds=2, settings=QUICK)
+    monkeypatch.setattr("unseen.probes.rows.FeatureSet.is_on_cpu", False)  # takes the branches of other devices
+    other = evaluate_probe(*sample, solver=solver, shots=(2, "all"), seeds=2, settings=QUICK, device="cpu")
+    for one, two in zip(plain, other, strict=True):
+        assert one.top1 == pytest.approx(two.top1, abs=1e-4)
+
+
+def test_square_roots_change_the_features(sample):
+    positive = np.abs(sample.train), sample.train_labels, np.abs(sample.test), sample.test_labels
+    rooted = np.sqrt(positive[0]), sample.train_labels, np.sqrt(positive[2]), sample.test_labels
+    first, second = evaluate_probe(*positive, seeds=1, square_root=True)[0], evaluate_probe(*rooted, seeds=1)[0]
+    assert (first.predictions == second.predictions).mean() > 0.99
+    assert (first.predictions != evaluate_probe(*positive, seeds=1)[0].predictions).any()

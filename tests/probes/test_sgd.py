@@ -5,11 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from sklearn.preprocessing import normalize
 
 from unseen.probes import Protocol
-from unseen.probes.linear import LabelledRows
+from unseen.probes.linear import LabelledRows, accuracy
 from unseen.probes.rows import FeatureSet
-from unseen.probes.sgd import Setting, TrainingRows, _Trainer, accuracy, skip_training, train
+from unseen.probes.sgd import Setting, TrainingRows, _Trainer, skip_training, train
+from unseen.probes.stream import shuffled_batches
 
 SETTINGS = [Setting(0.3, 1e-4), Setting(3.0, 1e-2), Setting(10.0, 1e-9)]
 
@@ -61,8 +63,8 @@ def test_each_epoch_has_its_own_order(sample):
     data, rows = sample.rows, np.arange(400)
     training = TrainingRows(data, rows)
     trainer = _Trainer(training, SETTINGS[0], Protocol(), stream(1))
-    seen = []
-    training.gather = lambda batch, _: (seen.append(batch.clone()), data.features.tensor[batch])[1]
+    seen, batches = [], training.batches
+    training.batches = lambda order, buffer: (seen.append(order.clone()), batches(order, buffer))[1]
     trainer.run_epoch(0)
     trainer.run_epoch(1)
     assert not torch.equal(seen[0], seen[1])
@@ -83,13 +85,37 @@ def test_a_training_that_diverges_stops_with_the_weights_it_has():
     assert 0.0 <= accuracy(wild.model, data, np.arange(60)) <= 1.0
 
 
-def test_streamed_rows_train_to_the_same_weights(sample):
-    streamed = LabelledRows(FeatureSet(sample.train, "rows", memory_limit=0), torch.from_numpy(sample.train_labels), 8)
-    protocol = Protocol(epochs=3, batch_size=64)
-    pair = [
-        train(TrainingRows(data, np.arange(300)), SETTINGS[0], protocol, stream(5)) for data in (sample.rows, streamed)
-    ]
-    torch.testing.assert_close(pair[0].model.weights, pair[1].model.weights)
+def test_streamed_rows_train_to_the_same_answer_and_leave_the_stream_alike(larger):
+    labels = torch.from_numpy(larger.train_labels)
+    streamed = LabelledRows(FeatureSet(larger.train, "rows", memory_limit=0), labels, 12)
+    rows = np.random.default_rng(0).permutation(2400)[:2000]
+    protocol, found = Protocol(epochs=20, batch_size=256), []
+    for data, limit in ((larger.rows, 1 << 30), (streamed, 0)):
+        generator = stream(5)
+        model = train(TrainingRows(data, rows, limit), SETTINGS[0], protocol, generator).model
+        found.append(
+            (model.scores(torch.from_numpy(normalize(larger.test))).argmax(1), torch.rand(1, generator=generator))
+        )
+    assert (found[0][0] == found[1][0]).double().mean() > 0.97
+    assert torch.equal(found[0][1], found[1][1])
+
+
+@pytest.mark.parametrize(("count", "size"), [(300, 64), (1000, 1000), (5, 2), (700, 256)])
+def test_shuffled_blocks_hold_every_row_once(monkeypatch, count, size):
+    monkeypatch.setattr("unseen.probes.stream.BLOCK", 16)
+    monkeypatch.setattr("unseen.probes.stream.BUFFERED", 4)
+    table = np.arange(2 * count, dtype=np.float32)[:, None] * np.ones(3, np.float32)
+    features = FeatureSet(table, "rows", normalize=False, memory_limit=0)
+    rows = np.arange(1, 2 * count, 2)
+    batches = list(shuffled_batches(features, rows, torch.randperm(count, generator=stream(1)), size))
+    assert [len(part) for part, _ in batches] == [min(size, count - k) for k in range(0, count, size)]
+    places = torch.cat([part for _, part in batches])
+    assert torch.equal(places.sort()[0], torch.arange(count))
+    np.testing.assert_array_equal(torch.cat([part for part, _ in batches])[:, 0], rows[places.numpy()])
+    other = torch.cat(
+        [p for _, p in shuffled_batches(features, rows, torch.randperm(count, generator=stream(2)), size)]
+    )
+    assert count < 10 or not torch.equal(places, other)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -1,77 +1,68 @@
-"""Loss and gradient against autograd, in memory and streamed."""
+"""Losses and gradients of all folds against autograd, in memory, turned and streamed."""
 
 import numpy as np
 import pytest
 import torch
 
-from unseen.probes.rotation import compress, rotate_all
+from unseen.probes.coordinates import principal
 from unseen.probes.rows import FeatureSet
-from unseen.probes.softmax import SoftmaxLoss, memory_blocks, streamed_blocks, with_ones
+from unseen.probes.softmax import LEFT_OUT, FoldLoss, MemoryTable, StreamedTable
 
 
-def reference(weights, features, labels):
+def reference(weights, rows, labels, seen):
+    """Loss, gradient and mean P(1 - P) of one fit, by autograd in float64."""
     weights = weights.double().requires_grad_()
-    scores = features.double() @ weights.T
-    loss = torch.nn.functional.cross_entropy(scores, labels)
+    scores = rows[seen].double() @ weights.T
+    loss = torch.nn.functional.cross_entropy(scores, labels[seen])
     loss.backward()
-    probabilities = torch.softmax(scores, 1)
-    accuracy = float((scores.argmax(1) == labels).double().mean())
-    variance = (probabilities * (1 - probabilities)).mean(0)
-    return loss.item(), weights.grad, variance.detach(), accuracy
+    chances = torch.softmax(scores, 1)
+    return loss.item(), weights.grad, (chances * (1 - chances)).mean(0).detach()
 
 
-def test_in_memory_equals_autograd(larger):
-    data = larger.rows
-    features = with_ones(data.features.tensor)
-    weights = torch.randn(data.classes, features.shape[1], generator=torch.Generator().manual_seed(0))
-    loss = SoftmaxLoss(memory_blocks(features, data.labels), len(features))
-    found = loss(weights, curvature=True)
-    value, gradient, variance, accuracy = reference(weights, features, data.labels)
-    assert found.loss == pytest.approx(value, rel=1e-6)
-    torch.testing.assert_close(found.gradient.double(), gradient, rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(found.variance.squeeze(1).double(), variance, rtol=1e-4, atol=1e-7)
-    assert loss.accuracy_and_loss(weights) == (pytest.approx(accuracy), pytest.approx(value, rel=1e-6))
-
-
+@pytest.mark.parametrize("kind", ["turned", "raw", "streamed"])
 @pytest.mark.parametrize("normalize", [True, False])
-def test_streamed_rows_in_rotated_coordinates_equal_autograd(larger, workers, normalize):
-    features = FeatureSet(larger.train, "rows", normalize=normalize, memory_limit=0)
+def test_every_kind_of_table_equals_autograd(larger, kind, normalize):
+    limit = 0 if kind == "streamed" else 1 << 30
+    features = FeatureSet(larger.train, "rows", normalize=normalize, memory_limit=limit)
     labels = torch.from_numpy(larger.train_labels)
-    rotation = workers.run(rotate_all, features, workers)
-    rows = np.arange(0, len(labels), 3)
-    weights = torch.randn(12, 49, generator=torch.Generator().manual_seed(1))
-    loss = SoftmaxLoss(streamed_blocks(features, labels, rows), len(rows), basis=rotation.basis)
-    found = loss(weights, curvature=True)
-    inside = with_ones(features.take(rows)) @ rotation.basis
-    value, gradient, variance, accuracy = reference(weights, inside, labels[rows])
-    assert found.loss == pytest.approx(value, rel=1e-5)
-    torch.testing.assert_close(found.gradient.double(), gradient, rtol=1e-3, atol=1e-5)
-    torch.testing.assert_close(found.variance.squeeze(1).double(), variance, rtol=1e-3, atol=1e-6)
-    assert loss.accuracy_and_loss(weights) == (pytest.approx(accuracy), pytest.approx(value, rel=1e-5))
+    frame = principal(features)
+    written = frame.write(features.read(0, 2400))
+    table = {
+        "turned": lambda: MemoryTable(written[None]),
+        "raw": lambda: MemoryTable(features.read(0, 2400)[None], frame),
+        "streamed": lambda: StreamedTable(features, torch.ones(2400, dtype=torch.bool), frame),
+    }[kind]()
+    folds = torch.from_numpy((np.arange(2400) % 3).astype(np.int8))
+    folds[::7] = LEFT_OUT
+    weights = torch.randn(3, 12, 49, generator=torch.Generator().manual_seed(1))
+    loss = FoldLoss(table, labels[None], folds[None], 3, 12)
+    found = loss(weights)
+    for fit in range(3):
+        seen = (folds != fit) & (folds != LEFT_OUT)
+        value, gradient, variance = reference(weights[fit], written, labels, seen)
+        assert float(found.loss[fit]) == pytest.approx(value, rel=1e-5)
+        torch.testing.assert_close(found.gradient[fit].double(), gradient, rtol=1e-3, atol=1e-5)
+        torch.testing.assert_close(found.variance[fit].double(), variance, rtol=1e-3, atol=1e-6)
+    held = {int(row): scores[0, k] for _, rows, scores in loss.held_scores(weights[None]) for k, row in enumerate(rows)}
+    assert sorted(held) == torch.nonzero(folds >= 0)[:, 0].tolist()
+    for row in (1, 500, 2399):
+        torch.testing.assert_close(held[row], weights[int(folds[row])] @ written[row], rtol=1e-3, atol=1e-3)
 
 
-def test_rotation_is_orthonormal_and_diagonal(larger, workers):
+def test_half_precision_rows_are_summed_in_single(larger):
+    features = FeatureSet(larger.train, "rows")
+    frame = principal(features)
+    written = frame.write(features.read(0, 2400))
+    folds, labels = torch.full((1, 2400), -1, dtype=torch.int8), torch.from_numpy(larger.train_labels)[None]
+    weights = torch.randn(1, 12, 49, generator=torch.Generator().manual_seed(1))
+    whole, half = (FoldLoss(MemoryTable(t[None]), labels, folds, 1, 12)(weights) for t in (written, written.half()))
+    assert half.gradient.dtype == torch.float32
+    assert float(half.loss[0]) == pytest.approx(float(whole.loss[0]), rel=1e-3)
+
+
+def test_principal_coordinates_are_orthonormal_and_diagonal(larger):
     features = larger.rows.features
-    rotation = workers.run(rotate_all, features, workers)
-    identity = torch.eye(len(rotation.spectrum))
-    torch.testing.assert_close(rotation.basis.T @ rotation.basis, identity, atol=1e-5, rtol=0)
-    moments = rotation.rows.T @ rotation.rows / len(rotation.rows)
-    torch.testing.assert_close(moments, torch.diag(rotation.spectrum), atol=1e-5, rtol=0)
-    torch.testing.assert_close(rotation.rows @ rotation.basis.T, with_ones(features.tensor), atol=1e-5, rtol=0)
-
-
-def test_few_rows_are_compressed_without_loss():
-    rows = torch.randn(10, 40, generator=torch.Generator().manual_seed(0))
-    inside, basis, spectrum = compress(rows)
-    assert inside.shape == (10, 10)
-    torch.testing.assert_close(inside @ basis.T, rows, atol=1e-5, rtol=0)
-    torch.testing.assert_close(inside.square().mean(0), spectrum, atol=1e-4, rtol=1e-4)
-
-
-def test_few_images_of_many_dimensions_rotate_into_as_many(make_sample, workers):
-    sample = make_sample(60, 100, 4)
-    rotation = workers.run(rotate_all, sample.rows.features, workers)
-    assert rotation.rows.shape == (60, 60)
-    torch.testing.assert_close(
-        rotation.rows @ rotation.basis.T, with_ones(sample.rows.features.tensor), atol=1e-5, rtol=0
-    )
+    frame = principal(features)
+    rows = frame.write(features.tensor)
+    torch.testing.assert_close(frame.basis.T @ frame.basis, torch.eye(48), atol=1e-5, rtol=0)
+    torch.testing.assert_close(rows.T @ rows / len(rows), torch.diag(frame.spectrum), atol=1e-5, rtol=0)

@@ -126,11 +126,13 @@ def test_a_score_without_its_input_says_what_is_missing(small: tuple) -> None:
         find_score("nlep")
 
 
-def test_functions_win_over_modules_of_the_same_name() -> None:
+def test_a_score_is_imported_without_the_others_and_without_torch() -> None:
     import subprocess
     import sys
 
     code = (
-        "import unseen.ranking.leep, unseen.ranking as r, sys; assert callable(r.leep) and 'torch' not in sys.modules"
+        "import unseen.ranking as r, sys; assert callable(r.leep) and 'torch' not in sys.modules\n"
+        "assert 'unseen.ranking.scores.parc' not in sys.modules\n"
+        "assert r.find_score('leep').compute is r.leep and 'unseen.ranking.scores.parc' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

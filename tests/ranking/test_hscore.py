@@ -7,7 +7,7 @@ import pytest
 from sklearn.covariance import LedoitWolf
 
 from unseen.ranking import hscore, regularised_hscore
-from unseen.ranking.hscore import ledoit_wolf
+from unseen.ranking.scores.hscore import ledoit_wolf
 from unseen.ranking.spectrum import decompose
 
 

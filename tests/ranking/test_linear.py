@@ -9,8 +9,8 @@ from sklearn.preprocessing import StandardScaler
 
 from unseen.core.errors import DataError, UsageError
 from unseen.ranking import linear
-from unseen.ranking.linear import converge, descend
 from unseen.ranking.sampling import split_rows, stratified_rows
+from unseen.ranking.scores.linear import converge, descend
 
 
 def test_converged_is_scikit_learn_s_logistic_regression(small: tuple) -> None:

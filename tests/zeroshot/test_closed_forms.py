@@ -70,31 +70,47 @@ def test_sae_directions_and_grid(small_problem: Problem) -> None:
     np.testing.assert_allclose(forward.W_, back.W_)
     x, s = X[:5], S[20:]
     cosine = lambda a, b: a @ b / np.linalg.norm(a) / np.linalg.norm(b)  # noqa: E731
-    wanted = [[cosine(forward.W_ @ a, b) for b in s] for a in x]
-    np.testing.assert_allclose(forward.scores(x, s), wanted, atol=1e-10)
-    wanted = [[cosine(a, forward.W_.T @ b) for b in s] for a in x]
-    np.testing.assert_allclose(back.scores(x, s), wanted, atol=1e-10)
-    grid = [{"lam": v} for v in (0.1, 1.0, 10.0)]
+    for scaled in (True, False):
+        W = forward.W_ / np.linalg.norm(forward.W_, axis=1, keepdims=True) if scaled else forward.W_
+        wanted = [[cosine(W @ a, b) for b in s] for a in x]
+        np.testing.assert_allclose(forward.set_params(scaled_rows=scaled).scores(x, s), wanted, atol=1e-10)
+        wanted = [[cosine(a, W.T @ b) for b in s] for a in x]
+        np.testing.assert_allclose(back.set_params(scaled_rows=scaled).scores(x, s), wanted, atol=1e-10)
+    grid = [{"lam": v, "scaled_rows": scaled} for v in (0.1, 1.0, 10.0) for scaled in (True, False)]
     for params, scores in back.grid_scores(X, y, S, x, s, grid):
         np.testing.assert_allclose(scores, SAEReverse(**params).fit(X, y, S).scores(x, s), atol=1e-10)
 
 
 def test_gfzsl_is_kernel_ridge_and_gaussians(small_problem: Problem) -> None:
     X, y, S = arrays(small_problem)
-    method = GFZSL(lam=0.3, shrinkage=0.1).fit(X, y, S)
+    method = GFZSL(lam=0.3, lam_var=7.0, shrinkage=0.1).fit(X, y, S)
     mu = np.stack([X[y == c].mean(0) for c in range(20)])
     var = np.stack([X[y == c].var(0) for c in range(20)])
     pooled = np.average(var, axis=0, weights=np.bincount(y))
     log_var = np.log(0.9 * var + 0.1 * pooled + 1e-6 * pooled.mean())
     assert relative(method.mu_, mu) < 1e-8
     assert relative(method.log_var_, log_var) < 1e-8
-    ridge = SklearnKernelRidge(alpha=0.3, kernel="poly", degree=2, gamma=1.0, coef0=1.0)
-    wanted = [ridge.fit(S[:20], target).predict(S[20:]) for target in (mu, log_var)]
+    ridges = [SklearnKernelRidge(alpha=v, kernel="poly", degree=2, gamma=1.0, coef0=1.0) for v in (0.3, 7.0)]
+    middle = log_var.mean(0)
+    wanted = [
+        ridges[0].fit(S[:20], mu).predict(S[20:]),
+        middle + ridges[1].fit(S[:20], log_var - middle).predict(S[20:]),
+    ]
     for found, value in zip(method._parameters(S[20:]), wanted, strict=True):
         assert relative(found, value) < 1e-8
     x = small_problem.test_unseen.X[:7].astype(np.float64)
     naive = [[-0.5 * (lv + (a - m) ** 2 / np.exp(lv)).sum() for m, lv in zip(*wanted, strict=True)] for a in x]
     assert relative(method.scores(x, S[20:]), np.asarray(naive)) < 1e-8
+
+
+def test_gfzsl_does_not_mind_the_scale_of_features(small_problem: Problem) -> None:
+    """A ridge that drew log-variances towards 0 would: they are the smaller the smaller the features are."""
+    X, y, S = arrays(small_problem)
+    x = small_problem.test_unseen.X.astype(np.float64)
+    for lam_var in (1.0, 1e8):
+        found = [GFZSL(lam_var=lam_var).fit(k * X, y, S).predict(k * x, S[20:]) for k in (0.01, 1.0, 100.0)]
+        np.testing.assert_array_equal(found[0], found[1])
+        np.testing.assert_array_equal(found[2], found[1])
 
 
 def test_gfzsl_keeps_the_estimates_of_seen_classes(small_problem: Problem) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,57 @@ def test_words() -> None:
     graph = class_embeddings("wordnet", dataset())
     assert graph[0] @ graph[1] > graph[0] @ graph[2]
     np.testing.assert_allclose(np.linalg.norm(graph, axis=1), 1)
+
+
+VECTORS = {
+    "the": [9.0, 9.0, 9.0], "Cat": [1.0, 2.0, 3.0], "cat": [4.0, 5.0, 6.0], "Dog": [7.0, 8.0, 9.0],
+    "fire_engine": [1.0, 0.0, 0.0], "fire": [5.0, 5.0, 5.0], "seahorse": [0.0, 0.0, 2.0],
+}  # fmt: skip
+
+
+def write_word2vec(path: Path, kind: str) -> Path:
+    """As word2vec's own `-binary 1` and `-binary 0` write it, and GloVe without the first line."""
+    head = f"{len(VECTORS)} 3\n".encode()
+    if kind == "binary":
+        body = b"".join(w.encode() + b" " + np.asarray(v, "<f4").tobytes() + b"\n" for w, v in VECTORS.items())
+    else:
+        body = b"".join((w + " " + " ".join(map(str, v)) + " \n").encode() for w, v in VECTORS.items())
+    content = body if kind == "glove" else head + body
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("v.bin", "binary"), ("v.bin.gz", "binary"), ("v.txt", "text"), ("v.vec.gz", "text"), ("g.txt", "glove")],
+)
+def test_word2vec_files(tmp_path: Path, name: str, kind: str) -> None:
+    classes = dataset([*NAMES[:3], "walrus"], [*WNIDS[:3], "n02081571"])
+    found = class_embeddings(str(write_word2vec(tmp_path / name, kind)), classes)
+    # As written before another case; a phrase before its words; for a walrus another name of its synset.
+    wanted = np.array([[4.0, 5.0, 6.0], [7.0, 8.0, 9.0], [1.0, 0.0, 0.0], [0.0, 0.0, 2.0]])
+    np.testing.assert_allclose(found, wanted / np.linalg.norm(wanted, axis=1, keepdims=True), rtol=1e-6)
+
+
+def test_broken_word2vec_files(tmp_path: Path) -> None:
+    good = write_word2vec(tmp_path / "v.bin", "binary").read_bytes()
+
+    def refused(name: str, content: bytes, said: str) -> None:
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=said):
+            class_embeddings(str(tmp_path / name), dataset())
+
+    refused("cut.bin", good[:-5], "ends within word 7 of 7")
+    refused("short.bin", good[: len(good) // 2], "ends within|ends after")
+    refused("head.bin", b"hello world\n" + good, "does not start with the number of words")
+    refused("wide.bin", b"3 900000000\ncat " + bytes(100), "900000000 dimensions")
+    refused("none.txt", b"the 1 2 3\nof 1 2 3\n", "no word of any class name")
+    refused("letters.txt", b"2 3\ncat 1 2 x\ndog 1 2 3\n", "numbers are expected")
+    refused("few.txt", b"2 3\ncat 1 2\n", "no word of any class name|3 expected")
+    refused("some.txt", b"cat 1 2 3\ndog 1 2 3\n", "no embedding .*first 'fire engine'")
+    refused("bad.txt.gz", b"not gzip at all", "cannot read")
+    with pytest.raises(DataError, match="cannot read"):
+        class_embeddings(str(tmp_path / "absent.vec"), dataset())
 
 
 def animals() -> tuple[list[str], list[str | None]]:

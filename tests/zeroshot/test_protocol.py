@@ -10,7 +10,7 @@ import pytest
 
 from unseen.core.errors import DataError
 from unseen.metrics import harmonic_mean, mean_per_class_accuracy
-from unseen.zeroshot import ESZSL, Problem, evaluate_method
+from unseen.zeroshot import ESZSL, CMTStar, Problem, evaluate_method
 from unseen.zeroshot.catalogue import builtin_methods, transductive_methods
 from unseen.zeroshot.problem import Fold, Images, no_images
 from unseen.zeroshot.protocol import tune
@@ -47,6 +47,49 @@ def test_tuning_never_sees_the_test_images(small_problem: Problem) -> None:
     np.testing.assert_allclose(a.trials[2]["values"], by_hand)
     assert a.best() == GRID[int(np.argmax([t["value"] for t in a.trials]))]
     assert a.best([1]) == GRID[int(np.argmax([t["values"][1] for t in a.trials]))]
+
+
+def test_what_else_is_measured(small_problem: Problem) -> None:
+    found = evaluate_method("ESZSL", small_problem, grid=GRID)
+    method = ESZSL(**found.best).fit(small_problem.train.X, small_problem.train.y, small_problem.S)
+    new, old = small_problem.test_unseen, small_problem.test_seen
+    tops = {}
+    for side, images in (("ts", new), ("tr", old)):
+        order = np.argsort(-method.scores(images.X, small_problem.S), axis=1, kind="stable")
+        for k in (5, 10):
+            hit = np.array([label in row[:k] for label, row in zip(images.y, order, strict=True)])
+            tops[side, k] = np.mean([hit[images.y == c].mean() for c in np.unique(images.y)])
+            assert found.metrics[f"{side}_top{k}"] == pytest.approx(tops[side, k])
+    assert found.metrics["H_top5"] == pytest.approx(harmonic_mean(tops["ts", 5], tops["tr", 5]))
+    for name in ("zsl", "ts", "tr", "H"):
+        assert found.intervals[name].value == pytest.approx(found.metrics[name])
+        assert found.metrics[name] in found.intervals[name]
+    # A constant of 0 gives ts and tr, one that is great enough zsl and 0.
+    at = int(np.searchsorted(found.curve.gamma, 0.0))
+    assert found.curve.ts[at] == pytest.approx(found.metrics["ts"])
+    assert found.curve.tr[at] == pytest.approx(found.metrics["tr"])
+    assert found.curve.ts[-1] == pytest.approx(found.metrics["zsl"])
+    assert 0 < found.metrics["AUSUC"] == found.curve.area < found.metrics["zsl"]
+
+
+def test_a_method_may_be_tuned_by_h(small_problem: Problem) -> None:
+    """A fifth of the images of each training class is held out; both kinds stand among all classes of the fold."""
+    grid = [{"epochs": 3, "novelty": n, "quantile": q} for n in ("gaussian", "loop") for q in (0.01, 0.5)]
+    method = CMTStar()
+    found = tune(method, small_problem, grid, small_problem.folds)
+    fold = small_problem.folds[1]
+    train, new = small_problem.train.of(fold.train), small_problem.train.of(fold.val)
+    held = np.zeros(len(train), bool)
+    for c in fold.train:
+        held[np.flatnonzero(train.y == c)[: (train.y == c).sum() // 5]] = True
+    for place, setting in enumerate(grid):
+        fitted = CMTStar(**setting).fit(train.X[~held], train.y[~held], small_problem.S)
+        among = np.sort(np.concatenate([fold.train, fold.val]))
+        shares = [
+            mean_per_class_accuracy(y, among[fitted.predict(X, small_problem.S[among])])
+            for X, y in ((new.X, new.y), (train.X[held], train.y[held]))
+        ]
+        assert found.trials[place]["values"][1] == pytest.approx(harmonic_mean(*shares))
 
 
 def test_calibrated_stacking_trades_tr_for_ts(small_problem: Problem) -> None:

@@ -3,44 +3,22 @@
 `load_backbone` builds one from its name; `register_backbone` adds one's own. Importing this room does not import torch.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from typing import TYPE_CHECKING, Any
-
-from unseen.backbones.load import (
-    BACKBONES,
-    BackboneSource,
-    backbone_revision,
-    check_backbone,
-    load_backbone,
-    model_cards,
-    register_backbone,
-    wrap_module,
-)
-from unseen.backbones.names import ModelName
+from unseen.core.registry import lazy_exports
 
 if TYPE_CHECKING:
-    from unseen.backbones.backbone import LOGITS, POOLED, Backbone
-
-__all__ = [
-    "BACKBONES",
-    "LOGITS",
-    "POOLED",
-    "Backbone",
-    "BackboneSource",
-    "ModelName",
-    "backbone_revision",
-    "check_backbone",
-    "load_backbone",
-    "model_cards",
-    "register_backbone",
-    "wrap_module",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("LOGITS", "POOLED", "Backbone"):
-        from unseen.backbones import backbone
-
-        return getattr(backbone, name)
-    raise AttributeError(name)
+    from unseen.backbones.backbone import LOGITS as LOGITS
+    from unseen.backbones.backbone import POOLED as POOLED
+    from unseen.backbones.backbone import Backbone as Backbone
+    from unseen.backbones.load import BACKBONES as BACKBONES
+    from unseen.backbones.load import BackboneSource as BackboneSource
+    from unseen.backbones.load import backbone_revision as backbone_revision
+    from unseen.backbones.load import check_backbone as check_backbone
+    from unseen.backbones.load import load_backbone as load_backbone
+    from unseen.backbones.load import model_cards as model_cards
+    from unseen.backbones.load import register_backbone as register_backbone
+    from unseen.backbones.load import wrap_module as wrap_module
+    from unseen.backbones.names import ModelName as ModelName
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(__name__)

@@ -21,10 +21,10 @@ import numpy.typing as npt
 import torch
 
 from unseen.backbones.backbone import POOLED, Backbone
-from unseen.backbones.taps import Taps
+from unseen.backbones.forwards import Taps
 from unseen.core.errors import BackboneError, StoreError, UnknownNameError
 from unseen.core.files import write_whole
-from unseen.core.identity import digest
+from unseen.core.identity import identify
 
 Pixels = npt.NDArray[np.uint8]
 Outputs = tuple[npt.NDArray[np.float32], ...]
@@ -32,6 +32,9 @@ RuntimeName = Literal["auto", "onnx", "torch"]
 
 #: Below this cosine to torch, on any image, an exported graph is not trusted.
 AGREEMENT = 0.9999
+
+#: Ends the name of a note that says why a graph could not be had.
+_REFUSED = ".refused"
 
 #: torch traces one module at a time.
 _TRACING = threading.Lock()
@@ -128,15 +131,46 @@ def make_runtime(
     if precision not in ("fp32", "bf16", "fp16"):
         raise UnknownNameError("precision", precision, ("fp32", "bf16", "fp16"))
     device = best_device() if device == "auto" else device
-    if runtime == "auto":
-        runtime = "onnx" if device == "cpu" and precision == "fp32" else "torch"
-    if runtime == "torch":
-        return TorchRuntime(backbone, layers, device=device, precision=precision)
+    graph = None if cache is None else _graph_file(backbone, layers, cache)
+    chosen, refused = _choose(device, runtime, precision, graph)
+    if chosen == "torch":
+        return TorchRuntime(backbone, layers, device=device, precision=precision, note=refused)
     try:
         with _TRACING:
-            return _checked_onnx(backbone, layers, threads=threads, cache=cache)
+            return _checked_onnx(backbone, layers, threads=threads, path=graph)
     except BackboneError as error:
+        if graph is not None:  # so that the next run need not try again
+            _keep(str(error).encode(), graph.with_suffix(_REFUSED))
         return TorchRuntime(backbone, layers, device="cpu", note=str(error))
+
+
+def expected_runtime(
+    backbone: Backbone,
+    layers: Sequence[str],
+    *,
+    device: str,
+    runtime: RuntimeName,
+    precision: str,
+    cache: Path | None,
+) -> str:
+    """The name of the runtime that `make_runtime` will give, as far as that is known: enough to look for features."""
+    graph = None if cache is None else _graph_file(backbone, layers, cache)
+    return _choose(best_device() if device == "auto" else device, runtime, precision, graph)[0]
+
+
+def _choose(device: str, runtime: RuntimeName, precision: str, graph: Path | None) -> tuple[str, str]:
+    """The runtime to try, and why ONNX was refused before, where it was."""
+    if runtime == "auto":
+        runtime = "onnx" if device == "cpu" and precision == "fp32" else "torch"
+    note = graph.with_suffix(_REFUSED) if graph is not None else None
+    if runtime == "onnx" and note is not None and note.is_file():
+        return "torch", note.read_text(encoding="utf-8", errors="replace")
+    return runtime, ""
+
+
+def _graph_file(backbone: Backbone, layers: Sequence[str], cache: Path) -> Path:
+    place = [backbone.weights, backbone.id, list(layers), backbone.preprocessing.to_dict(), torch.__version__]
+    return cache / f"{identify('graph', '1', *place)}.onnx"
 
 
 def best_device() -> str:
@@ -169,15 +203,11 @@ def export_onnx(backbone: Backbone, layers: Sequence[str]) -> bytes:
         return path.read_bytes()
 
 
-def _checked_onnx(backbone: Backbone, layers: Sequence[str], *, threads: int, cache: Path | None) -> OnnxRuntime:
-    """An ONNX session that was seen to agree with torch, from the cache where one was kept."""
-    path = None
-    if cache is not None:
-        recipe = [backbone.weights, backbone.id, list(layers), backbone.preprocessing.to_dict(), torch.__version__]
-        path = cache / f"{digest(recipe)}.onnx"
-        if path.is_file():
-            with contextlib.suppress(Exception):  # a graph cut short by a full disk is made anew
-                return OnnxRuntime(path, threads=threads)
+def _checked_onnx(backbone: Backbone, layers: Sequence[str], *, threads: int, path: Path | None) -> OnnxRuntime:
+    """An ONNX session that was seen to agree with torch, from the file where it was kept."""
+    if path is not None and path.is_file():
+        with contextlib.suppress(Exception):  # a graph cut short by a full disk is made anew
+            return OnnxRuntime(path, threads=threads)
     try:
         graph = export_onnx(backbone, layers)
         runtime = OnnxRuntime(graph, threads=threads)

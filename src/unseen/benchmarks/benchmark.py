@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from unseen.core.identity import option, parameters_of, plain
-from unseen.core.options import make_options
+from unseen.core.options import check_options, make_options
 from unseen.core.records import Cell, MethodCard, Result
 from unseen.core.registry import Registry
 from unseen.data.load import resolve_dataset
@@ -50,6 +50,9 @@ class Benchmark(ABC):
     only: tuple[str, ...] = option(
         (), dataset=True, neutral="it chooses datasets", help="Datasets of a study that it is for; all by default."
     )
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -106,6 +109,17 @@ BENCHMARKS.add("vtab", "unseen.benchmarks.vtab.protocol:VtabBenchmark")
 BENCHMARKS.add("rank", "unseen.benchmarks.rank.protocol:RankBenchmark")
 
 
+def find_command(command: str) -> str | None:
+    """The benchmark whose class says that the command line calls it so; one that cannot be loaded says nothing."""
+    for name in BENCHMARKS:
+        try:
+            if BENCHMARKS.get(name).command == command:
+                return name
+        except Exception:  # noqa: BLE001, S112 - whatever a plug-in raises when it is imported
+            continue
+    return None
+
+
 def benchmark_cards() -> list[MethodCard]:
     """Every benchmark, as `unseen ls benchmarks` shows it; a plug-in that cannot be loaded says so."""
     cards = []
@@ -115,7 +129,11 @@ def benchmark_cards() -> list[MethodCard]:
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises when it is imported
             cards.append(MethodCard(id=name, group="plug-in", notes=f"cannot be loaded: {error}"))
             continue
-        cards.append(MethodCard(id=name, name=kind.question, group="benchmark", paper=kind.paper))
+        cards.append(
+            MethodCard(
+                id=name, name=kind.question, group="benchmark", paper=kind.paper, notes=f"unseen {kind.command or name}"
+            )
+        )
     return cards
 
 

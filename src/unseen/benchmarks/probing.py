@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -9,19 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from unseen.benchmarks.probe_results import probe_result
 from unseen.benchmarks.workbench import SplitRows, skipped_details
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
-from unseen.core.options import Positive
+from unseen.core.options import Positive, check_options
 from unseen.core.records import Cell, Result
-from unseen.probes.cards import solver_version
 from unseen.probes.protocol import SEEDS
 
 if TYPE_CHECKING:
     from unseen.probes import ProbeResult
 
-SolverName = Literal["fast", "paper", "ridge", "knn", "ncm"]
+SolverName = Literal["logistic", "paper", "ridge", "knn", "ncm", "fast"]
 Shots = Positive | Literal["all"]
 Validation = Literal["own", "drawn"]
 
@@ -33,17 +32,22 @@ Arrays = tuple[Any, npt.NDArray[np.int64]]
 class ProbeOptions:
     """What every benchmark that fits probes lets one choose."""
 
-    solver: SolverName = option("fast", help="The classifier and how it is fitted.")
+    solver: SolverName = option("logistic", help="The classifier and its fit; fast is an older name of logistic.")
     shots: tuple[Shots, ...] = option(("all",), axis="shots", help="Training images per class: numbers, or all.")
     seeds: tuple[int, ...] = option(SEEDS, axis="seed", count=SEEDS, help="One run each: a count, or the seeds.")
     layer: str = option("pooled", help="Which features: pooled, logits, or the name of a module.")
     validation: Validation = option("drawn", help="drawn: select on a fifth of train; own: on the validation split.")
 
     def __post_init__(self) -> None:
+        check_options(self)
+        if self.solver == "fast":
+            object.__setattr__(self, "solver", "logistic")
         if not self.seeds or not self.shots:
             raise UsageError("a probe needs at least one seed and one number of shots.")
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+        from unseen.probes.solvers import solver_version
+
         return {self.solver: solver_version(self.solver)}
 
 
@@ -96,7 +100,7 @@ def probe_splits(
     if validation == "drawn" and "val" in splits:
         splits["train"] = _pooled(splits["train"], splits.pop("val"))
     held = splits.get("val", (None, None))
-    settled = "val" in splits and solver not in ("paper", "fast")  # whose trainings start from random weights
+    settled = "val" in splits and solver in ("ridge", "knn", "ncm")  # the others draw starts or folds by seed
 
     def run(counts: Sequence[Shots], numbers: Sequence[int]) -> list[ProbeResult]:
         return evaluate_probe(
@@ -131,5 +135,59 @@ def probe_splits(
 
 
 def _pooled(train: Arrays, held: Arrays) -> Arrays:
-    features = np.concatenate([np.asarray(train[0]), np.asarray(held[0])])
-    return features, np.concatenate([train[1], held[1]])
+    from unseen.probes.rows import Joined
+
+    return Joined(train[0], held[0]), np.concatenate([train[1], held[1]])
+
+
+def probe_result(cell: Cell, record: ProbeResult, details: Mapping[str, Any]) -> Result:
+    """The result of a cell, `details` of its dataset included."""
+    interval = record.interval()
+    values = record.to_dict()
+    return Result(
+        cell=cell,
+        metrics={
+            "top1": record.top1,
+            "top5": record.top5,
+            "mean_per_class": float(np.nanmean(record.per_class)),
+            "top1_low": interval.low,
+            "top1_high": interval.high,
+            "log_loss": record.log_loss,
+            "calibration_error": record.calibration_error,
+            **_expected(record),
+        },
+        seconds=record.seconds,
+        sweep=tuple(trial.to_dict() for trial in record.trials),
+        details={
+            **details,
+            "per_class": values["per_class"],
+            "confusions": values["confusions"],
+            "best": values["best"],
+            **({"note": record.note} if record.note else {}),
+            **({"expected_shots": record.expected_shots} if record.expected_shots else {}),
+            "train_size": record.train_size,
+            "validation_size": record.validation_size,
+            "correct": pack_correct(record.correct),
+        },
+    )
+
+
+def _expected(record: ProbeResult) -> dict[str, float]:
+    """The accuracy to expect on images like the training images, where the solver has an estimate."""
+    interval = record.expected_interval()
+    if interval is None or record.expected is None or record.expected_se is None:
+        return {}
+    bounds = {"expected_low": interval.low, "expected_high": interval.high}
+    return {"expected": record.expected, "expected_se": record.expected_se, **bounds}
+
+
+def pack_correct(correct: npt.NDArray[np.bool_]) -> str:
+    """One bit per test image, as text: 50,000 images take 8 kB."""
+    return f"{len(correct)}:" + base64.b64encode(np.packbits(correct).tobytes()).decode("ascii")
+
+
+def unpack_correct(text: str) -> npt.NDArray[np.bool_]:
+    """What `pack_correct` packed."""
+    count, _, encoded = text.partition(":")
+    bits = np.unpackbits(np.frombuffer(base64.b64decode(encoded), np.uint8))
+    return bits[: int(count)].astype(bool)

@@ -99,10 +99,10 @@ class Workbench:
         return {name: self.split(model, dataset, name, layer, view=view) for name in self.dataset(dataset).splits}
 
     def layers(
-        self, model: str, dataset: str, split: str, layers: Sequence[str], *, view: View | None = None
+        self, model: str, dataset: str | Dataset, split: str, layers: Sequence[str], *, view: View | None = None
     ) -> dict[str, SplitRows]:
-        """`split` for several layers, in one pass over the images."""
-        data = self.dataset(dataset)
+        """`split` for several layers, in one pass over the images; of a dataset by name, or of a sample of one."""
+        data = self.dataset(dataset) if isinstance(dataset, str) else dataset
         images = data.split(split)
         if model.startswith(GIVEN):
             return {layer: _given(data, model, split) for layer in layers}

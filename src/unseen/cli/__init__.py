@@ -1,12 +1,23 @@
-"""The command line: one file per command, each of which parses, calls and prints.
+"""The command line: one module per command, each of which parses, calls and prints.
 
 `main` is the console entry point. It turns every `UnseenError` into one line on standard error and its exit code.
 """
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+_INTERRUPTED = 130
+_TERMINATED = 143
+_HINT = "what was finished is kept, run the same command to go on"
+
+
+class _Terminated(BaseException):
+    """The process was asked to end (SIGTERM)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -16,42 +27,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from unseen.cli.application import application
     from unseen.core.errors import UnseenError
 
+    given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        given = sys.argv[1:] if arguments is None else list(arguments)
-        code = application(args=spread_lists(given), prog_name="unseen", standalone_mode=False)
+        with _ended_by_signal():
+            code = application(args=given, prog_name="unseen", standalone_mode=False)
     except UnseenError as error:
         return _fail(str(error), error.exit_code)
-    except typer.Abort:
-        return _fail("interrupted; what was finished is kept, run the same command to go on", 130)
+    except (KeyboardInterrupt, typer.Abort):
+        code = _INTERRUPTED
+    except _Terminated:
+        return _fail(f"terminated; {_HINT}", _TERMINATED)
     except Exception as error:
         # Typer vendors its parser: a usage error is known by what it can do, not by a public class.
-        show, exit_code = getattr(error, "show", None), getattr(error, "exit_code", None)
-        if show is None or exit_code is None:
+        if not hasattr(error, "format_message") or not hasattr(error, "exit_code"):
             raise
-        show()
-        return int(exit_code)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()  # type: ignore[attr-defined]
+            return int(error.exit_code)
+        where = getattr(getattr(error, "ctx", None), "command_path", "unseen")
+        return _fail(f"{error.format_message()} See: {where} --help", int(error.exit_code))
+    if code == _INTERRUPTED:  # Typer gives this code where it has caught the interruption itself
+        return _fail(f"interrupted; {_HINT}", _INTERRUPTED)
     return int(code or 0)
 
 
-#: Options that take several values behind one another: `--models a b c`.
-LISTS = ("--models", "--methods", "--tasks")
+@contextlib.contextmanager
+def _ended_by_signal() -> Iterator[None]:
+    """While in force, SIGTERM ends the work like an exception: files are closed, locks are given back."""
 
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise _Terminated
 
-def spread_lists(arguments: Sequence[str]) -> list[str]:
-    """`--models a b` written as `--models a --models b`, which is how the parser wants it."""
-    spread: list[str] = []
-    current = ""
-    for argument in arguments:
-        if argument.startswith("-"):
-            current = argument if argument in LISTS else ""
-        elif current and spread and spread[-1] != current:
-            spread.append(current)
-        spread.append(argument)
-    return spread
+    try:
+        before = signal.signal(signal.SIGTERM, end)
+    except ValueError:  # not the main thread: signals are somebody else's
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _fail(message: str, code: int) -> int:
-    sys.stderr.write(f"unseen: error: {' '.join(message.split())}\n")
+    from unseen.cli.tables import printable
+
+    sys.stderr.write(f"unseen: error: {printable(' '.join(message.split()))}\n")
     return code
 
 

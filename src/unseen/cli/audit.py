@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unseen.cli.options import JsonOption
+from unseen.cli.tables import count
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -23,15 +26,20 @@ _MOST_SENSES = 6
 
 
 def audit(
-    classes: Annotated[str, typer.Option(help="A file with one class per line, or a dataset (packaged:emoji).")],
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="DATA", help="A file with one class per line, or a dataset (packaged:emoji, photos/)."),
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option("--classes", "--data", metavar="DATA", help="The same, as an option.")
+    ] = None,
     seen: Annotated[str, typer.Option(help="imagenet-1k, imagenet-21k, or a file of wnids or names.")] = "imagenet-1k",
     mapping: Annotated[Path | None, typer.Option(help="Classes settled by hand: class<TAB>wnid per line.")] = None,
     write_mapping: Annotated[
         Path | None, typer.Option(help="Write the doubtful classes to this file, to be settled and given back.")
     ] = None,
-    json: Annotated[
-        Path | None, typer.Option("--json", help="Write everything to this JSON file ('-': print).")
-    ] = None,
+    as_json: JsonOption = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write everything to this JSON file.")] = None,
     chart: Annotated[Path | None, typer.Option(help="Draw similarities to this .html, .svg, .png or .pdf.")] = None,
     noun: Annotated[str, typer.Option(help="What the summary calls the classes, such as 'test classes'.")] = "classes",
     flagged: Annotated[bool, typer.Option("--flagged", help="List the flagged classes only.")] = False,
@@ -40,11 +48,11 @@ def audit(
     from unseen.concepts import audit_classes, load_wordnet, read_mapping, read_seen
 
     wordnet = load_wordnet()
-    names, wnids = _classes(classes)
+    names, wnids = _classes(classes or data or "")
     seen_name, seen_ids = read_seen(seen, wordnet)
     settled = read_mapping(mapping) if mapping is not None else None
     result = audit_classes(names, seen_ids, mapping=settled, wnids=wnids, seen_name=seen_name, noun=noun)
-    if json is not None and str(json) == "-":
+    if as_json:
         from unseen.cli.tables import print_json
 
         print_json(result.to_dict())
@@ -52,7 +60,7 @@ def audit(
         _print_rows(result.flagged if flagged else result.rows, wordnet.label)
         _print_doubts(result)
         _print_summary(result)
-    _write_files(result, json, chart, write_mapping)
+    _write_files(result, out, chart, write_mapping)
 
 
 def _classes(value: str) -> tuple[list[str], Sequence[str | None]]:
@@ -60,16 +68,17 @@ def _classes(value: str) -> tuple[list[str], Sequence[str | None]]:
     from unseen.concepts import read_class_list
     from unseen.core.errors import UsageError
 
-    if Path(value).is_file():
+    if value and Path(value).is_file():
         return read_class_list(value), ()
-    if ":" not in value:
+    if not value or (":" not in value and not Path(value).is_dir()):
         raise UsageError(
             f"{value!r} is neither a file nor a dataset. Give a file with one class per line, or a dataset such as "
             "packaged:emoji or folder:PATH (unseen ls datasets)."
         )
     from unseen.data import load_dataset
+    from unseen.data.load import resolve_dataset
 
-    dataset = load_dataset(value)
+    dataset = load_dataset(resolve_dataset(value, Path.cwd()))
     return list(dataset.class_names), dataset.wnids
 
 
@@ -94,7 +103,9 @@ def _print_rows(rows: Sequence[AuditRow], label: Callable[[str], str]) -> None:
             )
         )
     columns = ("Class", "synset", "match", "relation", "nearest seen", "Lin")
-    print_table(columns, lines, numeric=("Lin",))
+    print_table(
+        columns, lines, numeric=("Lin",), prose=("Class", "synset", "relation", "nearest seen"), keep=("relation",)
+    )
 
 
 def _print_doubts(audit: Audit) -> None:
@@ -144,20 +155,22 @@ def _print_summary(audit: Audit) -> None:
     out.print(Text(audit.summary, style="bold"))
 
 
-def _write_files(audit: Audit, json: Path | None, chart: Path | None, mapping: Path | None) -> None:
-    if json is not None and str(json) != "-":
-        from json import dumps
-
+def _write_files(audit: Audit, out: Path | None, chart: Path | None, mapping: Path | None) -> None:
+    if out is not None:
         from unseen.core.files import write_whole
+        from unseen.results.export import to_json
 
-        write_whole(json, (dumps(audit.to_dict(), indent=1) + "\n").encode())
-        typer.echo(f"Written to {json}.")
+        write_whole(out, to_json(audit.to_dict()) + "\n")
+        typer.echo(f"Written to {out}.", err=True)
     if mapping is not None:
         from unseen.concepts import write_mapping
 
-        typer.echo(f"{write_mapping(audit, mapping)} doubtful classes written to {mapping}.")
+        typer.echo(
+            f"{count(write_mapping(audit, mapping), 'doubtful class', 'doubtful classes')} written to {mapping}.",
+            err=True,
+        )
     if chart is not None:
         from unseen.reports.audit_chart import audit_chart
         from unseen.reports.charts import save_chart
 
-        typer.echo(f"Drawn to {save_chart(audit_chart(audit), chart)}.")
+        typer.echo(f"Drawn to {save_chart(audit_chart(audit), chart)}.", err=True)

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unseen.cli.options import HomeOption, JsonOption
+from unseen.cli.parser import Command, Group
+from unseen.cli.tables import count
+
 if TYPE_CHECKING:
     from unseen.features import Entry, FeatureStore
 
-features_commands = typer.Typer(name="features", help="List, verify and remove stored features.", no_args_is_help=True)
+features_commands = typer.Typer(
+    name="features", cls=Group, help="List, verify and remove stored features.", no_args_is_help=True
+)
 
-Home = Annotated[Path | None, typer.Option("--home", help="Folder to work in, instead of UNSEEN_HOME.")]
 _PATTERN_HELP = "A model or dataset, with * for any characters, or the beginning of an entry's id."
-_WIDTH_OF_A_PIPE = 240
 _STYLES = {"partial": "yellow", "damaged": "red"}
 
 
-@features_commands.command("ls")
-def list_features(
-    json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False, home: Home = None
-) -> None:
+@features_commands.command("ls", cls=Command)
+def list_features(as_json: JsonOption = False, home: HomeOption = None) -> None:
     """List what is stored, with sizes."""
     entries = list(_store(home).entries())
-    if json:
-        from json import dumps
+    if as_json:
+        from unseen.cli.tables import print_json
 
-        typer.echo(dumps([entry.to_dict() for entry in entries], indent=2))
+        print_json([entry.to_dict() for entry in entries])
         return
     if not entries:
         typer.echo(f"No features are stored in {_store(home).root}.")
@@ -37,10 +38,10 @@ def list_features(
     typer.echo(f"Total: {_total(entries)}.")
 
 
-@features_commands.command("verify")
+@features_commands.command("verify", cls=Command)
 def verify_features(
     pattern: Annotated[str | None, typer.Argument(help=_PATTERN_HELP + " Everything, if left out.")] = None,
-    home: Home = None,
+    home: HomeOption = None,
 ) -> None:
     """Read every byte and compare it with what was written; leaves with code 2 where something is wrong."""
     from rich.console import Console
@@ -57,16 +58,16 @@ def verify_features(
     for problem in problems:
         typer.echo(str(problem))
     if problems:
-        raise CorruptPartError(f"{_count(len(problems), 'problem')} in {_total(entries)}.")
+        raise CorruptPartError(f"{count(len(problems), 'problem')} in {_total(entries)}.")
     typer.echo(f"All is well: {_total(entries)}.")
 
 
-@features_commands.command("rm")
+@features_commands.command("rm", cls=Command)
 def remove_features(
     pattern: Annotated[str | None, typer.Argument(help=_PATTERN_HELP)] = None,
     everything: Annotated[bool, typer.Option("--all", help="Remove all stored features.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    home: Home = None,
+    home: HomeOption = None,
 ) -> None:
     """Remove stored features, after showing which and asking."""
     from unseen.core.errors import UsageError
@@ -103,22 +104,19 @@ def _confirmed(what: str) -> bool:
 
 
 def _print_table(entries: list[Entry]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from rich.text import Text
 
+    from unseen.cli.tables import print_table
     from unseen.features.durable import format_size
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("id", "model", "dataset", "split", "layer"):
-        table.add_column(name, overflow="fold")
-    for name in ("rows", "skipped", "dim", "size"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("state", overflow="fold")
+    columns = ("id", "model", "dataset", "split", "layer", "rows", "skipped", "dim", "size", "state")
+    rows = []
     for entry in entries:
-        cells = [entry.digest[:8], *_described(entry)]
-        table.add_row(*cells[:-1], format_size(entry.nbytes), cells[-1], style=_STYLES.get(entry.state))
-    width = None if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
-    Console(markup=False, highlight=False, width=width).print(table)
+        *described, state = _described(entry)
+        cells = [entry.digest[:8], *described, format_size(entry.nbytes), state]
+        rows.append([Text(cell, style=_STYLES.get(entry.state, "")) for cell in cells])
+    numeric = ("rows", "skipped", "dim", "size")
+    print_table(columns, rows, numeric=numeric, prose=("state",), keep=("model", "dataset", "split", "size", "state"))
 
 
 def _described(entry: Entry) -> list[str]:
@@ -137,9 +135,5 @@ def _total(entries: list[Entry]) -> str:
     from unseen.features.durable import format_size
 
     rows = sum(entry.manifest.rows for entry in entries if entry.manifest is not None)
-    count = _count(len(entries), "entry", "entries")
-    return f"{count}, {_count(rows, 'row')}, {format_size(sum(entry.nbytes for entry in entries))}"
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    stored = count(len(entries), "entry", "entries")
+    return f"{stored}, {count(rows, 'row')}, {format_size(sum(entry.nbytes for entry in entries))}"

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from unseen.cli.options import JsonOption
+
 if TYPE_CHECKING:
     from unseen.core.records import DatasetCard, MethodCard, ModelCard
 
-Kind = Literal["models", "datasets", "tasks", "methods", "scores"]
+Kind = Literal["models", "datasets", "benchmarks", "studies", "methods", "scores"]
 
 
 def ls(
@@ -22,9 +24,9 @@ def ls(
         str | None, typer.Option("--paper", help="Only what a paper lists: cog, gbu, vtab, neucrab.")
     ] = None,
     group: Annotated[str | None, typer.Option("--group", help="Only one group.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON list of cards.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """List models, datasets, tasks, methods or scores."""
+    """List models, datasets, benchmarks, studies that are shipped, methods or scores."""
     from unseen.cli.tables import print_json
 
     cards = [
@@ -50,10 +52,16 @@ def _datasets(_source: str | None) -> Iterable[DatasetCard]:
     return dataset_cards()
 
 
-def _tasks(_source: str | None) -> Iterable[MethodCard]:
+def _benchmarks(_source: str | None) -> Iterable[MethodCard]:
     from unseen.benchmarks import benchmark_cards
 
     return benchmark_cards()
+
+
+def _studies(_source: str | None) -> Iterable[MethodCard]:
+    from unseen.study import study_cards
+
+    return study_cards()
 
 
 def _methods(_source: str | None) -> Iterable[MethodCard]:
@@ -69,10 +77,12 @@ def _scores(_source: str | None) -> Iterable[MethodCard]:
     return [card.method_card() for card in SCORES.values()]
 
 
+_ONE = {"studies": "study"}
 _LISTS: dict[str, Callable[[str | None], Iterable[Any]]] = {
     "models": _models,
     "datasets": _datasets,
-    "tasks": _tasks,
+    "benchmarks": _benchmarks,
+    "studies": _studies,
     "methods": _methods,
     "scores": _scores,
 }
@@ -94,7 +104,7 @@ _COLUMNS = (
 
 
 def _print(kind: str, cards: list[dict[str, Any]]) -> None:
-    from unseen.cli.tables import console, print_table
+    from unseen.cli.tables import console, count, print_table
 
     if not cards:
         console().print(f"0 {kind}")
@@ -104,7 +114,10 @@ def _print(kind: str, cards: list[dict[str, Any]]) -> None:
     caption = (
         "Also: timm:NAME, torchvision:NAME, random:ARCH, file:PATH?arch=timm:NAME (--source timm lists its names)."
     )
-    print_table(columns, rows, title=f"{len(cards)} {kind}", caption=caption if kind == "models" else "")
+    title = count(len(cards), _ONE.get(kind, kind[:-1]), kind)
+    print_table(
+        columns, rows, title=title, caption=caption if kind == "models" else "", keep=("name", "group", "notes")
+    )
 
 
 def _text(value: Any) -> str:

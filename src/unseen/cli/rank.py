@@ -7,72 +7,77 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unseen.cli.options import Draft, Running, study_command
+from unseen.cli.parser import parameter
+
 if TYPE_CHECKING:
-    from unseen.benchmarks.rank.records import Candidate, CheckpointRanking
+    from unseen.benchmarks.rank.answer import Candidate, CheckpointRanking
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
+_MORE = [
+    parameter("top", Annotated[int, typer.Option("--top", min=1, help="How many checkpoints to recommend.")], 1),
+    parameter(
+        "budget",
+        Annotated[
+            str | None,
+            typer.Option("--budget", help="Time for the whole, such as 90s, 10m or 1h: images are sampled to fit."),
+        ],
+    ),
+]
 
-def rank(
-    context: typer.Context,
-    data: Annotated[str, typer.Option("--data", help="The labelled images, such as folder:PATH or packaged:grocery.")],
-    models: Annotated[
-        list[str],
-        typer.Option("--models", help="Checkpoints: names after it up to the next option, or --models once for each."),
-    ],
-    score: Annotated[
-        str | None, typer.Option("--score", help="Ids of scores, with commas; unseen ls scores lists them.")
-    ] = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="How many checkpoints to recommend.")] = 1,
-    layers: Annotated[str, typer.Option("--layers", help="Layers to score, with commas.")] = "pooled",
-    budget: Annotated[
-        str | None,
-        typer.Option("--budget", help="Time for the whole, such as 90s, 10m or 1h: images are sampled to fit."),
-    ] = None,
-    resamples: Annotated[int, typer.Option("--resamples", min=0, help="Half-samples behind the confidence.")] = 40,
-    seed: Annotated[int, typer.Option("--seed", help="Of samples and of scores that draw.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in full precision.")] = False,
-    report: Annotated[Path | None, typer.Option("--report", metavar="FILE", help="Also write a page.")] = None,
-    home: Annotated[
-        Path | None,
-        typer.Option("--home", help="Where features are kept. [default: $UNSEEN_HOME or the user's data folder]"),
-    ] = None,
-) -> None:
-    """Rank checkpoints for a labelled set of images, before any of them is fine-tuned.
 
-    unseen rank --data folder:photos --models timm:resnet50 packaged:efficientnet-lite0 file:mine.pth?arch=timm:resnet50
-    """
-    from unseen.benchmarks.rank.checkpoints import DEFAULT_SCORES, rank_checkpoints
+def _run(draft: Draft, how: Running) -> None:
+    """Rank the checkpoints of a draft; one that cannot be had stands in the answer with its reason."""
+    from unseen.api import rank_checkpoints, rank_study
+    from unseen.benchmarks.benchmark import make_benchmark
     from unseen.cli.progress import RichProgress
+    from unseen.cli.run import engine_options, show_plan
     from unseen.cli.tables import console, print_json
-    from unseen.core.errors import CellsFailedError
+    from unseen.core.errors import CellsFailedError, UsageError
+    from unseen.core.options import make_options
+    from unseen.engines import make_engine
+    from unseen.features import Extraction
+    from unseen.study import plan_study
 
-    ranking = rank_checkpoints(
-        data,
-        [*models, *context.args],
-        scores=_listed(score) if score else DEFAULT_SCORES,
-        top=top,
-        layers=_listed(layers),
-        budget=parse_duration(budget) if budget else None,
-        resamples=resamples,
-        seed=seed,
-        home=home,
-        progress=RichProgress(console(error=True)),
-    )
-    if report is not None:
-        write_page(ranking, report)
-    if as_json:
+    here, given = Path.cwd(), draft.benchmarks["rank"]
+    if len(draft.data) != 1:
+        raise UsageError("name the labelled images once: unseen rank DATA --models ..., or --data DATA.")
+    checked = make_benchmark("rank", given, source=draft.command, base=here, texts=True)
+    options = {name: getattr(checked, name) for name in given}
+    extraction = make_options(Extraction, draft.extraction, source=draft.command, base=here, texts=True)
+    budget = parse_duration(draft.more["budget"]) if draft.more["budget"] else None
+    if how.dry_run:
+        planned, _ = rank_study(draft.data[0], draft.models, name=draft.name, how=extraction, **options)
+        show_plan(plan_study(planned, how.home), as_json=how.as_json)
+        return
+    with make_engine(how.engine, **engine_options(how)) as engine:
+        ranking = rank_checkpoints(
+            draft.data[0],
+            draft.models,
+            top=draft.more["top"],
+            budget=budget,
+            name=draft.name,
+            home=how.home,
+            how=extraction,
+            engine=engine,
+            progress=RichProgress(console(error=True)),
+            report=how.report or True,
+            **options,
+        )
+    if how.as_json:
         print_json(ranking.to_dict())
     else:
         _show(ranking)
-        if report is not None:
-            console().print(f"Report: {report}", soft_wrap=True)
     if ranking.failed:
         first = ranking.failed[0]
         raise CellsFailedError(
             f"{len(ranking.failed)} of {len(ranking.candidates)} candidates failed. "
             f"The first, {first.label}: {first.error}"
         )
+
+
+rank = study_command("rank", more=_MORE, run=_run)
 
 
 def parse_duration(text: str) -> float:
@@ -89,32 +94,16 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
-def write_page(ranking: CheckpointRanking, path: Path) -> Path:
-    """The page of a ranking."""
-    from unseen.core.records import ModelCard
-    from unseen.study import write_report
-
-    cards = {
-        c.model: ModelCard(id=c.model, parameters=c.parameters, flops=c.flops, feature_dim=c.dimensions)
-        for c in ranking.candidates
-        if not c.error
-    }
-    return write_report(ranking.results(), path, title="Which checkpoint to fine-tune", cards=cards)
-
-
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
 def _show(ranking: CheckpointRanking) -> None:
     from unseen.cli.tables import console, print_table
 
     shown = [name for name in ranking.scores if any(name in c.scores for c in ranking.candidates)]
     columns = ["#", "checkpoint", "mean rank", "first in", *shown, "extracted", "scored", "parameters", "FLOPs"]
+    about = f": {ranking.images} of {ranking.total} images, {ranking.classes} classes" if ranking.images else ""
     print_table(
         columns,
         [_row(candidate, shown) for candidate in ranking.candidates],
-        title=f"{ranking.dataset}: {ranking.images} of {ranking.total} images, {ranking.classes} classes",
+        title=f"{ranking.dataset}{about}",
         numeric=[column for column in columns if column != "checkpoint"],
         caption=f"mean rank over {', '.join(ranking.counted) or 'no score'}, with its 95 % interval over "
         f"{ranking.resamples} half-samples; {ranking.seconds:.0f} s in all",
@@ -125,6 +114,8 @@ def _show(ranking: CheckpointRanking) -> None:
     for candidate in ranking.failed:
         screen.print(f"Failed: {candidate.label}: {candidate.error}", style="red", markup=False, soft_wrap=True)
     screen.print(ranking.recommendation, style="bold", markup=False, soft_wrap=True)
+    if ranking.page:
+        screen.print(f"Report: {ranking.page}", soft_wrap=True)
 
 
 def _row(candidate: Candidate, shown: list[str]) -> list[str]:

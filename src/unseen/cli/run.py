@@ -1,143 +1,215 @@
-"""`unseen run` and `unseen demo`: a study from its file to its page."""
+"""`unseen run` and `unseen demo`: a study from its file to its page, as every command that runs a study does it."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unseen.cli.options import Fields, Running
+from unseen.cli.parser import made_late, parameter, with_parameters
+
 if TYPE_CHECKING:
+    from inspect import Parameter
+
     from rich.console import Console
 
-    from unseen.core.records import Result
-    from unseen.study import Plan, Study
+    from unseen.core.records import Cell, Result
+    from unseen.study import Outcome, Plan, Study
 
-HomeOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--home", help="Where features and results are kept. [default: $UNSEEN_HOME or the user's data folder]"
-    ),
-]
-EngineOption = Annotated[str, typer.Option("--engine", help="local, or dask for a cluster.")]
-WorkersOption = Annotated[int, typer.Option("--workers", min=1, help="Processes that evaluate side by side.")]
-SchedulerOption = Annotated[
-    str | None, typer.Option("--scheduler", help="With --engine dask: address of a running scheduler, tcp://host:8786.")
-]
-ReportOption = Annotated[
-    Path | None, typer.Option("--report", help="Where to write the page. [default: HOME/reports/STUDY.html]")
-]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+_STUDY = typer.Argument(metavar="STUDY", help="A study file (TOML), or the name of a shipped one (unseen ls studies).")
 
 
-def run(
-    study: Annotated[Path, typer.Argument(help="The study file (TOML): models x datasets x benchmarks.")],
-    dry_run: DryRunOption = False,
-    home: HomeOption = None,
-    engine: EngineOption = "local",
-    workers: WorkersOption = 1,
-    scheduler: SchedulerOption = None,
-    report: ReportOption = None,
-) -> None:
-    """Run a study: extract what is missing, evaluate what is not done, write the page. Run it again to go on."""
-    from unseen.study import Study
+def file_command(study: str = "") -> Callable[[], None]:
+    """The function of a command that runs a study from a file, or a given one; extraction settings may be overruled."""
 
-    run_and_report(
-        Study.read(study),
-        dry_run=dry_run,
-        home=home,
-        engine=make_engine_options(engine, workers, scheduler),
-        report=report,
-    )
+    def make() -> Callable[..., None]:
+        from unseen.features import Extraction
+        from unseen.study import Study
+
+        how = Fields(Extraction, "extraction", "Instead of what the study says of the extraction", defaults=None)
+
+        def body(values: dict[str, Any]) -> None:
+            read = Study.read(study or values["study"])
+            run_and_report(_overruled(read, how.given(values)), Running.among(values))
+
+        asked: list[Parameter] = [] if study else [parameter("study", Annotated[str, _STUDY], ...)]
+        return with_parameters([*asked, *Running.parameters(), *how.parameters()], body)
+
+    return made_late(make)
 
 
-def demo(
-    dry_run: DryRunOption = False,
-    home: HomeOption = None,
-    report: ReportOption = None,
-) -> None:
-    """Run the embedded study on real weights and images that came with the installation (the `demo` extra)."""
-    from importlib.resources import as_file, files
+def _overruled(study: Study, given: dict[str, Any]) -> Study:
+    """The study with some extraction settings from the command line."""
+    from dataclasses import replace
 
-    from unseen.study import Study
+    from unseen.core.options import make_options
 
-    with as_file(files("unseen.studies") / "demo.toml") as path:
-        study = Study.read(path)
-    run_and_report(study, dry_run=dry_run, home=home, engine=("local", {"workers": 1}), report=report)
-
-
-def make_engine_options(name: str, workers: int, scheduler: str | None) -> tuple[str, dict[str, Any]]:
-    """The engine's name and its options, from what the command line says."""
-    from unseen.core.errors import UsageError
-
-    if scheduler is not None and name != "dask":
-        raise UsageError("--scheduler goes with --engine dask.")
-    return name, {"workers": workers, **({"scheduler": scheduler} if scheduler else {})}
+    if not given:
+        return study
+    made = make_options(type(study.extraction), given, source="unseen run", base=Path.cwd(), texts=True)
+    chosen = {name: getattr(made, name) for name in given}
+    if made.graphs is not None:
+        chosen["graphs"] = Path.cwd() / made.graphs
+    return replace(study, extraction=replace(study.extraction, **chosen))
 
 
-def run_and_report(
-    study: Study,
-    *,
-    dry_run: bool,
-    home: Path | None,
-    engine: tuple[str, dict[str, Any]],
-    report: Path | None,
-    show: Callable[[Sequence[Result]], None] | None = None,
-) -> None:
-    """Run a study with a progress bar, write its page, print its tables, by `show` where a command has its own."""
+def run_and_report(study: Study, how: Running, *, show: Callable[[Sequence[Result]], None] | None = None) -> None:
+    """Run a study, saying how it goes, and print its tables (by `show` where a command has its own) or its JSON.
+
+    Raises:
+        CellsFailedError: some cells failed; the others are there, and so is the page.
+    """
     from unseen.cli.progress import RichProgress
     from unseen.cli.results import show_results
-    from unseen.cli.tables import console
+    from unseen.cli.tables import console, count, print_json
     from unseen.core.errors import CellsFailedError
     from unseen.core.files import home as home_folder
-    from unseen.engines import make_engine
+    from unseen.engines import ENGINES, make_engine
     from unseen.study import plan_study, run_study
 
-    folder = home_folder(home)
-    screen = console(error=True)
-    if dry_run:
-        _show_plan(plan_study(study, folder))
+    home, screen = home_folder(how.home), console(error=True)
+    ENGINES.get(how.engine)
+    options = engine_options(how)
+    if how.dry_run:
+        plan = plan_study(study, home)
+        show_plan(plan, as_json=how.as_json)
         return
-    name, options = engine
-    with make_engine(name, **options) as workers:
+    told = Told(screen)
+    with make_engine(how.engine, **options) as engine:
         outcome = run_study(
             study,
-            folder,
-            workers,
+            home,
+            engine,
             progress=RichProgress(screen),
-            on_result=lambda result: _tell(screen, result),
-            report=report or True,
+            on_plan=told.plan,
+            on_result=told.result,
+            report=how.report or True,
         )
-    (show or show_results)(outcome.results)
-    done = len(outcome.plan.cells) - outcome.evaluated
-    kept = f", {done} were there already" if done else ""
-    screen.print(f"{outcome.evaluated} cells evaluated{kept}.", style="dim")
-    console().print(f"Report: {outcome.page}", soft_wrap=True)
+    if how.as_json:
+        print_json(_outcome_json(outcome))
+    else:
+        (show or show_results)(outcome.results)
+        console().print(f"Report: {outcome.page}", soft_wrap=True, markup=False)
+    there = len(outcome.plan.cells) - outcome.evaluated
+    kept = f", {there} {'was' if there == 1 else 'were'} there already" if there else ""
+    screen.print(f"{count(outcome.evaluated, 'cell')} evaluated{kept}.", style="dim")
     if outcome.failed:
+        first = outcome.failed[0]
         raise CellsFailedError(
-            f"{len(outcome.failed)} of {len(outcome.results)} cells failed. The first: {outcome.failed[0].error}"
+            f"{len(outcome.failed)} of {count(len(outcome.results), 'cell')} failed. The first, {first.cell.benchmark} "
+            f"of {first.cell.model} on {first.cell.dataset}: {first.error}"
         )
 
 
-def _tell(screen: Console, result: Result) -> None:
-    """A line for a cell that failed, as it does."""
-    if not result.ok:
-        text = f"  {result.cell.model} on {result.cell.dataset}: failed: {result.error}"
-        screen.print(text, style="red", markup=False)
+def engine_options(how: Running) -> dict[str, Any]:
+    """The options of the engine, from what the command line says."""
+    from unseen.core.errors import UsageError
+
+    if how.scheduler is None:
+        return {"workers": how.workers}
+    if how.engine != "dask":
+        raise UsageError("--scheduler goes with --engine dask.")
+    return {"workers": how.workers, "scheduler": scheduler_address(how.scheduler)}
 
 
-def _show_plan(plan: Plan) -> None:
+def scheduler_address(text: str) -> str:
+    """The address of a Dask scheduler: as it is, or out of the JSON file that the scheduler has written."""
+    from unseen.core.errors import UsageError
+
+    path = Path(text).expanduser()
+    if "://" in text or not (path.is_file() or path.suffix == ".json"):
+        return text
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["address"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"--scheduler {text}: not a scheduler's file with an address in it ({error!r}).") from None
+
+
+class Told:
+    """One line for each model on each dataset, when the last of its cells has come."""
+
+    def __init__(self, screen: Console) -> None:
+        self.screen = screen
+        self.left: Counter[tuple[str, str, str]] = Counter()
+        self.come: dict[tuple[str, str, str], list[Result]] = {}
+        self.groups = self.done = 0
+
+    def plan(self, plan: Plan) -> None:
+        self.left = Counter(_group(cell) for cell in plan.remaining)
+        self.groups = len(self.left)
+
+    def result(self, result: Result) -> None:
+        group = _group(result.cell)
+        if not self.left[group]:  # left by a run that was killed, and filed before this one was planned
+            return
+        self.come.setdefault(group, []).append(result)
+        self.left[group] -= 1
+        if not self.left[group]:
+            self.done += 1
+            self._say(group, self.come.pop(group))
+
+    def _say(self, group: tuple[str, str, str], results: list[Result]) -> None:
+        from unseen.cli.tables import count
+
+        model, dataset, benchmark = group
+        failed = [result for result in results if not result.ok]
+        skipped = max((skipped_images(result) for result in results), default=0)
+        text = f"[{self.done}/{self.groups}] {benchmark}: {model} on {dataset}: {count(len(results), 'cell')}"
+        text += f" in {sum(result.seconds for result in results):.1f} s"
+        text += f", {count(skipped, 'unreadable image')} skipped" if skipped else ""
+        text += f", {len(failed)} failed: {failed[0].error}" if failed else ""
+        self.screen.print(text, style="red" if failed else "dim", markup=False, soft_wrap=True)
+
+
+def skipped_images(result: Result) -> int:
+    """How many images of a result could not be read: names by split, or a number."""
+    skipped = result.details.get("skipped", {})
+    if isinstance(skipped, dict):
+        return sum(len(each) if isinstance(each, dict | list) else int(each) for each in skipped.values())
+    return len(skipped) if isinstance(skipped, list | tuple) else int(skipped)
+
+
+def _group(cell: Cell) -> tuple[str, str, str]:
+    return cell.model, cell.dataset, cell.benchmark
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """A plan for programs: every cell with its id, parameters, and whether it is done."""
+    cells = [{"id": cell.id, **cell.to_dict(), "done": cell.id in plan.done} for cell in plan.cells]
+    return {"study": plan.study.name, "cells": cells}
+
+
+def _outcome_json(outcome: Outcome) -> dict[str, Any]:
+    results = [
+        {"id": r.cell.id, **r.cell.to_dict(), "metrics": r.metrics, "error": r.error, "seconds": r.seconds}
+        for r in outcome.results
+    ]
+    study, page = outcome.plan.study.name, str(outcome.page) if outcome.page else None
+    return {"study": study, "evaluated": outcome.evaluated, "report": page, "results": results}
+
+
+def show_plan(plan: Plan, *, as_json: bool = False) -> None:
+    """Print what would be done: a line for each model on each dataset, or every cell as JSON."""
     from unseen.benchmarks import group_cells
-    from unseen.cli.tables import print_table
+    from unseen.cli.tables import count, print_json, print_table
 
+    if as_json:
+        print_json(plan_json(plan))
+        return
     rows = []
     for group in group_cells(plan.cells):
         done = sum(cell.id in plan.done for cell in group)
-        rows.append([group[0].benchmark, group[0].model, group[0].dataset, str(len(group) - done), str(done)])
+        cells = [group[0].benchmark, group[0].model, group[0].dataset, str(len(group) - done)]
+        rows.append([*cells, str(done)] if plan.done else cells)
     print_table(
-        ["benchmark", "model", "dataset", "to do", "done"],
+        ["benchmark", "model", "dataset", "to do", *(["done"] if plan.done else [])],
         rows,
-        title=f"{plan.study.name}: {len(plan.remaining)} cells to do, {len(plan.done)} done",
+        title=f"{plan.study.name}: {count(len(plan.remaining), 'cell')} to do, {len(plan.done)} done",
         numeric=("to do", "done"),
+        keep=("model", "dataset", "to do", "done"),
     )

@@ -1,25 +1,44 @@
-"""How commands print: tables for people, JSON for programs. Both go to standard output, nothing else does."""
+"""How commands print: tables for people, JSON for programs. Both go to standard output, nothing else does.
+
+A table fits the screen. Texts that are prose wrap between words; ids and numbers are never broken: where there is no
+room, whole columns are left out, and a line says which.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-# Wide enough that nothing is cut where the output goes to a file or another program.
+# Wide enough that nothing is cut where the output goes to a file or another program and COLUMNS does not say.
 _WIDTH_WITHOUT_TERMINAL = 200
+#: Columns that may wrap unless a caller says otherwise.
+PROSE = ("notes", "reason", "parameters", "name", "where, or what to do")
 
 
 def console(*, error: bool = False) -> Console:
-    """A console on the present standard output (or error); it keeps its width when it is not a terminal."""
+    """A console on the present standard output (or error), as wide as the terminal or as COLUMNS says."""
     from rich.console import Console
 
     stream = sys.stderr if error else sys.stdout
-    return Console(file=stream, width=None if stream.isatty() else _WIDTH_WITHOUT_TERMINAL, highlight=False)
+    measured = stream.isatty() or os.environ.get("COLUMNS", "").isdecimal()
+    return Console(file=stream, width=None if measured else _WIDTH_WITHOUT_TERMINAL, highlight=False)
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """ "1 cell", "2 cells"."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def printable(text: str) -> str:
+    """A text without characters that would command a terminal instead of being shown."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def print_json(value: Any) -> None:
@@ -35,7 +54,9 @@ def print_table(
     *,
     title: str = "",
     caption: str = "",
-    numeric: Sequence[str] = (),
+    numeric: Collection[str] = (),
+    prose: Collection[str] = PROSE,
+    keep: Collection[str] = (),
 ) -> None:
     """Print a table.
 
@@ -43,20 +64,77 @@ def print_table(
         columns: the headings.
         rows: one text per column. Square brackets are shown as they are; pass a rich `Text` for style.
         numeric: the headings of columns that are set flush right.
+        prose: the headings of columns whose texts may wrap.
+        keep: the headings of columns that are left out last; the first column always stays.
     """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        title=Text(title, style="bold") if title else None,
-        caption=Text(caption, style="dim") if caption else None,
-        title_justify="left",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-    )
-    for column in columns:
-        table.add_column(Text(column), justify="right" if column in numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
-    console().print(table)
+    screen = console()
+    texts = [[Text(printable(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    columns_of = [[row[k] for row in texts] for k in range(len(columns))]
+    widths = [_widths(heading, columns_of[k], heading in prose) for k, heading in enumerate(columns)]
+    shown = _chosen(columns, widths, screen.width, keep)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for k, width in zip(shown, _fitted([widths[k] for k in shown], screen.width), strict=True):
+        justify: Any = "right" if columns[k] in numeric else "left"
+        table.add_column(Text(columns[k]), justify=justify, overflow="fold", width=width)
+    for row in texts:
+        table.add_row(*(row[k] for k in shown))
+    left_out = [heading for k, heading in enumerate(columns) if k not in shown]
+    room = screen.width
+
+    def say(text: str, style: str) -> None:
+        lines = fill(text, room, break_long_words=False, break_on_hyphens=False)
+        screen.print(Text(lines, style=style), overflow="ignore", crop=False)
+
+    if title:
+        screen.print()
+        say(title, "bold")
+    screen.width = max(room, _total([widths[k][0] for k in shown]))  # one id alone may be wider than the screen
+    screen.print(table)
+    if caption:
+        say(caption, "dim")
+    if left_out:
+        say(f"Left out for want of room: {', '.join(left_out)}.", "dim")
+
+
+#: Blanks between two columns.
+_GAP = 2
+
+
+def _widths(heading: str, cells: Sequence[Text], prose: bool) -> tuple[int, int]:
+    """The least and the natural width of a column: what may wrap is no narrower than its longest word."""
+    from rich.cells import cell_len
+
+    def longest(text: str) -> int:
+        return max((cell_len(word) for word in text.split()), default=0)
+
+    natural = max([cell.cell_len for cell in cells], default=0)
+    least = max([longest(cell.plain) for cell in cells], default=0) if prose else natural
+    return max(least, longest(heading), 1), max(natural, cell_len(heading), 1)
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _chosen(columns: Sequence[str], widths: Sequence[tuple[int, int]], room: int, keep: Collection[str]) -> list[int]:
+    """The columns that there is room for: the last ones go first, those of `keep` after the others."""
+    shown = list(range(len(columns)))
+    while len(shown) > 1 and _total([widths[k][0] for k in shown]) > room:
+        others = [k for k in shown[1:] if columns[k] not in keep]
+        shown.remove(others[-1] if others else shown[-1])
+    return shown
+
+
+def _fitted(widths: Sequence[tuple[int, int]], room: int) -> list[int]:
+    """Natural widths, the widest of those that may wrap made narrower until all fit."""
+    fitted = [natural for _, natural in widths]
+    while _total(fitted) > room:
+        spare = [fitted[k] if fitted[k] > least else 0 for k, (least, _) in enumerate(widths)]
+        if not any(spare):
+            break
+        fitted[spare.index(max(spare))] -= 1
+    return fitted

@@ -1,34 +1,106 @@
-"""`unseen vtab check` and `run`: the Visual Task Adaptation Benchmark. `vtab_compare.py` has the other commands."""
+"""`unseen vtab`: the Visual Task Adaptation Benchmark, run, checked, compared with the paper and analysed as in it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from unseen.cli.cog_run import DEFAULT_MODELS, split_names
-from unseen.cli.run import DryRunOption, EngineOption, HomeOption, ReportOption, SchedulerOption, WorkersOption
+from unseen.cli.cog.run import DEFAULT_MODELS
+from unseen.cli.options import DATA_PANEL, Draft, HomeOption, JsonOption, split_names, study_command
+from unseen.cli.parser import Command, Group, parameter
 
 if TYPE_CHECKING:
+    from unseen.benchmarks.vtab.analysis import ModelScores, Standing
     from unseen.core.records import Result
 
 vtab_commands = typer.Typer(
-    name="vtab", help="VTAB: unseen tasks, with a thousand labelled examples each.", no_args_is_help=True
+    name="vtab", cls=Group, help="VTAB: unseen tasks, with a thousand labelled examples each.", no_args_is_help=True
 )
 
-STUDY = "vtab"
-SizeOption = Annotated[Literal["1000", "full"], typer.Option("--size", help="Labelled examples per task.")]
+SizeOption = Annotated[
+    Literal["1000", "full"],
+    typer.Option("--size", help="Labelled examples per task of VTAB.", rich_help_panel=DATA_PANEL),
+]
+TasksOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tasks",
+        metavar="NAME ...",
+        help="mini (the default), all, natural, specialized, structured, or names of tasks; beside DATA.",
+        rich_help_panel=DATA_PANEL,
+    ),
+]
+RootOption = Annotated[
+    str,
+    typer.Option("--root", metavar="FOLDER", help="VTAB's data; $UNSEEN_VTAB by default.", rich_help_panel=DATA_PANEL),
+]
 
 
-@vtab_commands.command("check")
+def _prepare(draft: Draft) -> None:
+    """Suites and tasks become datasets."""
+    from unseen.benchmarks.vtab.suites import suite
+
+    tasks = split_names(draft.more["tasks"]) or ([] if draft.data else ["mini"])
+    draft.data += [
+        name for name in suite(tasks, size=draft.more["size"], root=draft.more["root"]) if name not in draft.data
+    ]
+
+
+def show_vtab(results: Sequence[Result]) -> None:
+    """Medians per task, and group means with their intervals."""
+    from unseen.benchmarks.vtab.analysis import model_scores, ranked
+    from unseen.cli.results import show_results
+    from unseen.cli.tables import print_table
+
+    own = model_scores(results)
+    if not own:
+        show_results(results)
+        return
+    tasks = list(dict.fromkeys(task for scores in own for task in scores.runs))
+    titles = {task: scores.tasks[task].title for scores in own for task in scores.runs}
+    rows = []
+    for scores, lacking in ranked(own):
+        medians, mean = scores.medians, scores.groups()["all"]
+        values = [f"{100 * medians[task]:.1f}" if task in medians else "–" for task in tasks]
+        shown = f"{100 * mean.value:.1f} [{100 * mean.low:.1f}, {100 * mean.high:.1f}]"
+        rows.append([scores.model, scores.adaptation, *values, f"{lacking} missing" if lacking else shown])
+    heads = [titles[task] for task in tasks]
+    print_table(
+        ["model", "adaptation", *heads, "mean [95 %]"],
+        rows,
+        title="Top-1 accuracy (%), median over seeds",
+        numeric=(*heads, "mean [95 %]"),
+    )
+
+
+vtab_commands.command(
+    "run", cls=Command, help="Adapt models to tasks: choose on 200 examples, retrain on 1,000, test. Resumable."
+)(
+    study_command(
+        "vtab",
+        models=DEFAULT_MODELS,
+        title="Visual Task Adaptation Benchmark",
+        more=(
+            parameter("tasks", TasksOption),
+            parameter("size", SizeOption, "1000"),
+            parameter("root", RootOption, ""),
+        ),
+        prepare=_prepare,
+        show=show_vtab,
+    )
+)
+
+
+@vtab_commands.command("check", cls=Command)
 def check(
     root: Annotated[Path, typer.Argument(help="The folder that holds the data, in any of the known forms.")],
     hashes: Annotated[
         bool, typer.Option("--hash", help="Decode every image: hash the 1,000 examples, count images in two splits.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON list.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Say for all 19 tasks what is below a folder, what is missing, and where to get it."""
     from dataclasses import asdict
@@ -59,102 +131,153 @@ def check(
     console().print(f"{ready} of 19 tasks are ready.")
 
 
-@vtab_commands.command("run")
-def run(
-    tasks: Annotated[
-        list[str] | None,
-        typer.Option("--tasks", help="mini, all, natural, specialized, structured, or names. [default: mini]"),
+@vtab_commands.command("compare", cls=Command)
+def compare(
+    scores: Annotated[
+        Path | None,
+        typer.Option("--own", metavar="FILE", help="A CSV file with model, task, score (percent), not your results."),
     ] = None,
-    models: Annotated[
-        list[str] | None, typer.Option("--models", help="Models; repeat the option or separate by commas.")
-    ] = None,
-    adaptation: Annotated[str, typer.Option(help="linear, finetune, or scratch.")] = "linear",
-    sweep: Annotated[str, typer.Option(help="lightweight, or heavyweight (a random search).")] = "lightweight",
+    table: Annotated[
+        str, typer.Option("--table", help="Published table: linear, lightweight or heavyweight. [default: fits yours]")
+    ] = "",
     size: SizeOption = "1000",
-    root: Annotated[str, typer.Option(help="Where VTAB's data are. [default: $UNSEEN_VTAB]")] = "",
-    rates: Annotated[str, typer.Option(help="Learning rates of the lightweight sweep.")] = "0.1,0.01",
-    steps: Annotated[str, typer.Option(help="Numbers of steps of the lightweight sweep.")] = "2500,10000",
-    batch_size: Annotated[int, typer.Option(min=1, help="Images per step.")] = 512,
-    micro_batch: Annotated[int, typer.Option(min=0, help="Images per forward pass; 0 for the whole batch.")] = 0,
-    budgets: Annotated[str, typer.Option(help="Report these numbers of steps one by one, such as 40,100,400.")] = "",
-    trials: Annotated[int, typer.Option(min=1, help="Of the heavyweight search.")] = 100,
-    longest: Annotated[int, typer.Option(min=0, help="Cap the steps of the heavyweight search; 0 for none.")] = 0,
-    seeds: Annotated[int, typer.Option(min=1, help="Final runs per task; their median is reported.")] = 3,
-    preprocessing: Annotated[str, typer.Option(help="plain (both sides resized), or own (the model's).")] = "plain",
-    patches: Annotated[bool, typer.Option("--patches", help="Average nine patches (Appendix C).")] = False,
-    name: Annotated[str, typer.Option("--study", help="File the results under this name.")] = STUDY,
-    dry_run: DryRunOption = False,
+    study: Annotated[str, typer.Option("--study", help="Whose results.")] = "vtab",
     home: HomeOption = None,
-    engine: EngineOption = "local",
-    workers: WorkersOption = 1,
-    scheduler: SchedulerOption = None,
-    report: ReportOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Adapt models to tasks: choose on 200 examples, retrain on 1,000, test; write the page. Run it again to go on."""
-    from unseen.benchmarks.vtab.suites import suite
-    from unseen.cli.run import make_engine_options, run_and_report
-    from unseen.study import Study
+    """Put your models among the 18 published methods, on the tasks that all of them have."""
+    from dataclasses import asdict
 
-    options: dict[str, Any] = {
-        "adaptation": adaptation,
-        "sweep": sweep,
-        "learning_rates": _numbers(rates, float),
-        "steps": _numbers(steps, int),
-        "batch_size": batch_size,
-        "micro_batch": micro_batch,
-        "budgets": _numbers(budgets, int),
-        "trials": trials,
-        "longest": longest,
-        "seeds": list(range(seeds)),
-        "preprocessing": preprocessing,
-        "patches": patches,
-    }
-    study = Study.parse(
-        {
-            "name": name,
-            "title": "Visual Task Adaptation Benchmark",
-            "models": split_names(models) or list(DEFAULT_MODELS),
-            "datasets": suite(split_names(tasks) or ["mini"], size=size, root=root),
-            "benchmarks": {"vtab": options},
-        },
-        source="unseen vtab run",
-        base=Path.cwd(),
+    from unseen.benchmarks.vtab.analysis import PUBLISHED, standings
+    from unseen.cli.tables import print_json
+    from unseen.core.errors import UnknownNameError
+
+    if table and table not in ("linear", "lightweight", "heavyweight"):
+        raise UnknownNameError("published table", table, ("linear", "lightweight", "heavyweight"))
+    own = read_scores(scores, size) if scores else [s for s in _stored(study, home) if s.size == size]
+    kinds = dict.fromkeys(PUBLISHED[s.adaptation, s.sweep] for s in own)
+    for kind in [table] if table else list(kinds) or ["lightweight"]:
+        chosen = [s for s in own if table or PUBLISHED[s.adaptation, s.sweep] == kind]
+        found = standings(chosen, adaptation=kind, size=size)
+        if as_json:
+            print_json([asdict(row) for row in found])
+        else:
+            _print_standings(found, kind, size)
+
+
+@vtab_commands.command("analyse", cls=Command)
+def analyse(
+    size: SizeOption = "1000",
+    results_file: Annotated[
+        Path | None, typer.Option("--results", help="The authors' results file, instead of the paper's Table 6.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="How many subsets to show.")] = 10,
+    subset_size: Annotated[int, typer.Option(min=1, max=18, help="Tasks per subset.")] = 5,
+) -> None:
+    """Recompute what the paper says of its own benchmark: aggregations, representative subsets, linear evaluation."""
+    from unseen.benchmarks.vtab.analysis import linear_against_finetuning
+    from unseen.benchmarks.vtab.published_tables import (
+        aggregation_taus,
+        best_subsets,
+        read_results_file,
+        score_table,
+        task_titles,
     )
-    made = make_engine_options(engine, workers, scheduler)
-    run_and_report(study, dry_run=dry_run, home=home, engine=made, report=report, show=show_vtab)
+    from unseen.cli.tables import console, print_table
+    from unseen.data.sources.vtab.tasks import vtab_tasks
+    from unseen.metrics.aggregation import aggregations, agreement_with_mean
+    from unseen.metrics.subsets import left_out_taus, search_subsets, unseen_pair_accuracy
+
+    table = read_results_file(results_file, size) if results_file else score_table("lightweight", size)
+    rows, titles = vtab_tasks().values(), task_titles()
+    taus = agreement_with_mean(table.scores, aggregations([r.data for r in rows], [r.group for r in rows]))
+    printed = aggregation_taus(size)
+    print_table(
+        ["aggregation", "tau", "paper", "± std", "away by"],
+        [
+            [name, f"{tau:.3f}", f"{printed[name][0]:.3f}", f"{printed[name][1]:.3f}", _away(tau, *printed[name])]
+            for name, tau in taus.items()
+        ],
+        title="Kendall's tau with the mean (Table 4)",
+        numeric=("tau", "paper", "± std", "away by"),
+    )
+    search = search_subsets(table.scores, subset_size)
+    shown = [
+        [f"{search.taus[k]:.3f}", ", ".join(titles[table.tasks[t]] for t in search.subsets[k])] for k in range(count)
+    ]
+    print_table(["tau", "tasks"], shown, title=f"Best of {len(search.taus):,} subsets of {subset_size}")
+    if subset_size == 5:
+        known = []
+        for subset in best_subsets(size):
+            tau, better = search.tau_of([table.tasks.index(task) for task in subset.tasks])
+            names = ", ".join(titles[task] for task in subset.tasks)
+            known.append([f"{subset.tau:.3f}", f"{tau:.3f}", f"{better:,}", names])
+        print_table(["paper", "here", "better ones", "tasks"], known, title="The subsets of Table 5")
+    console().print(f"An unseen pair is ranked right with probability {unseen_pair_accuracy(table.scores):.3f}.")
+    console().print(f"The others predict a left-out task with tau {left_out_taus(table.scores).mean():.3f}.")
+    agreement = linear_against_finetuning(size)
+    shown = [[titles[task], f"{tau:.2f}"] for task, tau in sorted(agreement.items(), key=lambda item: -item[1])]
+    print_table(["task", "tau"], shown, title="Linear against fine-tuning (Figure 5)", numeric=("tau",))
 
 
-def show_vtab(results: Sequence[Result]) -> None:
-    """Medians per task, and group means with their intervals."""
-    from unseen.benchmarks.vtab.analysis import model_scores, ranked
-    from unseen.cli.results import show_results
+def read_scores(path: Path, size: str) -> list[ModelScores]:
+    """A user's own table: model, task, score in percent."""
+    import csv
+
+    from unseen.benchmarks.vtab.analysis import ModelScores
+    from unseen.benchmarks.vtab.suites import task_info
+    from unseen.core.errors import DataError
+    from unseen.data.sources.vtab import vtab_task
+
+    found: dict[str, dict[str, tuple[float, ...]]] = {}
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            for row in csv.DictReader(stream):
+                task = vtab_task(row["task"].strip().removeprefix("vtab:")).name
+                runs = found.setdefault(row["model"].strip(), {})
+                runs[task] = (*runs.get(task, ()), float(row["score"]) / 100)
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path} is not a table with the columns model, task and score: {error}.") from error
+    if not found:
+        raise DataError(f"{path} holds no scores.")
+    infos = {task: task_info(f"vtab:{task}") for runs in found.values() for task in runs}
+    return [
+        ModelScores(model, "finetune", "lightweight", size, runs, {t: infos[t] for t in runs})
+        for model, runs in found.items()
+    ]
+
+
+def _stored(study: str, home: Path | None) -> list[ModelScores]:
+    from unseen.benchmarks.vtab.analysis import model_scores
+    from unseen.core.files import home as home_folder
+    from unseen.results import FILE_NAME, ResultsDatabase
+
+    with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
+        return model_scores(database.latest(study=study, benchmark="vtab", include_failed=False))
+
+
+def _print_standings(rows: Sequence[Standing], kind: str, size: str) -> None:
+    from rich.text import Text
+
+    from unseen.benchmarks.vtab.published_tables import task_titles
     from unseen.cli.tables import print_table
 
-    own = model_scores(results)
-    if not own:
-        show_results(results)
-        return
-    tasks = list(dict.fromkeys(task for scores in own for task in scores.runs))
-    titles = {task: scores.tasks[task].title for scores in own for task in scores.runs}
-    rows = []
-    for scores, lacking in ranked(own):
-        medians, mean = scores.medians, scores.groups()["all"]
-        values = [f"{100 * medians[task]:.1f}" if task in medians else "–" for task in tasks]
-        shown = f"{100 * mean.value:.1f} [{100 * mean.low:.1f}, {100 * mean.high:.1f}]"
-        rows.append([scores.model, scores.adaptation, *values, f"{lacking} missing" if lacking else shown])
+    titles = task_titles()
+    tasks = list(rows[0].scores)
+    shown: list[list[str | Text]] = []
+    for place, row in enumerate(rows, 1):
+        style = "bold" if row.own else ""
+        values = [str(place), row.method, *(f"{row.scores[t]:.1f}" for t in tasks), f"{row.mean:.1f}"]
+        shown.append([Text(value, style=style) for value in values])
     heads = [titles[task] for task in tasks]
     print_table(
-        ["model", "adaptation", *heads, "mean [95 %]"],
-        rows,
-        title="Top-1 accuracy (%), median over seeds",
-        numeric=(*heads, "mean [95 %]"),
+        ["", "method", *heads, "mean"],
+        shown,
+        title=f"Among the published methods: {kind}, {size} examples, {len(tasks)} tasks",
+        caption="Yours in bold. Published: Zhai et al., 2019, ResNet-50 pretrained on ImageNet.",
+        numeric=("", *heads, "mean"),
     )
 
 
-def _numbers(text: str, kind: type[float] | type[int]) -> list[Any]:
-    from unseen.core.errors import UsageError
-
-    try:
-        return [kind(part) for part in text.split(",") if part.strip()]
-    except ValueError as error:
-        raise UsageError(f"{text!r} is not a list of numbers with commas between them: {error}.") from error
+def _away(value: float, printed: float, deviation: float) -> str:
+    return f"{(value - printed) / deviation:+.1f} std"

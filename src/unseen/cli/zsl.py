@@ -1,111 +1,53 @@
-"""`unseen zsl`: zero-shot learning, run and compared."""
+"""`unseen zsl`: zero-shot learning, run, and compared over what was run or over the paper's own tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unseen.cli.run import DryRunOption, EngineOption, HomeOption, ReportOption, SchedulerOption, WorkersOption
-from unseen.cli.zsl_compare import compare
+from unseen.cli.options import Draft, HomeOption, split_names, study_command
+from unseen.cli.parser import Command, Group
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from unseen.benchmarks.zsl.compare import MethodRanks
     from unseen.core.records import Result
 
 zsl_commands = typer.Typer(
-    name="zsl", help="Zero-shot learning: unseen classes, known only by a description.", no_args_is_help=True
+    name="zsl", cls=Group, help="Zero-shot learning: unseen classes, known only by a description.", no_args_is_help=True
 )
 
-_DEFAULT_DATA = "packaged:emoji"
 _DEFAULT_MODEL = "packaged:efficientnet-lite0"
 _PUBLISHED_MODEL = "xlsa17:res101"
 _PUBLISHED_SCHEME = "xlsa17:"
 _SHOWN = ("zsl", "ts", "tr", "H", "zsl_per_image")
 
 
-@zsl_commands.command("run")
-def run_zsl(
-    data: Annotated[
-        list[str] | None, typer.Option(help=f"A dataset; several times. [default: {_DEFAULT_DATA}]")
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(help=f"Whose features. [default: {_PUBLISHED_MODEL} with xlsa17 data, else {_DEFAULT_MODEL}]"),
-    ] = None,
-    methods: Annotated[str, typer.Option(help="all, inductive, transductive, or names with commas.")] = "all",
-    split: Annotated[str, typer.Option(help="PS, SS, an ImageNet split such as 2-hops, or file:PATH.")] = "PS",
-    embedding: Annotated[
-        str, typer.Option(help="attributes, glove, text, wordnet, or a .npy, .csv or .tsv file.")
-    ] = "auto",
-    grid: Annotated[str, typer.Option(help="What is tried: full, or quick.")] = "full",
-    robustness: Annotated[
-        bool, typer.Option("--robustness", help="Also choose parameters on each validation fold alone.")
-    ] = False,
-    calibration: Annotated[str, typer.Option(help="Subtracted from scores of seen classes: a number, or auto.")] = "0",
-    normalise: Annotated[str, typer.Option(help="Scale features: l2, standard or none.")] = "l2",
-    share: Annotated[float, typer.Option(help="Of classes that are unseen, where the split is drawn.")] = 0.2,
-    seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 0,
-    test_on: Annotated[str, typer.Option(help="Test on another dataset with the same classes.")] = "",
-    dry_run: DryRunOption = False,
-    home: HomeOption = None,
-    engine: EngineOption = "local",
-    workers: WorkersOption = 1,
-    scheduler: SchedulerOption = None,
-    report: ReportOption = None,
-) -> None:
-    """Tune on validation classes, refit on all seen classes, test: accuracy on unseen classes, ts, tr and H."""
-    from unseen.cli.run import make_engine_options, run_and_report
-    from unseen.study import Study
-
-    options = {
-        "methods": _methods(methods),
-        "split": split,
-        "embedding": embedding,
-        "grid": grid,
-        "robustness": robustness,
-        "calibration": _calibration(calibration),
-        "normalise": normalise,
-        "share": share,
-        "seed": seed,
-        "test_on": _with_split(test_on, split) if test_on else "",
-    }
-    names = [_with_split(name, split) for name in data or [_DEFAULT_DATA]]
-    study = Study.parse(
-        {
-            "name": "zsl",
-            "title": "Zero-shot learning",
-            "models": model or [_default_model(names)],
-            "datasets": names,
-            "benchmarks": {"zsl": options},
-        },
-        source="unseen zsl run",
-    )
-    chosen = make_engine_options(engine, workers, scheduler)
-    run_and_report(study, dry_run=dry_run, home=home, engine=chosen, report=report, show=show_zsl)
+def _prepare(draft: Draft) -> None:
+    """Kinds of methods become methods, datasets of the paper get their split, and features of their own."""
+    options = draft.benchmarks["zsl"]
+    split = str(options.get("split", "PS"))
+    draft.data = [_with_split(name, split) for name in draft.data]
+    if "test_on" in options:
+        options["test_on"] = _with_split(options["test_on"], split)
+    if "methods" in options:
+        options["methods"] = _methods(split_names(options["methods"]))
+    draft.models = draft.models or [_default_model(draft.data)]
 
 
-def _methods(text: str) -> list[str]:
+def _methods(names: Sequence[str]) -> list[str]:
+    """ "transductive" and "inductive" are names of kinds."""
     from unseen.zeroshot.catalogue import builtin_methods, transductive_methods
 
-    if text == "transductive":
-        return list(transductive_methods())
-    if text == "inductive":
-        return [name for name in builtin_methods() if name not in transductive_methods()]
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _calibration(text: str) -> float | str:
-    from unseen.core.errors import UsageError
-
-    if text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"--calibration {text!r} is neither a number nor auto.") from None
+    kinds = {
+        "transductive": list(transductive_methods()),
+        "inductive": [name for name in builtin_methods() if name not in transductive_methods()],
+    }
+    return [method for name in names for method in kinds.get(name, [name])]
 
 
 def _with_split(name: str, split: str) -> str:
@@ -154,9 +96,8 @@ def _print_group(group: Sequence[Result], everything: Sequence[Result]) -> None:
 
     first = group[0].cell
     metrics = [m for m in _SHOWN if any(m in r.metrics for r in group)]
-    paper = (
-        first.model == _PUBLISHED_MODEL and not first.parameters["calibration"] and "test_on" not in first.parameters
-    )
+    asked = first.parameters
+    paper = first.model == _PUBLISHED_MODEL and not asked["calibration"] and not asked.get("test_on")
     folds = robustness(everything)
     best = {m: max(r.metrics.get(m, 0.0) for r in group) for m in metrics}
     rows: list[list[str | Text]] = []
@@ -196,4 +137,121 @@ def _caption(result: Result) -> str:
     return text + "; per class unless said"
 
 
-zsl_commands.command("compare")(compare)
+zsl_commands.command(
+    "run", cls=Command, help="Tune on validation classes, refit on all seen classes, test on unseen ones. Resumable."
+)(study_command("zsl", data=("packaged:emoji",), title="Zero-shot learning", prepare=_prepare, show=show_zsl))
+
+
+@zsl_commands.command("compare", cls=Command)
+def compare(
+    published: Annotated[
+        bool, typer.Option("--published", help="Compare by the paper's own tables, and check its statements.")
+    ] = False,
+    metric: Annotated[
+        list[str] | None, typer.Option(metavar="NAME ...", help="zsl, ts, tr or H; all by default.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Only results of this split.")] = None,
+    chart: Annotated[Path | None, typer.Option(help="Draw the first rank matrix to .html, .svg, .png or .pdf.")] = None,
+    home: HomeOption = None,
+) -> None:
+    """Rank methods over datasets and folds: rank matrix, mean ranks, Friedman's test, Nemenyi's critical difference."""
+    from unseen.benchmarks.zsl.compare import METRICS, published_ranks, rank_results
+    from unseen.cli.tables import console
+    from unseen.core.errors import DataError, UnknownNameError
+
+    chosen = metric or list(METRICS)
+    for name in chosen:
+        if name not in METRICS:
+            raise UnknownNameError("metric", name, METRICS)
+    results = [] if published else _stored_results(home)
+    found: list[tuple[str, MethodRanks]] = []
+    for name in chosen:
+        splits: tuple[str | None, ...] = ("PS", "SS") if published and name == "zsl" and split is None else (split,)
+        for each in splits:
+            ranks = published_ranks(name, each or "PS") if published else rank_results(results, name, each)
+            if ranks is not None:
+                found.append((f"{name}{f' on {each}' if each else ''}", ranks))
+    if not found:
+        raise DataError("there are no zero-shot results of two methods or more to compare. Run: unseen zsl run")
+    for title, ranks in found:
+        _print_ranks(title, ranks)
+    if published:
+        _print_published_checks()
+    else:
+        _print_studies(results)
+    if chart is not None:
+        from unseen.benchmarks.zsl.charts import rank_matrix_chart
+        from unseen.reports.charts import save_chart
+
+        console().print(f"Drawn to {save_chart(rank_matrix_chart(found[0][1]), chart)}.", soft_wrap=True)
+
+
+def _stored_results(home: Path | None) -> list[Result]:
+    from unseen.core.files import home as home_folder
+    from unseen.results import FILE_NAME, ResultsDatabase, current
+
+    with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
+        return list(current(database.latest(benchmark="zsl")))
+
+
+def _print_ranks(title: str, ranks: MethodRanks) -> None:
+    from unseen.cli.tables import print_table
+
+    table = ranks.table
+    rows = [
+        [method, f"{mean:.2f}", *(str(count) if count else "·" for count in counts)]
+        for method, mean, counts in zip(table.methods, table.mean_ranks.tolist(), table.counts.tolist(), strict=True)
+    ]
+    columns = ["method", "mean rank", *(str(i + 1) for i in range(len(table.methods)))]
+    caption = f"{table.ranks.shape[1]} observations"
+    if ranks.friedman is not None:
+        test = ranks.friedman
+        caption += (
+            f"; Friedman chi-square {test.statistic:.1f}, p = {test.p_value:.2g} (Iman-Davenport p = "
+            f"{test.f_p_value:.2g}); Nemenyi: mean ranks {ranks.critical_difference:.2f} apart differ at "
+            f"{ranks.level:.0%}"
+        )
+    caption += f"; left out for gaps: {', '.join(ranks.left_out)}" if ranks.left_out else ""
+    print_table(columns, rows, title=f"ranks by {title}", caption=caption, numeric=columns[1:])
+
+
+def _print_published_checks() -> None:
+    from unseen.benchmarks.zsl.compare import check_statements, cross_dataset_test, harmonic_mismatches
+    from unseen.cli.tables import console, print_table
+
+    rows = [[s.text, "follows" if s.holds else "does not follow", s.evidence] for s in check_statements()]
+    print_table(["the paper says", "from its tables", "evidence"], rows, title="statements of the paper")
+    for method, dataset, printed, recomputed in harmonic_mismatches():
+        console().print(
+            f"Table 6: H of {method} on {dataset} is printed as {printed}; ts and tr give {recomputed:.2f}."
+        )
+    test = cross_dataset_test()
+    console().print(
+        f"Table 4: the paired t-test over {test.pairs} pairs gives t = {test.statistic:.2f}, p = {test.p_value:.2f}; "
+        "the text says p = 0.007.",
+        soft_wrap=True,
+    )
+
+
+def _print_studies(results: Sequence[Result]) -> None:
+    """SS against PS, across datasets, and transductive beside inductive, where there are results for it."""
+    from unseen.benchmarks.zsl.studies import cross_dataset, inductive_and_transductive, splits_compared
+    from unseen.cli.tables import console, print_table
+
+    tables: list[tuple[str, list[str], list[list[Any]]]] = [
+        splits_compared(results),
+        inductive_and_transductive(results),
+    ]
+    for title, columns, rows in tables:
+        if rows:
+            shown = [
+                [v if isinstance(v, str) else ("" if v is None else f"{100 * v:.1f}") for v in row] for row in rows
+            ]
+            print_table(columns, shown, title=title, numeric=columns[2:])
+    test = cross_dataset(results)
+    if test is not None:
+        console().print(
+            f"Across datasets: over {test.pairs} pairs with the same test set and another training set, the mean "
+            f"difference is {100 * test.difference:.1f} points, t = {test.statistic:.2f}, p = {test.p_value:.2g}.",
+            soft_wrap=True,
+        )

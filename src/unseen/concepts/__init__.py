@@ -1,18 +1,21 @@
 """Concepts: ontologies, similarities, generalization levels, zero-shot splits, leak audit."""
 
-from unseen.concepts.audit import Audit, AuditRow, Relation, audit_classes
+from unseen.concepts.audit import Audit, AuditRow, audit_classes
 from unseen.concepts.class_files import read_class_list, read_mapping, read_seen, write_mapping
-from unseen.concepts.eligibility import Eligibility, cog_discarded, cog_filters, run_funnel
+from unseen.concepts.corpus import corpus_information
+from unseen.concepts.eligibility import Eligibility, cog_discarded, cog_filters, filters_for, run_funnel
 from unseen.concepts.imagenet import count_images, imagenet_1k, imagenet_21k, read_counts
 from unseen.concepts.information import InformationContent, information_content
+from unseen.concepts.kinship import Kinship, Relation
 from unseen.concepts.levels import Level, Levels, build_levels, random_levels, rerank_levels
+from unseen.concepts.mapping import ClassMapping, map_classes, mapping_of
 from unseen.concepts.nearest import Nearest, nearest_seen
 from unseen.concepts.ontology import read_taxonomy, taxonomy_from_networkx
 from unseen.concepts.published_levels import ConceptImages, read_published_levels, read_published_split
 from unseen.concepts.senses import ClassMatch, match_classes
 from unseen.concepts.similarity import MEASURES, pair_similarity, similarity_matrix
 from unseen.concepts.taxonomy import Taxonomy
-from unseen.concepts.text import TextEmbedder, text_similarity_matrix
+from unseen.concepts.text import TextEmbedder, text_similarity_matrix, vocabulary
 from unseen.concepts.wordnet import WordNet, load_wordnet
 from unseen.concepts.words import WordVectors, read_word_vectors
 from unseen.concepts.zeroshot_splits import imagenet_zeroshot_split, read_split
@@ -21,10 +24,12 @@ __all__ = [
     "MEASURES",
     "Audit",
     "AuditRow",
+    "ClassMapping",
     "ClassMatch",
     "ConceptImages",
     "Eligibility",
     "InformationContent",
+    "Kinship",
     "Level",
     "Levels",
     "Nearest",
@@ -37,12 +42,16 @@ __all__ = [
     "build_levels",
     "cog_discarded",
     "cog_filters",
+    "corpus_information",
     "count_images",
+    "filters_for",
     "imagenet_1k",
     "imagenet_21k",
     "imagenet_zeroshot_split",
     "information_content",
     "load_wordnet",
+    "map_classes",
+    "mapping_of",
     "match_classes",
     "nearest_seen",
     "pair_similarity",
@@ -61,5 +70,6 @@ __all__ = [
     "similarity_matrix",
     "taxonomy_from_networkx",
     "text_similarity_matrix",
+    "vocabulary",
     "write_mapping",
 ]

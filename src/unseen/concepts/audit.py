@@ -13,23 +13,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any
 
+from unseen.concepts.kinship import Kinship, Relation
 from unseen.concepts.nearest import nearest_seen
 from unseen.concepts.senses import ClassMatch, match_classes
 from unseen.concepts.wordnet import WordNet, load_wordnet
 from unseen.core.errors import DataError
-
-
-class Relation(StrEnum):
-    """How a class stands to the seen concepts; the strongest that holds."""
-
-    SEEN = "seen"
-    DESCENDANT = "descendant of seen"
-    ANCESTOR = "ancestor of seen"
-    UNSEEN = "unseen"
-    UNKNOWN = "not matched"
 
 
 @dataclass(frozen=True)
@@ -169,14 +159,16 @@ def audit_classes(
         raise DataError("the class list is empty. It needs one class per line.")
     wordnet = wordnet or load_wordnet()
     wordnet.index(seen)  # an unknown id is an error with advice
-    matches = match_classes(wordnet, names, mapping=mapping, wnids=wnids)
-    kinship = _Kinship(wordnet, seen)
+    matches = match_classes(wordnet, names, mapping=mapping, wnids=wnids, seen=seen)
+    kinship = Kinship(wordnet, seen)
     matched = [m.wnid for m in matches if m.wnid is not None]
     near = nearest_seen(wordnet, matched, seen, ic=wordnet.information) if matched else None
     place = iter(range(len(matched)))
     rows = []
     for match in matches:
-        senses = tuple(_sense(wordnet, kinship, sense, match) for sense in match.senses)
+        others = [sense for sense in match.seen if sense not in match.senses]
+        senses = tuple(_sense(wordnet, kinship, sense, narrower=match.how == "head") for sense in match.senses)
+        senses += tuple(_sense(wordnet, kinship, sense, narrower=False) for sense in others)
         if match.wnid is None or near is None:
             rows.append(AuditRow(match, Relation.UNKNOWN, (), None, None, senses))
             continue
@@ -186,37 +178,8 @@ def audit_classes(
     return Audit(tuple(rows), seen_name, len(set(seen)), noun)
 
 
-class _Kinship:
-    """Answers how a synset stands to the seen ones."""
-
-    def __init__(self, wordnet: WordNet, seen: Sequence[str]) -> None:
-        self._wordnet = wordnet
-        self._seen = set(seen)
-        self._above_seen = wordnet.ancestors(seen)
-
-    def of(self, wnid: str, *, narrower: bool) -> tuple[Relation, tuple[str, ...]]:
-        """Relation and the seen concepts behind it.
-
-        Args:
-            wnid: the synset.
-            narrower: the class is a kind of the synset, not the synset itself: it can be below a seen concept, and
-                nothing follows from a seen concept below the synset.
-        """
-        above = self._seen.intersection(self._wordnet.ancestors(wnid))
-        if narrower:
-            above |= self._seen.intersection({wnid})
-            return (Relation.DESCENDANT, tuple(sorted(above))) if above else (Relation.UNSEEN, ())
-        if wnid in self._seen:
-            return Relation.SEEN, (wnid,)
-        if above:
-            return Relation.DESCENDANT, tuple(sorted(above))
-        if wnid in self._above_seen:
-            return Relation.ANCESTOR, tuple(sorted(self._seen.intersection(self._wordnet.descendants(wnid))))
-        return Relation.UNSEEN, ()
-
-
-def _sense(wordnet: WordNet, kinship: _Kinship, wnid: str, match: ClassMatch) -> Sense:
-    relation, _ = kinship.of(wnid, narrower=match.how == "head")
+def _sense(wordnet: WordNet, kinship: Kinship, wnid: str, *, narrower: bool) -> Sense:
+    relation, _ = kinship.of(wnid, narrower=narrower)
     return Sense(wnid, tuple(wordnet.lemmas(wnid)), wordnet.definition(wnid), relation)
 
 

@@ -2,7 +2,8 @@
 
 class list   text, one class per line (a number before each is dropped, as in `12 antelope`); or the first column of a
              .csv or .tsv file; or a JSON list
-mapping      .tsv or .csv, class and wnid per line; "-" for a class that WordNet does not have; # starts a comment
+mapping      .tsv or .csv, class and wnid per line; "-" for a class that WordNet does not have, "?" for an open one; #
+             starts a comment (see `unseen.concepts.mapping`, which writes such files)
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from unseen.concepts.audit import Audit
 from unseen.concepts.imagenet import imagenet_1k, imagenet_21k, is_wnid
+from unseen.concepts.mapping import OPEN, mapping_of
 from unseen.concepts.senses import NOT_IN_WORDNET, match_classes
 from unseen.concepts.wordnet import WordNet
 from unseen.core.errors import DataError, UsageError, closest
@@ -77,7 +79,7 @@ def read_seen(value: str, wordnet: WordNet) -> tuple[str, list[str]]:
 
 
 def read_mapping(path: str | PathLike[str]) -> dict[str, str]:
-    """Class name to wnid, as a person settled it."""
+    """Class name to wnid, as a person settled it; classes that the file leaves open are left out."""
     path = Path(path)
     separator = "," if path.suffix == ".csv" else "\t"
     mapping: dict[str, str] = {}
@@ -87,37 +89,23 @@ def read_mapping(path: str | PathLike[str]) -> dict[str, str]:
         cells = [cell.strip() for cell in next(csv.reader([line], delimiter=separator))]
         if number == 1 and [cell.lower() for cell in cells[:2]] == ["class", "wnid"]:
             continue
+        if len(cells) > 1 and cells[1] == OPEN:
+            continue
         if len(cells) < 2 or not (is_wnid(cells[1]) or cells[1] == NOT_IN_WORDNET):
             raise DataError(
                 f"{path}, line {number}: expected a class and a wnid with a {'comma' if separator == ',' else 'tab'} "
-                f"between them, found {line.strip()[:60]!r}. Write {NOT_IN_WORDNET!r} for a class WordNet lacks."
+                f"between them, found {line.strip()[:60]!r}. Write {NOT_IN_WORDNET!r} for a class that WordNet lacks, "
+                f"{OPEN!r} for one that is open."
             )
         mapping[cells[0]] = cells[1]
     return mapping
 
 
 def write_mapping(audit: Audit, path: str | PathLike[str]) -> int:
-    """Write a mapping file of the unsettled classes, with the senses to choose from as comments; says how many.
-
-    A class that was matched by a part of its name, or not at all, is written as a comment: given back as it stands, the
-    file claims nothing new of it.
-    """
-    separator = "," if Path(path).suffix == ".csv" else "\t"
-    lines = [
-        "# Class and wnid per line. Change the wnid where it is wrong; write - for a class that WordNet does not have.",
-        "# Where the line itself is a comment, the class is only a kind of the synset: put the right one, drop the #.",
-    ]
-    for row in audit.unsettled:
-        lines += ["#", f"# {row.match.name}: {row.match.reason}"]
-        lines += [f"#   {s.wnid} {', '.join(s.lemmas)}: {s.definition} [{s.relation}]" for s in row.senses]
-        name = f'"{row.match.name}"' if separator in row.match.name else row.match.name
-        line = f"{name}{separator}{row.match.wnid or NOT_IN_WORDNET}"
-        lines.append(line if row.match.how in ("exact", "qualified") else f"# {line}")
-    try:
-        Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"cannot write the mapping {path}: {error.strerror}.") from None
-    return len(audit.unsettled)
+    """Write the mapping that an audit went by: all classes, the open ones with candidates; says how many are open."""
+    mapping = mapping_of(audit)
+    mapping.write(path)
+    return len(mapping.doubtful)
 
 
 def _read(path: Path, what: str) -> str:

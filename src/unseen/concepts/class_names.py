@@ -3,9 +3,11 @@
 Datasets write `043.Yellow_bellied_Flycatcher`, `blue+whale`, `tvmonitor`, `church_indoor`, `Bat (animal)` or
 `hog, pig, grunter`. The steps, in order; the first that finds a lemma wins:
 
-    exact       the name, cleaned of numbers and separators; its singular; the same letters with other gaps
-                (`diningtable`, `Wilson_Warbler` for Wilson's warbler); several names with commas between them
-    qualified   the name without a word that says how or where it was photographed: `church_indoor` is a church
+    exact       the name, cleaned of numbers and separators; its singular; its plural (`binocular`); the same letters
+                with other gaps (`diningtable`, `Wilson_Warbler` for Wilson's warbler); several names with commas
+    qualified   the name without words that say how, where or which part was photographed: `church_indoor` is a church,
+                `crocodile_head` a crocodile
+    spelling    a lemma that differs by one letter (`water_lilly`); never without a doubt
     head        the name is a kind of something that WordNet has: its longest ending that is a lemma (a Caspian tern is
                 a tern, a `pottedplant` a plant). In lists that put qualifiers last it may also be the beginning
                 (`temple_south_asia`), so both are offered. The class is *narrower* than the synset: nothing may be
@@ -15,35 +17,35 @@ Datasets write `043.Yellow_bellied_Flycatcher`, `blue+whale`, `tvmonitor`, `chur
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
 from unseen.concepts.imagenet import is_wnid
 from unseen.concepts.wordnet import WordNet
 
-How = Literal["given", "exact", "qualified", "head", "none"]
+How = Literal["given", "exact", "qualified", "spelling", "head", "none"]
 
-QUALIFIERS = frozenset(
-    (
-        "indoor",
-        "indoors",
-        "outdoor",
-        "outdoors",
-        "interior",
-        "exterior",
-        "natural",
-        "artificial",
-        "cultivated",
-        "wild",
-        "urban",
-    )
-)
+# Where a thing was photographed. A list that has these puts qualifiers last, so that a name's head may stand first.
+# fmt: off
+PLACES = frozenset((
+    "indoor", "indoors", "outdoor", "outdoors", "interior", "exterior", "natural", "artificial", "cultivated",
+    "wild", "urban", "rural",
+))
+# Which part or side of it, or how: not what it is. They count at the end of a name only.
+VIEWS = frozenset((
+    "head", "body", "face", "side", "front", "back", "rear", "top", "bottom", "left", "right", "view", "closeup",
+    "easy", "hard", "male", "female", "adult", "juvenile", "young", "photo", "photos", "image", "images",
+    "picture", "pictures", "frontal", "profile", "cropped", "other", "others", "misc",
+))
+# fmt: on
 _NUMBER = re.compile(r"^\d+[\s._:-]+(?=\D)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _HINT = re.compile(r"^(.*?)\s*[(\[](.+)[)\]]\s*$")
 _SHORTEST_HEAD = 3
+_SHORTEST_MISSPELT = 5
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,14 @@ class Reading:
         phrase: the words that were found, as they stand in the name.
         senses: wnids, the most frequent sense first; empty if nothing was found.
         hint: what the name says in brackets about its sense, or "".
+        loose: the words were found inside a word, which may be chance (`gadwall` is no wall).
     """
 
     how: How
     phrase: str
     senses: tuple[str, ...]
     hint: str = ""
+    loose: bool = False
 
 
 def clean(name: str) -> str:
@@ -81,7 +85,7 @@ class ClassNameReader:
     def __init__(self, wordnet: WordNet, names: Sequence[str] = ()) -> None:
         self.wordnet = wordnet
         self._spaced, self._squeezed = _lemma_keys(wordnet)
-        self._head_first = any(QUALIFIERS.intersection(clean(name).split()[1:]) for name in names)
+        self._head_first = any(PLACES.intersection(clean(name).split()[1:]) for name in names)
 
     def read(self, name: str) -> Reading:
         """The senses that a class name may have."""
@@ -90,31 +94,44 @@ class ClassNameReader:
         hinted = _HINT.match(name)
         if hinted and clean(hinted[1]):
             found = self.read(hinted[1])
-            return Reading(found.how, found.phrase, found.senses, clean(hinted[2]))
+            return replace(found, hint=clean(hinted[2]))
         if "," in name and (shared := self._shared_senses(name.split(","))):
             return Reading("exact", clean(name), shared)
         phrase = clean(name)
         if senses := self.lookup(phrase):
             return Reading("exact", phrase, senses)
-        return self._qualified(phrase.split()) or self._head(phrase.split()) or Reading("none", phrase, ())
+        words = phrase.split()
+        loosely = self._qualified(words) or self._misspelt(phrase) or self._head(words)
+        return loosely or Reading("none", phrase, ())
 
     def lookup(self, phrase: str) -> tuple[str, ...]:
-        """Senses of a cleaned phrase, as it is, in the singular, or with other gaps; empty if there are none."""
-        for form in (phrase, *self._singulars(phrase)):
-            for spelling in dict.fromkeys((form, form.replace("gray", "grey"), form.replace("grey", "gray"))):
-                for index, key in ((self._spaced, spelling), (self._squeezed, spelling.replace(" ", ""))):
-                    if key in index:
-                        return self._senses(index[key])
-        return ()
+        """Senses of a cleaned phrase, by the first form of it that is a lemma; empty if none is."""
+        return next(self._found(phrase), ())
 
-    def _senses(self, lemmas: list[str]) -> tuple[str, ...]:
+    def lookup_all(self, phrase: str) -> tuple[str, ...]:
+        """Senses of a cleaned phrase in all its forms: as it is, singular, plural, with other gaps."""
+        return tuple(dict.fromkeys(sense for senses in self._found(phrase) for sense in senses))
+
+    def forms(self, phrase: str) -> list[str]:
+        """A cleaned phrase as it is, in the singular and in the plural."""
+        *before, last = phrase.split() or [""]
+        ends = [last, *self.wordnet.base_forms(last), *self.wordnet.plural_forms(last)]
+        return [" ".join([*before, end]) for end in dict.fromkeys(ends)]
+
+    def _found(self, phrase: str) -> Iterator[tuple[str, ...]]:
+        """Senses of every form of a phrase that is a lemma, the closest form first."""
+        for form in self.forms(phrase):
+            for spelling in dict.fromkeys((form, form.replace("gray", "grey"), form.replace("grey", "gray"))):
+                written = self._senses(self._spaced.get(spelling, ()))
+                # A barndoor is a flap on a lamp, a barn door is not: both are kept, as written first.
+                joined = self._senses(self._squeezed.get(spelling.replace(" ", ""), ()))
+                if senses := tuple(dict.fromkeys([*written, *joined])):
+                    yield senses
+
+    def _senses(self, lemmas: Sequence[str]) -> tuple[str, ...]:
         """Senses of several lemmas, all first senses before all second ones."""
         pairs = {pair for lemma in lemmas for pair in self.wordnet.lemma_index[lemma]}
         return tuple(dict.fromkeys(self.wordnet.ids[i] for _, i in sorted(pairs)))
-
-    def _singulars(self, phrase: str) -> list[str]:
-        *before, last = phrase.split() or [""]
-        return [" ".join([*before, form]) for form in self.wordnet.base_forms(last)]
 
     def _shared_senses(self, names: list[str]) -> tuple[str, ...]:
         """Of `hog, pig, grunter`: the senses that the most of these names have."""
@@ -126,16 +143,31 @@ class ClassNameReader:
         return tuple(sense for sense, count in votes.items() if count == most)
 
     def _qualified(self, words: list[str]) -> Reading | None:
-        """The words before the first qualifier, or after those that the name starts with."""
-        if not QUALIFIERS.intersection(words):
+        """The name without the views at its end; then the words before the first place, or after those at its start."""
+        kept = list(words)
+        while len(kept) > 1 and kept[-1] in VIEWS:
+            kept.pop()
+        while len(kept) > 1 and kept[0] in PLACES:
+            kept.pop(0)
+        cut = next((i for i, word in enumerate(kept) if word in PLACES), len(kept))
+        kept = kept[:cut]
+        if kept == words or not kept:
             return None
-        while words and words[0] in QUALIFIERS:
-            words = words[1:]
-        cut = next((i for i, word in enumerate(words) if word in QUALIFIERS), len(words))
-        phrase = " ".join(words[:cut])
-        if senses := self.lookup(phrase) if phrase else ():
+        phrase = " ".join(kept)
+        if senses := self.lookup(phrase):
             return Reading("qualified", phrase, senses)
-        return self._head(words[:cut])
+        return self._misspelt(phrase) or self._head(kept)
+
+    def _misspelt(self, phrase: str) -> Reading | None:
+        """Lemmas in which one word differs by one letter: one more, one less, another, or two swapped."""
+        words = phrase.split()
+        near: set[str] = set()
+        for k, word in enumerate(words):
+            if len(word) >= _SHORTEST_MISSPELT and word.isalpha():
+                near.update(" ".join([*words[:k], other, *words[k + 1 :]]) for other in _one_letter_away(word))
+        lemmas = sorted({lemma for key in near for lemma in self._spaced.get(key, ())})
+        senses = tuple(sense for sense in self._senses(lemmas) if not self._is_individual(sense))
+        return Reading("spelling", " or ".join(lemma.replace("_", " ") for lemma in lemmas), senses) if senses else None
 
     def _head(self, words: list[str]) -> Reading | None:
         endings = [" ".join(words[i:]) for i in range(1, len(words))]
@@ -143,20 +175,36 @@ class ClassNameReader:
         if len(words) == 1:
             # One word without a gap, such as `pottedplant`: its longest ending that is a lemma.
             endings = [words[0][i:] for i in range(2, len(words[0]) - _SHORTEST_HEAD + 1)]
+        endings = [ending for ending in endings if ending not in PLACES]  # nothing is a kind of outdoors
         groups = [endings, beginnings] if self._head_first else [endings]
         found = [next(((p, k) for p in group if (k := self._kinds(p))), ("", ())) for group in groups]
         senses = tuple(dict.fromkeys(sense for _, kinds in found for sense in kinds))
-        return Reading("head", " or ".join(p for p, _ in found if p), senses) if senses else None
+        if not senses:
+            return None
+        return Reading("head", " or ".join(p for p, _ in found if p), senses, loose=len(words) == 1)
 
     def _kinds(self, phrase: str) -> tuple[str, ...]:
         """Senses without proper names: nothing is a kind of Asia."""
         return tuple(s for s in self.lookup(phrase) if not self._is_proper(s, phrase))
 
     def _is_proper(self, sense: str, phrase: str) -> bool:
-        if self.wordnet.is_instance[self.wordnet.index([sense])[0]]:
+        if self._is_individual(sense):
             return True
-        written = [lemma for lemma in self.wordnet.lemmas(sense) if clean(lemma) == phrase]
+        written = self.written(sense, {phrase.replace(" ", "")})
         return bool(written) and written[0][0].isupper()
+
+    def written(self, sense: str, forms: Set[str]) -> list[str]:
+        """The lemmas of a synset that a name stands for, as WordNet writes them; `forms` have no gaps."""
+        return [lemma for lemma in self.wordnet.lemmas(sense) if clean(lemma).replace(" ", "") in forms]
+
+    def _is_individual(self, sense: str) -> bool:
+        return bool(self.wordnet.is_instance[self.wordnet.index([sense])[0]])
+
+
+def _one_letter_away(word: str) -> set[str]:
+    cuts = [(word[:i], word[i:]) for i in range(len(word) + 1)]
+    near = {a + b[1:] for a, b in cuts if b} | {a + b[1] + b[0] + b[2:] for a, b in cuts if len(b) > 1}
+    return (near | {a + letter + b[skip:] for a, b in cuts for letter in _LETTERS for skip in (0, 1)}) - {word}
 
 
 @cache

@@ -113,6 +113,15 @@ class WordNet(Taxonomy):
         forms += [key[: -len(a)] + b for a, b in _ENDINGS if key.endswith(a) and len(key) > len(a)]
         return [form.replace("_", " ") for form in dict.fromkeys(forms) if form != key and form in self._sense_index]
 
+    def plural_forms(self, word: str) -> list[str]:
+        """Lemmas of WordNet that `word` may be the singular of, as binocular is of binoculars."""
+        key = "_".join(word.lower().split())
+        forms = [key[: len(key) - len(b)] + a for a, b in _ENDINGS if key.endswith(b) and len(key) > len(b)]
+        forms += self._irregular_plurals.get(key, ())
+        # By its endings alone any word could be a plural's base: the lemma must lead back to it.
+        found = [form for form in dict.fromkeys(forms) if form != key and form in self._sense_index]
+        return [form.replace("_", " ") for form in found if not form.endswith("ss")]
+
     def find(self, query: str) -> str:
         """The one synset that a wnid, a name (`tabby.n.01`) or a lemma stands for.
 
@@ -168,6 +177,14 @@ class WordNet(Taxonomy):
     def _irregular(self) -> dict[str, list[str]]:
         rows = (line.split(" ") for line in self._irregular_bytes.decode("ascii").split("\n"))
         return {plural: singulars for plural, *singulars in rows}
+
+    @cached_property
+    def _irregular_plurals(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for plural, singulars in self._irregular.items():
+            for singular in singulars:
+                found.setdefault(singular, []).append(plural)
+        return found
 
     @cached_property
     def _definitions(self) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
-from unseen.core.errors import UnseenError, UsageError, closest
+from unseen.core.errors import UsageError, closest
 from unseen.core.identity import FILE
 
 T = TypeVar("T")
@@ -28,13 +28,34 @@ Natural = Annotated[int, Meta(ge=0)]
 Share = Annotated[float, Meta(gt=0, lt=1)]
 Rate = Annotated[float, Meta(gt=0)]
 
-_WHERE = re.compile(r"(?P<what>.*) - at `\$(?:\.(?P<field>\w+))?(?P<rest>.*)`")
+_WHERE = re.compile(r"(?P<what>.*) - at `\$(?P<rest>.*)`")
+
+
+class OptionError(UsageError):
+    """An option has a value that is not allowed."""
+
+    def __init__(self, owner: str, detail: str) -> None:
+        super().__init__(f"{owner}: {detail}")
+        self.detail = detail
+
+
+def check_options(options: Any) -> None:
+    """Check every field of an options dataclass, and put what is meant in its place: for its `__post_init__`.
+
+    Raises:
+        OptionError: a value of a type, or outside the choices or range, that the field's annotation does not allow.
+    """
+    hints = _hints(type(options))
+    for field in dataclasses.fields(options):
+        value = _meant(getattr(options, field.name), hints[field.name], field)
+        checked = _convert(value, hints[field.name], type(options).__name__, field.name, strict=True)
+        object.__setattr__(options, field.name, checked)
 
 
 def make_options(
     kind: type[T], values: Mapping[str, Any], *, source: str, base: Path | None = None, texts: bool = False
 ) -> T:
-    """An instance of the dataclass `kind`.
+    """An instance of the options dataclass `kind`, which checks itself by `check_options`.
 
     Args:
         values: by field name.
@@ -48,47 +69,59 @@ def make_options(
     if not isinstance(values, Mapping):
         raise UsageError(f"{source}: a table is expected, not {type(values).__name__}.")
     fields = {field.name: field for field in dataclasses.fields(kind) if field.init}  # type: ignore[arg-type]
-    hints = get_type_hints(kind, include_extras=True)
+    hints = _hints(kind)
     given: dict[str, Any] = {}
-    for key, value in values.items():
-        if key not in fields:
-            near = closest(str(key), fields)
-            advice = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(fields)}."
-            raise UsageError(f"{source}: unknown option {key!r}. {advice}")
-        given[key] = _meant(value, hints[key], fields[key], base, texts=texts)
     try:
-        return msgspec.convert(given, kind, strict=not texts, dec_hook=_decode)
+        for key, value in values.items():
+            if key not in fields:
+                near = closest(str(key), fields)
+                advice = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(fields)}."
+                raise UsageError(f"{source}: unknown option {key!r}. {advice}")
+            if texts:
+                listed = _meant(_from_texts(value, hints[key]), hints[key], fields[key])
+                value = _convert(listed, hints[key], kind.__name__, key, strict=False)
+            if fields[key].metadata.get("file") and isinstance(value, str) and base is not None:
+                value = resolve_file(value, base)
+            given[key] = value
+        return kind(**given)
+    except OptionError as error:
+        raise UsageError(f"{source}: {error.detail}") from None
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+def _convert(value: Any, hint: Any, owner: str, name: str, *, strict: bool) -> Any:
+    try:
+        return msgspec.convert(value, hint, strict=strict, dec_hook=_decode)
     except msgspec.ValidationError as error:
-        if isinstance(error.__cause__, UnseenError):  # the dataclass's own word
-            raise error.__cause__ from None
-        raise UsageError(f"{source}: {_readable(str(error), given, hints)}") from None
+        raise OptionError(owner, _readable(str(error), name, value, hint)) from None
 
 
-def _meant(value: Any, hint: Any, field: dataclasses.Field[Any], base: Path | None, *, texts: bool) -> Any:
-    """What a person means by a value: a list of one, a count of seeds, a file beside the study."""
-    many = _is_many(hint)
-    counted = field.metadata.get("count")
-    if texts and many and isinstance(value, str):
-        value = [part for part in value.split(",") if part]
-    if texts and many and isinstance(value, list | tuple):
-        value = [part for text in value for part in str(text).split(",") if part]
-        if counted and len(value) == 1 and str(value[0]).isdecimal():
-            value = int(value[0])
-    if counted and isinstance(value, int) and not isinstance(value, bool):
-        value = first_values(counted, value)
-    if many and isinstance(value, str | int | float | bool) and not isinstance(value, bool):
-        if counted and isinstance(value, str):
-            return value  # seeds = "22" is a mistake, not one seed
-        value = [value]
-    if field.metadata.get("file") and isinstance(value, str) and base is not None:
-        value = resolve_file(value, base)
-    return value
+def _from_texts(value: Any, hint: Any) -> Any:
+    """What a command line gives for a field of several values: parted at commas, a lone number left to be a count."""
+    if not is_many(hint):
+        return value
+    given = [str(text) for text in (value if isinstance(value, list | tuple) else [value])]
+    parts = [part.strip() for text in given for part in text.split(",") if part.strip()]
+    # "22," is the seed 22, and 22 a count.
+    return int(parts[0]) if len(parts) == 1 and parts[0].isdecimal() and "," not in given[0] else parts
+
+
+def _meant(value: Any, hint: Any, field: dataclasses.Field[Any]) -> Any:
+    """What a person means by a value: a list of one, or a count of seeds."""
+    if not is_many(hint) or isinstance(value, bool | list | tuple):
+        return value
+    if counted := field.metadata.get("count"):
+        return first_values(counted, value) if isinstance(value, int) else value
+    return [value] if isinstance(value, str | int | float) else value
 
 
 def first_values(known: tuple[int, ...], count: int) -> list[int]:
     """The first `count` of some numbers; beyond them, numbers that follow on the largest."""
     more = range(max(known, default=-1) + 1, max(known, default=-1) + 1 + max(count - len(known), 0))
-    return [*known[:count], *more]
+    return [*known[: max(count, 0)], *more]
 
 
 def resolve_file(text: str, base: Path) -> str:
@@ -99,13 +132,21 @@ def resolve_file(text: str, base: Path) -> str:
     return str(path.resolve()) if text and path.is_file() else text
 
 
-def _is_many(hint: Any) -> bool:
+def is_many(hint: Any) -> bool:
+    """Whether an annotation is of several values."""
     origin = get_origin(hint)
     if origin is Annotated:
-        return _is_many(get_args(hint)[0])
+        return is_many(get_args(hint)[0])
     if origin in (Union, UnionType):
-        return any(_is_many(part) for part in get_args(hint))
+        return any(is_many(part) for part in get_args(hint))
     return origin is tuple
+
+
+def kinds_of(hint: Any) -> set[type]:
+    """The plain types in an annotation, such as {int} for `tuple[Positive | Literal["all"], ...]`."""
+    if isinstance(hint, type) and not get_args(hint):
+        return {hint}
+    return {kind for part in get_args(hint) if get_origin(hint) is not Literal for kind in kinds_of(part)}
 
 
 def choices_of(hint: Any) -> list[str]:
@@ -115,23 +156,24 @@ def choices_of(hint: Any) -> list[str]:
     return [word for part in get_args(hint) for word in choices_of(part)]
 
 
-def _readable(text: str, given: Mapping[str, Any], hints: Mapping[str, Any]) -> str:
+def _readable(text: str, name: str, value: Any, hint: Any) -> str:
+    """msgspec's word with the option's name, what was found and what is allowed."""
     match = _WHERE.fullmatch(text)
-    if match is None or match["field"] is None:
-        return text
-    field, rest = match["field"], match["rest"]
-    value = given.get(field)
+    what, rest = (match["what"], match["rest"]) if match else (text, "")
     position = re.fullmatch(r"\[(\d+)\]", rest)
     if position and isinstance(value, list | tuple):
         value = value[int(position[1])]
-    what = match["what"].replace("`", "").replace("Expected", "expected").replace("array", "list")
-    allowed = choices_of(hints[field])
+    allowed = choices_of(hint)
     if allowed and "enum" in what:
         near = closest(str(value), allowed)
-        what = f"{value!r} is none of {', '.join(allowed)}" + (f". Did you mean {near[0]!r}?" if near else "")
+        number = "no number, and " if kinds_of(hint) & {int, float} else ""
+        told = f"{value!r} is {number}none of {', '.join(allowed)}" + (f". Did you mean {near[0]!r}?" if near else ".")
     else:
-        what = f"{what}, found {value!r}" + (f" (or one of {', '.join(allowed)})" if allowed else "")
-    return f"{field}{rest}: {what}"
+        what = (
+            re.sub(r", got `\w+`", "", what).replace("`", "").replace("Expected", "expected").replace("array", "list")
+        )
+        told = f"{what}, found {value!r}" + (f" (or one of {', '.join(allowed)})." if allowed else ".")
+    return f"{name}{rest}: {told}"
 
 
 def _decode(kind: type, value: Any) -> Any:

@@ -33,14 +33,15 @@ class Preprocessing(_Record):
         size: side in pixels of the square that enters the model.
         resize: side in pixels that the image is resized to before the crop.
         mode: "shortest" keeps the aspect and crops the centre; "squash" resizes both sides to `resize`.
-        interpolation: Pillow's name of the filter.
+        interpolation: Pillow's name of the filter, or "tf-bilinear": two neighbours per axis, without the low-pass that
+            Pillow applies where an image shrinks, as TensorFlow 1 resizes.
         mean, std: per RGB channel, of pixel values in [0, 1].
     """
 
     size: int = 224
     resize: int = 224
     mode: Literal["shortest", "squash"] = "shortest"
-    interpolation: Literal["nearest", "bilinear", "bicubic", "lanczos"] = "bicubic"
+    interpolation: Literal["nearest", "bilinear", "bicubic", "lanczos", "tf-bilinear"] = "bicubic"
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
     std: tuple[float, float, float] = (0.229, 0.224, 0.225)
 
@@ -147,7 +148,7 @@ class Cell(_Record):
     Attributes:
         benchmark: registry name of the protocol, such as "probe".
         parameters: every option of the protocol that may change a number, plain values only (seed, shots, solver ...).
-        version: of the protocol and of the methods in it, such as "1 fast.1".
+        version: of the protocol and of the methods in it, such as "1 logistic.2".
         revision: digests of the weights and of the data behind the two names, with a "+" between: they change when
             what they stand for does, and the id with them.
     """

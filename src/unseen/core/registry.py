@@ -1,19 +1,32 @@
-"""One small lazy registry: a name stands for "module:object" until somebody asks for it.
+"""One small lazy registry: a name stands for "module:object" until somebody asks for it; and lazy exports of a package.
 
 Listing names imports nothing. A name that is not built in may come from an installed plug-in: the registry's
-`entry_points` group is read when a look-up misses or when names are listed.
+`entry_points` group is read when a look-up misses or when names are listed. A plug-in that cannot be loaded is told as
+a `PluginError` to whoever asks for it, and to nobody else.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
-from unseen.core.errors import UnknownNameError, UsageError
+from unseen.core.errors import UnknownNameError, UnseenError, UsageError
 
 T = TypeVar("T")
+
+
+class PluginError(UsageError):
+    """Something that is registered cannot be loaded.
+
+    Attributes:
+        reason: what went wrong, in one line.
+    """
+
+    def __init__(self, kind: str, name: str, error: Exception) -> None:
+        self.reason = f"cannot be loaded: {' '.join(str(error).split()) or type(error).__name__}"
+        super().__init__(f"{kind} {name!r} {self.reason}. Mend or uninstall the package that brings it.")
 
 
 class Registry(Generic[T]):
@@ -22,15 +35,20 @@ class Registry(Generic[T]):
     Args:
         kind: what an entry is, for error messages ("dataset source").
         entry_point_group: where installed plug-ins add entries, such as "unseen.backbones".
+        make: from (name, what was registered) to the entry; raises a TypeError where it cannot be one.
     """
 
-    def __init__(self, kind: str, entry_point_group: str | None = None) -> None:
+    def __init__(
+        self, kind: str, entry_point_group: str | None = None, *, make: Callable[[str, Any], T] | None = None
+    ) -> None:
         self.kind = kind
         self.entry_point_group = entry_point_group
-        self._targets: dict[str, str | T] = {}
+        self._make = make
+        self._targets: dict[str, Any] = {}
+        self._loaded: dict[str, tuple[Any, T]] = {}
         self._plugins_read = False
 
-    def add(self, name: str, target: str | T) -> None:
+    def add(self, name: str, target: Any) -> None:
         """Register `target`, an object or the string "module:object", under `name`.
 
         Registering the same target twice is harmless; another target under a taken name is an error.
@@ -40,27 +58,42 @@ class Registry(Generic[T]):
             raise UsageError(f"{self.kind} {name!r} is registered already, as {taken!r}. Choose another name.")
         self._targets[name] = target
 
-    def register(self, name: str) -> Callable[[T], T]:
+    def register(self, name: str) -> Callable[[Any], Any]:
         """Decorator form of `add`."""
 
-        def decorate(target: T) -> T:
+        def decorate(target: Any) -> Any:
             self.add(name, target)
             return target
 
         return decorate
 
     def get(self, name: str) -> T:
-        """The object behind `name`, imported now if it has not been."""
-        if name not in self._targets:
-            self._read_plugins()
-        try:
-            target = self._targets[name]
-        except KeyError:
-            raise UnknownNameError(self.kind, name, self._targets) from None
-        if isinstance(target, str):
-            target = load_object(target)
-            self._targets[name] = target
-        return target
+        """The object behind `name`, imported now if it has not been.
+
+        Raises:
+            UnknownNameError: nothing is registered under the name.
+            PluginError: what is registered cannot be loaded.
+        """
+        if name not in self:
+            raise UnknownNameError(self.kind, name, self._targets)
+        target = self._targets[name]
+        if name not in self._loaded or self._loaded[name][0] is not target:
+            try:
+                found = load_object(target) if isinstance(target, str) else target
+                self._loaded[name] = target, self._make(name, found) if self._make else found
+            except UnseenError:
+                raise
+            except Exception as error:  # whatever a plug-in raises when it is imported or made
+                raise PluginError(self.kind, name, error) from error
+        return self._loaded[name][1]
+
+    def entries(self) -> Iterator[tuple[str, T | UnseenError]]:
+        """Every name with its object, or with the error that says why it has none: for lists, which must not break."""
+        for name in self:
+            try:
+                yield name, self.get(name)
+            except UnseenError as error:
+                yield name, error
 
     def __contains__(self, name: str) -> bool:
         if name not in self._targets:
@@ -77,6 +110,8 @@ class Registry(Generic[T]):
     def _read_plugins(self) -> None:
         if self._plugins_read or self.entry_point_group is None:
             return
+        from importlib.metadata import entry_points  # slow to import, and most look-ups never need it
+
         self._plugins_read = True
         for point in entry_points(group=self.entry_point_group):
             self._targets.setdefault(point.name, point.value)
@@ -86,6 +121,44 @@ def load_object(path: str) -> Any:
     """The object that "module:object" names."""
     module, _, attribute = path.partition(":")
     loaded: Any = import_module(module)
-    for part in attribute.split("."):
+    for part in filter(None, attribute.split(".")):
         loaded = getattr(loaded, part)
     return loaded
+
+
+def lazy_exports(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """`__all__`, `__getattr__` and `__dir__` of a package whose public names are imported when first used.
+
+    The names are those that the package's source imports under `if TYPE_CHECKING:`, which type checkers and editors
+    read too: one list for all of them.
+
+        if TYPE_CHECKING:
+            from unseen.features.store import FeatureStore as FeatureStore
+        else:
+            __all__, __getattr__, __dir__ = lazy_exports(__name__)
+    """
+    import ast
+
+    module = sys.modules[package]
+    assert module.__spec__ is not None and module.__spec__.loader is not None
+    source: str = module.__spec__.loader.get_source(package)  # type: ignore[attr-defined]
+    homes: dict[str, str] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            for statement in node.body:
+                if isinstance(statement, ast.ImportFrom) and statement.module:
+                    homes |= {alias.name: statement.module for alias in statement.names}
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found = getattr(import_module(homes[name]), name)
+        setattr(module, name, found)
+        return found
+
+    public = sorted({*homes, *(name for name in ("__version__",) if hasattr(module, name))})
+    for name, home in homes.items():
+        # Called like its module: whoever imports the module first would leave the module under the name.
+        if home == f"{package}.{name}":
+            find(name)
+    return public, find, lambda: public

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from unseen.core.errors import DataError
 from unseen.data.dataset import IntArray
 
 _WNID = re.compile(r"n\d{8}")
+_NO_WNID = ("?", "-")  # what mapping files write for a class that is open, or that WordNet does not have
 # The label is the last word; a tab before it lets it hold spaces. The path may hold anything.
 _LINE = re.compile(r"(?P<path>.+)\t\s*(?P<label>[^\t]+)|(?P<path2>.+?)\s*[,\s]\s*(?P<label2>[^,\s]+)")
 
@@ -81,26 +83,49 @@ def number_labels(
 def read_table(path: Path, classes: Sequence[str]) -> dict[str, str]:
     """What a file says of each class: lines of `class<TAB>value`, or with spaces where the class has none.
 
-    Lines on other classes are passed over, so that one file serves many datasets.
+    A file named .csv has commas instead. Lines that start with # are comments. Lines on other classes are passed over,
+    so that one file serves many datasets.
     """
     wanted = set(classes)
     table: dict[str, str] = {}
     for number, line in read_lines(path):
-        key, _, value = line.partition("\t") if "\t" in line else line.partition(" ")
-        if not value.strip():
-            raise DataError(f"{str(path)!r}, line {number}: expected 'class<TAB>value', found {line[:80]!r}")
-        if key.strip() in wanted:
-            table[key.strip()] = value.strip()
+        if line.startswith("#"):
+            continue
+        key, value = _cells(line, comma=path.suffix.lower() == ".csv")
+        if not value:
+            between = "class,value" if path.suffix.lower() == ".csv" else "class<TAB>value"
+            raise DataError(f"{str(path)!r}, line {number}: expected '{between}', found {line[:80]!r}")
+        if key in wanted:
+            table[key] = value
     if not table:
         shown = ", ".join(sorted(wanted)[:3])
         raise DataError(f"{str(path)!r} says nothing of any class of this dataset ({shown}, ...)")
     return table
 
 
+def _cells(line: str, *, comma: bool) -> tuple[str, str]:
+    """The class and its value, without further columns."""
+    if comma:
+        key, value, *_ = [*next(csv.reader([line])), "", ""]
+    elif "\t" in line:
+        key, value, *_ = [*line.split("\t"), ""]
+    else:
+        key, _, value = line.partition(" ")
+    return key.strip(), value.strip()
+
+
 def read_wnids(path: Path, classes: Sequence[str]) -> list[str | None]:
-    """WordNet ids by class from a file of `class<TAB>wnid` lines; None for a class that it leaves out."""
-    table = read_table(path, classes)
-    for name, wnid in table.items():
-        if not is_wnid(wnid):
-            raise DataError(f"{str(path)!r}: {name!r} has {wnid!r}, which is no WordNet id such as n02123045")
-    return [table.get(name) for name in classes]
+    """WordNet ids by class, from a file of `class<TAB>wnid` lines such as a mapping file has.
+
+    None stands for a class that the file leaves out, leaves open ("?"), or says that WordNet does not have ("-").
+    """
+    found: dict[str, str | None] = {}
+    for name, value in read_table(path, classes).items():
+        wnid = value.partition("#")[0].strip()
+        if wnid not in _NO_WNID and not is_wnid(wnid):
+            raise DataError(
+                f"{str(path)!r}: {name!r} has {value[:40]!r}, which is no WordNet id such as n02123045. Write ? for a "
+                "class that is open, - for one that WordNet does not have."
+            )
+        found[name] = None if wnid in _NO_WNID else wnid
+    return [found.get(name) for name in classes]

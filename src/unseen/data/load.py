@@ -1,33 +1,45 @@
 """Where datasets come from: one registry of sources, built in or installed as a plug-in.
 
-A source is an object with `cards()` and `load(name, options)`, or simply a function that returns a `Dataset`. Plug-ins
+A source is one file with a `DatasetSource`, and one line below; or simply a function that returns a `Dataset`. Plug-ins
 name theirs under the entry point group `unseen.datasets`.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, TypeVar
 
-from unseen.core.errors import UnknownNameError, UsageError
-from unseen.core.names import Name, from_path
+from unseen.core.errors import UnknownNameError, UnseenError, UsageError
+from unseen.core.names import Name, Options, from_path
 from unseen.core.records import DatasetCard
-from unseen.core.registry import Registry
+from unseen.core.registry import PluginError, Registry
 from unseen.data.dataset import Dataset
-from unseen.data.names import Options
 from unseen.data.subset import select
 
+DatasetFunction = Callable[..., Dataset]
+F = TypeVar("F", bound=DatasetFunction)
 
-@runtime_checkable
-class DatasetSource(Protocol):
+
+class DatasetSource(ABC):
     """All datasets of one scheme."""
 
-    def cards(self) -> Iterable[DatasetCard]:
-        """What `unseen ls datasets` shows."""
+    #: How names that are not listed are written, such as "folder:PATH", and a line on them, for `unseen ls datasets`.
+    pattern: ClassVar[str] = ""
+    hint: ClassVar[str] = ""
+    #: Whether all its cards are listed without being asked for.
+    listed: ClassVar[bool] = True
+    #: Parts of a name that are paths: options, and "" for what follows the scheme.
+    paths: ClassVar[tuple[str, ...]] = ()
 
+    @abstractmethod
+    def cards(self) -> Iterable[DatasetCard]:
+        """What it can load, as far as that can be listed."""
+
+    @abstractmethod
     def load(self, name: str, options: Options) -> Dataset:
         """The dataset `name`, what stands between the scheme and the options of its id.
 
@@ -36,16 +48,23 @@ class DatasetSource(Protocol):
         """
 
 
-DatasetFunction = Callable[..., Dataset]
-F = TypeVar("F", bound=DatasetFunction)
+def _as_source(scheme: str, found: Any) -> DatasetSource:
+    """What was registered, as a source: a source, its class, or a function that returns a dataset."""
+    made = found() if isinstance(found, type) and issubclass(found, DatasetSource) else found
+    if isinstance(made, DatasetSource):
+        return made
+    if callable(made) and not hasattr(made, "cards"):
+        return _FunctionSource(scheme, made)
+    raise TypeError(f"{made!r} is neither a DatasetSource nor a function that returns a Dataset")
 
-SOURCES: Registry[DatasetSource | DatasetFunction] = Registry("dataset source", "unseen.datasets")
-SOURCES.add("folder", "unseen.data.sources.folder:SOURCE")
-SOURCES.add("imagenet", "unseen.data.sources.imagenet.source:SOURCE")
-SOURCES.add("packaged", "unseen.data.sources.packaged.source:SOURCE")
-SOURCES.add("procedural", "unseen.data.sources.procedural:SOURCE")
-SOURCES.add("vtab", "unseen.data.sources.vtab:SOURCE")
-SOURCES.add("xlsa17", "unseen.data.sources.xlsa17.source:SOURCE")
+
+SOURCES: Registry[DatasetSource] = Registry("dataset source", "unseen.datasets", make=_as_source)
+SOURCES.add("folder", "unseen.data.sources.folder:FolderSource")
+SOURCES.add("imagenet", "unseen.data.sources.imagenet.source:ImageNetSource")
+SOURCES.add("packaged", "unseen.data.sources.packaged.source:PackagedSource")
+SOURCES.add("procedural", "unseen.data.sources.procedural.source:ProceduralSource")
+SOURCES.add("vtab", "unseen.data.sources.vtab.source:VtabSource")
+SOURCES.add("xlsa17", "unseen.data.sources.xlsa17.source:Xlsa17Source")
 
 _SELECTION = ("classes", "limit", "per_class")
 
@@ -69,7 +88,7 @@ def load_dataset(name: str, **options: Any) -> Dataset:
     sizes = {key: given.integer(key, at_least=1) for key in _SELECTION}
     selecting = any(size is not None for size in sizes.values())
     seed = given.integer("seed") if selecting else None
-    loaded = source.load(wanted.rest, given) if isinstance(source, DatasetSource) else _call(source, wanted, given)
+    loaded = source.load(wanted.rest, given)
     given.finish()
     if selecting:
         loaded = select(loaded, **sizes, seed=seed or 0)
@@ -78,10 +97,10 @@ def load_dataset(name: str, **options: Any) -> Dataset:
 
 def resolve_dataset(name: str, base: Path) -> str:
     """The name with its paths absolute; a plain path is a folder. Relative ones are taken from `base`."""
-    wanted = Name.parse(from_path(name, "folder", SOURCES.__contains__))
+    wanted = Name.parse(from_path(name, "folder", SOURCES.__contains__, base))
     if wanted.scheme not in SOURCES:
         return name
-    return str(wanted.resolved(base, getattr(_source(wanted), "paths", ())))
+    return str(wanted.resolved(base, _source(wanted).paths))
 
 
 def register_dataset(name: str) -> Callable[[F], F]:
@@ -103,51 +122,67 @@ def register_dataset(name: str) -> Callable[[F], F]:
     return decorate
 
 
-def dataset_cards() -> list[DatasetCard]:
-    """The cards of all datasets of all sources, plug-ins included. A plug-in that cannot be loaded says so."""
+def dataset_cards(source: str | None = None) -> list[DatasetCard]:
+    """Cards of the listed sources and patterns of names that are not listed, or all cards of one source.
+
+    A plug-in that cannot be loaded or listed has a card that says so.
+    """
+    if source is not None:
+        return list(SOURCES.get(source).cards())
     cards: list[DatasetCard] = []
-    for scheme in SOURCES:
-        try:
-            source = SOURCES.get(scheme)
-        except (ImportError, AttributeError) as error:
-            cards.append(DatasetCard(id=scheme, group="plug-in", splits=(), notes=f"cannot be loaded: {error}"))
+    for scheme, found in SOURCES.entries():
+        if isinstance(found, UnseenError):
+            cards.append(_broken(scheme, found))
             continue
-        if isinstance(source, DatasetSource):
-            cards += source.cards()
-        else:
-            summary = (inspect.getdoc(source) or "").partition("\n")[0]
-            cards.append(DatasetCard(id=scheme, group="plug-in", splits=(), notes=summary))
+        try:
+            cards += found.cards() if found.listed else ()
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
+            cards.append(_broken(scheme, PluginError(SOURCES.kind, scheme, error)))
+        if found.pattern:
+            cards.append(DatasetCard(id=found.pattern, name=found.hint, group="pattern", splits=(), source=scheme))
     return cards
 
 
-def _source(wanted: Name) -> DatasetSource | DatasetFunction:
-    try:
-        return SOURCES.get(wanted.scheme)
-    except UnknownNameError:
-        known = [card.id for card in dataset_cards()] + list(SOURCES)
+def _broken(scheme: str, error: UnseenError) -> DatasetCard:
+    reason = error.reason if isinstance(error, PluginError) else str(error)
+    return DatasetCard(id=scheme, name=scheme, group="plug-in", splits=(), notes=reason)
+
+
+def _source(wanted: Name) -> DatasetSource:
+    if wanted.scheme not in SOURCES:
+        known = [card.id for card in dataset_cards() if card.group != "pattern"] + list(SOURCES)
         hint = "A folder of images is written folder:PATH."
-        raise UnknownNameError("dataset", f"{wanted.without(*wanted.options)}", known, hint=hint) from None
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"the plug-in of dataset {str(wanted)!r} cannot be loaded: {error}") from error
+        raise UnknownNameError("dataset", f"{wanted.without(*wanted.options)}", known, hint=hint)
+    return SOURCES.get(wanted.scheme)
 
 
-def _call(function: DatasetFunction, wanted: Name, options: Options) -> Dataset:
-    """Call a plain function with the variant and the options that it takes."""
-    parameters = inspect.signature(function).parameters.values()
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    arguments = [wanted.rest] if wanted.rest else []
-    if arguments and not positional:
-        raise UsageError(f"dataset {wanted.scheme!r} has no variants, so {wanted.rest!r} means nothing")
-    if not arguments and positional and positional[0].default is inspect.Parameter.empty:
-        raise UsageError(f"dataset {wanted.scheme!r} needs a variant: write {wanted.scheme}:NAME")
-    by_name = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    by_name = [each for each in by_name if each not in [p.name for p in positional[: len(arguments)]]]
-    values = {each: value for each in by_name if (value := options.text(each)) is not None}
-    options.finish()
-    loaded = function(*arguments, **values)
-    if not isinstance(loaded, Dataset):
-        raise UsageError(f"dataset {wanted.scheme!r}: its function returned {type(loaded).__name__}, not a Dataset")
-    return loaded
+class _FunctionSource(DatasetSource):
+    """A function that returns a dataset: one, or one per variant."""
+
+    def __init__(self, scheme: str, function: DatasetFunction) -> None:
+        self.scheme, self.function = scheme, function
+
+    def cards(self) -> Iterator[DatasetCard]:
+        summary = (inspect.getdoc(self.function) or "").partition("\n")[0]
+        yield DatasetCard(id=self.scheme, name=self.scheme, group="plug-in", splits=(), notes=summary)
+
+    def load(self, name: str, options: Options) -> Dataset:
+        """Call the function with the variant and the options that it takes."""
+        parameters = inspect.signature(self.function).parameters.values()
+        positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        arguments = [name] if name else []
+        if arguments and not positional:
+            raise UsageError(f"dataset {self.scheme!r} has no variants, so {name!r} means nothing")
+        if not arguments and positional and positional[0].default is inspect.Parameter.empty:
+            raise UsageError(f"dataset {self.scheme!r} needs a variant: write {self.scheme}:NAME")
+        by_name = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        by_name = [each for each in by_name if each not in [p.name for p in positional[: len(arguments)]]]
+        values = {each: value for each in by_name if (value := options.text(each)) is not None}
+        options.finish()
+        loaded = self.function(*arguments, **values)
+        if not isinstance(loaded, Dataset):
+            raise UsageError(f"dataset {self.scheme!r}: its function returned {type(loaded).__name__}, not a Dataset")
+        return loaded
 
 
 def _with_id(dataset: Dataset, wanted: Name, *, selecting: bool) -> Dataset:

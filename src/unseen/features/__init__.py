@@ -1,53 +1,22 @@
 """Features: extracted once by a backbone, stored part by part, read as memory-mapped arrays."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from unseen.core.registry import lazy_exports
 
 if TYPE_CHECKING:
-    from unseen.features.extraction import Extraction, extract
-    from unseen.features.manifest import Manifest, Part, Skipped
-    from unseen.features.progress import NoProgress, Progress
-    from unseen.features.rows import FeatureRows, StoredFeatures
-    from unseen.features.store import Entry, FeatureStore, Problem
-    from unseen.features.writer import FeatureWriter
-
-__all__ = [
-    "Entry",
-    "Extraction",
-    "FeatureRows",
-    "FeatureStore",
-    "FeatureWriter",
-    "Manifest",
-    "NoProgress",
-    "Part",
-    "Problem",
-    "Progress",
-    "Skipped",
-    "StoredFeatures",
-    "extract",
-]
-
-_HOMES = {
-    "Entry": "store",
-    "Extraction": "extraction",
-    "FeatureRows": "rows",
-    "FeatureStore": "store",
-    "FeatureWriter": "writer",
-    "Manifest": "manifest",
-    "NoProgress": "progress",
-    "Part": "manifest",
-    "Problem": "store",
-    "Progress": "progress",
-    "Skipped": "manifest",
-    "StoredFeatures": "rows",
-    "extract": "extraction",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for: NumPy and the lock library are not free."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    from unseen.features.extraction import Extraction as Extraction
+    from unseen.features.extraction import extract as extract
+    from unseen.features.manifest import Manifest as Manifest
+    from unseen.features.manifest import Part as Part
+    from unseen.features.manifest import Skipped as Skipped
+    from unseen.features.progress import NoProgress as NoProgress
+    from unseen.features.progress import Progress as Progress
+    from unseen.features.rows import FeatureRows as FeatureRows
+    from unseen.features.rows import StoredFeatures as StoredFeatures
+    from unseen.features.store import Entry as Entry
+    from unseen.features.store import FeatureStore as FeatureStore
+    from unseen.features.store import Problem as Problem
+    from unseen.features.writer import FeatureWriter as FeatureWriter
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(__name__)

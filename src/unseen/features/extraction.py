@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Literal
 
 from unseen.backbones.backbone import POOLED, Backbone
-from unseen.backbones.runtimes import Runtime, RuntimeName, best_device, make_runtime
+from unseen.backbones.runtimes import Runtime, RuntimeName, best_device, expected_runtime, make_runtime
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
-from unseen.core.options import Natural, Positive
+from unseen.core.options import Natural, Positive, check_options
 from unseen.core.records import FeatureKey
 from unseen.data import Dataset, Split
 from unseen.features.batches import Batch, Truncated, batch_spans, parts, run_batches, runs_in_workers
@@ -53,6 +53,7 @@ class Extraction:
     graphs: Path | None = option(None, neutral="a cache", help="Folder for exported graphs; under the home by default.")
 
     def __post_init__(self) -> None:
+        check_options(self)
         if not _DEVICE.fullmatch(self.device):
             raise UsageError(f"device {self.device!r} is none of auto, cpu, cuda, cuda:NUMBER, mps.")
 
@@ -90,8 +91,10 @@ def extract(
             fingerprint=images.fingerprint,
         )
 
-    expected = _expected_runtime(how, device)
-    found = {layer: store.find(key(layer, *expected)) for layer in layers}
+    expected = expected_runtime(
+        backbone, layers, device=device, runtime=how.runtime, precision=how.precision, cache=how.graphs
+    )
+    found = {layer: store.find(key(layer, expected, how.precision)) for layer in layers}
     missing = [layer for layer, features in found.items() if features is None]
     if missing:
         runtime = make_runtime(
@@ -107,13 +110,6 @@ def extract(
         _fill(store, keys, images, backbone, runtime, how, progress)
         found |= {layer: store.open(keys[layer]) for layer in missing}
     return {layer: features for layer, features in found.items() if features is not None}
-
-
-def _expected_runtime(how: Extraction, device: str) -> tuple[str, str]:
-    """Runtime and precision that will be used unless the export fails: enough to look into the store first."""
-    if how.runtime != "auto":
-        return how.runtime, how.precision
-    return ("onnx" if device == "cpu" and how.precision == "fp32" else "torch"), how.precision
 
 
 def _fill(

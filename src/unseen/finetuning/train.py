@@ -25,8 +25,8 @@ from unseen.backbones.backbone import Backbone
 from unseen.core.errors import DataError, UsageError
 from unseen.core.identity import digest
 from unseen.data import Split
-from unseen.finetuning.data import IntArray
 from unseen.finetuning.trainer import FinetuneOptions, Progress, Trainer
+from unseen.probes.batch_order import IntArray
 
 __all__ = ["FinetuneOptions", "FinetuneResult", "finetune"]
 

@@ -23,9 +23,10 @@ from unseen.backbones.backbone import Backbone
 from unseen.backbones.runtimes import best_device
 from unseen.core.errors import UsageError
 from unseen.data import Split
-from unseen.finetuning.data import Batch, IntArray, TrainingBatches, evaluation_batches, micro_batches
+from unseen.finetuning.data import Batch, TrainingBatches, evaluation_batches, micro_batches
 from unseen.finetuning.state import load_state, save_state
 from unseen.finetuning.views import EvalView, Pixels, TrainView, own_view
+from unseen.probes.batch_order import IntArray
 from unseen.probes.schedules import StepSchedule, default_warmup
 
 #: Told the step just finished, the number of steps, and its loss.

@@ -18,6 +18,7 @@ from unseen.metrics.ranks import (
     rank_methods,
 )
 from unseen.metrics.seeds import SeedSummary, over_seeds
+from unseen.metrics.seen_unseen import SeenUnseenCurve, seen_leads, seen_unseen_curve, seen_unseen_outcomes
 from unseen.metrics.significance import (
     Comparison,
     Interval,
@@ -26,7 +27,8 @@ from unseen.metrics.significance import (
     mcnemar,
     paired_bootstrap,
 )
-from unseen.metrics.zeroshot import harmonic_mean, mean_per_class
+from unseen.metrics.softmax import log_softmax, softmax
+from unseen.metrics.zeroshot import harmonic_interval, harmonic_mean, mean_per_class, mean_per_class_interval
 
 __all__ = [
     "Comparison",
@@ -36,14 +38,18 @@ __all__ = [
     "PairedTTest",
     "RankTable",
     "SeedSummary",
+    "SeenUnseenCurve",
     "accuracy",
     "bootstrap_interval",
     "friedman_test",
+    "harmonic_interval",
     "harmonic_mean",
     "kendall_tau",
+    "log_softmax",
     "mcnemar",
     "mean_per_class",
     "mean_per_class_accuracy",
+    "mean_per_class_interval",
     "nemenyi_difference",
     "over_seeds",
     "paired_bootstrap",
@@ -53,6 +59,10 @@ __all__ = [
     "rank_methods",
     "recall_at_k",
     "relative_accuracy_at_k",
+    "seen_leads",
+    "seen_unseen_curve",
+    "seen_unseen_outcomes",
+    "softmax",
     "top_k_accuracy",
     "top_k_correct",
     "weighted_tau",

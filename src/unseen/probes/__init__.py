@@ -1,56 +1,24 @@
 """Probes: cheap classifiers on frozen features, with the search that tunes them."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from unseen.core.registry import lazy_exports
 
 if TYPE_CHECKING:
-    from unseen.probes.draws import Draw, draw_rows
-    from unseen.probes.estimators import KnnProbe, LinearProbe, NearestMeanProbe, RidgeProbe
-    from unseen.probes.evaluate import evaluate_probe
-    from unseen.probes.outcome import ProbeResult, Trial
-    from unseen.probes.protocol import SEEDS, SHOTS, Protocol
-    from unseen.probes.rows import Rows
-    from unseen.probes.solvers import Settings
-
-__all__ = [
-    "SEEDS",
-    "SHOTS",
-    "Draw",
-    "KnnProbe",
-    "LinearProbe",
-    "NearestMeanProbe",
-    "ProbeResult",
-    "Protocol",
-    "RidgeProbe",
-    "Rows",
-    "Settings",
-    "Trial",
-    "draw_rows",
-    "evaluate_probe",
-]
-
-_HOMES = {
-    "SEEDS": "protocol",
-    "SHOTS": "protocol",
-    "Draw": "draws",
-    "KnnProbe": "estimators",
-    "LinearProbe": "estimators",
-    "NearestMeanProbe": "estimators",
-    "ProbeResult": "outcome",
-    "Protocol": "protocol",
-    "RidgeProbe": "estimators",
-    "Rows": "rows",
-    "Settings": "solvers",
-    "Trial": "outcome",
-    "draw_rows": "draws",
-    "evaluate_probe": "evaluate",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for: torch, Optuna and scikit-learn are not free."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    from unseen.probes.draws import Draw as Draw
+    from unseen.probes.draws import draw_rows as draw_rows
+    from unseen.probes.estimators import KnnProbe as KnnProbe
+    from unseen.probes.estimators import LinearProbe as LinearProbe
+    from unseen.probes.estimators import NearestMeanProbe as NearestMeanProbe
+    from unseen.probes.estimators import RidgeProbe as RidgeProbe
+    from unseen.probes.evaluate import evaluate_probe as evaluate_probe
+    from unseen.probes.outcome import ProbeResult as ProbeResult
+    from unseen.probes.outcome import Trial as Trial
+    from unseen.probes.protocol import SEEDS as SEEDS
+    from unseen.probes.protocol import SHOTS as SHOTS
+    from unseen.probes.protocol import Protocol as Protocol
+    from unseen.probes.rows import Rows as Rows
+    from unseen.probes.solvers import Settings as Settings
+    from unseen.probes.solvers import solver_version as solver_version
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(__name__)

@@ -9,7 +9,10 @@ _COG = "Sariyildiz et al., Concept generalization in visual representation learn
 
 PROBE_CARDS = (
     MethodCard(
-        "fast", "Logistic regression, searched along the path of gradient descent", "probe", "cog", _COG, "the default"
+        "logistic",
+        "Logistic regression, converged, its penalty chosen on images left out in turn",
+        "probe",
+        notes="the default; `fast` is an older name of it",
     ),
     MethodCard("paper", "SGD with a search over learning rate and weight decay", "probe", "cog", _COG, "as published"),
     MethodCard("ridge", "Ridge regression on one-hot targets", "probe", notes="closed form, one eigendecomposition"),
@@ -19,11 +22,3 @@ PROBE_CARDS = (
     MethodCard("finetune", "Fine-tuning of the whole network", "adaptation", "vtab", _VTAB, "both sweeps"),
     MethodCard("scratch", "The same architecture from random weights", "adaptation", "vtab", _VTAB, "both sweeps"),
 )
-
-#: Raised whenever a solver gives another number for the same rows, draws and settings.
-_VERSIONS = {"fast": 1, "paper": 1, "ridge": 1, "knn": 1, "ncm": 1}
-
-
-def solver_version(name: str) -> int:
-    """The version of a solver's numbers; it is part of what a result is."""
-    return _VERSIONS[name]

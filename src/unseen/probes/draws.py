@@ -5,7 +5,8 @@ Paper:      Sariyildiz et al., "Concept generalization in visual representation 
 Implements: per class a random order of its images, the last 20 % validate; N shots for tuning are drawn from the
             other 80 %, N shots for the final fit are drawn again from all of train
 Differs:    a class of 2 to 4 images still gives one to validation (20 % rounded down would be none); a class of one
-            image only trains; a class with fewer than N images gives all it has
+            image only trains, and where that is so of every class nothing validates; a class with fewer than N images
+            gives all it has
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from unseen.core.errors import DataError, UsageError
+from unseen.core.errors import UsageError
 from unseen.probes.rows import IntArray
 
 Shots = int | Literal["all"]
@@ -32,6 +33,7 @@ class Draw:
         tuning: rows that candidates are fitted on.
         validation: rows that candidates are compared on.
         final: rows that the chosen setting is fitted on.
+        own_validation: whether the dataset brought the validation rows.
     """
 
     seed: int
@@ -39,11 +41,7 @@ class Draw:
     tuning: IntArray
     validation: IntArray
     final: IntArray
-
-    @property
-    def nested(self) -> bool:
-        """Whether the final fit sees every tuning row, so that it may start from the tuned solution."""
-        return self.shots == "all"
+    own_validation: bool = False
 
 
 def draw_rows(
@@ -65,6 +63,7 @@ def draw_rows(
         validation_start: rows from here on are a validation split that the dataset brings: it is used as it is.
         refit: fit the chosen setting on tuning and validation rows together; otherwise on the tuning rows again.
     """
+    own = validation_start is not None
     if validation_start is None:
         tuning, validation = _split(labels, validation_fraction, np.random.default_rng([seed, _SPLIT]))
     else:
@@ -73,13 +72,13 @@ def draw_rows(
     draws = []
     for count in shots:
         if count == "all":
-            draws.append(Draw(seed, count, tuning, validation, everything))
+            draws.append(Draw(seed, count, tuning, validation, everything, own))
             continue
         if count < 1:
             raise UsageError(f"shots are whole numbers from 1, or 'all'; found {count!r}.")
         few = tuning[_few(labels[tuning], count, np.random.default_rng([seed, _TUNING]))]
         final = everything[_few(labels[everything], count, np.random.default_rng([seed, _FINAL]))] if refit else few
-        draws.append(Draw(seed, count, few, validation, final))
+        draws.append(Draw(seed, count, few, validation, final, own))
     return draws
 
 
@@ -93,11 +92,6 @@ def _split(labels: IntArray, fraction: float, generator: np.random.Generator) ->
         held = min(max(int(len(rows) * fraction), 1), len(rows) - 1)
         tuning.append(order[: len(rows) - held])
         validation.append(order[len(rows) - held :])
-    if not sum(map(len, validation)):
-        raise DataError(
-            "every class has a single training image, so none can be held out to choose hyper-parameters. "
-            "Give validation features, or more images per class."
-        )
     return np.concatenate(tuning), np.concatenate(validation)
 
 

@@ -20,8 +20,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.probes.draws import Draw, draw_rows
 from unseen.probes.evaluate import labelled
-from unseen.probes.fast import TOLERANCE
 from unseen.probes.knn import NEIGHBORS, TEMPERATURE
+from unseen.probes.lbfgs import TOLERANCE
 from unseen.probes.linear import LinearModel
 from unseen.probes.protocol import Protocol
 from unseen.probes.ridge import PENALTIES
@@ -54,6 +54,7 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.trials_ = fitted.trials
         self.best_params_ = dict(fitted.best)
         self._model = fitted.model
+        self.expected_ = None if fitted.estimate is None else (fitted.estimate.accuracy, fitted.estimate.standard_error)
         if isinstance(fitted.model, LinearModel):
             self.coef_ = fitted.model.weights.numpy()
             self.intercept_ = fitted.model.bias.numpy()
@@ -71,8 +72,9 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Scores or probabilities, some rows at a time, in float64: they must not depend on which rows go together."""
         check_is_fitted(self)
         rows = self._readable(X, reset=False)
-        score = self._model.probabilities if probabilities else self._model.scores
-        return (score(rows.read(*bounds).double()).numpy() for bounds in rows.blocks())
+        for bounds in rows.blocks():
+            scores = self._model.scores(rows.read(*bounds).double())
+            yield (self._model.probabilities(scores) if probabilities else scores).numpy()
 
     def _checked(self, X: Any, y: npt.ArrayLike) -> tuple[FeatureSet, npt.NDArray[Any]]:
         if _is_store(X):
@@ -115,15 +117,15 @@ class LinearProbe(_Probe):
     """Logistic regression on frozen features, tuned.
 
     Args:
-        solver: "fast", or "paper" for the published search to the letter.
-        seed: of the held-out split and of the search.
-        validation_fraction: share of each class that is held out to tune.
-        refit: fit the tuned setting on all rows; otherwise on those that were not held out.
+        solver: "logistic", or "paper" for the published search to the letter.
+        seed: of the folds or the held-out split, and of the search.
+        validation_fraction: share of each class that `paper` holds out to tune.
+        refit: `paper` fits the tuned setting on all rows; otherwise on those that were not held out.
         normalize: scale rows to unit length, as published.
         trials: of `paper`.
-        epochs: of `paper`; `fast` takes its training time from it.
-        batch_size: likewise.
-        tolerance: of `fast`: how close each step comes to its optimum, as a share of the loss.
+        epochs: of `paper`.
+        batch_size: of `paper`.
+        tolerance: of `logistic`: how close each fit comes to its optimum, as a share of the loss.
         memory_limit: bytes that working copies may take before rows are streamed.
 
     Attributes:
@@ -132,11 +134,13 @@ class LinearProbe(_Probe):
         intercept_: (c,) biases.
         trials_: every setting that was tried, with its validation accuracy.
         best_params_: the one that was chosen.
+        expected_: accuracy to expect on images like these and its standard error, from rows left out in turn; None
+            where none were.
     """
 
     def __init__(
         self,
-        solver: Literal["fast", "paper"] = "fast",
+        solver: Literal["logistic", "paper", "fast"] = "logistic",
         *,
         seed: int = 22,
         validation_fraction: float = 0.2,
@@ -169,8 +173,8 @@ class LinearProbe(_Probe):
         return draw_rows(labels, seed=self.seed, validation_fraction=fraction, refit=self.refit)[0]
 
     def _solver(self) -> str:
-        if self.solver not in ("fast", "paper"):
-            raise UnknownNameError("solver of a linear probe", self.solver, ("fast", "paper"))
+        if self.solver not in ("logistic", "paper", "fast"):
+            raise UnknownNameError("solver of a linear probe", self.solver, ("logistic", "paper"))
         return self.solver
 
     def _settings(self) -> Settings:

@@ -2,40 +2,52 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from unseen.core.errors import DataError
+from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.metrics import per_class_accuracy
 from unseen.probes.draws import Draw, Shots, draw_rows
 from unseen.probes.linear import LabelledRows
 from unseen.probes.outcome import Fit, Model, ProbeResult
 from unseen.probes.protocol import SEEDS
 from unseen.probes.rows import FeatureSet, IntArray, Joined
-from unseen.probes.solvers import Settings, SolverName, solve
+from unseen.probes.solvers import Settings, SolverName, solve, solver_name, solver_version
 from unseen.probes.workers import Workers
 
+Precision = Literal["float32", "float16", "bfloat16"]
+FloatArray = npt.NDArray[np.float64]
+
+_PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 _TOP = 5
+_BINS = 15
+_LEAST = 1e-7  # probability that a log loss is taken of
 
 
 def evaluate_probe(
     train_features: Any,
-    train_labels: npt.ArrayLike,
+    train_labels: npt.ArrayLike | None,
     test_features: Any,
-    test_labels: npt.ArrayLike,
+    test_labels: npt.ArrayLike | None,
     *,
-    solver: SolverName = "fast",
-    shots: Sequence[Shots] = ("all",),
-    seeds: Sequence[int] = SEEDS,
+    solver: SolverName = "logistic",
+    shots: Shots | Sequence[Shots] = "all",
+    seeds: int | Sequence[int] = SEEDS,
     validation_features: Any = None,
     validation_labels: npt.ArrayLike | None = None,
     validation_fraction: float = 0.2,
     refit: bool = True,
     normalize: bool = True,
+    square_root: bool = False,
+    device: torch.device | str = "cpu",
+    precision: Precision = "float32",
+    memory_limit: int | None = None,
     settings: Settings | None = None,
 ) -> list[ProbeResult]:
     """Tune, fit and test a probe for every seed and number of shots.
@@ -43,71 +55,104 @@ def evaluate_probe(
     Test images are read once everything has been chosen and fitted; nothing is ever tuned on them.
 
     Args:
-        train_features: (n, d) array, memory map or store of rows.
-        train_labels: (n,) labels of any sortable type.
+        train_features: (n, d) array, tensor, memory map, store of rows, or an opened entry of the feature store.
+        train_labels: (n,) labels of any sortable type; None for those of an entry of the store.
         test_features: (m, d), of the same model.
         test_labels: (m,); a label that training never shows counts as wrong.
-        solver: "fast", "paper", "ridge", "knn" or "ncm".
-        shots: images per class ("all" for all of them), one record each.
-        seeds: of the draws and of the search, one record each.
-        validation_features: the dataset's own validation split; without one, a share of train is held out.
+        solver: "logistic", "paper", "ridge", "knn" or "ncm".
+        shots: images per class ("all" for all of them), one or several; one record each.
+        seeds: of the draws and of the search, one record each; a number stands for so many of the published ones.
+        validation_features: the dataset's own validation split; without one, `logistic` leaves training images out in
+            turn and the others hold a share of them out.
         validation_labels: its labels.
         validation_fraction: the share of each class that is held out.
         refit: fit the chosen setting on train and validation images together; otherwise on the training part alone.
         normalize: scale features to unit length, as published.
+        square_root: take square roots of the features before that.
+        device: where to compute, such as "cuda".
+        precision: of the working copies of features; sums are taken in float32.
+        memory_limit: bytes that working copies may take before features are streamed; a quarter of the machine's
+            memory where not given.
         settings: everything else.
 
     Returns:
         One record per (shots, seed), in that order.
     """
     chosen = settings or Settings()
-    data, classes, start = _training_data(
-        train_features, train_labels, validation_features, validation_labels, normalize, chosen.memory_limit
-    )
+    if memory_limit is not None:
+        chosen = replace(chosen, memory_limit=memory_limit)
+    name, counts, numbers = solver_name(solver), _several_shots(shots), _several_seeds(seeds)
+    if precision not in _PRECISIONS:
+        raise UnknownNameError("precision of a probe", precision, _PRECISIONS)
+    how: dict[str, Any] = {
+        "normalize": normalize,
+        "square_root": square_root,
+        "memory_limit": chosen.memory_limit,
+        "device": torch.device(device),
+        "precision": _PRECISIONS[precision],
+    }
+    data, classes, start = _training_data(train_features, train_labels, validation_features, validation_labels, how)
     draws = [
         draw
-        for seed in seeds
+        for seed in numbers
         for draw in draw_rows(
-            data.labels.numpy(),
+            data.labels.cpu().numpy(),
             seed=seed,
-            shots=shots,
+            shots=counts,
             validation_fraction=validation_fraction,
             validation_start=start,
             refit=refit,
         )
     ]
-    draws.sort(key=lambda draw: list(shots).index(draw.shots))
-    test = FeatureSet(test_features, "test features", normalize=normalize, memory_limit=chosen.memory_limit)
-    wanted = _labels(test_labels, test.count, "test")
+    draws.sort(key=lambda draw: counts.index(draw.shots))
+    test = FeatureSet(test_features, "test features", **how | {"device": "cpu"})
+    wanted = _labels(test_features, test_labels, test.count, "test")
     if test.dimension != data.features.dimension:
         raise DataError(
             f"training features have {data.features.dimension} columns and test features {test.dimension}. "
             "Extract both with the same model."
         )
     with Workers() as workers:
-        fits = solve(solver, data, draws, workers, chosen)
+        fits = solve(name, data, draws, workers, chosen)
         everything = np.unique(np.concatenate([classes, wanted]))
         return [
-            _record(solver, draw, fit, test, wanted, classes, everything, workers)
+            _record(name, draw, fit, test, wanted, classes, everything, workers)
             for draw, fit in zip(draws, fits, strict=True)
         ]
 
 
+def _several_shots(shots: Shots | Sequence[Shots]) -> list[Shots]:
+    if isinstance(shots, int | str):
+        shots = [shots]
+    for count in shots:
+        if count != "all" and (isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1):
+            raise UsageError(f"shots are whole numbers from 1, or 'all'; found {count!r}.")
+    return list(dict.fromkeys(shots))
+
+
+def _several_seeds(seeds: int | Sequence[int]) -> list[int]:
+    if not isinstance(seeds, int):
+        return list(seeds)
+    if seeds < 1:
+        raise UsageError(f"at least one seed is needed, found {seeds}. Give how many, or the seeds themselves.")
+    return [*SEEDS, *range(100, 100 + seeds)][:seeds]
+
+
 def _training_data(
-    features: Any, labels: npt.ArrayLike, held: Any, held_labels: npt.ArrayLike | None, normalize: bool, limit: int
+    features: Any, labels: npt.ArrayLike | None, held: Any, held_labels: npt.ArrayLike | None, how: dict[str, Any]
 ) -> tuple[LabelledRows, npt.NDArray[Any], int | None]:
     """Training rows, followed by the validation split where there is one: rows, classes, where validation starts."""
-    if (held is None) != (held_labels is None):
+    if (held is None) != (held_labels is None) and not _has_labels(held):
         raise DataError("validation features and validation labels go together: give both, or neither.")
-    rows = FeatureSet(features, "training features", normalize=normalize, memory_limit=limit)
-    wanted = _labels(labels, rows.count, "training")
+    # Without a copy of its own: where there is a validation split, the joined rows are what is read.
+    rows = FeatureSet(features, "training features", **how | ({"memory_limit": 0} if held is not None else {}))
+    wanted = _labels(features, labels, rows.count, "training")
     start = None
     if held is not None:
         start = rows.count
-        extra = FeatureSet(held, "validation features", normalize=normalize, memory_limit=limit)
-        wanted = np.concatenate([wanted, _labels(held_labels, extra.count, "validation")])
-        name = "training and validation features"
-        rows = FeatureSet(Joined(rows.source, extra.source), name, normalize=normalize, memory_limit=limit)
+        extra = FeatureSet(held, "validation features", **how | {"memory_limit": 0})
+        wanted = np.concatenate([wanted, _labels(held, held_labels, extra.count, "validation")])
+        rows = FeatureSet(Joined(rows.source, extra.source), "training and validation features", **how)
     return labelled(rows, wanted, start), np.unique(wanted), start
 
 
@@ -125,12 +170,21 @@ def labelled(rows: FeatureSet, labels: npt.NDArray[Any], stop: int | None = None
             f"the training labels show one class only ({labels[0]!r}): a classifier needs at least two. "
             "Check that the right column was read as labels."
         )
-    return LabelledRows(rows, torch.from_numpy(index.astype(np.int64)), len(classes))
+    return LabelledRows(rows, torch.from_numpy(index.astype(np.int64)).to(rows.device), len(classes))
 
 
-def _labels(labels: npt.ArrayLike | None, count: int, name: str) -> npt.NDArray[Any]:
+def _has_labels(features: Any) -> bool:
+    """Whether features are an opened entry of the store, which knows its labels."""
+    return hasattr(features, "features") and hasattr(features, "labels")
+
+
+def _labels(features: Any, labels: npt.ArrayLike | None, count: int, name: str) -> npt.NDArray[Any]:
     """One label per row, or an error that says what is wrong."""
-    array = np.asarray(labels)
+    if labels is None and _has_labels(features):
+        labels = features.labels
+    if labels is None:
+        raise DataError(f"{name}: labels are missing. Only an opened entry of the feature store brings its own.")
+    array = labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
     if array.shape != (count,):
         raise DataError(f"{name}: {count} rows of features need {count} labels in one dimension, found {array.shape}.")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -151,40 +205,71 @@ def _record(
     """Test one fitted probe."""
     place = np.searchsorted(classes, wanted).clip(max=len(classes) - 1)
     index = np.where(classes[place] == wanted, place, -1)
-    predicted, rank = rank_of_truth(fit.model, test, index, workers)
-    predictions = classes[predicted]
+    tested = classify(fit.model, test, index, workers)
+    predictions = classes[tested.predicted]
+    correct = tested.rank < 1
+    estimate = fit.estimate
     return ProbeResult(
         solver=solver,
         seed=draw.seed,
         shots=draw.shots,
-        top1=float((rank < 1).mean()),
-        top5=float((rank < _TOP).mean()),
+        top1=float(correct.mean()),
+        top5=float((tested.rank < _TOP).mean()),
         per_class=per_class_accuracy(wanted, predictions, everything),
         classes=everything,
+        labels=wanted,
         predictions=predictions,
-        correct=rank < 1,
+        correct=correct,
         trials=fit.trials,
         best=fit.best,
         seconds=fit.seconds,
         train_size=len(draw.final),
-        validation_size=len(draw.validation),
+        validation_size=len(draw.validation) if estimate is None else estimate.images,
+        log_loss=float(-np.log(tested.own[index >= 0].clip(min=_LEAST)).mean()) if (index >= 0).any() else math.nan,
+        calibration_error=calibration_error(tested.confidence, correct),
+        expected=None if estimate is None else estimate.accuracy,
+        expected_se=None if estimate is None else estimate.standard_error,
+        expected_shots=None if estimate is None else estimate.shots,
+        note=fit.note,
+        version=solver_version(solver),
     )
 
 
-def rank_of_truth(model: Model, rows: FeatureSet, labels: IntArray, workers: Workers) -> tuple[IntArray, IntArray]:
-    """Predicted class of every row, and how many classes are ranked above its own.
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """Per test row: the predicted class, how many classes are ranked above its own, the probability of the predicted
+    class, and that of its own."""
+
+    predicted: IntArray
+    rank: IntArray
+    confidence: FloatArray
+    own: FloatArray
+
+
+def classify(model: Model, rows: FeatureSet, labels: IntArray, workers: Workers) -> Tested:
+    """Classify every row.
 
     Equal scores rank by column, as argmax does. A label of -1 ranks below all classes.
     """
 
-    def block(bounds: tuple[int, int]) -> tuple[IntArray, IntArray]:
+    def block(bounds: tuple[int, int]) -> tuple[npt.NDArray[Any], ...]:
         scores = model.scores(rows.read(*bounds))
         truth = torch.from_numpy(labels[slice(*bounds)])[:, None]
         own = scores.gather(1, truth.clamp_min(0))
         earlier = torch.arange(scores.shape[1])[None] < truth
         rank = ((scores > own) | ((scores == own) & earlier)).sum(dim=1)
         rank[truth[:, 0] < 0] = scores.shape[1]
-        return scores.argmax(dim=1).numpy(), rank.numpy()
+        chances = model.probabilities(scores)
+        found = (scores.argmax(dim=1), rank, chances.amax(dim=1), chances.gather(1, truth.clamp_min(0))[:, 0])
+        return tuple(part.numpy() for part in found)
 
     found = list(workers.ordered(block, rows.blocks(2048)))
-    return np.concatenate([f[0] for f in found]), np.concatenate([f[1] for f in found])
+    predicted, rank, confidence, own = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return Tested(predicted, rank, confidence.astype(np.float64), own.astype(np.float64))
+
+
+def calibration_error(confidence: FloatArray, correct: npt.NDArray[np.bool_]) -> float:
+    """Expected calibration error of Guo et al., ICML 2017, Eq. (3), over fifteen bins of equal width."""
+    place = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
+    gaps = np.bincount(place, confidence, _BINS) - np.bincount(place, correct, _BINS)
+    return float(np.abs(gaps).sum() / len(correct))

@@ -20,6 +20,7 @@ from unseen.probes.outcome import Fit, Trial, best_trial
 from unseen.probes.rows import STREAM_ROWS, IntArray
 from unseen.probes.workers import Workers
 
+VERSION = 1
 NEIGHBORS = (1, 5, 10, 20, 50, 100, 200)
 TEMPERATURE = 0.07
 _QUERIES = 1024  # at a time: the table of similarities stays small
@@ -42,8 +43,8 @@ class Neighbors:
     def scores(self, features: Tensor) -> Tensor:
         return torch.cat([self._votes(part, [self.k])[0] for part in torch.split(features, _QUERIES)])
 
-    def probabilities(self, features: Tensor) -> Tensor:
-        return self.scores(features)
+    def probabilities(self, scores: Tensor) -> Tensor:
+        return scores
 
     def all_scores(self, features: Tensor, counts: Sequence[int]) -> list[Tensor]:
         """Scores for several k from one search."""
@@ -51,25 +52,27 @@ class Neighbors:
 
     def _votes(self, queries: Tensor, counts: Sequence[int]) -> list[Tensor]:
         """Shares of the votes, (n, c), for each k in ascending order; rows sum to one."""
+        home = queries.device
+        queries = queries.to(self.data.features.device)
         similarity, labels = self._nearest(torch.nn.functional.normalize(queries, dim=1), max(counts))
         # The nearest has weight one: only ratios of votes matter, and exp cannot overflow.
         weights = torch.exp((similarity - similarity[:, :1]) / self.temperature)
         found = []
         for count in counts:
-            votes = torch.zeros(len(queries), self.data.classes, dtype=queries.dtype)
+            votes = queries.new_zeros(len(queries), self.data.classes)
             votes.scatter_add_(1, labels[:, :count], weights[:, :count])
-            found.append(votes / votes.sum(dim=1, keepdim=True))
+            found.append((votes / votes.sum(dim=1, keepdim=True)).to(home))
         return found
 
     def _nearest(self, queries: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Similarities (n, k), best first, and labels of the nearest stored rows, a block of them at a time."""
-        best = torch.empty(len(queries), 0, dtype=queries.dtype)
-        labels = torch.empty(len(queries), 0, dtype=torch.int64)
+        best = queries.new_empty(len(queries), 0)
+        labels = self.data.labels.new_empty(len(queries), 0)
         for start in range(0, len(self.rows), STREAM_ROWS):
             part = self.rows[start : start + STREAM_ROWS]
             block = torch.nn.functional.normalize(self.data.features.take(part).to(queries.dtype), dim=1)
             similarity = torch.cat([best, queries @ block.T], dim=1)
-            own = self.data.labels[torch.from_numpy(part)].expand(len(queries), -1)
+            own = self.data.take_labels(part).expand(len(queries), -1)
             # A stable order: of equally near rows, the earlier ones vote.
             order = torch.sort(similarity, dim=1, descending=True, stable=True)[1][:, :count]
             best = similarity.gather(1, order)
@@ -97,9 +100,11 @@ def _fit(data: LabelledRows, draw: Draw, neighbors: Sequence[int], temperature: 
     correct = [0] * len(counts)
     for start in range(0, len(draw.validation), _QUERIES):
         part = draw.validation[start : start + _QUERIES]
-        labels = data.labels[torch.from_numpy(part)]
+        labels = data.take_labels(part)
         for position, votes in enumerate(bank.all_scores(data.features.take(part), counts)):
             correct[position] += int((votes.argmax(dim=1) == labels).sum())
+    if not len(draw.validation):  # one image per class: the nearest is all there is
+        return Fit(Neighbors(data, draw.final, 1, temperature), (), {"k": 1}, time.perf_counter() - began)
     trials = [Trial({"k": k}, right / len(draw.validation)) for k, right in zip(counts, correct, strict=True)]
     chosen = trials[best_trial(trials)].parameters
     model = Neighbors(data, draw.final, int(chosen["k"]), temperature)

@@ -1,140 +1,232 @@
-"""Limited-memory BFGS for a smooth loss plus a quadratic penalty, preconditioned and warm from one penalty to the next.
+"""Many penalised softmax regressions at once by limited-memory BFGS, each along its own path of penalties.
+
+Every problem is a small state machine. A gradient of all of them is one evaluation; what a problem does with its own
+part of it (accept the step, shorten it, go on to the next penalty) depends on nothing but itself. So folds, seeds and
+numbers of shots advance together, and none waits for another or changes its bits.
 
 Paper:      Nocedal & Wright, "Numerical Optimization", 2nd ed., Algorithms 7.4 (two-loop recursion) and 7.5 [N]
-Shapes:     W (c, d) weights; g gradient; H0 = gamma / D with D (c, d) a positive diagonal
-Implements: Eq. (7.20) of [N] in the metric of D, backtracking on the sufficient-decrease condition, Eq. (3.4) of [N]
+Shapes:     W (q, c, r) weights of q problems, the last column the bias; D (q, c, r) a positive diagonal
+Implements: Eq. (7.20) of [N] in the metric of D, backtracking on the sufficient-decrease condition, Eq. (3.4) of [N];
+            D = mean of p(1 - p) per class times the features' spectrum, plus the penalty: the diagonal of the Hessian
+            if probabilities and features were uncorrelated
 Differs:    curvature pairs survive a change of the penalty from a to b: the loss part of y = H s does not change, so
-            y + (b - a) s is exact. Stops by the predicted decrease g'Hg / 2, which bounds what is left to gain.
+            y + (b - a) s is exact. The next penalty starts from the last two solutions, extrapolated. Stops by the
+            predicted decrease g'Hg / 2, which estimates what is left to gain.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from unseen.probes.softmax import Evaluation, SoftmaxLoss
-
-MEMORY = 10  # curvature pairs kept
+MEMORY = 4  # curvature pairs kept
+TOLERANCE = 1e-5
+ITERATIONS = 100  # of one penalty, before a problem is left as it is
 _DECREASE = 1e-4  # c1 of Eq. (3.4)
-_SHORTEST_STEP = 1e-3
-
-
-@dataclass(eq=False)
-class History:
-    """The latest curvature pairs, oldest first: s = change of weights, y = change of the penalised gradient."""
-
-    steps: list[Tensor] = field(default_factory=list)
-    changes: list[Tensor] = field(default_factory=list)
-
-    def add(self, step: Tensor, change: Tensor) -> None:
-        """Keep a pair whose curvature is positive; drop the oldest beyond MEMORY."""
-        if _dot(step, change) <= 1e-8 * _dot(change, change):
-            return
-        self.steps.append(step)
-        self.changes.append(change)
-        if len(self.steps) > MEMORY:
-            del self.steps[0], self.changes[0]
-
-    def clear(self) -> None:
-        self.steps.clear()
-        self.changes.clear()
-
-    def shift(self, difference: float) -> None:
-        """Account for a penalty that is stronger by `difference`; drop pairs that rounding leaves without curvature."""
-        kept = History()
-        for step, change in zip(self.steps, self.changes, strict=True):
-            kept.add(step, change.add_(step, alpha=difference))
-        self.steps, self.changes = kept.steps, kept.changes
-
-    def direction(self, gradient: Tensor, diagonal: Tensor) -> Tensor:
-        """H g by the two-loop recursion, Algorithm 7.4."""
-        found = gradient.clone()
-        curvatures = [1.0 / _dot(s, y) for s, y in zip(self.steps, self.changes, strict=True)]
-        weights = []
-        for step, change, rho in zip(self.steps[::-1], self.changes[::-1], curvatures[::-1], strict=True):
-            weights.append(rho * _dot(step, found))
-            found.sub_(change, alpha=weights[-1])
-        found /= diagonal
-        if self.steps:
-            latest = self.changes[-1]
-            found *= 1.0 / (curvatures[-1] * _dot(latest, latest / diagonal))  # Eq. (7.20), in the metric of D
-        for step, change, rho, weight in zip(self.steps, self.changes, curvatures, weights[::-1], strict=True):
-            found.add_(step, alpha=weight - rho * _dot(change, found))
-        return found
+_ROUNDING = 2e-6  # of a loss in float32: a step that raises it by no more is no worse
+_SMALLEST_LOSS = 1e-7
+_SHORTEST_STEP = 1e-2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Point:
-    """Weights with the loss there."""
+class Evaluation:
+    """Losses and gradients at one point per problem, without any penalty.
+
+    Attributes:
+        loss: (q,) float64, mean over a problem's rows.
+        gradient: (q, c, r), of the mean.
+        variance: (q, c), mean over rows of P(1 - P), the class's share of the Hessian; empty where not asked for.
+    """
+
+    loss: Tensor
+    gradient: Tensor
+    variance: Tensor
+
+
+#: Takes weights (q, c, r), and whether the variance is asked for.
+Loss = Callable[[Tensor, bool], Evaluation]
+
+
+@dataclass(frozen=True, eq=False)
+class Solutions:
+    """What `follow_paths` found.
+
+    Attributes:
+        weights: (l, q, c, r), one solution per penalty and problem.
+        settled: (l, q), False where a problem ran out of iterations.
+        gradients: how many evaluations of all problems it took.
+    """
 
     weights: Tensor
-    evaluation: Evaluation
-
-    def value(self, penalty: float, centre: Tensor) -> float:
-        """Loss plus penalty / 2 times the squared distance from `centre`."""
-        return self.evaluation.loss + 0.5 * penalty * float((self.weights - centre).double().square().sum())
-
-    def slope(self, penalty: float, centre: Tensor) -> Tensor:
-        """Gradient of `value`."""
-        return torch.add(self.evaluation.gradient, self.weights - centre, alpha=penalty)
+    settled: Tensor
+    gradients: int
 
 
-def minimize(
-    loss: SoftmaxLoss,
-    start: Point,
-    penalty: float,
-    centre: Tensor,
-    diagonal: Tensor,
-    history: History,
-    *,
-    tolerance: float,
-    iterations: int = 200,
-) -> Point:
-    """Minimise loss(W) + penalty / 2 |W - centre|^2.
+def follow_paths(
+    loss: Loss, penalties: Tensor, spectrum: Tensor, start: Tensor, *, tolerance: float = TOLERANCE
+) -> Solutions:
+    """Minimise loss(W) + penalty / 2 |W|^2 (bias excepted) for each problem's penalties, strongest first.
 
     Args:
-        loss: the smooth part.
-        start: where to start, already evaluated.
-        penalty: weight of the quadratic part.
-        centre: (c, d), where the quadratic part is zero.
-        diagonal: D, an estimate of the Hessian's diagonal.
-        history: curvature pairs of this penalty from earlier runs; it grows here.
-        tolerance: stop where the predicted decrease is below this share of the value.
-        iterations: stop after so many, converged or not.
+        loss: of all problems at once.
+        penalties: (q, l), descending.
+        spectrum: (q, r) mean squares of the features, 1 for the bias.
+        start: (q, c, r).
+        tolerance: a problem is settled where the predicted decrease is below this share of its value.
     """
-    point, value, slope = start, start.value(penalty, centre), start.slope(penalty, centre)
-    for _ in range(iterations):
-        direction = history.direction(slope, diagonal)
-        gain = _dot(slope, direction)
-        if gain <= 2 * tolerance * value:
-            break
-        moved = _backtrack(loss, point, value, penalty, centre, direction, gain)
-        if moved is None:
-            if not history.steps:  # rounding hides any further decrease
-                break
-            history.clear()
-            continue
-        next_slope = moved.slope(penalty, centre)
-        history.add(moved.weights - point.weights, next_slope - slope)
-        point, value, slope = moved, moved.value(penalty, centre), next_slope
-    return point
+    walk = _Walk(penalties, spectrum, start, tolerance)
+    gradients = 0
+    while not walk.is_done:
+        walk.advance(loss(walk.trial, bool(walk.guessing.any())))
+        gradients += 1
+    return Solutions(walk.found, walk.settled, gradients)
 
 
-def _backtrack(
-    loss: SoftmaxLoss, point: Point, value: float, penalty: float, centre: Tensor, direction: Tensor, gain: float
-) -> Point | None:
-    """The first of the steps 1, 1/2, 1/4 ... that decreases enough, or None."""
-    length = 1.0
-    while length >= _SHORTEST_STEP:
-        weights = point.weights - length * direction
-        trial = Point(weights, loss(weights))
-        if trial.value(penalty, centre) <= value - _DECREASE * length * gain:  # Eq. (3.4)
-            return trial
-        length /= 2
-    return None
+class _Walk:
+    """The state of all problems. Row k of every tensor belongs to problem k alone."""
+
+    def __init__(self, penalties: Tensor, spectrum: Tensor, start: Tensor, tolerance: float) -> None:
+        count, stages = penalties.shape
+        self.penalties, self.spectrum, self.tolerance = penalties, spectrum[:, None, :], tolerance
+        self.penalised = torch.ones_like(self.spectrum)  # columns of the weights, the bias excepted
+        self.penalised[..., -1] = 0.0
+        self.trial = start.clone()
+        self.point, self.gradient, self.last = (torch.zeros_like(start) for _ in range(3))
+        self.loss = penalties.new_full((count,), torch.inf, dtype=torch.float64)  # at `point`, without the penalty
+        self.square = penalties.new_zeros(count)  # |W|^2 at `point`, the bias excepted
+        self.variance = start.new_zeros(start.shape[:2])
+        self.found = start.new_zeros(stages, *start.shape)
+        self.settled = torch.ones(stages, count, dtype=torch.bool, device=start.device)
+        self.stage = torch.zeros(count, dtype=torch.int64, device=start.device)
+        self.tried = torch.zeros_like(self.stage)  # evaluations at this penalty
+        self.length, self.gain = penalties.new_ones(count), penalties.new_zeros(count)
+        self.guessing = torch.ones(count, dtype=torch.bool, device=start.device)
+        self.diagonal = torch.ones_like(start)
+        self.steps, self.changes = (start.new_zeros(MEMORY, *start.shape) for _ in range(2))
+        self.curvatures = penalties.new_zeros(MEMORY, count)  # 1 / s'y, or 0 for a place without a pair
+        self.oldest = 0
+        self.is_done = False
+
+    @property
+    def penalty(self) -> Tensor:
+        """(q,) of the current stage."""
+        last = self.penalties.shape[1] - 1
+        return self.penalties.gather(1, self.stage.clamp_max(last)[:, None])[:, 0]
+
+    def advance(self, evaluation: Evaluation) -> None:
+        """Judge the trial of each problem, and set out the next one."""
+        penalty = self.penalty
+        wide = penalty[:, None, None] * self.penalised
+        active = self.stage < self.penalties.shape[1]
+        accepted = self._judge(evaluation, penalty, wide) & active
+        self.tried += 1
+        # Where a guess was turned down, its stage starts from the point before. A step that was turned down is halved.
+        shortened = torch.where(self.guessing | accepted, 1.0, self.length / 2)
+        self.guessing = torch.zeros_like(self.guessing)
+        stuck = shortened < _SHORTEST_STEP
+        self.curvatures *= ~stuck
+        self.length = torch.where(stuck, 1.0, shortened)
+        self._precondition(self.tried == 1, wide)
+        slope = torch.addcmul(self.gradient, self.point, wide)
+        direction = self._direction(slope)
+        self.gain = _dots(slope, direction)
+        value = self.loss + 0.5 * penalty * self.square
+        settled = active & (self.gain <= 2 * self.tolerance * value)
+        given_up = active & ~settled & ((self.tried >= ITERATIONS) | (stuck & (self.curvatures.sum(0) == 0)))
+        self.trial = torch.addcmul(self.point, direction, self.length[:, None, None], value=-1.0)
+        finished = settled | given_up
+        if bool(finished.any()):
+            self._next_stage(finished, given_up)
+
+    def _judge(self, evaluation: Evaluation, penalty: Tensor, wide: Tensor) -> Tensor:
+        """Move to the trials that decrease the penalised loss enough, Eq. (3.4); a guess need only be no worse."""
+        square = self._square(self.trial)
+        before = self.loss + 0.5 * penalty * self.square
+        after = evaluation.loss + 0.5 * penalty * square
+        wanted = torch.where(self.guessing, 0.0, _DECREASE * self.length * self.gain)
+        known = torch.isfinite(before)
+        slack = torch.where(known, _ROUNDING * before.abs() + _SMALLEST_LOSS, 0.0)
+        accepted = after <= before - wanted + slack
+        accepted &= self.stage < self.penalties.shape[1]
+        self._remember(evaluation, wide, accepted & known)
+        if bool(accepted.all()):
+            self.point, self.gradient = self.trial, evaluation.gradient
+        else:
+            chosen = accepted[:, None, None]
+            self.point = torch.where(chosen, self.trial, self.point)
+            self.gradient = torch.where(chosen, evaluation.gradient, self.gradient)
+        if len(evaluation.variance):  # taken by those that asked for it: others must not change what a problem does
+            self.variance = torch.where((accepted & self.guessing)[:, None], evaluation.variance, self.variance)
+        self.loss = torch.where(accepted, evaluation.loss, self.loss)
+        self.square = torch.where(accepted, square, self.square)
+        return accepted
+
+    def _remember(self, evaluation: Evaluation, wide: Tensor, taken: Tensor) -> None:
+        """Put the pair of the step just taken in the place of the oldest; a step not taken leaves an empty place."""
+        step = torch.sub(self.trial, self.point, out=self.steps[self.oldest])
+        change = torch.sub(evaluation.gradient, self.gradient, out=self.changes[self.oldest])
+        change.addcmul_(step, wide)
+        product = _dots(step, change)
+        usable = taken & (product > 1e-8 * _dots(change, change))
+        self.curvatures[self.oldest] = torch.where(usable, 1.0 / product, 0.0)
+        self.oldest = (self.oldest + 1) % MEMORY
+
+    def _precondition(self, fresh: Tensor, wide: Tensor) -> None:
+        """Renew D for the problems that begin with a penalty."""
+        rows = fresh.nonzero()[:, 0]
+        if len(rows):
+            variance = self.variance[rows].clamp_min(1e-8)
+            self.diagonal[rows] = torch.addcmul(wide[rows], variance[:, :, None], self.spectrum[rows])
+
+    def _direction(self, slope: Tensor) -> Tensor:
+        """H g by the two-loop recursion, Algorithm 7.4; empty places have no curvature and change nothing."""
+        order = [(self.oldest + k) % MEMORY for k in range(MEMORY)]
+        found, weights = slope.clone(), {}
+        for place in reversed(order):
+            weights[place] = self.curvatures[place] * _dots(self.steps[place], found)
+            found.addcmul_(self.changes[place], weights[place][:, None, None], value=-1.0)
+        found /= self.diagonal
+        found *= self._scale(order[-1])[:, None, None]
+        for place in order:
+            weight = weights[place] - self.curvatures[place] * _dots(self.changes[place], found)
+            found.addcmul_(self.steps[place], weight[:, None, None])
+        return found
+
+    def _scale(self, latest: int) -> Tensor:
+        """gamma of Eq. (7.20) in the metric of D, from the latest pair where there is one."""
+        change, curvature = self.changes[latest], self.curvatures[latest]
+        size = _dots(change, change / self.diagonal) * curvature
+        return torch.where(curvature > 0, 1.0 / size, 1.0)
+
+    def _next_stage(self, finished: Tensor, given_up: Tensor) -> None:
+        """Keep the solutions found, and send their problems on to the next penalty from an extrapolated guess."""
+        rows = finished.nonzero()[:, 0]
+        before, stage, point = self.penalty, self.stage[rows], self.point[rows]
+        self.found[stage, rows] = point
+        self.settled[stage, rows] = ~given_up[rows]
+        self.trial[rows] = 2.0 * point - self.last[rows]
+        self.last[rows] = point
+        self.stage, self.guessing = self.stage + finished, finished
+        self.tried = torch.where(finished, 0, self.tried)
+        self.is_done = bool((self.stage >= self.penalties.shape[1]).all())
+        shift = (self.penalty - before)[rows, None, None] * self.penalised[rows]
+        steps = self.steps[:, rows]
+        changes = torch.addcmul(self.changes[:, rows], steps, shift)
+        self.changes[:, rows] = changes
+        products: Tensor = torch.linalg.vecdot(steps.flatten(2), changes.flatten(2))
+        kept = (self.curvatures[:, rows] > 0) & (products > 0)
+        self.curvatures[:, rows] = torch.where(kept, 1.0 / products, 0.0)
+
+    def _square(self, weights: Tensor) -> Tensor:
+        """|W|^2 per problem, the bias excepted."""
+        bias = weights[..., -1]
+        return _dots(weights, weights) - (bias * bias).sum(dim=1)
 
 
-def _dot(first: Tensor, second: Tensor) -> float:
-    return float(torch.dot(first.reshape(-1), second.reshape(-1)))
+def _dots(first: Tensor, second: Tensor) -> Tensor:
+    """Inner product per problem, (q,)."""
+    found: Tensor = torch.linalg.vecdot(first.flatten(1), second.flatten(1))
+    return found

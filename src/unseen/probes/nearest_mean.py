@@ -20,6 +20,7 @@ from unseen.probes.outcome import Fit
 from unseen.probes.rows import STREAM_ROWS
 from unseen.probes.workers import Workers
 
+VERSION = 1
 TEMPERATURE = 0.07
 
 
@@ -34,8 +35,8 @@ class ClassMeans:
         rows = torch.nn.functional.normalize(features, dim=1)
         return (rows @ self.means.to(rows.dtype).T).nan_to_num(nan=-2.0)
 
-    def probabilities(self, features: Tensor) -> Tensor:
-        return torch.softmax(self.scores(features) / self.temperature, dim=1)
+    def probabilities(self, scores: Tensor) -> Tensor:
+        return torch.softmax(scores / self.temperature, dim=1)
 
 
 def fit_nearest_mean(data: LabelledRows, draws: Sequence[Draw], workers: Workers) -> list[Fit]:
@@ -46,13 +47,14 @@ def fit_nearest_mean(data: LabelledRows, draws: Sequence[Draw], workers: Workers
 
 def _fit(data: LabelledRows, draw: Draw) -> Fit:
     began = time.perf_counter()
-    sums = torch.zeros(data.classes, data.features.dimension, dtype=torch.float64)
-    counts = torch.zeros(data.classes, 1, dtype=torch.float64)
+    device = data.features.device
+    sums = torch.zeros(data.classes, data.features.dimension, dtype=torch.float64, device=device)
+    counts = torch.zeros(data.classes, 1, dtype=torch.float64, device=device)
     for start in range(0, len(draw.final), STREAM_ROWS):
         part = draw.final[start : start + STREAM_ROWS]
-        labels = data.labels[torch.from_numpy(part)]
+        labels = data.take_labels(part)
         block = torch.nn.functional.normalize(data.features.take(part), dim=1).double()
         sums.index_add_(0, labels, block)
-        counts.index_add_(0, labels, torch.ones(len(part), 1, dtype=torch.float64))
-    means = torch.nn.functional.normalize(sums / counts, dim=1).float()
+        counts.index_add_(0, labels, torch.ones(len(part), 1, dtype=torch.float64, device=device))
+    means = torch.nn.functional.normalize(sums / counts, dim=1).float().cpu()
     return Fit(ClassMeans(means), (), {}, time.perf_counter() - began)

@@ -13,6 +13,9 @@ from torch import Tensor
 
 from unseen.metrics import Interval, bootstrap_interval
 from unseen.probes.draws import Shots
+from unseen.probes.folds import Estimate, accuracy_interval
+
+_MISTAKES = 20  # of a record's dictionary
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,8 @@ class Model(Protocol):
     def scores(self, features: Tensor) -> Tensor:
         """(n, c), higher = more likely, for prepared feature rows (n, d)."""
 
-    def probabilities(self, features: Tensor) -> Tensor:
-        """(n, c), rows that sum to one and rank as `scores` does."""
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """(n, c) for scores (n, c): rows that sum to one and rank as the scores do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +56,16 @@ class Fit:
     Attributes:
         best: the setting that was chosen.
         seconds: time of this run, its share of common work included.
+        note: anything unusual about the final fit.
+        estimate: what left-out training rows promise of other images, where the solver leaves some out in turn.
     """
 
     model: Model
     trials: tuple[Trial, ...]
     best: Mapping[str, float]
     seconds: float
+    note: str = ""
+    estimate: Estimate | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +76,22 @@ class ProbeResult:
         shots: images per class, or "all".
         per_class: accuracy per entry of `classes`; NaN where a class has no test image.
         classes: every label of the training, validation and test data, sorted.
+        labels: true label per test image.
         predictions: predicted label per test image.
         correct: per test image, whether the prediction is right: what paired tests take.
         trials: the whole sweep, in the order it was tried.
         best: the setting that was chosen.
         seconds: tuning and final fit, with this run's share of work common to several runs.
         train_size: images of the final fit.
-        validation_size: images that chose the setting.
+        validation_size: images that chose the setting; where they are left out in turn, all that were.
+        log_loss: mean negative log-probability of the true class, over test images of classes that were trained on.
+        calibration_error: mean distance between confidence and accuracy, over fifteen bins of confidence.
+        expected: accuracy to expect on images like the training images, from those left out in turn; None where the
+            solver leaves none out.
+        expected_se: its standard error.
+        expected_shots: images per class behind `expected`, where the final fit saw one more.
+        note: anything unusual about the final fit, with its training accuracy.
+        version: of the solver.
     """
 
     solver: str
@@ -85,6 +101,7 @@ class ProbeResult:
     top5: float
     per_class: npt.NDArray[np.float64]
     classes: npt.NDArray[Any]
+    labels: npt.NDArray[Any]
     predictions: npt.NDArray[Any]
     correct: npt.NDArray[np.bool_]
     trials: tuple[Trial, ...]
@@ -92,6 +109,13 @@ class ProbeResult:
     seconds: float
     train_size: int
     validation_size: int
+    log_loss: float
+    calibration_error: float
+    expected: float | None = None
+    expected_se: float | None = None
+    expected_shots: int | None = None
+    note: str = ""
+    version: int = 1
     _intervals: dict[float, Interval] = field(default_factory=dict, repr=False)
 
     def interval(self, level: float = 0.95) -> Interval:
@@ -99,6 +123,24 @@ class ProbeResult:
         if level not in self._intervals:
             self._intervals[level] = bootstrap_interval(self.correct, level=level)
         return self._intervals[level]
+
+    @property
+    def confusion(self) -> npt.NDArray[np.int64]:
+        """(c, c) test images by true class and predicted class, in the order of `classes`."""
+        size = len(self.classes)
+        true, found = (np.searchsorted(self.classes, names) for names in (self.labels, self.predictions))
+        return np.bincount(true * size + found, minlength=size * size).reshape(size, size)
+
+    def expected_interval(self, images: int | None = None) -> Interval | None:
+        """Where the accuracy on `images` new images like the training images lies, 95 times in 100.
+
+        Args:
+            images: how many; as many as were tested where not given. Fewer images scatter more.
+        """
+        if self.expected is None or self.expected_se is None:
+            return None
+        count = len(self.correct) if images is None else images
+        return accuracy_interval(self.expected, self.expected_se, count)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the per-image arrays, as JSON values."""
@@ -115,12 +157,32 @@ class ProbeResult:
                 str(name): None if np.isnan(value) else float(value)
                 for name, value in zip(self.classes, self.per_class, strict=True)
             },
+            "confusions": self._confusions(),
+            "log_loss": self.log_loss,
+            "calibration_error": self.calibration_error,
+            "expected": self.expected,
+            "expected_se": self.expected_se,
+            "expected_shots": self.expected_shots,
+            "note": self.note,
+            "version": self.version,
             "trials": [trial.to_dict() for trial in self.trials],
             "best": dict(self.best),
             "seconds": self.seconds,
             "train_size": self.train_size,
             "validation_size": self.validation_size,
         }
+
+    def _confusions(self) -> list[dict[str, Any]]:
+        """The most frequent mistakes."""
+        table = self.confusion
+        np.fill_diagonal(table, 0)
+        order = np.argsort(-table, axis=None, kind="stable")[:_MISTAKES]
+        pairs = [np.unravel_index(int(place), table.shape) for place in order]
+        return [
+            {"true": str(self.classes[i]), "predicted": str(self.classes[j]), "images": int(table[i, j])}
+            for i, j in pairs
+            if table[i, j]
+        ]
 
 
 def best_trial(trials: Sequence[Trial], rows: int | None = None) -> int:

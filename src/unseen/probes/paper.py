@@ -25,14 +25,16 @@ from dataclasses import dataclass
 import optuna
 import torch
 
+from unseen.core.errors import DataError
 from unseen.probes.draws import Draw
-from unseen.probes.linear import LabelledRows, LinearModel
+from unseen.probes.linear import LabelledRows, LinearModel, accuracy, training_accuracy
 from unseen.probes.outcome import Fit, Trial
 from unseen.probes.protocol import Protocol
 from unseen.probes.rows import MEMORY_LIMIT
-from unseen.probes.sgd import Setting, Trained, TrainingRows, accuracy, skip_training, train
+from unseen.probes.sgd import Setting, Trained, TrainingRows, skip_training, train
 from unseen.probes.workers import Workers
 
+VERSION = 1
 _STARTUP = 10  # random trials before the estimator sets in: Optuna's default
 
 
@@ -62,6 +64,11 @@ def fit_paper(
         protocol: ranges, trials, epochs, batch size.
         memory_limit: bytes that the rows of all runs may take before they are streamed.
     """
+    if not all(len(draw.validation) for draw in draws):
+        raise DataError(
+            "every class has a single training image, so none can be held out for the search of `paper`. Give "
+            "validation features or more images per class, or use another solver: `logistic`, `ridge`, `knn` or `ncm`."
+        )
     runs = [_Run(data, draw, protocol, memory_limit // len(draws)) for draw in draws]
     owners: dict[Future[_Outcome], tuple[_Run, int]] = {}
 
@@ -90,6 +97,7 @@ class _Run:
         self.trials: list[Trial] = []
         self.seconds = 0.0
         self.model: LinearModel | None = None
+        self.stopped_at: int | None = None
         self._asked: list[optuna.trial.Trial] = []
         self._found: dict[int, _Outcome] = {}
         self._lock, self._kept = threading.Lock(), dict[bool, TrainingRows]()
@@ -141,7 +149,7 @@ class _Run:
         self._found[place] = outcome
         self.seconds += outcome.seconds
         if not self._asked:
-            self.model = outcome.trained.model
+            self.model, self.stopped_at = outcome.trained.model, outcome.trained.stopped_at
             return True
         if len(self._found) < len(self._asked):
             return False
@@ -156,7 +164,18 @@ class _Run:
 
     def result(self) -> Fit:
         assert self.model is not None
-        return Fit(self.model, tuple(self.trials), dict(self.study.best_params), self.seconds)
+        return Fit(self.model, tuple(self.trials), dict(self.study.best_params), self.seconds, note=self._note())
+
+    def _note(self) -> str:
+        """Where the final fit is worse on its own rows than the search was on unseen ones, it has not settled."""
+        assert self.model is not None
+        reached = training_accuracy(self.model, self.data, self.draw.final)
+        if self.stopped_at is not None:
+            return f"the loss of the final fit was not finite in epoch {self.stopped_at}; {reached}"
+        best = self.study.best_value
+        if accuracy(self.model, self.data, self.draw.final) >= best:
+            return ""
+        return f"the final fit has not settled: {reached}, where the search had {100 * best:.1f} % on held-out ones"
 
     def _suggest(self, trial: optuna.trial.Trial) -> Setting:
         protocol = self.protocol

@@ -32,4 +32,4 @@ _product = _choose()
 
 def times_transposed(left: Tensor, right: Tensor) -> Tensor:
     """left @ right.T of two float32 matrices; `right` may itself be a transposed view."""
-    return _product(left, right)
+    return _product(left, right) if left.device.type == "cpu" else left @ right.T

@@ -21,7 +21,10 @@ from unseen.probes.outcome import Fit, Trial, best_trial
 from unseen.probes.rows import STREAM_ROWS, IntArray
 from unseen.probes.workers import Workers
 
+VERSION = 1
 PENALTIES = tuple(10.0 ** (k / 2) for k in range(-14, 1))
+_FEW = 0.8  # of the dimensions: as many rows are solved in their span
+DEFAULT_PENALTY = 1e-2  # where no row can be held out to choose one
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +42,9 @@ class _Moments:
 class Ridge(LinearModel):
     """A linear model whose scores estimate +1 for the right class and -1 for the others."""
 
-    def probabilities(self, features: Tensor) -> Tensor:
+    def probabilities(self, scores: Tensor) -> Tensor:
         # A score of +1 against -1 is read as a sure answer; a softmax of the regression itself would be nearly flat.
-        return torch.softmax(self.scores(features) * 4.0, dim=1)
+        return torch.softmax(scores * 4.0, dim=1)
 
 
 def fit_ridge(
@@ -54,26 +57,28 @@ def fit_ridge(
 
 def _fit(data: LabelledRows, draw: Draw, penalties: Sequence[float]) -> Fit:
     began = time.perf_counter()
-    tuning = _moments(data, draw.tuning)
-    models = _solve(tuning, penalties)
+    if not len(draw.validation):  # one image per class: nothing can be held out
+        model = _solve(data, draw.final, [DEFAULT_PENALTY])[0]
+        return Fit(model, (), {"regularization": DEFAULT_PENALTY}, time.perf_counter() - began)
+    models = _solve(data, draw.tuning, penalties)
     trials = [Trial({"regularization": p}, a) for p, a in zip(penalties, _accuracies(models, data, draw), strict=True)]
     best = best_trial(trials)
     is_fitted = draw.final is draw.tuning
-    model = models[best] if is_fitted else _solve(_moments(data, draw.final), [penalties[best]])[0]
+    model = models[best] if is_fitted else _solve(data, draw.final, [penalties[best]])[0]
     return Fit(model, tuple(trials), trials[best].parameters, time.perf_counter() - began)
 
 
 def _moments(data: LabelledRows, rows: IntArray) -> _Moments:
     """First and second moments of features and targets over `rows`."""
     dimension, classes, count = data.features.dimension, data.classes, len(rows)
-    second = torch.zeros(dimension, dimension, dtype=torch.float64)
-    sums = torch.zeros(classes, dimension, dtype=torch.float64)
+    second = torch.zeros(dimension, dimension, dtype=torch.float64, device=data.features.device)
+    sums = torch.zeros(classes, dimension, dtype=torch.float64, device=data.features.device)
     for start in range(0, count, STREAM_ROWS):
         part = rows[start : start + STREAM_ROWS]
         block = data.features.take(part)
         second += block.T @ block
-        sums.index_add_(0, data.labels[torch.from_numpy(part)], block.double())
-    per_class = torch.bincount(data.labels[torch.from_numpy(rows)], minlength=classes).double()
+        sums.index_add_(0, data.take_labels(part), block.double())
+    per_class = torch.bincount(data.take_labels(rows), minlength=classes).double()
     mean = sums.sum(dim=0) / count
     target_mean = 2.0 * per_class / count - 1.0
     second = second / count - torch.outer(mean, mean)
@@ -81,15 +86,33 @@ def _moments(data: LabelledRows, rows: IntArray) -> _Moments:
     return _Moments(count, mean, target_mean, second, cross)
 
 
-def _solve(moments: _Moments, penalties: Sequence[float]) -> list[Ridge]:
-    """The closed form for every penalty."""
+def _solve(data: LabelledRows, rows: IntArray, penalties: Sequence[float]) -> list[Ridge]:
+    """The closed form for every penalty; few rows in their span."""
+    if len(rows) <= _FEW * data.features.dimension:
+        return _solve_few(data.features.take(rows).double(), data.take_labels(rows), data.classes, penalties)
+    moments = _moments(data, rows)
     spectrum, basis = torch.linalg.eigh(moments.second)
-    inside = basis.T @ moments.cross
+    return _models(spectrum, basis, basis.T @ moments.cross, moments.mean, moments.target_mean, penalties)
+
+
+def _solve_few(rows: Tensor, labels: Tensor, classes: int, penalties: Sequence[float]) -> list[Ridge]:
+    """W(l) = X' V diag(1 / (s + l)) V' Y / n with X X' / n = V diag(s) V', (n, n): the same W from fewer dimensions."""
+    targets = 2.0 * torch.nn.functional.one_hot(labels, classes).double() - 1.0
+    mean, target_mean = rows.mean(dim=0), targets.mean(dim=0)
+    centred = rows - mean
+    spectrum, vectors = torch.linalg.eigh(centred @ centred.T / len(rows))
+    inside = vectors.T @ (targets - target_mean) / len(rows)
+    return _models(spectrum, centred.T @ vectors, inside, mean, target_mean, penalties)
+
+
+def _models(
+    spectrum: Tensor, basis: Tensor, inside: Tensor, mean: Tensor, target_mean: Tensor, penalties: Sequence[float]
+) -> list[Ridge]:
     models = []
     for penalty in penalties:
         weights = basis @ (inside / (spectrum.clamp_min(0.0) + penalty)[:, None])
-        bias = moments.target_mean - moments.mean @ weights
-        models.append(Ridge(weights.T.float().contiguous(), bias.float()))
+        bias = target_mean - mean @ weights
+        models.append(Ridge(weights.T.float().contiguous().cpu(), bias.float().cpu()))
     return models
 
 
@@ -98,7 +121,7 @@ def _accuracies(models: Sequence[LinearModel], data: LabelledRows, draw: Draw) -
     correct = [0] * len(models)
     for start in range(0, len(draw.validation), STREAM_ROWS):
         part = draw.validation[start : start + STREAM_ROWS]
-        block, labels = data.features.take(part), data.labels[torch.from_numpy(part)]
+        block, labels = data.features.take(part).cpu(), data.take_labels(part).cpu()
         for position, model in enumerate(models):
             correct[position] += int((model.scores(block).argmax(dim=1) == labels).sum())
     return [count / len(draw.validation) for count in correct]

@@ -8,8 +8,11 @@ flat however many rows there are.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -18,7 +21,7 @@ import torch
 from torch import Tensor
 
 from unseen.core.errors import DataError
-from unseen.core.mapped import release_pages
+from unseen.core.files import release_pages
 
 IntArray = npt.NDArray[np.int64]
 
@@ -27,7 +30,20 @@ IntArray = npt.NDArray[np.int64]
 STREAM_ROWS = 2048
 # Solvers hold about three working copies: the normalised rows, the rotated rows and one run's share of them.
 WORKING_COPIES = 3
-MEMORY_LIMIT = 3 << 29
+_SHARE_OF_MEMORY = 4
+
+
+def machine_memory() -> int:
+    """Bytes of memory that this process may use: the machine's, or those of the container that it runs in."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 8 << 30
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):
+            whole = min(whole, int(Path(path).read_text(encoding="ascii")))
+    return whole
+
+
+#: Bytes that working copies may take before rows are streamed: a quarter of the machine's memory.
+MEMORY_LIMIT = machine_memory() // _SHARE_OF_MEMORY
 
 
 @runtime_checkable
@@ -77,10 +93,27 @@ class FeatureSet:
         rows: the features, (n, d).
         name: what they are, for messages ("training features").
         normalize: scale every row to unit length; a row of zeros stays as it is.
+        square_root: take the square root of every value first, keeping its sign: it evens out features that are
+            rectified and pooled.
         memory_limit: bytes that a solver's working copies may take before rows are streamed instead.
+        device: where rows are handed out.
+        precision: that solvers keep their own copies of rows in; sums are taken in float32 all the same.
     """
 
-    def __init__(self, rows: Any, name: str, *, normalize: bool = True, memory_limit: int = MEMORY_LIMIT) -> None:
+    def __init__(
+        self,
+        rows: Any,
+        name: str,
+        *,
+        normalize: bool = True,
+        square_root: bool = False,
+        memory_limit: int = MEMORY_LIMIT,
+        device: torch.device | str = "cpu",
+        precision: torch.dtype = torch.float32,
+    ) -> None:
+        rows = getattr(rows, "features", rows)  # of a store's whole entry
+        if isinstance(rows, Tensor):
+            rows = rows.detach().to("cpu", torch.float32 if rows.dtype == torch.bfloat16 else rows.dtype).numpy()
         if not isinstance(rows, Rows):
             rows = np.asarray(rows)
         shape = tuple(rows.shape)
@@ -90,11 +123,17 @@ class FeatureSet:
             )
         if np.dtype(rows.dtype).kind not in "fiub":
             raise DataError(f"{name} must be real numbers, found {rows.dtype}. Convert them to float32 or float16.")
-        self.name, self.normalize = name, normalize
+        self.name, self.normalize, self.square_root = name, normalize, square_root
+        self.device, self.precision = torch.device(device), precision
         self.count, self.dimension = shape
         self.source: Rows = rows
         fits = rows_fit(self, self.count, memory_limit)
         self.tensor: Tensor | None = self.read(0, self.count) if fits else None
+
+    @property
+    def is_on_cpu(self) -> bool:
+        """Whether work is cut into pieces for threads; other devices take it whole."""
+        return self.device.type == "cpu"
 
     def blocks(self, rows: int = STREAM_ROWS) -> Iterator[tuple[int, int]]:
         """Bounds (start, stop) of consecutive blocks."""
@@ -116,16 +155,16 @@ class FeatureSet:
         For passes over the disk: scaling a few scores per row is cheaper than scaling the row. Unchecked.
         """
         found = self.source[start:stop]
-        block = _as_tensor(np.asarray(found))
+        block = self._converted(found)
         release_pages(found)
         if not self.normalize:
-            return block, torch.ones(len(block))
+            return block, torch.ones(len(block), device=self.device)
         return block, 1.0 / torch.linalg.vector_norm(block, dim=1).clamp_min(1e-12)
 
     def take(self, rows: IntArray) -> Tensor:
         """A fresh tensor of the rows asked for, in that order."""
         if self.tensor is not None:
-            return self.tensor.index_select(0, torch.from_numpy(rows))
+            return self.tensor.index_select(0, torch.from_numpy(rows).to(self.device))
         order = np.argsort(rows, kind="stable")
         found = np.empty((len(rows), self.dimension), np.float32)
         for start in range(0, len(rows), STREAM_ROWS):
@@ -136,7 +175,7 @@ class FeatureSet:
 
     def _prepare(self, found: Any, numbers: IntArray) -> Tensor:
         """Check a block, convert it to float32 where it is not, and normalise it."""
-        block = _as_tensor(np.asarray(found))
+        block = self._converted(found)
         lengths = torch.linalg.vector_norm(block, dim=1, keepdim=True)
         if not bool(torch.isfinite(lengths).all()):
             bad = int(torch.nonzero(~torch.isfinite(lengths.squeeze(1)))[0])
@@ -145,6 +184,11 @@ class FeatureSet:
                 "Extract that image again, or leave it out."
             )
         return block / lengths.clamp_min(1e-12) if self.normalize else block
+
+    def _converted(self, found: Any) -> Tensor:
+        """Rows in float32 on the device."""
+        block = _as_tensor(np.asarray(found)).to(self.device)
+        return torch.sgn(block) * block.abs().sqrt() if self.square_root else block
 
 
 def rows_fit(features: FeatureSet, count: int, memory_limit: int) -> bool:
@@ -155,9 +199,8 @@ def rows_fit(features: FeatureSet, count: int, memory_limit: int) -> bool:
 def _as_tensor(array: npt.NDArray[Any]) -> Tensor:
     """A float32 tensor that shares the array's memory where it can."""
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is reported as such
-        block = np.ascontiguousarray(array, dtype=np.float32)
-    if block.flags.writeable:
-        return torch.from_numpy(block)
+        kept = array.dtype if array.dtype == np.float16 else np.float32
+        block = np.ascontiguousarray(array, dtype=kept)
     with warnings.catch_warnings():  # torch warns that it cannot protect read-only memory; nothing here writes to it
         warnings.simplefilter("ignore", UserWarning)
-        return torch.from_numpy(block)
+        return torch.from_numpy(block).float()  # torch converts half precision faster than numpy

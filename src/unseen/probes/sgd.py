@@ -8,19 +8,23 @@ Implements: V <- 0.9 V + (P - Y) X / m + wd W, W <- W - lr V, and the same for b
             as that of a plain script, but for rounding.
 Differs:    fewer rows than dimensions are written in as many dimensions as there are rows. What the initial weights
             have outside their span meets no gradient; weight decay shrinks it by a factor that is known beforehand.
+            Rows that do not fit into memory come in shuffled blocks (stream.py) instead of a wholly random order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from unseen.probes.linear import LabelledRows, LinearModel
 from unseen.probes.products import times_transposed
 from unseen.probes.protocol import Protocol
-from unseen.probes.rows import MEMORY_LIMIT, STREAM_ROWS, IntArray, rows_fit
+from unseen.probes.rows import MEMORY_LIMIT, IntArray, rows_fit
+from unseen.probes.stream import shuffled_batches
 
 # Rows are written in their span where that saves this share of the dimensions.
 _WORTHWHILE = 0.8
@@ -57,11 +61,12 @@ class TrainingRows:
 
     def __init__(self, data: LabelledRows, rows: IntArray, memory_limit: int = MEMORY_LIMIT) -> None:
         self.count, self.classes, self.dimension = len(rows), data.classes, data.features.dimension
-        self._features, self._rows = data.features, torch.from_numpy(rows)
-        self.labels = data.labels[self._rows]
+        fits = data.features.tensor is not None or rows_fit(data.features, len(rows), memory_limit)
+        # Blocks of neighbours are read together, so streamed rows go by their number.
+        self._features, self._rows = data.features, torch.from_numpy(rows if fits else np.sort(rows))
+        self.labels = data.take_labels(self._rows.numpy())
         self.basis: Tensor | None = None
         self._table = data.features.tensor
-        fits = self._table is not None or rows_fit(data.features, len(rows), memory_limit)
         few = len(rows) <= _WORTHWHILE * self.dimension
         if fits and (few or self._table is None):  # else the features themselves serve all runs, without a copy
             self._table, self._rows = data.features.take(rows), torch.arange(len(rows))
@@ -72,14 +77,19 @@ class TrainingRows:
 
     def buffer(self, size: int) -> Tensor:
         """Room for a batch."""
-        return torch.empty(size, self.dimension if self.basis is None else self.basis.shape[1])
+        width = self.dimension if self.basis is None else self.basis.shape[1]
+        return torch.empty(size, width, device=self.labels.device)
 
-    def gather(self, batch: Tensor, buffer: Tensor) -> Tensor:
-        """Rows by number, one after the other in memory."""
-        chosen = self._rows[batch]
+    def batches(self, order: Tensor, buffer: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Features and labels of batches, as many rows as the buffer has, in the given order of rows."""
         if self._table is None:
-            return self._features.take(chosen.numpy())
-        return torch.index_select(self._table, 0, chosen, out=buffer[: len(batch)])
+            for rows, places in shuffled_batches(self._features, self._rows.numpy(), order, len(buffer)):
+                yield rows, self.labels[places]
+            return
+        for batch in torch.split(order, len(buffer)):
+            chosen = self._rows[batch].to(buffer.device)
+            rows = torch.index_select(self._table, 0, chosen, out=buffer[: len(batch)])
+            yield rows, self.labels[batch]
 
 
 def train(rows: TrainingRows, setting: Setting, protocol: Protocol, generator: torch.Generator) -> Trained:
@@ -130,21 +140,21 @@ class _Trainer:
     def __init__(self, rows: TrainingRows, setting: Setting, protocol: Protocol, generator: torch.Generator) -> None:
         self.rows, self.setting, self.protocol, self.generator = rows, setting, protocol, generator
         self.batch = min(protocol.batch_size, rows.count)
-        start, self.bias = _initial(generator, rows.classes, rows.dimension)
+        start, self.bias = (part.to(rows.labels.device) for part in _initial(generator, rows.classes, rows.dimension))
         self.weights = start if rows.basis is None else start @ rows.basis
         self._outside = None if rows.basis is None else start - self.weights @ rows.basis.T
         self._share, self._share_velocity = 1.0, 0.0  # of `_outside` that is left
         self.momentum, self.bias_momentum = torch.zeros_like(self.weights), torch.zeros_like(self.bias)
         self._features = rows.buffer(self.batch)
-        self._columns, self._minus_one = torch.arange(self.batch), torch.full((self.batch,), -1.0)
+        self._columns = torch.arange(self.batch, device=start.device)
+        self._minus_one = start.new_full((self.batch,), -1.0)
 
     def run_epoch(self, epoch: int, *, checked: bool = False) -> bool:
         """One pass in a new random order; with `checked`, False as soon as a loss is not finite."""
         order = torch.randperm(self.rows.count, generator=self.generator)
         rate = self.setting.lr * self.protocol.factor(epoch)
-        for batch in torch.split(order, self.batch):
-            features = self.rows.gather(batch, self._features)
-            residual = self._residual(features, self.rows.labels[batch], checked)
+        for features, labels in self.rows.batches(order, self._features):
+            residual = self._residual(features, labels, checked)
             if residual is None:
                 return False
             self._step(features, residual, rate)
@@ -153,10 +163,10 @@ class _Trainer:
     def model(self) -> LinearModel:
         """The classifier as it is now."""
         if self._outside is None:
-            return LinearModel(self.weights, self.bias)
+            return LinearModel(self.weights.cpu(), self.bias.cpu())
         assert self.rows.basis is not None
         whole = torch.addmm(self._outside, self.weights, self.rows.basis.T, beta=self._share)
-        return LinearModel(whole, self.bias)
+        return LinearModel(whole.cpu(), self.bias.cpu())
 
     def _residual(self, features: Tensor, labels: Tensor, checked: bool) -> Tensor | None:
         """P - Y, (c, m), or None where a checked loss is not finite."""
@@ -179,13 +189,3 @@ class _Trainer:
             value.add_(velocity, alpha=-rate)
         self._share_velocity = decay * self._share_velocity + wd * self._share
         self._share -= rate * self._share_velocity
-
-
-def accuracy(model: LinearModel, data: LabelledRows, rows: IntArray) -> float:
-    """Top-1 accuracy on `rows`."""
-    correct = 0
-    for start in range(0, len(rows), STREAM_ROWS):
-        part = rows[start : start + STREAM_ROWS]
-        scores = torch.addmm(model.bias, data.features.take(part), model.weights.T)
-        correct += int((scores.argmax(dim=1) == data.labels[torch.from_numpy(part)]).sum())
-    return correct / len(rows)

@@ -1,23 +1,36 @@
-"""Multinomial logistic loss, its gradient and its accuracy, summed over blocks of rows.
+"""Multinomial logistic losses of many fits at once, with their gradients, summed over blocks of rows.
 
-Shapes:     W (c, d) weights, one row per class; X (b, d) a block; Z = W X' (c, b) scores; P = softmax of Z by column
-Implements: loss = mean over rows of -log P[y, i]; gradient = (P - Y) X / n, with Y the one-hot labels
+Shapes:     B draws, K fits of each (one per fold), c classes, n rows; W (B K, c, r) weights, the last column the bias;
+            Z = W X' (c, b) scores of a block; P = softmax of Z by column
+Implements: loss = sum over rows of -s log P[y], gradient = (s (P - Y)) X, with s a row's share in a fit: 1 / its number
+            of rows, or 0 where the fit leaves the row out
 Differs:    scores are kept class-major: on CPUs, W X' with few classes runs up to twice as fast as X W'
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from itertools import pairwise
+from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from unseen.probes.coordinates import Coordinates
+from unseen.probes.lbfgs import Evaluation
 from unseen.probes.products import times_transposed
-from unseen.probes.rows import STREAM_ROWS, FeatureSet, IntArray
+from unseen.probes.rows import STREAM_ROWS, FeatureSet
+
+# How blocks are run: the builtin `map`, or a pool's ordered map.
+BlockMap = Callable[..., Iterable[tuple[Tensor, ...]]]
+
+LEFT_OUT = -2  # a row that is in no fit and in no fold
+TRAINS_ONLY = -1  # a row that every fit sees
+_SCORES = 1 << 20  # of one block: they stay in the processor's cache
+_STREAMED_SCORES = 1 << 19  # likewise, beside the rows themselves
+_SMALLEST_PRODUCT = 1 << 20  # below, one batched product of all draws is faster than one each
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,151 +38,219 @@ class Batch:
     """Some rows of a table.
 
     Attributes:
-        features: (b, d); one column less than the weights have where the bias column of ones is left out.
-        labels: (b,) class indices; negative where a row does not count.
+        features: (B or 1, b, d); one column less than the weights have where the column of ones is left out.
         scale: (b,) what each row is to be multiplied by, or None.
     """
 
     features: Tensor
-    labels: Tensor
     scale: Tensor | None = None
 
     def scores(self, weights: Tensor) -> Tensor:
-        """(c, b), class-major."""
-        if self.features.shape[1] == weights.shape[1]:
-            return times_transposed(weights, self.features)
-        scores = times_transposed(weights[:, :-1], self.features)
+        """(B, k, b) for weights (B, k, r)."""
+        if self.features.shape[2] == weights.shape[2]:
+            return _each(weights, self.features.transpose(1, 2))
+        scores = _each(weights[:, :, :-1], self.features.transpose(1, 2))
         if self.scale is not None:
             scores *= self.scale
-        return scores.add_(weights[:, -1:])
+        return scores.add_(weights[:, :, -1:])
 
     def gradient(self, residual: Tensor, columns: int) -> Tensor:
-        """residual times rows, (c, columns). Overwrites the residual."""
-        if self.features.shape[1] == columns:
-            return times_transposed(residual, self.features.T)
-        found = torch.empty(len(residual), columns)
-        found[:, -1] = residual.sum(dim=1)
+        """(B, k, columns) for a residual (B, k, b), which is overwritten."""
+        if self.features.shape[2] == columns:
+            return _each(residual, self.features)
+        sums = residual.sum(dim=2, keepdim=True)
         if self.scale is not None:
             residual *= self.scale
-        found[:, :-1] = times_transposed(residual, self.features.T)
-        return found
+        return torch.cat([_each(residual, self.features), sums], dim=2)
 
 
-Block = Callable[[], Batch]
-# How blocks are run: the builtin `map`, or a pool's ordered map.
-BlockMap = Callable[..., Iterable[tuple[Tensor, ...]]]
+def _each(left: Tensor, right: Tensor) -> Tensor:
+    """left[b] @ right[b] (or @ right[0]) for every b; the bits of one do not depend on the others."""
+    count, rows, inner = left.shape
+    if rows * inner * right.shape[2] < _SMALLEST_PRODUCT:
+        return torch.bmm(left, right.expand(count, -1, -1))
+    if left.device.type != "cpu":
+        return left @ right
+    if count == 1:
+        return times_transposed(left[0], right[0].T)[None]
+    shared = len(right) == 1
+    return torch.stack([times_transposed(left[b], right[0 if shared else b].T) for b in range(count)])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Evaluation:
-    """Loss and gradient at one point, without any penalty.
+class Table(Protocol):
+    """Rows that fits are trained on, in coordinates of their own."""
+
+    @property
+    def count(self) -> int: ...
+
+    def blocks(self, width: int) -> Sequence[tuple[int, int]]:
+        """Bounds of blocks of rows, for scores of `width` columns: they depend on the data alone."""
+
+    def batch(self, start: int, stop: int) -> Batch:
+        """The rows of a block."""
+
+    def inner(self, weights: Tensor) -> Tensor:
+        """Weights as they apply to the rows of a batch."""
+
+    def outer(self, gradient: Tensor) -> Tensor:
+        """A gradient in the coordinates of the weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryTable:
+    """Rows in memory.
 
     Attributes:
-        loss: mean over rows.
-        gradient: (c, d), of the mean.
-        variance: (c, 1), mean over rows of P(1 - P): the class's share of the Hessian. Empty where not asked for.
+        rows: (B or 1, n, r) in the coordinates of the weights with their column of ones; or, with `turn`, (1, n, d) as
+            they are.
+        turn: coordinates of the weights, where the rows are not written in them.
     """
 
-    loss: float
-    gradient: Tensor
-    variance: Tensor
+    rows: Tensor
+    turn: Coordinates | None = None
+
+    @property
+    def count(self) -> int:
+        return self.rows.shape[1]
+
+    def blocks(self, width: int) -> list[tuple[int, int]]:
+        size = max(_SCORES // width, 256)
+        pieces = -(-self.count // size)
+        bounds = [self.count * k // pieces for k in range(pieces + 1)]
+        return list(pairwise(bounds))
+
+    def batch(self, start: int, stop: int) -> Batch:
+        return Batch(self.rows[:, start:stop].float())
+
+    def inner(self, weights: Tensor) -> Tensor:
+        return weights if self.turn is None else self.turn.inner(weights)
+
+    def outer(self, gradient: Tensor) -> Tensor:
+        return gradient if self.turn is None else self.turn.outer(gradient)
 
 
-class SoftmaxLoss:
-    """The mean logistic loss over fixed blocks of rows, as a function of the weights.
+@dataclass(frozen=True, eq=False)
+class StreamedTable:
+    """Rows that are read from where they are at every pass, in order; weights are turned instead of them.
 
-    Args:
-        blocks: each gives a batch when called.
-        count: rows that count in all blocks together.
-        run: maps a function over the blocks, in order.
-        basis: (d', d) orthonormal; where given, weights live in its coordinates while blocks are in the original ones.
+    Attributes:
+        used: (n,) whether a block needs to be read for this row at all.
     """
 
-    def __init__(
-        self, blocks: Sequence[Block], count: int, *, run: BlockMap = map, basis: Tensor | None = None
-    ) -> None:
-        self.blocks, self.count, self.run, self.basis = blocks, count, run, basis
-        self.evaluations = 0
+    features: FeatureSet
+    used: Tensor
+    turn: Coordinates
 
-    def __call__(self, weights: Tensor, *, curvature: bool = False) -> Evaluation:
-        self.evaluations += 1
-        inner = weights if self.basis is None else weights @ self.basis.T
+    @property
+    def count(self) -> int:
+        return int(self.features.count)
 
-        def evaluate(block: Block) -> tuple[Tensor, ...]:
-            return _loss_and_gradient(inner, block(), curvature)
+    def blocks(self, width: int) -> list[tuple[int, int]]:
+        size = max(min(_STREAMED_SCORES // width, STREAM_ROWS), 256)
+        return [bounds for bounds in self.features.blocks(size) if bool(self.used[slice(*bounds)].any())]
 
-        loss, gradient, variance = 0.0, torch.zeros_like(inner), torch.zeros(0)
-        for part_loss, part_gradient, part_variance in self.run(evaluate, self.blocks):
-            loss += float(part_loss)
-            gradient += part_gradient
-            variance = part_variance if not len(variance) else variance + part_variance
-        gradient /= self.count
-        if self.basis is not None:
-            gradient = gradient @ self.basis
-        return Evaluation(loss / self.count, gradient, variance / self.count)
+    def batch(self, start: int, stop: int) -> Batch:
+        rows, scale = self.features.read_raw(start, stop)
+        return Batch(rows[None], scale)
 
-    def accuracy_and_loss(self, weights: Tensor) -> tuple[float, float]:
-        """Top-1 accuracy and mean loss."""
-        inner = weights if self.basis is None else weights @ self.basis.T
+    def inner(self, weights: Tensor) -> Tensor:
+        return self.turn.inner(weights)
 
-        def evaluate(block: Block) -> tuple[Tensor, ...]:
-            return _correct_and_loss(inner, block())
-
-        correct, loss = 0, 0.0
-        for part_correct, part_loss in self.run(evaluate, self.blocks):
-            correct, loss = correct + int(part_correct), loss + float(part_loss)
-        return correct / self.count, loss / self.count
+    def outer(self, gradient: Tensor) -> Tensor:
+        return self.turn.outer(gradient)
 
 
-def _loss_and_gradient(weights: Tensor, batch: Batch, curvature: bool) -> tuple[Tensor, ...]:
-    """Sums over one block of the loss, of the gradient and of P(1 - P)."""
-    counts = (batch.labels >= 0).float()[None]
-    labels = batch.labels.clamp_min(0)[None]
-    scores = batch.scores(weights)
-    normalizer = torch.logsumexp(scores, dim=0)
-    loss = ((normalizer - scores.gather(0, labels)) * counts).double().sum()
-    residual = scores.sub_(normalizer).exp_()
-    if batch.scale is not None:  # only streamed blocks hold rows that do not count
-        residual *= counts
-    variance = (residual - residual.square()).sum(dim=1, keepdim=True) if curvature else torch.zeros(0)
-    residual.scatter_add_(0, labels, -counts)
-    return loss, batch.gradient(residual, weights.shape[1]), variance
+@dataclass(frozen=True, eq=False)
+class FoldLoss:
+    """The losses of B x K fits as a function of their weights.
+
+    Attributes:
+        table: the rows.
+        labels: (B, n) class indices.
+        folds: (B, n) int8: the fold that leaves a row out, TRAINS_ONLY, or LEFT_OUT.
+        fits: K; fit k sees all rows but those of fold k.
+        classes: how many there are.
+        run: maps a function over blocks, in order.
+    """
+
+    table: Table
+    labels: Tensor
+    folds: Tensor
+    fits: int
+    classes: int
+    run: BlockMap = map
+
+    def __call__(self, weights: Tensor, curvature: bool = True) -> Evaluation:
+        draws, columns = len(self.folds), weights.shape[2]
+        # Draw by draw: a product with several of them would round otherwise than with one.
+        inner = torch.stack([self.table.inner(own) for own in weights.view(draws, self.fits * self.classes, columns)])
+        shares = self.shares  # made here, once, and not by several threads
+        parts = self.run(lambda bounds: self._part(inner, bounds, shares, curvature), self._blocks)
+        loss, gradient, variance = _sum(parts)
+        return Evaluation(
+            loss.view(-1),
+            torch.stack([self.table.outer(own) for own in gradient]).view(weights.shape),
+            variance.view(-1, self.classes),
+        )
+
+    @cached_property
+    def shares(self) -> Tensor:
+        """(B, K, 1, n): 1 / the number of its rows for the rows of a fit, 0 for the others."""
+        fits = torch.arange(self.fits, device=self.folds.device)[:, None]
+        seen = (self.folds[:, None] > LEFT_OUT) & (self.folds[:, None] != fits)
+        return (seen / seen.sum(dim=2, keepdim=True))[:, :, None]
+
+    @cached_property
+    def _blocks(self) -> Sequence[tuple[int, int]]:
+        return self.table.blocks(self.fits * self.classes)
+
+    def _part(self, weights: Tensor, bounds: tuple[int, int], every: Tensor, curvature: bool) -> tuple[Tensor, ...]:
+        """Sums over one block of the losses, of the gradients and of P(1 - P)."""
+        start, stop = bounds
+        batch, size = self.table.batch(start, stop), stop - start
+        shares = every[:, :, :, start:stop]
+        index = self.labels[:, None, None, start:stop].expand(-1, self.fits, -1, -1)
+        scores = batch.scores(weights).view(len(self.folds), self.fits, self.classes, size)
+        chances = torch.softmax(scores, dim=2, out=scores)
+        right = chances.gather(2, index).clamp_min(1e-37).log_()
+        loss = (right * shares).sum(dim=(2, 3), dtype=torch.float64).neg_()
+        residual = chances * shares
+        variance = residual.sum(dim=3) - torch.linalg.vecdot(residual, chances) if curvature else loss.new_empty(0)
+        residual.scatter_add_(2, index, -shares)
+        flat = residual.view(len(self.folds), -1, size)
+        return loss, batch.gradient(flat, weights.shape[2]), variance
+
+    def held_scores(self, weights: Tensor) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Scores of left-out rows by the fits that left them out, a block at a time.
+
+        Args:
+            weights: (l, B K, c, r) for l settings.
+
+        Yields:
+            The draw, row numbers (m,) and scores (l, m, c).
+        """
+        settings, draws = len(weights), len(self.folds)
+        inner = self.table.inner(weights.view(settings, draws, self.fits * self.classes, -1))
+        inner = inner.view(settings, draws, self.fits, self.classes, -1)
+        for start, stop in self.table.blocks(settings * self.classes):
+            folds = self.folds[:, start:stop]
+            if not bool((folds >= 0).any()):
+                continue
+            batch = self.table.batch(start, stop)
+            for draw in range(draws):
+                for fit in range(self.fits):
+                    rows = (folds[draw] == fit).nonzero()[:, 0]
+                    if len(rows):
+                        own = batch.features[draw if len(batch.features) > 1 else 0][rows]
+                        scale = None if batch.scale is None else batch.scale[rows]
+                        chosen = inner[:, draw, fit].reshape(1, settings * self.classes, -1)
+                        found = Batch(own[None], scale).scores(chosen).view(settings, self.classes, -1)
+                        yield draw, rows + start, found.transpose(1, 2)
 
 
-def _correct_and_loss(weights: Tensor, batch: Batch) -> tuple[Tensor, ...]:
-    """Sums over one block of right answers and of the loss."""
-    scores = batch.scores(weights)
-    known = batch.labels >= 0
-    own = scores.gather(0, batch.labels.clamp_min(0)[None]).squeeze(0)
-    loss = (torch.logsumexp(scores, dim=0) - own)[known].double().sum()
-    return (scores.argmax(dim=0) == batch.labels).sum(), loss
-
-
-def memory_blocks(features: Tensor, labels: Tensor) -> list[Block]:
-    """Equal blocks of an in-memory table: a multiple of four of them, whatever the number of threads."""
-    count = min(4 * -(-len(features) // 4096), len(features)) if len(features) > 512 else 1
-    bounds = np.linspace(0, len(features), count + 1).astype(int)
-
-    def block(start: int, stop: int) -> Batch:
-        return Batch(features[start:stop], labels[start:stop])
-
-    return [partial(block, start, stop) for start, stop in pairwise(bounds.tolist())]
-
-
-def streamed_blocks(features: FeatureSet, labels: Tensor, rows: IntArray) -> list[Block]:
-    """Blocks that read the disk when called; rows that are not asked for are read, but do not count."""
-    chosen = torch.full((features.count,), -1)
-    wanted = torch.from_numpy(rows)
-    chosen[wanted] = labels[wanted]
-
-    def block(start: int, stop: int) -> Batch:
-        found, scale = features.read_raw(start, stop)
-        return Batch(found, chosen[start:stop], scale)
-
-    used = [(start, stop) for start, stop in features.blocks(STREAM_ROWS) if bool((chosen[start:stop] >= 0).any())]
-    return [partial(block, start, stop) for start, stop in used]
-
-
-def with_ones(features: Tensor) -> Tensor:
-    """The same rows with a last column of ones, which turns the last weight into a bias."""
-    return torch.cat([features, torch.ones(len(features), 1)], dim=1)
+def _sum(parts: Iterable[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """The sums of all entries, taken in order."""
+    total: tuple[Tensor, ...] = ()
+    for part in parts:
+        total = tuple(a.add_(b) for a, b in zip(total, part, strict=True)) if total else part
+    return total

@@ -7,19 +7,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from unseen.core.errors import UnknownNameError
+from unseen.probes import knn, logistic, nearest_mean, paper, ridge
 from unseen.probes.draws import Draw
-from unseen.probes.fast import TOLERANCE, fit_fast
-from unseen.probes.knn import NEIGHBORS, TEMPERATURE, fit_knn
+from unseen.probes.lbfgs import TOLERANCE
 from unseen.probes.linear import LabelledRows
-from unseen.probes.nearest_mean import fit_nearest_mean
 from unseen.probes.outcome import Fit
-from unseen.probes.paper import fit_paper
 from unseen.probes.protocol import Protocol
-from unseen.probes.ridge import PENALTIES, fit_ridge
 from unseen.probes.rows import MEMORY_LIMIT
 from unseen.probes.workers import Workers
 
-SolverName = Literal["fast", "paper", "ridge", "knn", "ncm"]
+SolverName = Literal["logistic", "paper", "ridge", "knn", "ncm", "fast"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +24,9 @@ class Settings:
     """Everything a solver may be told; each reads what concerns it.
 
     Attributes:
-        protocol: ranges, epochs and batches of `paper`, from which `fast` takes its own.
-        tolerance: of `fast`.
+        protocol: ranges, epochs and batches of `paper`.
+        regularizations: penalties of `logistic`, as shares of the features' variance.
+        tolerance: of `logistic`.
         penalties: of `ridge`.
         neighbors: values of k for `knn`.
         temperature: of the votes of `knn`.
@@ -36,30 +34,72 @@ class Settings:
     """
 
     protocol: Protocol = field(default_factory=Protocol)
+    regularizations: Sequence[float] = logistic.PENALTIES
     tolerance: float = TOLERANCE
-    penalties: Sequence[float] = PENALTIES
-    neighbors: Sequence[int] = NEIGHBORS
-    temperature: float = TEMPERATURE
+    penalties: Sequence[float] = ridge.PENALTIES
+    neighbors: Sequence[int] = knn.NEIGHBORS
+    temperature: float = knn.TEMPERATURE
     memory_limit: int = MEMORY_LIMIT
 
 
-_Solver = Callable[[LabelledRows, Sequence[Draw], Workers, Settings], list[Fit]]
+@dataclass(frozen=True, slots=True)
+class Solver:
+    """A way to fit draws.
 
-SOLVERS: dict[str, _Solver] = {
-    "fast": lambda data, draws, workers, s: fit_fast(
-        data, draws, workers, s.protocol, tolerance=s.tolerance, memory_limit=s.memory_limit
+    Attributes:
+        version: goes up with every change that moves a number that it gives.
+    """
+
+    fit: Callable[[LabelledRows, Sequence[Draw], Workers, Settings], list[Fit]]
+    version: int
+
+
+SOLVERS: dict[str, Solver] = {
+    "logistic": Solver(
+        lambda data, draws, workers, s: logistic.fit_logistic(
+            data,
+            draws,
+            workers,
+            penalties=s.regularizations,
+            tolerance=s.tolerance,
+            memory_limit=s.memory_limit,
+        ),
+        logistic.VERSION,
     ),
-    "paper": lambda data, draws, workers, s: fit_paper(data, draws, workers, s.protocol, memory_limit=s.memory_limit),
-    "ridge": lambda data, draws, workers, s: fit_ridge(data, draws, workers, penalties=s.penalties),
-    "knn": lambda data, draws, workers, s: fit_knn(
-        data, draws, workers, neighbors=s.neighbors, temperature=s.temperature
+    "paper": Solver(
+        lambda data, draws, workers, s: paper.fit_paper(data, draws, workers, s.protocol, memory_limit=s.memory_limit),
+        paper.VERSION,
     ),
-    "ncm": lambda data, draws, workers, s: fit_nearest_mean(data, draws, workers),
+    "ridge": Solver(
+        lambda data, draws, workers, s: ridge.fit_ridge(data, draws, workers, penalties=s.penalties), ridge.VERSION
+    ),
+    "knn": Solver(
+        lambda data, draws, workers, s: knn.fit_knn(
+            data, draws, workers, neighbors=s.neighbors, temperature=s.temperature
+        ),
+        knn.VERSION,
+    ),
+    "ncm": Solver(
+        lambda data, draws, workers, s: nearest_mean.fit_nearest_mean(data, draws, workers), nearest_mean.VERSION
+    ),
 }
+#: Names that solvers had before.
+ALIASES = {"fast": "logistic"}
+
+
+def solver_name(name: str) -> str:
+    """The name of a solver, an alias resolved; an error that lists them where there is none."""
+    found = ALIASES.get(name, name)
+    if found not in SOLVERS:
+        raise UnknownNameError("probe solver", name, SOLVERS)
+    return found
+
+
+def solver_version(name: str) -> int:
+    """The version of the solver of that name: results of different versions are not to be mixed."""
+    return SOLVERS[solver_name(name)].version
 
 
 def solve(solver: str, data: LabelledRows, draws: Sequence[Draw], workers: Workers, settings: Settings) -> list[Fit]:
     """Fit every draw with the solver of that name."""
-    if solver not in SOLVERS:
-        raise UnknownNameError("probe solver", solver, SOLVERS)
-    return SOLVERS[solver](data, draws, workers, settings)
+    return SOLVERS[solver_name(solver)].fit(data, draws, workers, settings)

@@ -4,65 +4,35 @@ One file per score, plain functions `(features, labels, ...) -> float`, higher i
 probabilities of the checkpoint's own head instead, `etran` and `ncti` a whole pool. `SCORES` declares what each needs.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from typing import TYPE_CHECKING, Any
-
-# A function that is called like its module must be imported here, and at once: otherwise whoever imports the module
-# first leaves the module under the name. Torch is loaded by those functions that need it, when they are called.
-from unseen.ranking.cards import SCORES, ScoreCard, combine_terms, find_score, score_terms
-from unseen.ranking.cost import finetune_flops, score_flops
-from unseen.ranking.etran import etran
-from unseen.ranking.gbc import gbc
-from unseen.ranking.hscore import hscore, regularised_hscore
-from unseen.ranking.knn import knn
-from unseen.ranking.leep import leep
-from unseen.ranking.linear import linear
-from unseen.ranking.logme import logme
-from unseen.ranking.mutual_information import mutual_information
-from unseen.ranking.nce import nce
-from unseen.ranking.ncti import ncti
-from unseen.ranking.nleep import nleep
-from unseen.ranking.pactran import pactran
-from unseen.ranking.parc import parc
-from unseen.ranking.sfda import sfda
-from unseen.ranking.transrate import transrate
+from unseen.core.registry import lazy_exports
 
 if TYPE_CHECKING:
-    from unseen.ranking.gmm import Mixture, fit_mixture
-
-__all__ = [
-    "SCORES",
-    "Mixture",
-    "ScoreCard",
-    "combine_terms",
-    "etran",
-    "find_score",
-    "finetune_flops",
-    "fit_mixture",
-    "gbc",
-    "hscore",
-    "knn",
-    "leep",
-    "linear",
-    "logme",
-    "mutual_information",
-    "nce",
-    "ncti",
-    "nleep",
-    "pactran",
-    "parc",
-    "regularised_hscore",
-    "score_flops",
-    "score_terms",
-    "sfda",
-    "transrate",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("Mixture", "fit_mixture"):
-        from unseen.ranking import gmm
-
-        return getattr(gmm, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from unseen.ranking.cards import SCORES as SCORES
+    from unseen.ranking.cards import ScoreCard as ScoreCard
+    from unseen.ranking.cards import combine_terms as combine_terms
+    from unseen.ranking.cards import find_score as find_score
+    from unseen.ranking.cards import score_terms as score_terms
+    from unseen.ranking.cost import finetune_flops as finetune_flops
+    from unseen.ranking.cost import score_flops as score_flops
+    from unseen.ranking.gmm import Mixture as Mixture
+    from unseen.ranking.gmm import fit_mixture as fit_mixture
+    from unseen.ranking.scores.etran import etran as etran
+    from unseen.ranking.scores.gbc import gbc as gbc
+    from unseen.ranking.scores.hscore import hscore as hscore
+    from unseen.ranking.scores.hscore import regularised_hscore as regularised_hscore
+    from unseen.ranking.scores.knn import knn as knn
+    from unseen.ranking.scores.leep import leep as leep
+    from unseen.ranking.scores.linear import linear as linear
+    from unseen.ranking.scores.logme import logme as logme
+    from unseen.ranking.scores.mutual_information import mutual_information as mutual_information
+    from unseen.ranking.scores.nce import nce as nce
+    from unseen.ranking.scores.ncti import ncti as ncti
+    from unseen.ranking.scores.nleep import nleep as nleep
+    from unseen.ranking.scores.pactran import pactran as pactran
+    from unseen.ranking.scores.parc import parc as parc
+    from unseen.ranking.scores.sfda import sfda as sfda
+    from unseen.ranking.scores.transrate import transrate as transrate
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(__name__)

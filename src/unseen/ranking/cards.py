@@ -1,48 +1,62 @@
-"""Every ranking score as data: what it is called, what it needs, how it is called, and whether it needs the pool.
+"""Every ranking score by its name: what it is called, what it needs, what it costs, and whether it needs the pool.
 
-Listing scores imports none of them. To add one: its file, a line in `_CARDS`, a line in `cost.py`, its test.
+A score is one file in `scores/`, with its `ScoreCard`, and one line below; an installed package names its own under the
+entry point group `unseen.scores`. A score is imported when it is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.core.errors import DataError, UnknownNameError, UnseenError, UsageError
 from unseen.core.records import MethodCard
+from unseen.core.registry import PluginError, Registry
 from unseen.ranking.inputs import Tell
+
+if TYPE_CHECKING:
+    from unseen.ranking.cost import Sizes
 
 #: What a score may be computed from. "images" means that the network itself is trained.
 Input = Literal["features", "labels", "source probabilities", "pool", "images"]
 
+FEATURES: tuple[Input, ...] = ("features", "labels")
+HEAD: tuple[Input, ...] = ("source probabilities", "labels")
+POOL: tuple[Input, ...] = ("features", "labels", "pool")
+IMAGES: tuple[Input, ...] = ("images", "labels")
+
 
 @dataclass(frozen=True)
 class ScoreCard:
-    """What is known of a score without importing it.
+    """A score.
 
     Attributes:
         inputs: all that it is computed from.
-        target: "module:function" of this room; empty for a score that trains the network itself.
+        compute: (features or probabilities, labels, ...) to the score, higher is better, or to the terms of a score
+            that is relative to the pool; None for a score that trains the network itself.
+        cost: floating-point operations by the sizes of the input, the forward pass apart.
         options: arguments that make this variant of the function.
         signs: of a score that is relative to the pool: its terms' signs in the sum; empty otherwise.
         seeded, tells: whether the function takes `seed` and `tell`.
         epochs: of a score that trains the network itself.
+        version: raised whenever the same features get another score; it is part of what a result is.
     """
 
     id: str
     name: str
     inputs: tuple[Input, ...]
-    target: str = ""
+    compute: Callable[..., Any] | None = None
+    cost: Callable[[Sizes], float] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     signs: tuple[float, ...] = ()
     seeded: bool = False
     tells: bool = False
     epochs: int = 0
+    version: int = 1
     paper: str = ""
     citation: str = ""
     notes: str = ""
@@ -75,56 +89,77 @@ class ScoreCard:
         )
 
 
-_FEATURES: tuple[Input, ...] = ("features", "labels")
-_HEAD: tuple[Input, ...] = ("source probabilities", "labels")
-_POOL: tuple[Input, ...] = ("features", "labels", "pool")
-_IMAGES: tuple[Input, ...] = ("images", "labels")
-_LINEAR, _MUTUAL = "linear:linear", "mutual_information:mutual_information"
+def _as_card(name: str, found: Any) -> ScoreCard:
+    if not isinstance(found, ScoreCard):
+        raise TypeError(f"{found!r} is no ScoreCard")
+    if found.id != name:
+        raise TypeError(f"its card has the id {found.id!r}")
+    return found
 
 
-def _neucrab(id: str, name: str, inputs: tuple[Input, ...], target: str = "", **rest: Any) -> ScoreCard:  # noqa: A002
-    return ScoreCard(id, name, inputs, target, paper="neucrab", citation="Li et al., CVPR 2021", **rest)
+REGISTRY: Registry[ScoreCard] = Registry("ranking score", "unseen.scores", make=_as_card)
+REGISTRY.add("nleep", "unseen.ranking.scores.nleep:CARD")
+REGISTRY.add("leep", "unseen.ranking.scores.leep:CARD")
+REGISTRY.add("linear-1", "unseen.ranking.scores.linear:ONE_EPOCH")
+REGISTRY.add("linear-5", "unseen.ranking.scores.linear:FIVE_EPOCHS")
+REGISTRY.add("linear", "unseen.ranking.scores.linear:CONVERGED")
+REGISTRY.add("finetune-1", "unseen.ranking.scores.finetune:ONE_EPOCH")
+REGISTRY.add("finetune-5", "unseen.ranking.scores.finetune:FIVE_EPOCHS")
+REGISTRY.add("mi-0.01", "unseen.ranking.scores.mutual_information:LOW_ALPHA")
+REGISTRY.add("mi-0.50", "unseen.ranking.scores.mutual_information:HIGH_ALPHA")
+REGISTRY.add("mi-pca-0.01", "unseen.ranking.scores.mutual_information:PCA_LOW_ALPHA")
+REGISTRY.add("mi-pca-0.50", "unseen.ranking.scores.mutual_information:PCA_HIGH_ALPHA")
+REGISTRY.add("nce", "unseen.ranking.scores.nce:CARD")
+REGISTRY.add("hscore", "unseen.ranking.scores.hscore:CARD")
+REGISTRY.add("hscore-regularised", "unseen.ranking.scores.hscore:REGULARISED")
+REGISTRY.add("logme", "unseen.ranking.scores.logme:CARD")
+REGISTRY.add("gbc", "unseen.ranking.scores.gbc:CARD")
+REGISTRY.add("transrate", "unseen.ranking.scores.transrate:CARD")
+REGISTRY.add("parc", "unseen.ranking.scores.parc:CARD")
+REGISTRY.add("sfda", "unseen.ranking.scores.sfda:CARD")
+REGISTRY.add("pactran", "unseen.ranking.scores.pactran:CARD")
+REGISTRY.add("etran", "unseen.ranking.scores.etran:CARD")
+REGISTRY.add("ncti", "unseen.ranking.scores.ncti:CARD")
+REGISTRY.add("knn", "unseen.ranking.scores.knn:CARD")
 
 
-_CARDS = (
-    _neucrab("nleep", "N-LEEP", _FEATURES, "nleep:nleep", seeded=True, tells=True),
-    _neucrab("leep", "LEEP", _HEAD, "leep:leep", notes="needs a class head"),
-    _neucrab("linear-1", "Linear (1 epoch)", _FEATURES, _LINEAR, options={"epochs": 1}, seeded=True),
-    _neucrab("linear-5", "Linear (5 epochs)", _FEATURES, _LINEAR, options={"epochs": 5}, seeded=True),
-    _neucrab("linear", "Linear (converged)", _FEATURES, _LINEAR, seeded=True),
-    _neucrab("finetune-1", "Fine-tune (1 epoch)", _IMAGES, epochs=1),
-    _neucrab("finetune-5", "Fine-tune (5 epochs)", _IMAGES, epochs=5),
-    _neucrab("mi-0.01", "MI (alpha=0.01)", _FEATURES, _MUTUAL, options={"alpha": 0.01}, seeded=True),
-    _neucrab("mi-0.50", "MI (alpha=0.50)", _FEATURES, _MUTUAL, options={"alpha": 0.5}, seeded=True),
-    _neucrab("mi-pca-0.01", "MI w/ PCA (alpha=0.01)", _FEATURES, _MUTUAL, seeded=True,
-             options={"alpha": 0.01, "pca": True}),
-    _neucrab("mi-pca-0.50", "MI w/ PCA (alpha=0.50)", _FEATURES, _MUTUAL, seeded=True,
-             options={"alpha": 0.5, "pca": True}),
-    ScoreCard("nce", "NCE", _HEAD, "nce:nce", citation="Tran et al., ICCV 2019", notes="needs a class head"),
-    ScoreCard("hscore", "H-score", _FEATURES, "hscore:hscore", citation="Bao et al., ICIP 2019",
-              notes="says nothing with fewer images than dimensions"),
-    ScoreCard("hscore-regularised", "H-score, regularised", _FEATURES, "hscore:regularised_hscore",
-              citation="Ibrahim et al., ECML-PKDD 2022"),
-    ScoreCard("logme", "LogME", _FEATURES, "logme:logme", citation="You et al., ICML 2021"),
-    ScoreCard("gbc", "GBC", _FEATURES, "gbc:gbc", citation="Pandy et al., CVPR 2022"),
-    ScoreCard("transrate", "TransRate", _FEATURES, "transrate:transrate", citation="Huang et al., ICML 2022"),
-    ScoreCard("parc", "PARC", _FEATURES, "parc:parc", seeded=True, tells=True, citation="Bolya et al., NeurIPS 2021"),
-    ScoreCard("sfda", "SFDA", _FEATURES, "sfda:sfda", citation="Shao et al., ECCV 2022",
-              notes="says nothing with far fewer images than dimensions"),
-    ScoreCard("pactran", "PACTran-Gauss", _FEATURES, "pactran:pactran", citation="Ding et al., ECCV 2022"),
-    ScoreCard("etran", "ETran", _POOL, "etran:etran_terms", signs=(1.0, 1.0), citation="Gholami et al., ICCV 2023",
-              notes="relative to the pool"),
-    ScoreCard("ncti", "NCTI", _POOL, "ncti:ncti_terms", signs=(1.0, 1.0, -1.0), citation="Wang et al., ICCV 2023",
-              notes="relative to the pool"),
-    ScoreCard("knn", "kNN, leave one out", _FEATURES, "knn:knn", notes="5 neighbours by cosine"),
-)  # fmt: skip
-SCORES: Mapping[str, ScoreCard] = {card.id: card for card in _CARDS}
+class _Scores(Mapping[str, ScoreCard]):
+    """The registry as a mapping. A plug-in that cannot be loaded is not in it; `score_cards` says why."""
+
+    def __getitem__(self, name: str) -> ScoreCard:
+        if name not in REGISTRY:
+            raise KeyError(name)
+        return REGISTRY.get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in REGISTRY
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, found in REGISTRY.entries() if isinstance(found, ScoreCard))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+SCORES: Mapping[str, ScoreCard] = _Scores()
+
+
+def score_cards() -> list[MethodCard]:
+    """Every score, as `unseen ls scores` shows it; a plug-in that cannot be loaded says so."""
+    return [
+        found.method_card() if isinstance(found, ScoreCard) else _broken(name, found)
+        for name, found in REGISTRY.entries()
+    ]
+
+
+def _broken(name: str, error: UnseenError) -> MethodCard:
+    return MethodCard(id=name, group="plug-in", notes=error.reason if isinstance(error, PluginError) else str(error))
 
 
 def find_score(name: str) -> ScoreCard:
     """The score that `name` stands for."""
     if name not in SCORES:
-        raise UnknownNameError("ranking score", name, SCORES, hint="List them with: unseen ls scores.")
+        raise UnknownNameError("ranking score", name, REGISTRY, hint="List them with: unseen ls scores.")
     return SCORES[name]
 
 
@@ -145,18 +180,16 @@ def score_terms(
         seed: for scores that draw.
         tell: told what a reader of the score should know.
     """
-    if card.needs_training:
+    if card.needs_training or card.compute is None:
         raise UsageError(f"{card.name} trains the network itself: it is computed from images, not from features.")
     first = probabilities if card.needs_head else features
     if first is None:
         needed = "source probabilities" if card.needs_head else "features"
         raise DataError(f"{card.name} needs {needed}, and none were given. A checkpoint without a class head has none.")
-    module, _, name = card.target.partition(":")
-    function = getattr(import_module(f"unseen.ranking.{module}"), name)
     extra: dict[str, Any] = dict(card.options)
     extra |= {"seed": seed} if card.seeded else {}
     extra |= {"tell": tell} if card.tells else {}
-    value = function(first, labels, **extra)
+    value = card.compute(first, labels, **extra)
     return tuple(float(v) for v in value) if isinstance(value, tuple) else (float(value),)
 
 

@@ -136,7 +136,7 @@ def only(groups: Sequence[Group], setting: Sequence[str] = ()) -> Group:
     for choice in setting:
         name, mark, wanted = choice.partition("=")
         if not mark:
-            raise UsageError(f"a setting is chosen by NAME=VALUE, such as solver=fast, not by {choice!r}.")
+            raise UsageError(f"a setting is chosen by NAME=VALUE, such as solver=paper, not by {choice!r}.")
         left = [group for group in left if value_text(group.setting.get(name, "")) == wanted]
     if len(left) == 1:
         return left[0]

@@ -62,6 +62,10 @@ COMMON = (
     MetricStyle("mean_per_class", "mean per class", percent=True, long_title="mean per-class accuracy"),
     MetricStyle("kappa", "kappa", long_title="Cohen's quadratic kappa"),
     MetricStyle("loss", "loss", higher_is_better=False),
+    MetricStyle("expected", "expected", percent=True, long_title="accuracy to expect on images like the training ones"),
+    MetricStyle("expected_se", "expected, s.e.", percent=True, higher_is_better=False),
+    MetricStyle("log_loss", "log loss", higher_is_better=False, long_title="mean negative log-likelihood"),
+    MetricStyle("calibration_error", "calibration error", percent=True, higher_is_better=False),
 )
 _DECLARED: dict[str, tuple[MetricStyle, ...]] = {}
 _BOUNDS = ("_low", "_high")

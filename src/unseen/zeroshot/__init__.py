@@ -3,94 +3,38 @@
 Classes are imported when first asked for: listing the methods costs nothing.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from typing import TYPE_CHECKING, Any
-
-from unseen.zeroshot.catalogue import METHODS, method_cards
+from unseen.core.registry import lazy_exports
 
 if TYPE_CHECKING:
-    from unseen.zeroshot.ale import ALE
-    from unseen.zeroshot.ale_tran import ALETran
-    from unseen.zeroshot.cmt import CMT
-    from unseen.zeroshot.cmt_star import CMTStar
-    from unseen.zeroshot.conse import CONSE
-    from unseen.zeroshot.dap import DAP
-    from unseen.zeroshot.devise import DEVISE
-    from unseen.zeroshot.dsrl import DSRL
-    from unseen.zeroshot.eszsl import ESZSL
-    from unseen.zeroshot.gfzsl import GFZSL
-    from unseen.zeroshot.gfzsl_tran import GFZSLTran
-    from unseen.zeroshot.iap import IAP
-    from unseen.zeroshot.latem import LATEM
-    from unseen.zeroshot.method import ZeroShotMethod
-    from unseen.zeroshot.problem import Fold, Problem
-    from unseen.zeroshot.protocol import Evaluation, evaluate_method, tune
-    from unseen.zeroshot.sae import SAE, SAEReverse
-    from unseen.zeroshot.sje import SJE
-    from unseen.zeroshot.sse import SSE
-    from unseen.zeroshot.sync import SYNC
-
-_MODULES = {
-    "ALE": "ale",
-    "ALETran": "ale_tran",
-    "CMT": "cmt",
-    "CMTStar": "cmt_star",
-    "CONSE": "conse",
-    "DAP": "dap",
-    "DEVISE": "devise",
-    "DSRL": "dsrl",
-    "ESZSL": "eszsl",
-    "Evaluation": "protocol",
-    "Fold": "problem",
-    "GFZSL": "gfzsl",
-    "GFZSLTran": "gfzsl_tran",
-    "IAP": "iap",
-    "LATEM": "latem",
-    "Problem": "problem",
-    "SAE": "sae",
-    "SAEReverse": "sae",
-    "SJE": "sje",
-    "SSE": "sse",
-    "SYNC": "sync",
-    "ZeroShotMethod": "method",
-    "evaluate_method": "protocol",
-    "tune": "protocol",
-}
-
-__all__ = [
-    "ALE",
-    "CMT",
-    "CONSE",
-    "DAP",
-    "DEVISE",
-    "DSRL",
-    "ESZSL",
-    "GFZSL",
-    "IAP",
-    "LATEM",
-    "METHODS",
-    "SAE",
-    "SJE",
-    "SSE",
-    "SYNC",
-    "ALETran",
-    "CMTStar",
-    "Evaluation",
-    "Fold",
-    "GFZSLTran",
-    "Problem",
-    "SAEReverse",
-    "ZeroShotMethod",
-    "evaluate_method",
-    "method_cards",
-    "tune",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    from unseen.zeroshot.ale import ALE as ALE
+    from unseen.zeroshot.ale_tran import ALETran as ALETran
+    from unseen.zeroshot.cada_vae import CADAVAE as CADAVAE
+    from unseen.zeroshot.catalogue import METHODS as METHODS
+    from unseen.zeroshot.catalogue import method_cards as method_cards
+    from unseen.zeroshot.cmt import CMT as CMT
+    from unseen.zeroshot.cmt_star import CMTStar as CMTStar
+    from unseen.zeroshot.conse import CONSE as CONSE
+    from unseen.zeroshot.dap import DAP as DAP
+    from unseen.zeroshot.devise import DEVISE as DEVISE
+    from unseen.zeroshot.dsrl import DSRL as DSRL
+    from unseen.zeroshot.eszsl import ESZSL as ESZSL
+    from unseen.zeroshot.f_clswgan import FCLSWGAN as FCLSWGAN
+    from unseen.zeroshot.gfzsl import GFZSL as GFZSL
+    from unseen.zeroshot.gfzsl_tran import GFZSLTran as GFZSLTran
+    from unseen.zeroshot.iap import IAP as IAP
+    from unseen.zeroshot.latem import LATEM as LATEM
+    from unseen.zeroshot.method import ZeroShotMethod as ZeroShotMethod
+    from unseen.zeroshot.problem import Fold as Fold
+    from unseen.zeroshot.problem import Problem as Problem
+    from unseen.zeroshot.protocol import Evaluation as Evaluation
+    from unseen.zeroshot.protocol import evaluate_method as evaluate_method
+    from unseen.zeroshot.protocol import tune as tune
+    from unseen.zeroshot.sae import SAE as SAE
+    from unseen.zeroshot.sae import SAEReverse as SAEReverse
+    from unseen.zeroshot.sje import SJE as SJE
+    from unseen.zeroshot.sse import SSE as SSE
+    from unseen.zeroshot.sync import SYNC as SYNC
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(__name__)

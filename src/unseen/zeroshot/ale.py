@@ -11,14 +11,28 @@ Expected:   GBU Table 3, PS: SUN 58.1, CUB 54.9, AWA1 59.9, AWA2 62.5, aPY 39.7
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
+from unseen.core.records import MethodCard
 from unseen.zeroshot.compatibility import CompatibilityMethod
-from unseen.zeroshot.method import FloatArray, IntArray
+from unseen.zeroshot.method import FloatArray, Grid, IntArray
 
 
 class ALE(CompatibilityMethod):
     """Attribute label embedding."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="ALE",
+        name="Attribute label embedding",
+        group="zero-shot, linear compatibility",
+        paper="gbu",
+        citation="Akata et al., TPAMI 2016",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {"learning_rate": (0.003, 0.01, 0.03, 0.1, 0.3), "epochs": (1, 2, 5, 10, 20, 50)}
+    quick_grid: ClassVar[Grid] = {"learning_rate": (0.01, 0.1), "epochs": (1, 2, 5, 10, 20)}
 
     def _weights(self, margins: FloatArray, y: IntArray, rng: np.random.Generator) -> FloatArray:
         chosen, draw = first_violation(margins, y, rng)

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from unseen.core.records import MethodCard
 from unseen.zeroshot.ale import ALE
-from unseen.zeroshot.method import FloatArray
+from unseen.zeroshot.method import FloatArray, Grid
 from unseen.zeroshot.propagation import propagate
 
 
@@ -24,6 +25,22 @@ class ALETran(ALE):
         neighbours: of an image in the graph.
         alpha: how much neighbours count against the image's own scores, from 0 to less than 1.
     """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="ALE-tran",
+        name="ALE with label propagation",
+        group="zero-shot, transductive",
+        paper="gbu",
+        citation="Xian et al., TPAMI 2018",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {
+        "learning_rate": (0.01, 0.03, 0.1),
+        "epochs": (2, 5, 10, 20),
+        "alpha": (0.5, 0.9),
+        "neighbours": (10,),
+    }
+    quick_grid: ClassVar[Grid] = {"learning_rate": (0.1,), "epochs": (5, 20), "alpha": (0.5, 0.9)}
 
     transductive: ClassVar[bool] = True
     scoring_params: ClassVar[tuple[str, ...]] = ("neighbours", "alpha")

@@ -1,63 +1,97 @@
-"""Every zero-shot method by its name, in the order of the paper's tables. A method is one line here, and its grid."""
+"""Every zero-shot method by its name, in the order of the paper's tables. Adding one is its file and a line here.
+
+A plug-in names its class under the entry point group `unseen.zeroshot`; card, version and grids are the class's own.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from unseen.core.errors import UsageError
 from unseen.core.records import MethodCard
 from unseen.core.registry import Registry
 
+if TYPE_CHECKING:
+    from unseen.zeroshot.method import ZeroShotMethod
+
 METHODS: Registry[Any] = Registry("zero-shot method", "unseen.zeroshot")
-
-_GBU = "gbu"
-_LAMPERT = "Lampert, Nickisch & Harmeling, TPAMI 2014"
-_SOCHER = "Socher et al., NeurIPS 2013"
-_VERMA = "Verma & Rai, ECML 2017"
-_KODIROV = "Kodirov et al., CVPR 2017"
-
-#: Name, target, full name, group, source.
-_TABLE = (
-    ("DAP", "dap:DAP", "Direct attribute prediction", "attribute classifiers", _LAMPERT),
-    ("IAP", "iap:IAP", "Indirect attribute prediction", "attribute classifiers", _LAMPERT),
-    ("CONSE", "conse:CONSE", "Convex combination of semantic embeddings", "hybrid", "Norouzi et al., ICLR 2014"),
-    ("CMT", "cmt:CMT", "Cross-modal transfer", "non-linear compatibility", _SOCHER),
-    ("CMT*", "cmt_star:CMTStar", "Cross-modal transfer, novelty detection", "non-linear compatibility", _SOCHER),
-    ("SSE", "sse:SSE", "Semantic similarity embedding", "hybrid", "Zhang & Saligrama, ICCV 2015"),
-    ("LATEM", "latem:LATEM", "Latent embeddings", "non-linear compatibility", "Xian et al., CVPR 2016"),
-    ("ALE", "ale:ALE", "Attribute label embedding", "linear compatibility", "Akata et al., TPAMI 2016"),
-    ("DEVISE", "devise:DEVISE", "Visual-semantic embedding", "linear compatibility", "Frome et al., NeurIPS 2013"),
-    ("SJE", "sje:SJE", "Structured joint embedding", "linear compatibility", "Akata et al., CVPR 2015"),
-    ("ESZSL", "eszsl:ESZSL", "Closed-form bilinear", "linear compatibility", "Romera-Paredes & Torr, ICML 2015"),
-    ("SYNC", "sync:SYNC", "Synthesised classifiers", "hybrid", "Changpinyo et al., CVPR 2016"),
-    ("SAE", "sae:SAE", "Semantic auto-encoder, images to attributes", "linear compatibility", _KODIROV),
-    ("SAE-reverse", "sae:SAEReverse", "Semantic auto-encoder, attributes to images", "linear compatibility", _KODIROV),
-    ("GFZSL", "gfzsl:GFZSL", "Class-conditional Gaussians", "generative", _VERMA),
-    ("ALE-tran", "ale_tran:ALETran", "ALE with label propagation", "transductive", "Xian et al., TPAMI 2018"),
-    ("GFZSL-tran", "gfzsl_tran:GFZSLTran", "GFZSL with expectation-maximisation", "transductive", _VERMA),
-    ("DSRL", "dsrl:DSRL", "Non-negative factors and propagation", "transductive", "Ye & Guo, CVPR 2017"),
-)
-for _name, _target, *_ in _TABLE:
+#: One line per method: its name, and where it is.
+_BUILT_IN = {
+    "DAP": "dap:DAP",
+    "IAP": "iap:IAP",
+    "CONSE": "conse:CONSE",
+    "CMT": "cmt:CMT",
+    "CMT*": "cmt_star:CMTStar",
+    "SSE": "sse:SSE",
+    "LATEM": "latem:LATEM",
+    "ALE": "ale:ALE",
+    "DEVISE": "devise:DEVISE",
+    "SJE": "sje:SJE",
+    "ESZSL": "eszsl:ESZSL",
+    "SYNC": "sync:SYNC",
+    "SAE": "sae:SAE",
+    "SAE-reverse": "sae:SAEReverse",
+    "GFZSL": "gfzsl:GFZSL",
+    "f-CLSWGAN": "f_clswgan:FCLSWGAN",
+    "CADA-VAE": "cada_vae:CADAVAE",
+    "ALE-tran": "ale_tran:ALETran",
+    "GFZSL-tran": "gfzsl_tran:GFZSLTran",
+    "DSRL": "dsrl:DSRL",
+}
+for _name, _target in _BUILT_IN.items():
     METHODS.add(_name, f"unseen.zeroshot.{_target}")
 
 
-def method_cards() -> list[MethodCard]:
-    """Every method of the package, as `unseen ls methods` shows it."""
-    return [
-        MethodCard(id=name, name=full, group=f"zero-shot, {group}", paper=_GBU, citation=citation)
-        for name, _, full, group, citation in _TABLE
-    ]
-
-
 def builtin_methods() -> tuple[str, ...]:
-    """Names in the order of the paper's tables."""
-    return tuple(name for name, *_ in _TABLE)
+    """Names of the package's own methods, in the order of the paper's tables."""
+    return tuple(_BUILT_IN)
 
 
 def transductive_methods() -> tuple[str, ...]:
-    """Names of the methods that look at all test images together."""
-    return tuple(name for name, _, _, group, _ in _TABLE if group == "transductive")
+    """Names of the package's own methods that look at all test images together."""
+    return tuple(name for name in _BUILT_IN if METHODS.get(name).transductive)
+
+
+def load_method(name: str) -> type[ZeroShotMethod]:
+    """The class of a method.
+
+    Raises:
+        UnknownNameError: no method is called so.
+        UsageError: a plug-in is, and cannot be loaded, or is no `ZeroShotMethod`.
+    """
+    from unseen.zeroshot.method import ZeroShotMethod
+
+    if name not in METHODS:
+        METHODS.get(name)  # says what there is
+    try:
+        kind = METHODS.get(name)
+    except Exception as error:  # a plug-in may fail in any way, and harms nobody but itself
+        raise UsageError(
+            f"zero-shot method {name!r} cannot be loaded: {type(error).__name__}: {error}. It comes from a plug-in: "
+            "mend or uninstall the package that brings it."
+        ) from error
+    if not (isinstance(kind, type) and issubclass(kind, ZeroShotMethod)):
+        raise UsageError(f"zero-shot method {name!r} is {kind!r}, not a subclass of unseen.zeroshot.ZeroShotMethod.")
+    return kind
+
+
+def method_cards() -> list[MethodCard]:
+    """Every method as `unseen ls methods` shows it, plug-ins too; one that cannot be loaded stands with its reason."""
+    return [_card(name) for name in METHODS]
+
+
+def _card(name: str) -> MethodCard:
+    try:
+        kind = load_method(name)
+    except UsageError as error:
+        return MethodCard(id=name, group="zero-shot, broken plug-in", notes=str(error))
+    if kind.card.id == name:
+        return kind.card
+    first = (kind.__doc__ or "").strip().partition("\n")[0]
+    known = {**kind.card.to_dict(), "id": name}
+    return MethodCard(**{**known, "name": known["name"] or first, "group": known["group"] or "zero-shot, plug-in"})
 
 
 def method_version(name: str) -> int:
     """The version of a method's numbers; it is part of what a result is."""
-    return int(getattr(METHODS.get(name), "version", 1))
+    return int(load_method(name).version)

@@ -10,12 +10,14 @@ Expected:   GBU Table 3, PS: SUN 39.9, CUB 34.6, AWA1 39.5, AWA2 37.9, aPY 28.0
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.records import MethodCard
 from unseen.zeroshot.early_stopping import EarlyStoppedMethod
-from unseen.zeroshot.method import FloatArray, IntArray, check_training, squared_distances
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, check_training, squared_distances
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's usual constants
 
@@ -31,6 +33,17 @@ class CMT(EarlyStoppedMethod):
         seed: of the first weights and of the order of images.
     """
 
+    card: ClassVar[MethodCard] = MethodCard(
+        id="CMT",
+        name="Cross-modal transfer",
+        group="zero-shot, non-linear compatibility",
+        paper="gbu",
+        citation="Socher et al., NeurIPS 2013",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {"hidden": (128, 512), "learning_rate": (3e-4, 1e-3), "epochs": (5, 10, 20, 40)}
+    quick_grid: ClassVar[Grid] = {"hidden": (256,), "epochs": (5, 10, 20)}
+
     weights_: list[FloatArray]
 
     def __init__(
@@ -42,7 +55,7 @@ class CMT(EarlyStoppedMethod):
         self.batch_size = batch_size
         self.seed = seed
 
-    def _keep(self, learned: list[FloatArray]) -> None:
+    def _keep(self, learned: Any) -> None:
         self.weights_ = [w.copy() for w in learned]
 
     def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, list[FloatArray]]]:

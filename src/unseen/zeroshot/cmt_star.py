@@ -3,20 +3,23 @@
 Paper:      Socher, Ganjoo, Manning & Ng, "Zero-shot learning through cross-modal transfer", NeurIPS 2013 [P]
 Shapes:     X (n, d) features; S (c, a) class embeddings
 Implements: section 3.2 of GBU: images that are new may only be of unseen classes, the others only of seen ones
-Differs:    where the candidates are all seen or all unseen there is nothing to ask, and CMT* is CMT. GBU grants the
-            method to know of test images whether they are new; here it is told by the training images alone
+Differs:    where the candidates are all seen or all unseen there is nothing to ask, and CMT* is CMT. GBU's CMT* is told
+            which test images are new; here the kind of detector and its threshold are chosen on the folds, with
+            held-out images of the training classes beside those of the validation classes, by H
 Expected:   GBU Table 6, H: SUN 13.3, CUB 8.7, AWA1 15.3, AWA2 15.9, aPY 19.0
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from unseen.core.records import MethodCard
 from unseen.zeroshot.cmt import CMT, forward
-from unseen.zeroshot.method import FloatArray, IntArray, squared_distances
-from unseen.zeroshot.novelty import GaussianNovelty, LocalOutliers
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, squared_distances
+from unseen.zeroshot.novelty import GaussianNovelty, LocalOutliers, Novelty
 
 
 class CMTStar(CMT):
@@ -24,11 +27,37 @@ class CMTStar(CMT):
 
     Args:
         novelty: "gaussian" spheres, or local outlier probabilities ("loop").
-        quantile: share of training images that count as new.
+        quantile: share of the training images of a class ("gaussian") or of all ("loop") that would count as new.
         neighbours: of "loop".
     """
 
-    detector_: GaussianNovelty | LocalOutliers
+    card: ClassVar[MethodCard] = MethodCard(
+        id="CMT*",
+        name="Cross-modal transfer, novelty detection",
+        group="zero-shot, non-linear compatibility",
+        paper="gbu",
+        citation="Socher et al., NeurIPS 2013",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {
+        "hidden": (128, 512),
+        "learning_rate": (3e-4, 1e-3),
+        "epochs": (5, 20),
+        "novelty": ("gaussian", "loop"),
+        "quantile": (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
+    }
+    quick_grid: ClassVar[Grid] = {
+        "hidden": (256,),
+        "epochs": (5, 20),
+        "novelty": ("gaussian", "loop"),
+        "quantile": (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9),
+    }
+    tuned_by: ClassVar[Literal["zsl", "H"]] = "H"
+    scoring_params: ClassVar[tuple[str, ...]] = ("novelty", "quantile")
+
+    points_: FloatArray
+    labels_: IntArray
+    detectors_: dict[str, Novelty]
 
     def __init__(
         self,
@@ -38,7 +67,7 @@ class CMTStar(CMT):
         batch_size: int = 128,
         seed: int = 0,
         novelty: Literal["gaussian", "loop"] = "gaussian",
-        quantile: float = 0.01,
+        quantile: float = 0.3,
         neighbours: int = 20,
     ) -> None:
         super().__init__(hidden, learning_rate, epochs, batch_size, seed)
@@ -46,13 +75,24 @@ class CMTStar(CMT):
         self.quantile = quantile
         self.neighbours = neighbours
 
-    def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
-        super()._fit(X, y, S)
-        points = forward(X, self.weights_)
-        if self.novelty == "gaussian":
-            self.detector_ = GaussianNovelty(points, y, S.astype(X.dtype), self.quantile)
-        else:
-            self.detector_ = LocalOutliers(points, self.neighbours, self.quantile)
+    def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, Any]]:
+        for epoch, weights in super()._path(X, y, S, epochs):
+            yield epoch, (weights, X, y)
+
+    def _keep(self, learned: Any) -> None:
+        weights, X, y = learned
+        super()._keep(weights)
+        self.points_, self.labels_, self.detectors_ = forward(X, self.weights_), y, {}
+
+    def _detector(self) -> Novelty:
+        """Made when first asked for: on a grid one network serves both kinds, and any threshold."""
+        if self.novelty not in self.detectors_:
+            self.detectors_[self.novelty] = (
+                GaussianNovelty(self.points_, self.labels_, self.signatures_.astype(self.points_.dtype))
+                if self.novelty == "gaussian"
+                else LocalOutliers(self.points_, self.neighbours)
+            )
+        return self.detectors_[self.novelty]
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         points = forward(X, self.weights_)
@@ -60,5 +100,5 @@ class CMTStar(CMT):
         seen = self._seen_rows(S) >= 0
         if seen.all() or not seen.any():
             return scores
-        new = self.detector_.is_new(points)
+        new = self._detector().is_new(points, self.quantile)
         return np.where(new[:, None] == seen[None, :], -np.inf, scores)

@@ -13,8 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from unseen.core.records import MethodCard
 from unseen.zeroshot.logistic import fit_logistic, predict_logistic
-from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, one_hot, unit_rows
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot, unit_rows
 
 
 class CONSE(ZeroShotMethod):
@@ -24,6 +25,17 @@ class CONSE(ZeroShotMethod):
         top: how many training classes are combined; no more than there are.
         l2: weight decay of the classifier of training classes.
     """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="CONSE",
+        name="Convex combination of semantic embeddings",
+        group="zero-shot, hybrid",
+        paper="gbu",
+        citation="Norouzi et al., ICLR 2014",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {"l2": (1e-6, 1e-5, 1e-4, 1e-3), "top": (1, 3, 5, 10, 20, 50)}
+    quick_grid: ClassVar[Grid] = {"l2": (1e-5, 1e-4), "top": (1, 5, 10, 20)}
 
     scoring_params: ClassVar[tuple[str, ...]] = ("top",)
     W_: FloatArray

@@ -12,11 +12,14 @@ Expected:   GBU Table 3, PS: SUN 39.9, CUB 40.0, AWA1 44.1, AWA2 46.1, aPY 33.8
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from scipy.special import log_expit
 
+from unseen.core.records import MethodCard
 from unseen.zeroshot.logistic import fit_logistic, logits_of
-from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod
 
 
 class DAP(ZeroShotMethod):
@@ -25,6 +28,17 @@ class DAP(ZeroShotMethod):
     Args:
         l2: weight decay of the attribute classifiers.
     """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="DAP",
+        name="Direct attribute prediction",
+        group="zero-shot, attribute classifiers",
+        paper="gbu",
+        citation="Lampert, Nickisch & Harmeling, TPAMI 2014",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {"l2": (1e-5, 1e-4, 1e-3, 1e-2)}
+    quick_grid: ClassVar[Grid] = {"l2": (1e-4, 1e-3)}
 
     W_: FloatArray
     threshold_: FloatArray

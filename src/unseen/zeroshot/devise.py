@@ -11,13 +11,14 @@ Expected:   GBU Table 3, PS: SUN 56.5, CUB 52.0, AWA1 54.2, AWA2 59.7, aPY 39.8
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from unseen.core.records import MethodCard
 from unseen.zeroshot.ale import first_violation
 from unseen.zeroshot.compatibility import CompatibilityMethod
-from unseen.zeroshot.method import FloatArray, IntArray
+from unseen.zeroshot.method import FloatArray, Grid, IntArray
 
 
 class DEVISE(CompatibilityMethod):
@@ -26,6 +27,17 @@ class DEVISE(CompatibilityMethod):
     Args:
         order: in which order wrong classes are tried: "index", "random", or "all" at once.
     """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="DEVISE",
+        name="Visual-semantic embedding",
+        group="zero-shot, linear compatibility",
+        paper="gbu",
+        citation="Frome et al., NeurIPS 2013",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {"learning_rate": (0.003, 0.01, 0.03, 0.1, 0.3), "epochs": (1, 2, 5, 10, 20, 50)}
+    quick_grid: ClassVar[Grid] = {"learning_rate": (0.03, 0.3), "epochs": (1, 2, 5, 10, 20)}
 
     def __init__(
         self,

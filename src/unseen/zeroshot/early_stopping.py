@@ -40,5 +40,6 @@ class EarlyStoppedMethod(ZeroShotMethod):
             for epoch, learned in method._path(X, y, self.signatures_, max(stops)):
                 if epoch in stops:
                     method._keep(learned)
+                    method.__dict__.pop("_prepared", None)  # made with what was learned before
                     for params in stops[epoch]:
                         yield params, method.set_params(**params)._scores(X_val, S_val)

@@ -6,6 +6,9 @@ Sources:    attributes  what the dataset brings
                         another name of the same WordNet synset
             text        name and WordNet definition, weighted by tf-idf, as in the supplement of ImageNet-CoG
             wordnet     0/1: one column per noun that lies above two classes or more ("is a mammal")
+            PATH.bin    (or .vec, .txt, each also with .gz) word2vec's binary and text files: the vector of the class
+                        name as one phrase ("killer_whale"), else the mean over its words; where there is none, of
+                        another name of the same WordNet synset
             PATH.npy    an array, one row per class in the dataset's order
             PATH.csv    (or .tsv) a header, then class name or WordNet id and its numbers
 """
@@ -24,6 +27,7 @@ from unseen.concepts.words import default_word_vectors
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.data import Dataset
 from unseen.zeroshot.method import FloatArray, unit_rows
+from unseen.zeroshot.word2vec import SUFFIXES, read_wanted
 
 SOURCES = ("attributes", "glove", "text", "wordnet")
 
@@ -32,7 +36,7 @@ def class_embeddings(source: str, dataset: Dataset) -> FloatArray:
     """(c, a) embeddings of a dataset's classes.
 
     Args:
-        source: one of `SOURCES`, or a path that ends in .npy, .csv or .tsv.
+        source: one of `SOURCES`, or a path that ends in .npy, .csv, .tsv, or as word vectors do (.bin, .vec, .txt).
 
     Raises:
         DataError: a class without an embedding, a value that is not a number, or another number of classes.
@@ -54,8 +58,11 @@ def class_embeddings(source: str, dataset: Dataset) -> FloatArray:
         rows = _read_array(Path(source))
     elif source.endswith((".csv", ".tsv")):
         rows = _read_table(Path(source), names, dataset.wnids)
+    elif source.endswith(SUFFIXES):
+        rows = _word_vectors(Path(source), names, dataset.wnids)
     else:
-        raise UnknownNameError("class embedding", source, SOURCES, hint="A file ends in .npy, .csv or .tsv.")
+        hint = "A file ends in .npy, .csv, .tsv, or .bin, .vec or .txt for word vectors."
+        raise UnknownNameError("class embedding", source, SOURCES, hint=hint)
     return _checked(rows, names, source)
 
 
@@ -88,6 +95,25 @@ def _name_vectors(names: Sequence[str], wnids: Sequence[str | None]) -> FloatArr
         for i in lost:
             synset = synsets[i]
             any(fill(i, lemma) for lemma in (wordnet.lemmas(synset) if synset else ()))
+    return rows
+
+
+def _word_vectors(path: Path, names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:
+    """Phrases before words; names of the synset where the class name is unknown. The file is read once."""
+    wordnet, synsets = load_wordnet(), _synsets(names, wnids)
+    others = [wordnet.lemmas(synset) if synset else () for synset in synsets]
+    tried = [[clean(name), *(clean(lemma) for lemma in more)] for name, more in zip(names, others, strict=True)]
+    wanted = {word for texts in tried for text in texts for word in ("_".join(text.split()), *text.split())}
+    known = read_wanted(path, wanted)
+    if not known:
+        raise DataError(f"{path} has a vector for no word of any class name, the first of which is {names[0]!r}.")
+    rows = np.zeros((len(names), len(next(iter(known.values())))))
+    for row, texts in enumerate(tried):
+        for text in texts:
+            words = [w for w in ("_".join(text.split()),) if w in known] or [w for w in text.split() if w in known]
+            if words:
+                rows[row] = np.mean([known[word] for word in words], axis=0)
+                break
     return rows
 
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import softmax
 
+from unseen.core.records import MethodCard
+from unseen.metrics.softmax import softmax
 from unseen.zeroshot.gfzsl import GFZSL, log_density
-from unseen.zeroshot.method import FloatArray
+from unseen.zeroshot.method import FloatArray, Grid
 
 
 class GFZSLTran(GFZSL):
@@ -28,11 +29,35 @@ class GFZSLTran(GFZSL):
         prior: images that the regressed Gaussian counts for.
     """
 
-    transductive: ClassVar[bool] = True
-    scoring_params: ClassVar[tuple[str, ...]] = ("lam", "steps", "prior")
+    card: ClassVar[MethodCard] = MethodCard(
+        id="GFZSL-tran",
+        name="GFZSL with expectation-maximisation",
+        group="zero-shot, transductive",
+        paper="gbu",
+        citation="Verma & Rai, ECML 2017",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {
+        "lam": (1e-2, 0.1, 1.0),
+        "lam_var": (1.0, 1e8),
+        "shrinkage": (0.1, 0.5),
+        "prior": (1.0, 10.0, 100.0, 1e3, 1e4),
+        "steps": (3, 10),
+    }
+    quick_grid: ClassVar[Grid] = {"lam": (0.1, 1.0), "prior": (1.0, 10.0, 100.0)}
 
-    def __init__(self, lam: float = 1.0, shrinkage: float = 0.1, steps: int = 10, prior: float = 5.0) -> None:
-        super().__init__(lam, shrinkage)
+    transductive: ClassVar[bool] = True
+    scoring_params: ClassVar[tuple[str, ...]] = ("lam", "lam_var", "steps", "prior")
+
+    def __init__(
+        self,
+        lam: float = 0.1,
+        lam_var: float = 1e8,
+        shrinkage: float = 0.1,
+        steps: int = 10,
+        prior: float = 10.0,
+    ) -> None:
+        super().__init__(lam, lam_var, shrinkage)
         self.steps = steps
         self.prior = prior
 
@@ -41,7 +66,7 @@ class GFZSLTran(GFZSL):
         new = self._seen_rows(S) < 0
         start_mu, start_var = mu[new], np.exp(log_var[new])
         for _ in range(self.steps if new.any() else 0):
-            r = softmax(log_density(X, mu, log_var).astype(np.float64), axis=1)[:, new]  # expectation
+            r = softmax(log_density(X, mu, log_var).astype(np.float64))[:, new]  # expectation
             weight = (r.sum(0) + self.prior)[:, None]
             sums, squares = r.T @ X, r.T @ (X.astype(np.float64) ** 2)
             mean = (sums + self.prior * start_mu) / weight  # maximisation

@@ -11,11 +11,14 @@ Expected:   GBU Table 3, PS: SUN 19.4, CUB 24.0, AWA1 35.9, AWA2 35.9, aPY 36.6
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
+from unseen.core.records import MethodCard
 from unseen.zeroshot.dap import binarise, combine, thresholds
 from unseen.zeroshot.logistic import fit_logistic, predict_logistic
-from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, one_hot
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot
 
 _CERTAIN = 1e-6
 
@@ -26,6 +29,17 @@ class IAP(ZeroShotMethod):
     Args:
         l2: weight decay of the classifier of training classes.
     """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="IAP",
+        name="Indirect attribute prediction",
+        group="zero-shot, attribute classifiers",
+        paper="gbu",
+        citation="Lampert, Nickisch & Harmeling, TPAMI 2014",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {"l2": (1e-6, 1e-5, 1e-4, 1e-3)}
+    quick_grid: ClassVar[Grid] = {"l2": (1e-5, 1e-4)}
 
     W_: FloatArray
     threshold_: FloatArray

@@ -12,13 +12,15 @@ Expected:   GBU Table 3, PS: SUN 55.3, CUB 49.3, AWA1 55.1, AWA2 55.8, aPY 35.2
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array
 
+from unseen.core.records import MethodCard
 from unseen.zeroshot.compatibility import CompatibilityMethod
-from unseen.zeroshot.method import FloatArray, IntArray, check_training
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, check_training
 
 
 class LATEM(CompatibilityMethod):
@@ -27,6 +29,17 @@ class LATEM(CompatibilityMethod):
     Args:
         maps: K, how many bilinear maps.
     """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="LATEM",
+        name="Latent embeddings",
+        group="zero-shot, non-linear compatibility",
+        paper="gbu",
+        citation="Xian et al., CVPR 2016",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {"maps": (2, 4, 8), "learning_rate": (0.03, 0.1, 0.3), "epochs": (10, 20, 50)}
+    quick_grid: ClassVar[Grid] = {"maps": (4,), "learning_rate": (0.1, 0.3), "epochs": (10, 20, 40)}
 
     def __init__(
         self,

@@ -4,6 +4,10 @@ Shapes:     X (n, d) features; y (n,) rows of S; S (c, a) class embeddings, one 
 Contract:   `fit` learns from the classes that occur in y. Other rows of S are not looked at, so that the embeddings of
             all classes can be given without a leak. `scores` has one column per row of the S it is given, greater is
             better; `predict` is its arg-max. Parameters are keyword arguments of the constructor and are never changed.
+Cards:      a method's file is all there is of it: `card` says what it is, `version` counts the changes that move its
+            numbers (the golden test fails where they move without one), `grid` and `quick_grid` what is tried of it
+Candidates: what depends on the candidates alone (classifiers trained on generated images, say) is made by
+            `_prepare(S)`, once for each S, so that `fit` has no need to see a row of an unseen class
 Grids:      `grid_scores` fits one training set and scores one validation set for a whole grid of parameters. A method
             names in `scoring_params` what needs no new fit, and overrides `_grid_scores` where a factorisation serves
             many settings at once; `early_stopping.py` is for those that learn in passes.
@@ -12,17 +16,21 @@ Grids:      `grid_scores` fits one training set and scores one validation set fo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from hashlib import sha256
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, clone
 
 from unseen.core.errors import DataError
+from unseen.core.records import MethodCard
 
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.int64]
 Params = Mapping[str, Any]
+#: Values to try per parameter; what is tried is their product.
+Grid = Mapping[str, Sequence[Any]]
 
 
 class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
@@ -33,6 +41,14 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
         signatures_: (c', a) their embeddings.
     """
 
+    card: ClassVar[MethodCard] = MethodCard(id="")
+    #: Goes up by one with every change that moves the method's numbers: results of two versions are not compared.
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {}
+    #: What is tried where a first look is enough.
+    quick_grid: ClassVar[Grid] = {}
+    #: What decides on the folds: accuracy among the validation classes, or H with held-out images of training classes.
+    tuned_by: ClassVar[Literal["zsl", "H"]] = "zsl"
     #: Whether `scores` looks at all rows of X together: scoring images one by one then gives other numbers.
     transductive: ClassVar[bool] = False
     #: Parameters that `fit` does not look at, only `scores`: on a grid, one fit serves all their values.
@@ -53,6 +69,17 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
         """(n, c) compatibility of every image with every row of S."""
         features, embeddings = self._check(X, S)
         return self._scores(features, embeddings)
+
+    def prepare(self, S: npt.ArrayLike) -> Any:
+        """What `scores` needs to know of the candidates S, from the last call with the same S and parameters if any."""
+        embeddings = np.ascontiguousarray(as_matrix(S, "class embeddings S"))
+        key = sha256(repr((sorted(self.get_params().items()), embeddings.shape, embeddings.dtype)).encode())
+        key.update(embeddings.tobytes())
+        kept: tuple[str, Any] | None = self.__dict__.get("_prepared")
+        if kept is None or kept[0] != key.hexdigest():
+            kept = (key.hexdigest(), self._prepare(embeddings))
+            self._prepared = kept
+        return kept[1]
 
     def predict(self, X: npt.ArrayLike, S: npt.ArrayLike) -> IntArray:
         """The best row of S per image."""
@@ -95,6 +122,7 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
         return [(params, {**self.get_params(), **params}) for params in grid]
 
     def _begin(self, features: FloatArray, labels: IntArray, embeddings: FloatArray) -> None:
+        self.__dict__.pop("_prepared", None)  # of an earlier fit
         self.classes_ = np.unique(labels)
         self.signatures_ = embeddings[self.classes_]
         self.n_features_in_ = features.shape[1]
@@ -123,6 +151,10 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         raise NotImplementedError
+
+    def _prepare(self, S: FloatArray) -> Any:
+        """What depends on the candidates and not on the images; nothing, for most methods."""
+        return None
 
     def _seen_rows(self, S: FloatArray) -> IntArray:
         """For each row of S the training class with exactly this embedding, by its place in `classes_`, or -1."""

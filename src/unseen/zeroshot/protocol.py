@@ -3,9 +3,10 @@
 Paper:      Xian et al., TPAMI 2018, sections 5.2, 5.3, 6 [P]; Chao et al., ECCV 2016 (calibrated stacking) [C]
 Shapes:     X (n, d) features; S (c, a) class embeddings
 Implements: hyper-parameters by the mean per-class top-1 over folds of classes, or on one fold (Fig. 3 of [P]); refit on
-            trainval; Eqs. (21), (22). Calibrated stacking subtracts a constant from the scores of seen classes: a
-            given one, or the one with the best H on the folds, where a fifth of the images of each training class is
-            held out. It is off unless asked for
+            trainval; Eqs. (21), (22). A method that is `tuned_by` H has its validation images among the training
+            classes too, of which a fifth of the images is held out. Calibrated stacking subtracts a constant from the
+            scores of seen classes: a given one, or the one with the best H on the folds, with images held out in the
+            same way. It is off unless asked for. The seen-unseen curve and its area [C] need no constant
 Differs:    [P] does not say how its three folds are joined into one choice: ours is the mean accuracy over them
 """
 
@@ -19,10 +20,12 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from unseen.core.errors import DataError
+from unseen.core.errors import DataError, UsageError
 from unseen.metrics.accuracy import per_class_accuracy, top_k_correct
-from unseen.metrics.zeroshot import harmonic_mean, mean_per_class
-from unseen.zeroshot.catalogue import METHODS
+from unseen.metrics.seen_unseen import SeenUnseenCurve, seen_leads, seen_unseen_curve, seen_unseen_outcomes
+from unseen.metrics.significance import Interval
+from unseen.metrics.zeroshot import harmonic_interval, harmonic_mean, mean_per_class, mean_per_class_interval
+from unseen.zeroshot.catalogue import load_method
 from unseen.zeroshot.grids import grid_of
 from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod
 from unseen.zeroshot.problem import Fold, Images, Problem
@@ -61,7 +64,10 @@ class Evaluation:
 
     Attributes:
         metrics: `zsl` per-class top-1 among unseen classes, `zsl_top5`, `zsl_top10`; `ts`, `tr`, `H` among all
-            classes; the same per image (`zsl_per_image`, ...).
+            classes, for the 5 and 10 best too (`H_top5`, ...); `AUSUC`, the area under the seen-unseen curve; the
+            same per image (`zsl_per_image`, ...).
+        intervals: of `zsl`, `ts`, `tr` and `H`, over test images.
+        curve: ts and tr as a constant is subtracted from the scores of seen classes; None without seen test images.
         best: the setting that was chosen.
         per_class: accuracy per unseen class, among unseen classes.
         calibration: what was subtracted from the scores of seen classes, 0 by default.
@@ -74,6 +80,8 @@ class Evaluation:
     per_class: Mapping[str, float]
     calibration: float = 0.0
     timings: Mapping[str, float] = field(default_factory=dict)
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    curve: SeenUnseenCurve | None = None
 
 
 def evaluate_method(
@@ -91,16 +99,19 @@ def evaluate_method(
 
     Args:
         method: a name, or an estimator whose parameters are the defaults.
-        name: under which its grid is filed; by default the method's own name.
+        name: what messages call it; by default what its card does.
         problem: features as the method is to see them (see `Problem.normalised`).
-        grid: settings to try, or the name of a grid in `grids.toml`.
+        grid: settings to try, or which of the method's own grids: "full" or "quick".
         folds: positions of the folds to tune on; all by default.
         calibration: subtracted from the scores of seen classes among all classes; "auto" tunes it on the folds.
         test: another problem over the same classes to test on, trained and tuned on the first (Table 4).
         tuning: of an earlier call over all folds, to choose from without trying again.
     """
-    estimator, own = _estimator(method)
-    settings = grid_of(name or own, grid) if isinstance(grid, str) else [dict(setting) for setting in grid]
+    estimator = _estimator(method)
+    settings = grid_of(estimator, grid) if isinstance(grid, str) else [dict(setting) for setting in grid]
+    if strange := sorted({key for setting in settings for key in setting} - set(estimator.get_params())):
+        called = name or estimator.card.id or type(estimator).__name__
+        raise UsageError(f"{called} has no parameter {strange[0]!r}; it has {', '.join(estimator.get_params())}.")
     chosen = range(len(problem.folds)) if folds is None else folds
     with threadpool_limits(1 if problem.train.X.size < _THREADS_PAY else None, user_api="blas"):
         began = perf_counter()
@@ -116,13 +127,15 @@ def evaluate_method(
         fitted.fit(problem.train.X, problem.train.y, problem.S)
         trained = perf_counter()
         target = _same_classes(problem, test)
-        metrics, per_class = _test(fitted, target, problem.seen, subtracted)
+        tested = _test(fitted, target, problem.seen, subtracted)
         timings = {"tune": tuned - began, "fit": trained - tuned, "test": perf_counter() - trained}
-    return Evaluation(metrics, tuning, best, per_class, subtracted, timings)
+    return Evaluation(
+        tested.metrics, tuning, best, tested.per_class, subtracted, timings, tested.intervals, tested.curve
+    )
 
 
 def tune(method: ZeroShotMethod, problem: Problem, grid: Sequence[Mapping[str, Any]], folds: Sequence[Fold]) -> Tuning:
-    """Per-class top-1 on the validation classes of each fold for every setting; test images are not touched."""
+    """What each setting reaches on each fold, by what the method is tuned by; test images are not touched."""
     if not folds:
         raise DataError("tuning needs at least one fold of classes.")
     if len(grid) == 1:
@@ -130,10 +143,12 @@ def tune(method: ZeroShotMethod, problem: Problem, grid: Sequence[Mapping[str, A
     values = np.full((len(grid), len(folds)), np.nan)
     place = {id(setting): i for i, setting in enumerate(grid)}
     for column, fold in enumerate(folds):
-        train, val = problem.train.of(fold.train), problem.train.of(fold.val)
-        for setting, scores in method.grid_scores(train.X, train.y, problem.S, val.X, problem.S[fold.val], grid):
-            found = fold.val[_argmax(scores)]
-            values[place[id(setting)], column] = mean_per_class(val.y, found == val.y)
+        trial = Trial.make(problem, fold, generalized=method.tuned_by == "H")
+        candidates = problem.S[trial.among]
+        for setting, scores in method.grid_scores(
+            trial.train.X, trial.train.y, problem.S, trial.tested.X, candidates, grid
+        ):
+            values[place[id(setting)], column] = trial.value(scores)
     means = values.mean(1)
     trials = tuple(
         {**setting, "value": float(mean), "values": row.tolist()}
@@ -142,11 +157,47 @@ def tune(method: ZeroShotMethod, problem: Problem, grid: Sequence[Mapping[str, A
     return Tuning(trials, tuple(grid))
 
 
-def _estimator(method: str | ZeroShotMethod) -> tuple[ZeroShotMethod, str]:
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What a setting is tried on: one fold, in the generalized setting with held-out images of its training classes.
+
+    Attributes:
+        tested: images of the validation classes, then those that were held out.
+        among: candidate classes.
+        new: how many of `tested` are of validation classes.
+    """
+
+    train: Images
+    tested: Images
+    among: IntArray
+    new: int
+
+    @classmethod
+    def make(cls, problem: Problem, fold: Fold, *, generalized: bool) -> Trial:
+        train, new = problem.train.of(fold.train), problem.train.of(fold.val)
+        if not generalized:
+            return cls(train, new, fold.val, len(new))
+        held = np.zeros(len(train), bool)
+        for c in fold.train:
+            rows = np.flatnonzero(train.y == c)
+            held[rows[: len(rows) // 5]] = True
+        both = Images(np.concatenate([new.X, train.X[held]]), np.concatenate([new.y, train.y[held]]))
+        return cls(Images(train.X[~held], train.y[~held]), both, np.union1d(fold.train, fold.val), len(new))
+
+    def value(self, scores: FloatArray) -> float:
+        """Per-class accuracy, or H where images were held out."""
+        y, right = self.tested.y, self.among[_argmax(scores)] == self.tested.y
+        if self.new == len(y):
+            return mean_per_class(y, right)
+        return harmonic_mean(
+            mean_per_class(y[: self.new], right[: self.new]), mean_per_class(y[self.new :], right[self.new :])
+        )
+
+
+def _estimator(method: str | ZeroShotMethod) -> ZeroShotMethod:
     if isinstance(method, str):
-        made: ZeroShotMethod = METHODS.get(method)()
-        return made, method
-    return method, type(method).__name__
+        return load_method(method)()
+    return method
 
 
 def _fresh(method: ZeroShotMethod, params: Mapping[str, Any]) -> ZeroShotMethod:
@@ -166,53 +217,82 @@ def _same_classes(problem: Problem, test: Problem | None) -> Problem:
     return test
 
 
-def _test(
-    method: ZeroShotMethod, problem: Problem, seen: IntArray, calibration: float
-) -> tuple[dict[str, float], dict[str, float]]:
-    unseen = problem.unseen
-    new = problem.test_unseen
-    metrics: dict[str, float] = {}
-    predicted, top = _predictions(method, new, problem.S, unseen, keep=[k for k in TOP_K if k < len(unseen)])
-    metrics["zsl"] = mean_per_class(new.y, predicted == new.y)  # Eq. (21)
-    metrics |= {f"zsl_top{k}": mean_per_class(new.y, correct) for k, correct in top.items()}
-    metrics["zsl_per_image"] = float((predicted == new.y).mean())
-    per_class = per_class_accuracy(new.y, predicted, unseen)
-    named = {problem.class_names[c]: float(v) for c, v in zip(unseen, per_class, strict=True)}
+@dataclass
+class _Tested:
+    metrics: dict[str, float] = field(default_factory=dict)
+    per_class: dict[str, float] = field(default_factory=dict)
+    intervals: dict[str, Interval] = field(default_factory=dict)
+    curve: SeenUnseenCurve | None = None
+
+    def add(self, name: str, y: IntArray, ranks: Mapping[int, Any]) -> None:
+        """Eq. (21) for each k, per image, and with its interval."""
+        for k, right in ranks.items():
+            self.metrics[name if k == 1 else f"{name}_top{k}"] = mean_per_class(y, right)
+        self.metrics[f"{name}_per_image"] = float(ranks[1].mean())
+        self.intervals[name] = mean_per_class_interval(y, ranks[1])
+
+
+def _test(method: ZeroShotMethod, problem: Problem, seen: IntArray, calibration: float) -> _Tested:
+    unseen, new, old = problem.unseen, problem.test_unseen, problem.test_seen
+    tested = _Tested()
+    found = _outcomes(method, new, problem.S, unseen)
+    tested.add("zsl", new.y, found.right)
+    per_class = per_class_accuracy(new.y, found.best, unseen)
+    tested.per_class = {problem.class_names[c]: float(v) for c, v in zip(unseen, per_class, strict=True)}
     # Seen and unseen images go in together: a transductive method is not told which are which.
-    everything = Images(np.concatenate([new.X, problem.test_seen.X]), np.concatenate([new.y, problem.test_seen.y]))
+    everything = Images(np.concatenate([new.X, old.X]), np.concatenate([new.y, old.y]))
     among = np.union1d(seen, unseen)
-    handicap = np.where(np.isin(among, seen), calibration, 0.0)
-    predicted, _ = _predictions(method, everything, problem.S, among, handicap=handicap)
-    right = predicted == everything.y
-    metrics["ts"] = mean_per_class(new.y, right[: len(new)])
-    metrics["ts_per_image"] = float(right[: len(new)].mean())
-    if len(problem.test_seen):
-        metrics["tr"] = mean_per_class(problem.test_seen.y, right[len(new) :])
-        metrics["tr_per_image"] = float(right[len(new) :].mean())
-        metrics["H"] = harmonic_mean(metrics["tr"], metrics["ts"])  # Eq. (22)
-    return metrics, named
+    found = _outcomes(method, everything, problem.S, among, seen=np.isin(among, seen), calibration=calibration)
+    of_new = {k: right[: len(new)] for k, right in found.right.items()}
+    tested.add("ts", new.y, of_new)
+    if len(old):
+        of_old = {k: right[len(new) :] for k, right in found.right.items()}
+        tested.add("tr", old.y, of_old)
+        for k in found.right:
+            name = "" if k == 1 else f"_top{k}"
+            tested.metrics[f"H{name}"] = harmonic_mean(  # Eq. (22)
+                tested.metrics[f"tr{name}"], tested.metrics[f"ts{name}"]
+            )
+        tested.intervals["H"] = harmonic_interval((new.y, of_new[1]), (old.y, of_old[1]))
+        tested.curve = seen_unseen_curve(
+            found.leads, found.right_of_kind, everything.y, np.arange(len(everything)) >= len(new)
+        )
+        tested.metrics["AUSUC"] = tested.curve.area
+    return tested
 
 
-def _predictions(
+@dataclass(frozen=True, eq=False)
+class _Outcomes:
+    """Per image: the best class; for each k whether the label is among the k best; for the seen-unseen curve."""
+
+    best: IntArray
+    right: dict[int, Any]
+    leads: Any = ()
+    right_of_kind: Any = ()
+
+
+def _outcomes(
     method: ZeroShotMethod,
     images: Images,
     S: FloatArray,
     classes: IntArray,
     *,
-    handicap: FloatArray | None = None,
-    keep: Sequence[int] = (),
-) -> tuple[IntArray, dict[int, Any]]:
-    """The best class per image, and for each k whether the label is among the k best."""
+    seen: Any = None,
+    calibration: float = 0.0,
+) -> _Outcomes:
     block = len(images) if method.transductive else max(1, _BLOCK_VALUES // len(classes))
-    predicted, top = [], {k: [] for k in keep}  # type: ignore[var-annotated]
+    ks = [k for k in TOP_K if k < len(classes)]
+    parts: list[tuple[Any, ...]] = []
     for start in range(0, len(images), block):
+        y = images.y[start : start + block]
         scores = method.scores(images.X[start : start + block], S[classes])
-        if handicap is not None:
-            scores = scores - handicap
-        predicted.append(classes[_argmax(scores)])
-        for k in keep:
-            top[k].append(top_k_correct(images.y[start : start + block], scores, classes, k))
-    return np.concatenate(predicted), {k: np.concatenate(parts) for k, parts in top.items()}
+        sides = () if seen is None else seen_unseen_outcomes(scores, y, classes, seen)
+        if seen is not None and calibration:
+            scores = scores - np.where(seen, calibration, 0.0)
+        best = classes[_argmax(scores)]
+        parts.append((best, best == y, *(top_k_correct(y, scores, classes, k) for k in ks), *sides))
+    best, first, *rest = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return _Outcomes(best, {1: first, **dict(zip(ks, rest, strict=False))}, *rest[len(ks) :])
 
 
 def _argmax(scores: FloatArray) -> IntArray:
@@ -220,41 +300,18 @@ def _argmax(scores: FloatArray) -> IntArray:
     return np.asarray(np.argmax(np.where(np.isnan(scores), -np.inf, scores), axis=1))
 
 
-def _calibration(asked: float | str, method: ZeroShotMethod, problem: Problem, folds: Sequence[Fold]) -> float:
-    return _tune_calibration(method, problem, folds) if asked == "auto" else float(asked)
-
-
 def _tune_calibration(method: ZeroShotMethod, problem: Problem, folds: Sequence[Fold]) -> float:
     """The constant with the best mean H over folds, a fifth of each training class's images being held out [C]."""
-    gaps = []
+    tried: list[tuple[Trial, FloatArray, Any]] = []
     for fold in folds:
-        train, new = problem.train.of(fold.train), problem.train.of(fold.val)
-        held = np.zeros(len(train), bool)
-        for c in fold.train:
-            rows = np.flatnonzero(train.y == c)
-            held[rows[: len(rows) // 5]] = True
-        fitted = _fresh(method, {}).fit(train.X[~held], train.y[~held], problem.S)
-        both = Images(np.concatenate([new.X, train.X[held]]), np.concatenate([new.y, train.y[held]]))
-        among = np.union1d(fold.train, fold.val)
-        scores = np.asarray(fitted.scores(both.X, problem.S[among]), np.float64)
-        gaps.append((scores, among, np.isin(among, fold.train), both.y, len(new)))
-    finite = np.concatenate([_leads(scores, old) for scores, _, old, _, _ in gaps])
-    finite = finite[np.isfinite(finite)]
-    if not len(finite):
+        trial = Trial.make(problem, fold, generalized=True)
+        fitted = _fresh(method, {}).fit(trial.train.X, trial.train.y, problem.S)
+        scores = np.asarray(fitted.scores(trial.tested.X, problem.S[trial.among]), np.float64)
+        tried.append((trial, scores, np.isin(trial.among, fold.train)))
+    leads = np.concatenate([seen_leads(scores, old) for _, scores, old in tried])
+    leads = leads[np.isfinite(leads)]
+    if not len(leads):
         return 0.0
-    candidates = np.unique(np.append(np.quantile(finite, np.linspace(0, 1, _CALIBRATION_STEPS)), 0.0))
-    means = [np.mean([_harmonic(c, *gap) for gap in gaps]) for c in candidates]
+    candidates = np.unique(np.append(np.quantile(leads, np.linspace(0, 1, _CALIBRATION_STEPS)), 0.0))
+    means = [np.mean([trial.value(scores - c * old) for trial, scores, old in tried]) for c in candidates]
     return float(candidates[int(np.argmax(means))])
-
-
-def _leads(scores: FloatArray, old: Any) -> FloatArray:
-    """By how much the best seen class leads over the best unseen one."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(scores[:, old].max(1) - scores[:, ~old].max(1))
-
-
-def _harmonic(constant: float, scores: FloatArray, among: IntArray, old: Any, y: IntArray, new: int) -> float:
-    right = among[_argmax(scores - constant * old)] == y
-    if new == len(y):
-        return mean_per_class(y, right)
-    return harmonic_mean(mean_per_class(y[:new], right[:new]), mean_per_class(y[new:], right[new:]))

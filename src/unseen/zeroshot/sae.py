@@ -4,6 +4,8 @@ Paper:      Kodirov, Xiang & Gong, "Semantic autoencoder for zero-shot learning"
 Shapes:     X (n, d) features; S (c, a) class embeddings; W (a, d)
 Implements: GBU Eq. (9): min |X' - W'S_y'|^2 + lambda |W X' - S_y'|^2, whose stationary point is the Sylvester equation
             A W + W B = C with A = S_y'S_y, B = lambda X'X, C = (1 + lambda) S_y'X
+            Prediction by cosine; the demonstration script of [P] scales the rows of W to length 1 first, which
+            counts every attribute alike (`scaled_rows`)
 Differs:    A and X'X are symmetric, so that their eigendecompositions solve the equation for every lambda at once;
             Bartels-Stewart would start anew for each
 Expected:   GBU Table 3, PS: SUN 40.3, CUB 33.3, AWA1 53.0, AWA2 54.1, aPY 8.3
@@ -12,14 +14,16 @@ Expected:   GBU Table 3, PS: SUN 40.3, CUB 33.3, AWA1 53.0, AWA2 54.1, aPY 8.3
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import eigh
 
-from unseen.zeroshot.method import FloatArray, IntArray, Params, ZeroShotMethod, one_hot, unit_rows
+from unseen.core.records import MethodCard
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, one_hot, unit_rows
 
 Direction = Literal["feature_to_semantic", "semantic_to_feature"]
+_GRID = {"lam": (1e-3, 1e-2, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5), "scaled_rows": (True, False)}
 
 
 class SAE(ZeroShotMethod):
@@ -28,19 +32,34 @@ class SAE(ZeroShotMethod):
     Args:
         lam: weight of the encoder against the decoder.
         direction: "feature_to_semantic" projects images, "semantic_to_feature" projects class embeddings.
+        scaled_rows: whether the rows of W are scaled to length 1 before anything is projected.
     """
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="SAE",
+        name="Semantic auto-encoder, images to attributes",
+        group="zero-shot, linear compatibility",
+        paper="gbu",
+        citation="Kodirov et al., CVPR 2017",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = _GRID
+    quick_grid: ClassVar[Grid] = _GRID
 
     W_: FloatArray
 
-    def __init__(self, lam: float = 1.0, direction: Direction = "feature_to_semantic") -> None:
+    def __init__(
+        self, lam: float = 1.0, direction: Direction = "feature_to_semantic", scaled_rows: bool = True
+    ) -> None:
         self.lam = lam
         self.direction = direction
+        self.scaled_rows = scaled_rows
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.W_ = _Sylvester(X, y, S).solve(self.lam)
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
-        return _cosines(X, S, self.W_, self.direction)
+        return _cosines(X, S, self.W_, self.direction, scaled_rows=self.scaled_rows)
 
     def _grid_scores(
         self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
@@ -52,14 +71,28 @@ class SAE(ZeroShotMethod):
             lam = float(full["lam"])
             if lam not in solved:
                 solved = {lam: system.solve(lam)}
-            yield params, _cosines(X_val, S_val, solved[lam], full["direction"])
+            W, scaled = solved[lam], bool(full["scaled_rows"])
+            yield params, _cosines(X_val, S_val, W, full["direction"], scaled_rows=scaled)
 
 
 class SAEReverse(SAE):
     """SAE with class embeddings projected into feature space: the second number that its paper reports."""
 
-    def __init__(self, lam: float = 1.0, direction: Direction = "semantic_to_feature") -> None:
-        super().__init__(lam, direction)
+    card: ClassVar[MethodCard] = MethodCard(
+        id="SAE-reverse",
+        name="Semantic auto-encoder, attributes to images",
+        group="zero-shot, linear compatibility",
+        paper="gbu",
+        citation="Kodirov et al., CVPR 2017",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = _GRID
+    quick_grid: ClassVar[Grid] = _GRID
+
+    def __init__(
+        self, lam: float = 1.0, direction: Direction = "semantic_to_feature", scaled_rows: bool = True
+    ) -> None:
+        super().__init__(lam, direction, scaled_rows)
 
 
 class _Sylvester:
@@ -81,8 +114,8 @@ class _Sylvester:
         return np.asarray(self.U @ ratio @ self.V.T)
 
 
-def _cosines(X: FloatArray, S: FloatArray, W: FloatArray, direction: str) -> FloatArray:
-    W = W.astype(X.dtype)
+def _cosines(X: FloatArray, S: FloatArray, W: FloatArray, direction: str, *, scaled_rows: bool) -> FloatArray:
+    W = (unit_rows(W) if scaled_rows else W).astype(X.dtype)
     if direction == "feature_to_semantic":
         return np.asarray(unit_rows(X @ W.T) @ unit_rows(S.astype(X.dtype)).T)
     return np.asarray(unit_rows(X) @ unit_rows(S.astype(X.dtype) @ W).T)

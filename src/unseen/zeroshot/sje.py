@@ -10,14 +10,28 @@ Expected:   GBU Table 3, PS: SUN 53.7, CUB 53.9, AWA1 65.6, AWA2 61.9, aPY 32.9
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
+from unseen.core.records import MethodCard
 from unseen.zeroshot.compatibility import CompatibilityMethod
-from unseen.zeroshot.method import FloatArray, IntArray
+from unseen.zeroshot.method import FloatArray, Grid, IntArray
 
 
 class SJE(CompatibilityMethod):
     """Structured joint embedding."""
+
+    card: ClassVar[MethodCard] = MethodCard(
+        id="SJE",
+        name="Structured joint embedding",
+        group="zero-shot, linear compatibility",
+        paper="gbu",
+        citation="Akata et al., CVPR 2015",
+    )
+    version: ClassVar[int] = 1
+    grid: ClassVar[Grid] = {"learning_rate": (0.003, 0.01, 0.03, 0.1, 0.3), "epochs": (1, 2, 5, 10, 20, 50)}
+    quick_grid: ClassVar[Grid] = {"learning_rate": (0.03, 0.3), "epochs": (1, 2, 5, 10, 20)}
 
     def _weights(self, margins: FloatArray, y: IntArray, rng: np.random.Generator) -> FloatArray:
         worst = margins.argmax(1)

@@ -3,11 +3,13 @@
 Paper:      Changpinyo, Chao, Gong & Sha, "Synthesized classifiers for zero-shot learning", CVPR 2016 [P]
 Shapes:     X (n, d) features; S (c, a) class embeddings; W (c, d) classifiers; V (r, d) of phantoms; s (c, r) graph
 Implements: GBU Eq. (17). Phantoms sit on the training classes, as the default of [P]: s_cr is a softmax of
-            -|a_c - b_r|^2 / (2 sigma^2), embeddings being l2-normalised and divided by their median distance. Losses:
-            squared hinge one versus others, Crammer-Singer, and structured, whose margin is the distance of embeddings
+            -|a_c - b_r|^2 / (2 sigma^2), embeddings being l2-normalised and divided by their median distance.
+            Losses of [P]: one versus other, the squared hinge, its mean over images and classes; Crammer-Singer, the
+            greatest margin violation of an image; structured, the same where a class must be outdone by the distance
+            of the embeddings
 Differs:    with as many phantoms as classes W is free, so W is learned by L-BFGS once per loss and lambda, and V is
-            then the least-squares solution of Eq. (17): sigma costs no further training. The losses over pairs of
-            classes sum the squares of all violations; [P] takes the greatest one, which is not smooth
+            then the least-squares solution of Eq. (17): sigma costs no further training. The greatest violation is not
+            smooth: it is smoothed by less than 0.005 (Nesterov), in steps that each start from the one before
 Expected:   GBU Table 3, PS: SUN 56.3, CUB 55.6, AWA1 54.0, AWA2 46.6, aPY 23.9
 """
 
@@ -16,11 +18,14 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy.special import softmax
 
+from unseen.core.records import MethodCard
+from unseen.metrics.softmax import softmax
 from unseen.zeroshot.lbfgs import minimise
-from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, squared_distances, unit_rows
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, squared_distances, unit_rows
+from unseen.zeroshot.simplex import project_to_simplex
 
+_SMOOTHING = (1.0, 0.1, 0.01)
 Loss = Literal["one-vs-other", "crammer-singer", "structured"]
 
 
@@ -34,6 +39,25 @@ class SYNC(ZeroShotMethod):
         iterations: of L-BFGS.
     """
 
+    card: ClassVar[MethodCard] = MethodCard(
+        id="SYNC",
+        name="Synthesised classifiers",
+        group="zero-shot, hybrid",
+        paper="gbu",
+        citation="Changpinyo et al., CVPR 2016",
+    )
+    version: ClassVar[int] = 1
+    # The ranges of its paper and of its released code, lambda in steps of 2^4.
+    grid: ClassVar[Grid] = {
+        "loss": ("one-vs-other", "crammer-singer", "structured"),
+        "lam": tuple(2.0**k for k in range(-30, -5, 4)),
+        "sigma": tuple(2.0**k for k in range(-5, 6)),
+    }
+    quick_grid: ClassVar[Grid] = {
+        "loss": ("one-vs-other",),
+        "lam": (2.0**-18, 2.0**-12),
+        "sigma": (0.125, 0.25, 0.5, 1.0, 2.0),
+    }
     scoring_params: ClassVar[tuple[str, ...]] = ("sigma",)
     W_: FloatArray
     unit_: float
@@ -50,8 +74,11 @@ class SYNC(ZeroShotMethod):
         signatures = unit_rows(S.astype(np.float64))
         distances = np.sqrt(squared_distances(signatures, signatures))
         self.unit_ = float(np.median(distances[np.triu_indices(len(S), 1)])) or 1.0
-        margins = distances / self.unit_ if self.loss == "structured" else 1.0 - np.eye(len(S))
-        self.W_ = _classifiers(X, y, margins, self.lam, self.loss, self.iterations)
+        if self.loss == "one-vs-other":
+            self.W_ = one_versus_other(X, y, len(S), self.lam, self.iterations)
+        else:
+            margins = distances if self.loss == "structured" else 1.0 - np.eye(len(S))
+            self.W_ = greatest_violation(X, y, margins, self.lam, self.iterations)
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         V = np.linalg.lstsq(self._graph(self.signatures_), self.W_, rcond=1e-8)[0]  # Eq. (17)
@@ -60,28 +87,39 @@ class SYNC(ZeroShotMethod):
     def _graph(self, S: FloatArray) -> FloatArray:
         """(c, r) weights of the phantoms."""
         a, b = (unit_rows(rows.astype(np.float64)) / self.unit_ for rows in (S, self.signatures_))
-        return np.asarray(softmax(-squared_distances(a, b) / (2 * self.sigma**2), axis=1))
+        return np.asarray(softmax(-squared_distances(a, b) / (2 * self.sigma**2)))
 
 
-def _classifiers(X: FloatArray, y: IntArray, margins: FloatArray, lam: float, loss: str, iterations: int) -> FloatArray:
-    """(c, d) linear classifiers that minimise the mean loss + lam / 2 |W|^2."""
+def one_versus_other(X: FloatArray, y: IntArray, classes: int, lam: float, iterations: int) -> FloatArray:
+    """(c, d) W that minimises the mean over images and classes of [1 - (+-1) w_c'x]_+^2, plus lam / 2 |W|^2."""
     n, d = X.shape
-    c = len(margins)
-    rows = np.arange(n)
-    sign = np.full((n, c), -1.0, X.dtype)
-    sign[rows, y] = 1.0
+    sign = np.full((n, classes), -1.0, X.dtype)
+    sign[np.arange(n), y] = 1.0
 
-    def objective(W: FloatArray) -> tuple[float, FloatArray]:
-        scores = X @ W.T.astype(X.dtype)
-        if loss == "one-vs-other":
-            slack = np.maximum(1 - sign * scores, 0)
-            value, error = float((slack * slack).sum(dtype=np.float64)), -2 * slack * sign
-        else:
-            slack = np.maximum(scores - scores[rows, y][:, None] + margins[y].astype(X.dtype), 0)
-            slack[rows, y] = 0
-            value, error = float((slack * slack).sum(dtype=np.float64)), 2 * slack
-            error[rows, y] = -error.sum(1)
-        gradient = (error.T @ X) / n + lam * W
-        return value / n + 0.5 * lam * float((W * W).sum()), gradient
+    def objective(W: FloatArray) -> tuple[float, FloatArray]:  # times the number of classes, which moves no minimum
+        slack = np.maximum(1 - sign * (X @ W.T.astype(X.dtype)), 0)
+        gradient = ((-2 * slack * sign).T @ X) / n + classes * lam * W
+        value = float(np.vdot(slack, slack)) / n
+        return value + 0.5 * classes * lam * float((W * W).sum()), gradient
 
-    return minimise(objective, np.zeros((c, d)), iterations)
+    return minimise(objective, np.zeros((classes, d)), iterations)
+
+
+def greatest_violation(X: FloatArray, y: IntArray, margins: FloatArray, lam: float, iterations: int) -> FloatArray:
+    """(c, d) W that minimises the mean over images of max_c (margin(y, c) + w_c'x - w_y'x), plus lam / 2 |W|^2."""
+    n, d = X.shape
+    rows, wanted = np.arange(n), margins.astype(X.dtype)[y]  # 0 at the right class: the maximum is never below 0
+    W: FloatArray = np.zeros((len(margins), d))
+    for width in _SMOOTHING:
+
+        def objective(W: FloatArray, width: float = width) -> tuple[float, FloatArray]:
+            scores = X @ W.T.astype(X.dtype)
+            violations = scores - scores[rows, y][:, None] + wanted
+            # max_c v_c is the maximum of u'v over the simplex; less width / 2 |u|^2 it is smooth, and u its gradient.
+            share = project_to_simplex(violations / width).astype(X.dtype)
+            value = float(np.vdot(share, violations)) - 0.5 * width * float(np.vdot(share, share))
+            share[rows, y] -= 1  # over classes the shares of an image sum to 1: so much is taken from the right one
+            return value / n + 0.5 * lam * float((W * W).sum()), (share.T @ X) / n + lam * W
+
+        W = minimise(objective, W, iterations)
+    return W

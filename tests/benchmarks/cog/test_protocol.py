@@ -26,7 +26,7 @@ from unseen.benchmarks.cog.analysis import (
     statements,
 )
 from unseen.benchmarks.cog.domains import DomainRecipe, given_domain, make_domains
-from unseen.benchmarks.probe_results import pack_correct, unpack_correct
+from unseen.benchmarks.probing import pack_correct, unpack_correct
 from unseen.core.errors import DataError, StoreError, UsageError
 from unseen.core.records import Cell, Result
 from unseen.data import load_dataset

@@ -12,7 +12,7 @@ from unseen.benchmarks.cog.analysis import concept_scores, duels, level_scores, 
 from unseen.benchmarks.cog.charts import levels_chart
 from unseen.benchmarks.cog.finetune_section import cog_finetune_section
 from unseen.benchmarks.cog.section import cog_section
-from unseen.benchmarks.probe_results import pack_correct
+from unseen.benchmarks.probing import pack_correct
 from unseen.cli import main
 from unseen.core.errors import UsageError
 from unseen.core.records import Cell, Result

@@ -14,12 +14,13 @@ import torch
 from unseen.backbones import load_backbone
 from unseen.backbones.patchwise import cut_patches, patchwise
 from unseen.benchmarks import Workbench, make_benchmark
-from unseen.benchmarks.vtab.adapters import FinetuneAdapter, join_splits
+from unseen.benchmarks.vtab.adapters import FinetuneAdapter
 from unseen.benchmarks.vtab.heavy import draw_setting, heavy_search
 from unseen.benchmarks.vtab.protocol import VtabBenchmark, scratch_model
 from unseen.benchmarks.vtab.sealed import SealedTest, Selection, select
 from unseen.benchmarks.vtab.suites import MINI, suite, task_info
 from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.core.records import Cell
 from unseen.data import Dataset, Split, load_dataset
 
 DATA = "procedural:sprites-location?train=48&val=24&test=40"
@@ -34,7 +35,7 @@ def bench(home: Path) -> Workbench:
 
 def run(bench: Workbench, model: str, data: str = DATA, **options: Any) -> list[Any]:
     benchmark = make_benchmark("vtab", options)
-    return benchmark.evaluate(benchmark.plan(model, data), bench)
+    return list(benchmark.evaluate(benchmark.plan(model, data), bench))
 
 
 # ---- the seal ------------------------------------------------------------------------------------------------------
@@ -56,6 +57,10 @@ class Diary:
             for kind in ("LinearAdapter", "FinetuneAdapter"):
                 self._note(monkeypatch, f"unseen.benchmarks.vtab.adapters.{kind}.{name}", name)
 
+    def _told(self, predictions: Any) -> Any:
+        self.events.append("predicted")
+        return predictions
+
     def _note(self, monkeypatch: pytest.MonkeyPatch, path: str, event: str) -> None:
         from importlib import import_module
 
@@ -65,7 +70,9 @@ class Diary:
 
         def noted(*arguments: Any, **named: Any) -> Any:
             result = original(*arguments, **named)
-            self.events.append(f"{event} done")
+            if event == "predict":
+                return (self._told(each) for each in result)
+            self.events.append("tuned")
             return result
 
         monkeypatch.setattr(owner, method, noted)
@@ -77,7 +84,8 @@ def test_test_labels_are_opened_after_everything_is_chosen(
 ) -> None:
     diary = Diary(monkeypatch)
     run(bench, small_model, **options)
-    assert diary.events == ["tune done", "predict done", "labels opened"]
+    runs = len(options.get("seeds", (0, 1, 2)))
+    assert diary.events == ["tuned", *["predicted", "labels opened"] * runs]
 
 
 def scrambled(dataset: Dataset, seed: int) -> Dataset:
@@ -119,7 +127,7 @@ def test_nothing_that_tunes_is_handed_a_test_label(bench: Workbench, small_model
     sealed = SealedTest(dataset.split("test"))
     for adaptation in ("linear", "finetune"):
         benchmark = VtabBenchmark(adaptation=adaptation)  # type: ignore[arg-type]
-        adapter = benchmark._adapter(small_model, bench, dataset, sealed, 0)
+        adapter = benchmark._adapter(Cell("vtab", small_model, DATA), bench, dataset, sealed, 0)
         for value in vars(adapter).values():
             labels = value.labels if isinstance(value, Split) else value[1] if isinstance(value, tuple) else None
             if labels is not None and len(labels) == len(dataset.split("test")):
@@ -261,7 +269,7 @@ def test_from_scratch_is_the_same_architecture_with_random_weights(bench: Workbe
 
 def test_joined_splits() -> None:
     data = load_dataset(DATA)
-    both = join_splits(data.split("train"), data.split("val"))
+    both = data.split("train").join(data.split("val"))
     assert len(both) == 72
     assert both.open(50).tobytes() == data.split("val").open(2).tobytes()
     assert both.labels[50] == data.split("val").labels[2]
@@ -284,6 +292,7 @@ def make_adapter(tmp_path: Path, small_model: str) -> Callable[[str], FinetuneAd
             settings=(),
             batch_size=8,
             folder=tmp_path / folder,
+            name=Cell("vtab", "m", "d").name_of,
         )
 
     return make
@@ -311,12 +320,12 @@ def test_the_space_is_that_of_appendix_i() -> None:
 def test_a_search_resumes_with_the_settings_it_would_have_drawn(
     make_adapter: Callable[[str], FinetuneAdapter], tmp_path: Path
 ) -> None:
-    whole = heavy_search(make_adapter("a"), tmp_path / "a.sqlite", trials=4, longest=2)
-    heavy_search(make_adapter("b"), tmp_path / "b.sqlite", trials=2, longest=2)
-    resumed = heavy_search(make_adapter("b"), tmp_path / "b.sqlite", trials=4, longest=2)
+    whole = heavy_search(make_adapter("a"), tmp_path / "a.sqlite", name="s", trials=4, longest=2)
+    heavy_search(make_adapter("b"), tmp_path / "b.sqlite", name="s", trials=2, longest=2)
+    resumed = heavy_search(make_adapter("b"), tmp_path / "b.sqlite", name="s", trials=4, longest=2)
     strip = [{k: v for k, v in t.items() if k != "seconds"} for t in whole.trials]
     assert strip == [{k: v for k, v in t.items() if k != "seconds"} for t in resumed.trials]
-    predictions = make_adapter("a").predict(whole, [0])
+    predictions = list(make_adapter("a").predict(whole, [0]))
     assert predictions[0].shape == (8,)
 
 
@@ -328,7 +337,7 @@ def test_hopeless_trials_are_pruned_and_never_chosen(
 
     adapter = make_adapter("c")
     monkeypatch.setattr(optuna.trial.Trial, "should_prune", lambda trial: trial.number == 1)
-    found = heavy_search(adapter, tmp_path / "c.sqlite", trials=3, longest=9)
+    found = heavy_search(adapter, tmp_path / "c.sqlite", name="s", trials=3, longest=9)
     assert [t["state"] for t in found.trials] == ["complete", "pruned", "complete"]
     assert found.chosen != 1
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from unseen.backbones.cog.cards import CogModel, cog_models
 from unseen.backbones.cog.weights import file_digest, locate
+from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
 from unseen.core.errors import CheckpointError, UnknownNameError, UsageError
 from unseen.core.records import ModelCard
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from unseen.backbones.backbone import Backbone
 
 
-class CogSource:
+class CogSource(BackboneSource):
     """The models of Table 1 of the ImageNet-CoG paper."""
 
     paths = ("weights",)
@@ -29,6 +30,10 @@ class CogSource:
     def cards(self) -> Iterator[ModelCard]:
         for model in cog_models().values():
             yield model.card
+
+    def check(self, name: ModelName) -> None:
+        name.check_options("weights")
+        _model(name)
 
     def load(self, name: ModelName) -> Backbone:
         name.check_options("weights")

@@ -1,101 +1,82 @@
 """`file:PATH?arch=timm:resnet50`: one's own checkpoint, in the architecture that it was trained with.
 
-Options: `arch` (needed) is a timm name, or `torchvision:NAME`; `key` is where the state dict stands in the file
-("teacher"), found by itself when left out; `partial=true` accepts a checkpoint that fills only part of the network.
+Options: `arch` (needed) is a timm name, or one of another source (`torchvision:NAME`); `key` is where the state dict
+stands in the file ("teacher"), found by itself when left out; `partial=true` accepts a checkpoint that fills only part
+of the network.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor, nn
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.checkpoints import LoadReport, find_state_dict, load_into, read_checkpoint
-from unseen.backbones.forwards import output_forward
+from unseen.backbones.load import DEFAULT_ARCHITECTURES, BackboneSource, architecture, build_backbone
 from unseen.backbones.names import ModelName
-from unseen.backbones.sources.timm import create_timm, timm_backbone
-from unseen.backbones.sources.torchvision import create_torchvision, torchvision_backbone
 from unseen.core.errors import CheckpointError, UsageError
+from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard
 
 
-class FileSource:
+class FileSource(BackboneSource):
     """Checkpoints on this machine."""
 
-    #: Parts of a name that are paths; "" is what follows the scheme.
+    pattern, hint = "file:PATH?arch=timm:NAME", "your own checkpoint; the path alone does too: mine.pth?arch=..."
     paths = ("",)
 
     def cards(self) -> Iterator[ModelCard]:
         return iter(())
 
-    def load(self, name: ModelName) -> Backbone:
+    def check(self, name: ModelName) -> None:
         name.check_options("arch", "key", "partial")
-        path, architecture = Path(name.rest).expanduser(), _architecture(name)
-        model = _create(architecture)
-        checkpoint = read_checkpoint(path)
-        tensors, prefix = find_state_dict(checkpoint, model, name.options.get("key"))
-        head = _head_name(model)
-        if head and (classes := _head_classes(tensors, prefix, head, model)) is not None:
-            model = _create(architecture, num_classes=classes)
-        report = load_into(model, tensors, prefix)
-        notes = [f"{path.name}: {report.sentence()}"]
-        headless = _check(report, head, path, architecture, partial=name.flag("partial"))
+        architecture(_arch(name), name)
+        _existing(name)
+
+    def load(self, name: ModelName) -> Backbone:
+        self.check(name)
+        arch = _arch(name)
+        built, report, headless = _filled(name, arch, _existing(name))
+        notes = [f"{Path(name.rest).name}: {report.sentence()}"]
         if headless:
             notes.append("the class head is not in the file: features only, no class probabilities")
-        return self._backbone(name, architecture, model, head if headless else None, tuple(notes))
-
-    def _backbone(
-        self, name: ModelName, architecture: str, model: nn.Module, drop: str | None, notes: tuple[str, ...]
-    ) -> Backbone:
-        scheme, _, rest = architecture.partition(":")
-        if scheme == "torchvision":
-            if drop:
-                _replace(model, drop, nn.Identity())
-            loaded = torchvision_backbone(model, ModelName("torchvision", rest, name.options))
-            forward = output_forward if drop else loaded.forward
-        else:
-            if drop:
-                model.reset_classifier(0)  # type: ignore[operator]
-            loaded = timm_backbone(model, name, architecture=rest)
-            forward = loaded.forward
-        card = ModelCard(
-            id=str(name), name=Path(name.rest).name, group="file", architecture=architecture, source=name.rest
-        )
-        return Backbone(
-            card=card,
-            module=model.eval(),
-            forward=forward,
-            preprocessing=loaded.preprocessing,
-            prefix_tokens=loaded.prefix_tokens,
-            notes=notes,
-        )
+        card = ModelCard(id=str(name), name=Path(name.rest).name, group="file", architecture=arch, source=name.rest)
+        return replace(built, card=card, notes=tuple(notes))
 
     def revision(self, name: ModelName) -> str:
-        path = Path(name.rest).expanduser()
-        if not path.is_file():
-            raise CheckpointError(f"no checkpoint at {path}. Give the path of a .pth, .pt or .safetensors file.")
-        with path.open("rb") as file:
-            return "sha256 " + hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        return "sha256 " + file_digest(_existing(name))[:16]
 
 
-def _architecture(name: ModelName) -> str:
-    architecture = name.options.get("arch", "")
-    if not architecture:
+def _filled(name: ModelName, arch: str, path: Path) -> tuple[Backbone, LoadReport, bool]:
+    """The network with the file's weights in it, how they fitted, and whether the file has no class head."""
+    built = build_backbone(arch, name)
+    tensors, prefix = find_state_dict(read_checkpoint(path), built.module, name.options.get("key"))
+    head = _head_name(built.module)
+    if head and (classes := _head_classes(tensors, prefix, head, built.module)) is not None:
+        built = build_backbone(arch, name, classes)
+    report = load_into(built.module, tensors, prefix)
+    headless = _check(report, head, path, arch, partial=name.flag("partial"))
+    if headless:
+        built = build_backbone(arch, name, 0)
+        load_into(built.module, tensors, prefix)
+    return built, report, headless
+
+
+def _existing(name: ModelName) -> Path:
+    path = Path(name.rest).expanduser()
+    if not path.is_file():
+        raise CheckpointError(f"no checkpoint at {path}. Give the path of a .pth, .pt or .safetensors file.")
+    return path
+
+
+def _arch(name: ModelName) -> str:
+    arch = name.options.get("arch", "")
+    if not arch:
         raise UsageError(f"file:{name.rest} needs its architecture: file:{name.rest}?arch=timm:resnet50")
-    return architecture if ":" in architecture else f"timm:{architecture}"
-
-
-def _create(architecture: str, num_classes: int | None = None) -> nn.Module:
-    scheme, _, rest = architecture.partition(":")
-    arguments = {} if num_classes is None else {"num_classes": num_classes}
-    if scheme == "torchvision":
-        return create_torchvision(rest, weights=None, **arguments)
-    if scheme == "timm":
-        return create_timm(rest, pretrained=False, **arguments)
-    raise UsageError(f"arch={architecture} is not an architecture. Write arch=timm:NAME or arch=torchvision:NAME.")
+    return arch if ":" in arch else f"{DEFAULT_ARCHITECTURES}:{arch}"
 
 
 def _head_name(model: nn.Module) -> str | None:
@@ -131,12 +112,3 @@ def _check(report: LoadReport, head: str | None, path: Path, architecture: str, 
             f"to leave the rest at random."
         )
     return bool(report.missing) and not outside
-
-
-def _replace(model: nn.Module, name: str, module: nn.Module) -> None:
-    parent, _, last = name.rpartition(".")
-    owner = model.get_submodule(parent) if parent else model
-    if isinstance(owner, nn.Sequential):
-        owner[int(last)] = module
-    else:
-        setattr(owner, last, module)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.checkpoints import load_into, read_checkpoint
+from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
 from unseen.backbones.sources.timm import create_timm, timm_backbone
 from unseen.core.errors import CheckpointError, MissingExtraError, UnknownNameError
@@ -37,11 +38,15 @@ _MODELS = {
 }
 
 
-class PackagedSource:
+class PackagedSource(BackboneSource):
     """The models of the embedded default."""
 
     def cards(self) -> Iterator[ModelCard]:
         yield from _MODELS.values()
+
+    def check(self, name: ModelName) -> None:
+        name.check_options()
+        _card(name)
 
     def load(self, name: ModelName) -> Backbone:
         name.check_options()

@@ -1,24 +1,26 @@
-"""`timm:NAME`: any model of timm, pretrained through timm's own cache; `random:NAME`: the same with random weights."""
+"""`timm:NAME`: any model of timm, pretrained through timm's own cache."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.forwards import timm_forward
+from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
 from unseen.backbones.torchvision_shim import ensure_torchvision
 from unseen.core.errors import BackboneError, UnknownNameError
 from unseen.core.records import ModelCard, Preprocessing
 
 
-class TimmSource:
+class TimmSource(BackboneSource):
     """Models of the timm package, with the weights that timm knows for them."""
+
+    pattern, hint, listed = "timm:NAME", "any model of timm (--source timm lists them)", False
 
     def cards(self) -> Iterator[ModelCard]:
         for name in _timm().list_models(pretrained=True):
@@ -35,53 +37,14 @@ class TimmSource:
         name.check_options()
         check_timm(name.rest)
 
+    def build(self, name: ModelName, classes: int | None = None) -> Backbone:
+        arguments = {} if classes is None else {"num_classes": classes}
+        return timm_backbone(create_timm(name.rest, pretrained=False, **arguments), name, architecture=name.rest)
+
     def revision(self, name: ModelName) -> str:
         from importlib.metadata import version
 
         return f"timm {version('timm')}"
-
-
-class RandomSource:
-    """`random:ARCH?seed=0`: the from-scratch reference. ARCH is a timm name, or one with its scheme in front."""
-
-    def cards(self) -> Iterator[ModelCard]:
-        yield ModelCard(
-            id="random:tf_efficientnet_lite0",
-            name="EfficientNet-Lite0, random weights",
-            group="reference",
-            architecture="tf_efficientnet_lite0",
-            notes="from-scratch reference; any timm or torchvision architecture will do (random:torchvision:resnet18)",
-        )
-
-    def check(self, name: ModelName) -> None:
-        name.check_options("seed")
-        scheme, _, rest = name.rest.partition(":")
-        if scheme == "torchvision":
-            from unseen.backbones.sources.torchvision import check_torchvision
-
-            check_torchvision(rest)
-        else:
-            check_timm(rest if scheme == "timm" else name.rest)
-
-    def load(self, name: ModelName) -> Backbone:
-        name.check_options("seed")
-        seed = int(name.options.get("seed", "0"))
-        scheme, colon, rest = name.rest.partition(":")
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            if colon and scheme == "torchvision":
-                from unseen.backbones.sources.torchvision import create_torchvision, torchvision_backbone
-
-                return torchvision_backbone(create_torchvision(rest, weights=None), name)
-            architecture = rest if colon and scheme == "timm" else name.rest
-            model = create_timm(architecture, pretrained=False)
-        loaded = timm_backbone(model, name, architecture=architecture)
-        return replace(loaded, card=replace(loaded.card, name=f"{architecture}, random weights", group="reference"))
-
-    def revision(self, name: ModelName) -> str:
-        from importlib.metadata import version
-
-        return f"timm {version('timm')} torch {version('torch')}"
 
 
 def check_timm(name: str) -> None:

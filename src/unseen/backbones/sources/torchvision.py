@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import nn
 
 from unseen.backbones.backbone import Backbone
-from unseen.backbones.forwards import classifier_forward, find_classifier, output_forward
+from unseen.backbones.forwards import classifier_forward, find_classifier, output_forward, replace_module
+from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
 from unseen.backbones.torchvision_shim import ensure_torchvision
 from unseen.core.errors import BackboneError, UnknownNameError
 from unseen.core.records import ModelCard, Preprocessing
 
 
-class TorchvisionSource:
+class TorchvisionSource(BackboneSource):
     """Classification models of the torchvision package."""
+
+    pattern, hint, listed = "torchvision:NAME", "any classifier of torchvision (--source torchvision lists them)", False
 
     def cards(self) -> Iterator[ModelCard]:
         for name in _names():
@@ -28,6 +33,11 @@ class TorchvisionSource:
         name.check_options("weights")
         weights = name.options.get("weights", "DEFAULT")
         return torchvision_backbone(create_torchvision(name.rest, weights=weights), name)
+
+    def build(self, name: ModelName, classes: int | None = None) -> Backbone:
+        arguments = {"num_classes": classes} if classes else {}
+        built = torchvision_backbone(create_torchvision(name.rest, weights=None, **arguments), name)
+        return without_classifier(built) if classes == 0 else built
 
     def check(self, name: ModelName) -> None:
         name.check_options("weights")
@@ -46,7 +56,7 @@ def check_torchvision(name: str) -> None:
         raise UnknownNameError("torchvision model", name, names)
 
 
-def create_torchvision(name: str, *, weights: str | None, **arguments: Any) -> torch.nn.Module:
+def create_torchvision(name: str, *, weights: str | None, **arguments: Any) -> nn.Module:
     """`torchvision.models.get_model` with our errors."""
     check_torchvision(name)
     from torchvision import models
@@ -61,7 +71,7 @@ def create_torchvision(name: str, *, weights: str | None, **arguments: Any) -> t
     if name in ("googlenet", "inception_v3") and chosen is None:
         arguments = {"init_weights": True, **arguments}
     try:
-        model: torch.nn.Module = models.get_model(name, weights=chosen, **arguments)
+        model: nn.Module = models.get_model(name, weights=chosen, **arguments)
     except (OSError, RuntimeError) as error:
         raise BackboneError(
             f"torchvision:{name} could not be loaded: {error}. Its weights come from torch's cache "
@@ -71,7 +81,7 @@ def create_torchvision(name: str, *, weights: str | None, **arguments: Any) -> t
     return model.eval()
 
 
-def torchvision_backbone(model: torch.nn.Module, name: ModelName) -> Backbone:
+def torchvision_backbone(model: nn.Module, name: ModelName) -> Backbone:
     """A torchvision model as a backbone: features are what enters its classifier."""
     architecture = name.rest.rpartition(":")[2]
     preprocessing = name.adjust(_preprocessing(architecture, name.options.get("weights", "DEFAULT")))
@@ -86,6 +96,15 @@ def torchvision_backbone(model: torch.nn.Module, name: ModelName) -> Backbone:
         preprocessing=preprocessing,
         prefix_tokens=1 if architecture.startswith("vit_") else 0,
     )
+
+
+def without_classifier(backbone: Backbone) -> Backbone:
+    """The same network with nothing in the place of its last linear layer: what it returns is the features."""
+    linear = [name for name, module in backbone.module.named_modules() if isinstance(module, nn.Linear)]
+    if not linear:
+        return backbone
+    replace_module(backbone.module, linear[-1], nn.Identity())
+    return replace(backbone, forward=output_forward)
 
 
 def _preprocessing(architecture: str, weights: str) -> Preprocessing:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unseen.backbones.backbone import Backbone
+from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
 from unseen.core.errors import BackboneError, UnknownNameError
 from unseen.core.records import ModelCard
@@ -26,8 +27,10 @@ _CARD = ModelCard(
 )
 
 
-class Xlsa17Source:
+class Xlsa17Source(BackboneSource):
     """Names of published features."""
+
+    listed = False  # it is no model that could be run
 
     def cards(self) -> Iterator[ModelCard]:
         yield _CARD

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.benchmarks.cog.domains import CONTROL, SEEN, given_domain
-from unseen.benchmarks.probe_results import unpack_correct
+from unseen.benchmarks.probing import unpack_correct
 from unseen.core.errors import DataError
 from unseen.core.names import Name
 from unseen.core.records import Cell, Result

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.concepts import (
+    MEASURES,
     Levels,
     Taxonomy,
     WordNet,
@@ -37,7 +38,7 @@ from unseen.concepts import (
     run_funnel,
 )
 from unseen.concepts.eligibility import PERSON
-from unseen.core.errors import DataError
+from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.identity import option
 from unseen.core.options import Natural, Positive
 from unseen.data import Dataset
@@ -120,9 +121,14 @@ class Domains:
 
 
 def check_ids(dataset: Dataset, recipe: DomainRecipe) -> None:
-    """Raise where the classes of a dataset have no ids in the ontology, so that no domain can be made."""
+    """Raise where no domain can be made: a measure or a seen list that is not there, classes without ids."""
+    for measure in filter(None, (recipe.measure, recipe.rerank)):
+        if measure not in (*MEASURES, "text"):
+            raise UnknownNameError("measure", measure, [*MEASURES, "text"])
     if given_domain(dataset.id) is None:
-        _class_ids(dataset, _taxonomy(recipe))
+        taxonomy = _taxonomy(recipe)
+        _seen(recipe.seen, taxonomy)
+        _class_ids(dataset, taxonomy)
 
 
 def make_domains(dataset: Dataset, recipe: DomainRecipe) -> Domains:

@@ -42,6 +42,7 @@ class CogFinetuneBenchmark(DomainRecipe, Benchmark):
     seeds: tuple[int, ...] = option((22,), axis="seed", count=(22, 37, 45, 77, 93), help="One run each.")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.rates or not self.seeds:
             raise UsageError("benchmark 'cog-finetune' needs at least one learning rate and one seed.")
 

@@ -1,20 +1,18 @@
-"""From scores to an order: mean ranks, how sure they are, and a sentence that says it."""
+"""From the scores of candidates to mean ranks, and how much those depend on the images."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from unseen.benchmarks.rank.records import Candidate
-from unseen.benchmarks.rank.scores import ScoreRecord
 from unseen.core.errors import UnseenError
+from unseen.core.records import Result
 from unseen.ranking.cards import combine_terms, find_score
 
 FloatArray = npt.NDArray[np.float64]
-_CLEAR = 0.8
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,41 +41,50 @@ class Combined:
         return shares
 
 
-def combine(records: Sequence[dict[str, ScoreRecord]], scores: Sequence[str]) -> Combined:
-    """Ranks by each score, averaged over the scores that every candidate has."""
+def combine(candidates: Sequence[Mapping[str, Result]], scores: Sequence[str]) -> Combined:
+    """Ranks by each score, averaged over the scores that every candidate has.
+
+    Args:
+        candidates: the results of each, by score.
+    """
+    if not candidates:
+        return Combined({}, (), np.zeros(0), np.zeros((0, 0)), ())
     found: dict[str, list[float]] = {}
     counted: list[str] = []
     notes: list[str] = []
     for name in scores:
-        own = [record[name] for record in records]
-        having = [i for i, record in enumerate(own) if record.terms]
+        having = [i for i, results in enumerate(candidates) if name in results and results[name].ok]
+        own = [candidates[i][name] for i in having]
+        if len({result.cell.version for result in own}) > 1:
+            notes.append(f"{name} does not count: some candidates have it from another version of the score")
+            continue
         try:
-            values = combine_terms(find_score(name), [own[i].terms for i in having]) if having else []
+            values = combine_terms(find_score(name), [result.details["terms"] for result in own]) if own else []
         except UnseenError as error:
             notes.append(f"{name} does not count: {error}")
             continue
-        full = [float("nan")] * len(own)
+        found[name] = [float("nan")] * len(candidates)
         for i, value in zip(having, values, strict=True):
-            full[i] = value
-        found[name] = full
-        if len(having) == len(own):
+            found[name][i] = value
+        if len(having) == len(candidates):
             counted.append(name)
         else:
-            reason = next(record.error for record in own if not record.terms)
-            notes.append(f"{name} does not count, since {len(own) - len(having)} of {len(own)} lack it: {reason}")
-    mean_ranks = np.mean([_ranks(found[name]) for name in counted], axis=0) if counted else np.zeros(len(records))
-    return Combined(found, tuple(counted), np.asarray(mean_ranks), _draw_ranks(records, counted), tuple(notes))
+            lacking = [results.get(name) for i, results in enumerate(candidates) if i not in having]
+            reason = next((result.error for result in lacking if result is not None), "it was not computed")
+            notes.append(f"{name} does not count, since {len(lacking)} of {len(candidates)} lack it: {reason}")
+    ranks = np.mean([_ranks(found[name]) for name in counted], axis=0) if counted else np.zeros(len(candidates))
+    return Combined(found, tuple(counted), np.asarray(ranks), _draw_ranks(candidates, counted), tuple(notes))
 
 
-def _draw_ranks(records: Sequence[dict[str, ScoreRecord]], counted: Sequence[str]) -> FloatArray:
+def _draw_ranks(candidates: Sequence[Mapping[str, Result]], counted: Sequence[str]) -> FloatArray:
     """Mean ranks of every half-sample in which every score of every candidate could be computed."""
-    draws = min((len(record[name].draws) for record in records for name in counted), default=0)
+    draws = {name: [results[name].details.get("draws", ()) for results in candidates] for name in counted}
     rows = []
-    for number in range(draws):
-        terms = {name: [record[name].draws[number] for record in records] for name in counted}
+    for number in range(min((len(own) for many in draws.values() for own in many), default=0)):
+        terms = {name: [own[number] for own in many] for name, many in draws.items()}
         if all(one for values in terms.values() for one in values):
             rows.append(np.mean([_ranks(combine_terms(find_score(n), v)) for n, v in terms.items()], axis=0))
-    return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(records))
+    return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(candidates))
 
 
 def _ranks(values: Sequence[float]) -> FloatArray:
@@ -86,30 +93,3 @@ def _ranks(values: Sequence[float]) -> FloatArray:
 
     found = np.asarray(values, dtype=np.float64)
     return np.asarray(rankdata(-np.round(found / max(1.0, float(np.abs(found).max())), 9)), dtype=np.float64)
-
-
-def recommend(ordered: Sequence[Candidate], counted: Sequence[str], resamples: int, top: int) -> str:
-    """One sentence: which checkpoint to fine-tune, and how sure that is."""
-    if not ordered:
-        return "No checkpoint could be ranked."
-    if not counted:
-        return "No score could be computed for every checkpoint, so there is no common order: see the table."
-    best, by = ordered[0], f"by the mean rank over {', '.join(counted)}"
-    if len(ordered) == 1:
-        return f"Fine-tune {best.label}: it is the only candidate."
-    if not resamples:
-        return f"Fine-tune {best.label}: it comes first {by}; there are too few images to say how sure that is."
-    share = f"{100 * best.first_share:.0f} % of {resamples} resamples"
-    others = [candidate.label for candidate in ordered[1 : max(top, 1)]]
-    then = (
-        f" Then try {' and '.join([', '.join(others[:-1]), others[-1]] if len(others) > 1 else others)}."
-        if others
-        else ""
-    )
-    if best.first_share >= _CLEAR:
-        return f"Fine-tune {best.label}: it comes first in {share} ({by}).{then}"
-    rival = max(ordered[1:], key=lambda candidate: candidate.first_share)
-    return (
-        f"Fine-tune {best.label}, but the lead is not clear: it comes first in {share}, {rival.label} in "
-        f"{100 * rival.first_share:.0f} % ({by}).{then}"
-    )

@@ -1,187 +1,173 @@
-"""NeuCRaB: how well does a cheap score foretell which checkpoint fine-tunes best?
+"""Ranking checkpoints: which one will fine-tune best, told from its features; on request, how well that was told.
 
 Paper:      Li et al., "Ranking neural checkpoints" (NeuCRaB), CVPR 2021 [P]
-Implements: per checkpoint and task: every score on the training images, Eq. (2), and the fine-tuned accuracy, Eq. (1);
-            `neucrab_table` compares them over tasks by the metrics of section 2.3
+Implements: a cell per checkpoint, layer and score: the score on the training images, Eq. (2), and on half-samples of
+            them; with truth=true a cell per checkpoint with its fine-tuned accuracy, Eq. (1). What the cells say
+            together is said when they are read: `answer` orders the checkpoints, `ranking_rows` judges the scores by
+            the metrics of section 2.3
 Differs:    pools, tasks and budgets are those of the study file, so that a laptop can run one; scores that [P] could
             not know are there too
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import traceback
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
 
+from unseen.benchmarks.benchmark import Benchmark
+from unseen.benchmarks.rank.scoring import ScoredImages, score_result
 from unseen.benchmarks.workbench import Workbench
-from unseen.core.errors import UnseenError, UsageError
-from unseen.core.records import Cell, ModelCard, Result
+from unseen.core.errors import DataError, DiskFullError, UnseenError, UsageError
+from unseen.core.identity import option
+from unseen.core.options import Natural, Positive, Rate
+from unseen.core.records import Cell, Result
 from unseen.data import Dataset
-from unseen.ranking.cards import SCORES, ScoreCard, find_score, score_terms
-from unseen.ranking.cost import finetune_flops, score_flops
+from unseen.ranking.cards import SCORES, find_score
 
+#: The score of a cell that holds what fine-tuning really reached.
 TRUTH = "truth"
+TRUTH_VERSION = 1
+#: What to rank by where nobody says otherwise; docs/rank.md has the experiment behind the choice.
+DEFAULT_SCORES = ("nleep", "logme", "gbc")
+
+#: What a number depends on, beside score and layer: of a score over features, of one that trains, of the truth.
+_SCORED = ("split", "sample", "resamples", "seed")
+_TRAINED = ("sample", "seed", "batch_size", "early_learning_rate")
+_TRUE = ("seed", "batch_size", "learning_rates", "steps")
 
 
 @dataclass(frozen=True)
-class NeucrabBenchmark:
-    """Options of the ranking benchmark, as a study's `[benchmarks.neucrab]` gives them.
+class RankBenchmark(Benchmark):
+    """Options of the ranking."""
 
-    Attributes:
-        scores: ids, or "all".
-        truth: whether to fine-tune for the ground truth.
-        learning_rates, steps: the sweep of the ground truth; every pair is tried.
-        batch_size: of fine-tuning.
-        early_learning_rate: of the early-stopped fine-tuning scores.
-        layer: which features.
-        seed: of scores that draw, of the validation images and of fine-tuning.
-    """
-
-    name: ClassVar[str] = "neucrab"
-    question: ClassVar[str] = "Which score foretells what fine-tuning will reach?"
+    name: ClassVar[str] = "rank"
+    question: ClassVar[str] = "Which checkpoint will fine-tune best?"
     paper: ClassVar[str] = "neucrab"
+    section: ClassVar[str] = "unseen.benchmarks.rank.section:rank_section"
+    command: ClassVar[str] = "rank"
 
-    scores: tuple[str, ...] = ("all",)
-    truth: bool = True
-    learning_rates: tuple[float, ...] = (0.05, 0.005)
-    steps: tuple[int, ...] = (500,)
-    batch_size: int = 32
-    early_learning_rate: float = 0.01
-    layer: str = "pooled"
-    seed: int = 0
+    scores: tuple[str, ...] = option(DEFAULT_SCORES, axis="score", help="Ids of unseen ls scores, or all.")
+    layers: tuple[str, ...] = option(("pooled",), axis="layer", help="Layers to score; each is a candidate.")
+    split: str = option("train", help="Whose images are scored.")
+    sample: Natural = option(0, help="Images to score, drawn with classes in proportion; 0 means all.")
+    resamples: Natural = option(40, help="Half-samples behind the confidence.")
+    seed: Natural = option(0, help="Of samples, of scores that draw and of fine-tuning.")
+    truth: bool = option(False, help="Also fine-tune every checkpoint, to judge the scores by.")
+    learning_rates: tuple[Rate, ...] = option((0.05, 0.005), help="Of the truth's sweep; with every length of steps.")
+    steps: tuple[Positive, ...] = option((500,), help="Lengths of the truth's sweep.")
+    batch_size: Positive = option(32, help="Images per step of fine-tuning.")
+    early_learning_rate: Rate = option(0.01, help="Of scores that fine-tune for a few epochs.")
 
     def __post_init__(self) -> None:
         for name in self.score_names():
             find_score(name)
+        if not self.scores and not self.truth:
+            raise UsageError("rank by at least one score, such as nleep. List them with: unseen ls scores.")
+        if not self.layers:
+            raise UsageError("rank by at least one layer, such as pooled.")
         if self.truth and (not self.learning_rates or not self.steps):
-            raise UsageError("benchmark 'neucrab': the ground truth needs at least one learning rate and one length.")
+            raise UsageError("benchmark 'rank': the ground truth needs at least one learning rate and one length.")
 
     def score_names(self) -> tuple[str, ...]:
         """The scores asked for, each once."""
         return tuple(SCORES) if "all" in self.scores else tuple(dict.fromkeys(self.scores))
 
-    def plan(self, model: str, dataset: str) -> list[Cell]:
-        common: dict[str, Any] = {"layer": self.layer, "seed": self.seed}
-        cells = []
-        for name in self.score_names():
-            parameters = {"score": name, **common}
-            if find_score(name).needs_training:
-                parameters |= {"batch_size": self.batch_size, "learning_rate": self.early_learning_rate}
-            cells.append(Cell(self.name, model, dataset, parameters))
-        if self.truth:
-            sweep = {"learning_rates": list(self.learning_rates), "steps": list(self.steps)}
-            cells.append(
-                Cell(
-                    self.name,
-                    model,
-                    dataset,
-                    {"score": TRUTH, "seed": self.seed, "batch_size": self.batch_size, **sweep},
-                )
+    def check(self, dataset: Dataset) -> None:
+        labels = dataset.split(self.split).labels
+        images, classes = len(labels), len(np.unique(labels))
+        if classes < 2:
+            raise DataError(
+                f"{dataset.id!r}, split {self.split!r}: {images} images, {classes} class found; ranking needs at least "
+                "two classes. Put the images of each class into a folder of their own."
             )
-        return cells
+        if min(images, self.sample or images) <= classes:
+            raise DataError(
+                f"{dataset.id!r}, split {self.split!r}: {min(images, self.sample or images)} images of {classes} "
+                "classes; ranking needs more images than classes. Add images, or take fewer classes (?classes=N)."
+            )
+        if self.truth:
+            dataset.split("test")
+
+    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+        name = str(point["score"])
+        return {name: TRUTH_VERSION if name == TRUTH else getattr(find_score(name), "version", 1)}
+
+    def points(self, dataset: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for name in self.score_names():
+            # What comes from the class head, or from training, is the same number whatever layer others look at.
+            found += [{"score": name, "layer": layer} for layer in dict.fromkeys(self.layers) if has_layer(name)]
+            found += [] if has_layer(name) else [{"score": name}]
+        return [*found, *([{"score": TRUTH}] if self.truth else [])]
+
+    def idle(self) -> Collection[str]:
+        used = {name for point in self.points("") for name in (*_concerning(point["score"]), *point)}
+        own = {*_SCORED, *_TRAINED, *_TRUE}
+        return (own - used) | (set() if "layer" in used else {"layers"})
+
+    def plan(self, model: str, dataset: str) -> list[Cell]:
+        cells = super().plan(model, dataset)
+        return [replace(cell, parameters=_own_parameters(cell.parameters)) for cell in cells]
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
-        head = any(find_score(name).needs_head for name in self.score_names())
-        task = _Task(bench, cells[0].model, bench.dataset(cells[0].dataset), self.layer, head=head)
+        bench.backbone(cells[0].model)  # one that does not load fails all of its cells at once, with its own reason
+        images = ScoredImages(bench, cells, split=self.split, sample=self.sample, seed=self.seed)
         for cell in cells:
-            yield _one(cell, task)
+            states: list[Path] = []
+            result = self._one(cell, bench, images, states)
+            yield result
+            # Whoever asks for the next one has stored this one: its training states are of no more use.
+            for state in states if result.ok else ():
+                state.unlink(missing_ok=True)
+
+    def _one(self, cell: Cell, bench: Workbench, images: ScoredImages, states: list[Path]) -> Result:
+        """One score or the truth; what one cannot do (LEEP without a head) is no failure of the others."""
+        from unseen.benchmarks.rank.truth import early_result, truth_result
+
+        def state(*run: Any) -> Path:
+            states.append(bench.home / "finetuning" / f"{cell.name_of('finetuning', *run)}.pt")
+            return states[-1]
+
+        began = perf_counter()
+        try:
+            score = str(cell.parameters["score"])
+            if score == TRUTH:
+                return truth_result(cell, bench, state)
+            if find_score(score).needs_training:
+                return early_result(cell, bench, images.dataset, find_score(score), state)
+            return score_result(cell, find_score(score), images, resamples=self.resamples, seed=self.seed)
+        except DiskFullError:
+            raise
+        except UnseenError as error:
+            return Result(cell, error=str(error), seconds=perf_counter() - began)
+        except Exception as error:  # noqa: BLE001 - nor must what nobody thought of end the others
+            reason = f"{type(error).__name__}: {error}"
+            details = {"traceback": traceback.format_exc()}
+            return Result(cell, error=reason, seconds=perf_counter() - began, details=details)
 
 
-class _Task:
-    """One checkpoint on one task; features are read when the first score asks for them."""
-
-    def __init__(self, bench: Workbench, model: str, dataset: Dataset, layer: str, *, head: bool) -> None:
-        self.bench, self.model, self.dataset, self.layer = bench, model, dataset, layer
-        self.layers = (layer, "logits") if head and bench.backbone(model).has_head else (layer,)
-        self.card: ModelCard = bench.card(model)
-        self._features: dict[str, Any] = {}
-
-    def rows(self, layer: str) -> tuple[Any, Any]:
-        """Features of the training images at a layer, and their labels."""
-        if layer not in self._features:
-            # All layers in one pass; a layer that the checkpoint does not have is asked for alone, and refused.
-            wanted = self.layers if layer in self.layers else (layer,)
-            for name, rows in self.bench.layers(self.model, self.dataset.id, "train", wanted).items():
-                self._features[name] = rows.features.to_array(), rows.labels
-        return self._features[layer]  # type: ignore[no-any-return]
+def has_layer(score: str) -> bool:
+    """Whether a score is computed from a layer of one's choice."""
+    if score == TRUTH:
+        return False
+    card = find_score(score)
+    return not card.needs_head and not card.needs_training
 
 
-def _one(cell: Cell, task: _Task) -> Result:
-    """One score or the ground truth; what one score cannot do (LEEP without a head) is no failure of the others."""
-    score = cell.parameters["score"]
-    began = perf_counter()
-    try:
-        if score == TRUTH:
-            return _truth(cell, task)
-        card = find_score(score)
-        return _trained_score(cell, card, task) if card.needs_training else _feature_score(cell, card, task)
-    except UnseenError as error:
-        return Result(cell, error=str(error), seconds=perf_counter() - began)
+def _concerning(score: str) -> tuple[str, ...]:
+    """The options that a score depends on."""
+    if score == TRUTH:
+        return _TRUE
+    return _TRAINED if find_score(score).needs_training else _SCORED
 
 
-def _truth(cell: Cell, task: _Task) -> Result:
-    from unseen.benchmarks.rank.truth import fine_tuned_truth
-
-    p = cell.parameters
-    found = fine_tuned_truth(
-        task.bench.backbone(task.model),
-        task.dataset,
-        steps=p["steps"],
-        learning_rates=p["learning_rates"],
-        batch_size=p["batch_size"],
-        seed=p["seed"],
-    )
-    details = {"classes": len(task.dataset.class_names), "chance": 1 / len(task.dataset.class_names)}
-    metrics = {"top1": found.top1, "validation": found.validation}
-    return Result(cell, metrics=metrics, seconds=found.seconds, sweep=found.sweep, details=details)
-
-
-def _trained_score(cell: Cell, card: ScoreCard, task: _Task) -> Result:
-    from unseen.benchmarks.rank.truth import early_stopped
-
-    p = cell.parameters
-    value, seconds, images = early_stopped(
-        task.bench.backbone(task.model),
-        task.dataset,
-        epochs=card.epochs,
-        learning_rate=p["learning_rate"],
-        batch_size=p["batch_size"],
-        seed=p["seed"],
-    )
-    flops = finetune_flops(float(task.card.flops or 0), images, 1.0)
-    return Result(cell, metrics={"score": value, "gflops": flops / 1e9}, seconds=seconds, details={"terms": [value]})
-
-
-def _feature_score(cell: Cell, card: ScoreCard, task: _Task) -> Result:
-    features, labels = task.rows("logits" if card.needs_head else task.layer)
-    notes: list[str] = []
-    began = perf_counter()
-    terms = score_terms(
-        card,
-        labels,
-        features=None if card.needs_head else features,
-        probabilities=softmax(features) if card.needs_head else None,
-        seed=cell.parameters["seed"],
-        tell=notes.append,
-    )
-    seconds = perf_counter() - began
-    images, width = features.shape
-    dimensions = width if not card.needs_head else int(task.card.feature_dim or width)
-    flops = score_flops(card, images, dimensions, len(np.unique(labels)), width)
-    if card.needs_head:  # the head itself, which a forward pass for features leaves out
-        flops += 2.0 * images * dimensions * width
-    forward = float(task.card.flops or 0) * images
-    details: dict[str, Any] = {"terms": list(terms), "notes": notes, "forward_gflops": forward / 1e9}
-    # A score that is relative to the pool has no value of its own: the table makes one from the terms of all.
-    metrics = {"gflops": flops / 1e9} | ({} if card.pool_relative else {"score": terms[0]})
-    return Result(cell, metrics=metrics, seconds=seconds, details=details)
-
-
-def softmax(logits: Any) -> Any:
-    """Probabilities of logits, row by row, in double precision."""
-    values = np.asarray(logits, dtype=np.float64)
-    exponentials = np.exp(values - values.max(axis=1, keepdims=True))
-    return exponentials / exponentials.sum(axis=1, keepdims=True)
+def _own_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the options that cannot change this cell's number: LEEP does not fine-tune, the truth draws no sample."""
+    kept = ("score", "layer", *_concerning(str(parameters["score"])))
+    return {name: value for name, value in parameters.items() if name in kept}

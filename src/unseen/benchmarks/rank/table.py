@@ -9,18 +9,21 @@ Differs:    a score is judged over the checkpoints that it has a value for, on t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
+from unseen.benchmarks.rank.answer import shared
 from unseen.benchmarks.rank.protocol import TRUTH
 from unseen.core.errors import DataError
+from unseen.core.identity import canonical_json
 from unseen.core.records import Result
 from unseen.metrics import kendall_tau, pearson, recall_at_k, relative_accuracy_at_k, weighted_tau
-from unseen.ranking.cards import SCORES, combine_terms
+from unseen.ranking.cards import SCORES, combine_terms, find_score
+
+#: A checkpoint: its name, and what was behind the name when a result was computed.
+Checkpoint = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class RankingRow:
     """How well one score ranked the checkpoints. Correlations in [-1, 1], shares in [0, 1].
 
     Attributes:
+        layer: of the features; "" for a score that has no layer of its own.
         tasks, pairs: how many tasks, and how many (checkpoint, task) pairs, the row is made of.
         gflops, seconds: mean per (checkpoint, task), without the forward pass.
     """
@@ -45,46 +49,67 @@ class RankingRow:
     seconds: float
     tasks: int
     pairs: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: NaN becomes None."""
-        values = asdict(self)
-        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in values.items()}
+    layer: str = ""
 
 
 def ranking_rows(results: Iterable[Result], models: Collection[str] | None = None) -> list[RankingRow]:
-    """One row per score that has values, in the order of `unseen ls scores`.
+    """One row per score (and layer) that has values, in the order of `unseen ls scores`.
 
     Args:
-        results: of the neucrab benchmark, ground truth among them.
+        results: of the rank benchmark, ground truth among them.
         models: a group of checkpoints; all by default.
+
+    Raises:
+        DataError: nothing was fine-tuned, or the results of one score are of several settings.
     """
-    own = [r for r in results if r.ok and r.cell.benchmark == "neucrab" and (models is None or r.cell.model in models)]
-    truth: dict[str, dict[str, float]] = {}
+    own = [r for r in results if r.ok and r.cell.benchmark == "rank" and (models is None or r.cell.model in models)]
+    by: dict[tuple[str, str], list[Result]] = {}
     for result in own:
-        if result.cell.parameters["score"] == TRUTH:
-            truth.setdefault(result.cell.dataset, {})[result.cell.model] = result.metrics["top1"]
+        parameters = result.cell.parameters
+        by.setdefault((str(parameters["score"]), str(parameters.get("layer", ""))), []).append(result)
+    for (score, _), found in by.items():
+        _check_alike(score, found)
+    truth: dict[str, dict[Checkpoint, float]] = {}
+    for result in by.pop((TRUTH, ""), []):
+        truth.setdefault(result.cell.dataset, {})[_checkpoint(result)] = result.metrics["top1"]
     if not truth:
         raise DataError(
             "there is no fine-tuned accuracy to compare scores with. Run the benchmark with truth = true first."
         )
-    rows = (_row(score, [r for r in own if r.cell.parameters["score"] == score], truth) for score in SCORES)
+    order = {score: place for place, score in enumerate(SCORES)}
+    rows = (_row(*key, by[key], truth) for key in sorted(by, key=lambda key: order[key[0]]))
     return [row for row in rows if row is not None]
 
 
-def _row(score: str, results: list[Result], truth: Mapping[str, Mapping[str, float]]) -> RankingRow | None:
+def _checkpoint(result: Result) -> Checkpoint:
+    return result.cell.model, result.cell.revision
+
+
+def _check_alike(score: str, results: Collection[Result]) -> None:
+    """Refuse what must not stand in one row: other options, another version, other images under the same name."""
+    settings = {canonical_json([shared(r.cell), r.cell.version]): r for r in results}
+    data = {(r.cell.dataset, r.cell.data) for r in results}
+    if len(settings) > 1 or len(data) > len({dataset for dataset, _ in data}):
+        found = "; ".join(sorted(settings)) if len(settings) > 1 else "other images under the same name"
+        raise DataError(f"the results of {score!r} do not belong into one table: {found}. Choose those of one run.")
+
+
+def _row(
+    score: str, layer: str, results: list[Result], truth: Mapping[str, Mapping[Checkpoint, float]]
+) -> RankingRow | None:
+    card = find_score(score)
     values, accuracies = [], []
     for task, known in truth.items():
-        scored = [r for r in results if r.cell.dataset == task and r.cell.model in known]
+        scored = [r for r in results if r.cell.dataset == task and _checkpoint(r) in known]
         if len(scored) < 2:
             continue
-        values.append(combine_terms(SCORES[score], [r.details["terms"] for r in scored]))
-        accuracies.append([known[r.cell.model] for r in scored])
+        values.append(combine_terms(card, [r.details["terms"] for r in scored]))
+        accuracies.append([known[_checkpoint(r)] for r in scored])
     if not values:
         return None
     return RankingRow(
         score=score,
-        name=SCORES[score].name,
+        name=card.name,
         recall_at_1=recall_at_k(values, accuracies, 1),
         relative_at_1=relative_accuracy_at_k(values, accuracies, 1),
         recall_at_3=recall_at_k(values, accuracies, 3),
@@ -92,8 +117,9 @@ def _row(score: str, results: list[Result], truth: Mapping[str, Mapping[str, flo
         pearson=pearson(values, accuracies),
         kendall=kendall_tau(values, accuracies),
         weighted=weighted_tau(values, accuracies),
-        gflops=float(np.mean([r.metrics["gflops"] for r in results])),
-        seconds=float(np.mean([r.seconds for r in results])),
+        gflops=float(np.mean([r.details["gflops"] for r in results])),
+        seconds=float(np.mean([r.details.get("score_seconds", r.seconds) for r in results])),
         tasks=len(values),
         pairs=sum(len(task) for task in values),
+        layer=layer,
     )

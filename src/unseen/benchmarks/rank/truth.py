@@ -1,137 +1,110 @@
 """Ground truth of NeuCRaB: what a checkpoint reaches on a task when it is fine-tuned, hyper-parameters swept.
 
 Paper:      Li et al., "Ranking neural checkpoints" (NeuCRaB), section 2, Eq. (1), CVPR 2021 [P]
-Implements: the evaluation procedure G: replace the head, fine-tune everything, sweep, accuracy on the test images
+Implements: the evaluation procedure G: replace the head, fine-tune everything, sweep, accuracy on the test images; and
+            early-stopped fine-tuning as a score (section 3.1)
 Differs:    [P] takes the best test accuracy of the sweep. Here a setting is chosen by validation images (the dataset's
             own, or a stratified fifth of the training images), and its test accuracy is reported: test labels choose
-            nothing
+            nothing. Early-stopped fine-tuning is scored on validation images, since a score must not touch test labels
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from unseen.core.errors import DataError
+from unseen.benchmarks.workbench import Workbench
+from unseen.core.records import Cell, Result
 from unseen.data import Dataset, Split
-from unseen.data.subset import stratified_split
+from unseen.data.subset import hold_out
+from unseen.finetuning.train import FinetuneOptions, FinetuneResult, finetune
+from unseen.ranking import finetune_flops
+from unseen.ranking.cards import ScoreCard
 
-if TYPE_CHECKING:
-    from unseen.backbones import Backbone
-
-VALIDATION = 0.2
-
-
-@dataclass(frozen=True)
-class Truth:
-    """What fine-tuning reached.
-
-    Attributes:
-        top1: test accuracy of the setting that validation chose.
-        validation: its validation accuracy.
-        sweep: every setting with both accuracies and its time.
-        seconds: of the whole sweep.
-    """
-
-    top1: float
-    validation: float
-    sweep: tuple[Mapping[str, Any], ...]
-    seconds: float
+#: The file that keeps the state of one run of a cell, so that a killed one goes on where it was.
+StateFile = Callable[..., Path]
 
 
-def fine_tuned_truth(
-    backbone: Backbone,
-    dataset: Dataset,
-    *,
-    steps: Sequence[int],
-    learning_rates: Sequence[float],
-    batch_size: int,
-    seed: int,
-) -> Truth:
+def truth_result(cell: Cell, bench: Workbench, state: StateFile) -> Result:
     """Fine-tune with every setting, choose by validation accuracy, report test accuracy."""
-    train, validation = hold_out(dataset, seed)
-    test = dataset.split("test")
-    both = join(validation, test)
-    trials: list[dict[str, Any]] = []
-    for count in steps:
-        for rate in learning_rates:
-            predictions, seconds = _train(backbone, dataset, train, both, count, rate, batch_size, seed)
-            trials.append(
-                {
-                    "steps": count,
-                    "learning_rate": rate,
-                    "validation": _accuracy(predictions[: len(validation)], validation),
-                    "test": _accuracy(predictions[len(validation) :], test),
-                    "seconds": seconds,
-                }
-            )
-    best = max(trials, key=lambda trial: trial["validation"])  # the first of equals
-    return Truth(best["test"], best["validation"], tuple(trials), sum(trial["seconds"] for trial in trials))
-
-
-def early_stopped(
-    backbone: Backbone, dataset: Dataset, *, epochs: int, learning_rate: float, batch_size: int, seed: int
-) -> tuple[float, float, int]:
-    """Validation accuracy after a few epochs of fine-tuning, its seconds and the images that it trained on.
-
-    Section 3.1 of [P], which scores on the task's test set; a score must not touch test labels.
-    """
-    train, validation = hold_out(dataset, seed)
-    steps = max(1, round(epochs * len(train) / batch_size))
-    predictions, seconds = _train(backbone, dataset, train, validation, steps, learning_rate, batch_size, seed)
-    return _accuracy(predictions, validation), seconds, steps * batch_size
-
-
-def hold_out(dataset: Dataset, seed: int) -> tuple[Split, Split]:
-    """Training and validation images: the dataset's own validation split, or a stratified fifth of train."""
-    train = dataset.split("train")
-    if "val" in dataset.splits:
-        return train, dataset.split("val")
-    parts = stratified_split(train.names, train.labels, test=VALIDATION, seed=seed)
-    if not len(parts["test"]):
-        raise DataError(f"{dataset.id!r} has no class of two training images, so none can be held out for validation.")
-    return train.take(parts["train"]), train.take(parts["test"])
-
-
-def join(first: Split, second: Split) -> Split:
-    """Two splits one after the other."""
-    count = len(first)
-    return Split(
-        names=[*first.names, *second.names],
-        labels=np.concatenate([first.labels, second.labels]),
-        open=lambda i: first.open(i) if i < count else second.open(i - count),
-        fingerprint=f"{first.fingerprint}+{second.fingerprint}",
+    dataset = bench.dataset(cell.dataset)
+    train, validation = _held_out(dataset, cell)
+    test, cut = dataset.split("test"), len(validation)
+    both = validation.join(test)
+    sweep: list[dict[str, Any]] = []
+    skipped: dict[str, str] = {}
+    for steps, rate in product(cell.parameters["steps"], cell.parameters["learning_rates"]):
+        found = _train(cell, bench, train, both, steps, rate, state(steps, rate))
+        skipped |= _skipped(found, train, both)
+        sweep.append(
+            {
+                "steps": steps,
+                "learning_rate": rate,
+                "validation": _accuracy(found.predictions[:cut], validation),
+                "test": _accuracy(found.predictions[cut:], test),
+                "seconds": found.seconds,
+            }
+        )
+    best = max(sweep, key=lambda trial: trial["validation"])  # the first of equals
+    classes = len(dataset.class_names)
+    return Result(
+        cell,
+        metrics={"top1": best["test"], "validation": best["validation"]},
+        seconds=sum(trial["seconds"] for trial in sweep),
+        sweep=tuple(sweep),
+        details={"classes": classes, "chance": 1 / classes, **({"skipped": skipped} if skipped else {})},
     )
+
+
+def early_result(cell: Cell, bench: Workbench, dataset: Dataset, card: ScoreCard, state: StateFile) -> Result:
+    """Validation accuracy after the few epochs of a score that trains the network itself."""
+    train, validation = _held_out(dataset, cell)
+    batch = int(cell.parameters["batch_size"])
+    steps = max(1, round(card.epochs * len(train) / batch))
+    rate = float(cell.parameters["early_learning_rate"])
+    found = _train(cell, bench, train, validation, steps, rate, state(steps, rate))
+    flops = finetune_flops(float(bench.card(cell.model).flops or 0), steps * batch, 1.0)
+    skipped = _skipped(found, train, validation)
+    return Result(
+        cell,
+        metrics={"score": found.top1},
+        seconds=found.seconds,
+        details={"terms": [found.top1], "gflops": flops / 1e9, **({"skipped": skipped} if skipped else {})},
+    )
+
+
+def _held_out(dataset: Dataset, cell: Cell) -> tuple[Split, Split]:
+    return hold_out(dataset.split("train"), dataset.splits.get("val"), seed=int(cell.parameters["seed"]))
 
 
 def _train(
-    backbone: Backbone,
-    dataset: Dataset,
-    train: Split,
-    shown: Split,
-    steps: int,
-    rate: float,
-    batch_size: int,
-    seed: int,
-) -> tuple[Any, float]:
-    from unseen.finetuning.train import finetune
-
-    result = finetune(
-        backbone,
+    cell: Cell, bench: Workbench, train: Split, shown: Split, steps: int, rate: float, checkpoint: Path
+) -> FinetuneResult:
+    return finetune(
+        bench.backbone(cell.model),
         train,
         shown,
-        classes=len(dataset.class_names),
+        classes=len(bench.dataset(cell.dataset).class_names),
         steps=steps,
         learning_rate=rate,
-        batch_size=batch_size,
-        seed=seed,
+        batch_size=int(cell.parameters["batch_size"]),
+        seed=int(cell.parameters["seed"]),
+        checkpoint=checkpoint,
+        options=FinetuneOptions(device=bench.how.device),
     )
-    return result.predictions, result.seconds
 
 
 def _accuracy(predictions: Any, split: Split) -> float:
     readable = predictions >= 0
     return float(np.mean(predictions[readable] == split.labels[readable])) if readable.any() else 0.0
+
+
+def _skipped(found: FinetuneResult, train: Split, shown: Split) -> dict[str, str]:
+    """Images that could not be read, by name: the trainer knows them by their place."""
+    names = {"train": train.names, "test": shown.names}
+    places = ((*place.split(":"), reason) for place, reason in found.skipped.items())
+    return {names[part][int(number)]: reason for part, number, reason in places}

@@ -68,6 +68,7 @@ class VtabBenchmark(Benchmark):
     micro_batch: Natural = option(0, help="Images per forward pass when fine-tuning, where memory is short.")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.sweep == "heavyweight" and self.adaptation == "linear":
             raise UsageError("benchmark 'vtab': the heavyweight search is for fine-tuning; linear has the lightweight.")
         if self.patches and self.adaptation != "linear":

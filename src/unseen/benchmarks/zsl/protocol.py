@@ -77,6 +77,7 @@ class ZslBenchmark(Benchmark):
     layer: str = option("pooled", help="Which features: pooled, logits, or the name of a module.")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for method in self.chosen:
             if method not in METHODS:
                 raise UnknownNameError("zero-shot method", method, METHODS)

@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from unseen.core.errors import DataError, UsageError
-from unseen.core.names import Name
+from unseen.core.names import Name, Options, as_number
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, IntArray, Split
 from unseen.data.decode import open_image
 from unseen.data.listing import is_wnid, number_labels, read_lines, read_list, read_table, read_wnids
-from unseen.data.names import Options, as_number
+from unseen.data.load import DatasetSource
 from unseen.data.scan import content_key, find_images, subfolders
 from unseen.data.subset import stratified_split
 
@@ -40,19 +40,15 @@ class _Images:
     ignored: int = 0
 
 
-class FolderSource:
+class FolderSource(DatasetSource):
     """Loads `folder:PATH`."""
 
-    #: Parts of a name that are paths; "" is what follows the scheme.
+    pattern = "folder:PATH"
+    hint = "your own images: a folder per class, below train/val/test folders or not; or lists of 'path label' lines"
     paths = ("", "names", "wnids", "train", "val", "test")
 
     def cards(self) -> Iterable[DatasetCard]:
-        yield DatasetCard(
-            id="folder:PATH",
-            name="Your own images",
-            group="template",
-            notes="a folder per class, below train/val/test folders or not; or lists of 'path label' lines",
-        )
+        return ()
 
     def load(self, name: str, options: Options) -> Dataset:
         if not name:
@@ -71,9 +67,6 @@ class FolderSource:
             shares = {split: options.fraction(split) for split in ("test", "val")}
             images = _from_folders(root, shares, seed)
         return _assemble(root, options, images, names_file, wnids_file)
-
-
-SOURCE = FolderSource()
 
 
 def _from_lists(root: Path, lists: Mapping[str, str | None]) -> _Images:

@@ -11,8 +11,10 @@ import gzip
 import io
 import json
 import pickle
+import shutil
 import struct
-from collections.abc import Callable, Mapping, Sequence
+import tarfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +48,10 @@ def save(path: Path, value: int, size: int = 16) -> None:
     grey(value, size).save(path, quality=100) if path.suffix != ".png" else grey(value, size).save(path)
 
 
-def class_folders(root: Path, classes: Sequence[str], per_class: int, extension: str = ".jpg") -> Truth:
+def class_folders(root: Path, classes: Mapping[str, int], per_class: int, extension: str = ".jpg") -> Truth:
+    """Folders of some of the classes; the number of a class does not depend on which others are there."""
     truth: Truth = {}
-    for label, name in enumerate(sorted(classes, key=str.lower)):
+    for name, label in classes.items():
         for number in range(per_class):
             value = len(truth)
             save(root / name / f"image_{number:04d}{extension}", value)
@@ -58,20 +61,22 @@ def class_folders(root: Path, classes: Sequence[str], per_class: int, extension:
 
 def write_caltech101(root: Path) -> Truth:
     (root / "101_ObjectCategories" / "notes.txt").parent.mkdir(parents=True)
-    return class_folders(root / "101_ObjectCategories", ["accordion", "BACKGROUND_Google", "Faces", "yin_yang"], 40)
+    return class_folders(
+        root / "101_ObjectCategories", {"accordion": 0, "BACKGROUND_Google": 4, "Faces": 37, "yin_yang": 101}, 40
+    )
 
 
 def write_eurosat(root: Path) -> Truth:
-    return class_folders(root / "2750", ["AnnualCrop", "Forest", "SeaLake"], 20)
+    return class_folders(root / "2750", {"AnnualCrop": 0, "Forest": 1, "SeaLake": 9}, 20)
 
 
 def write_resisc45(root: Path) -> Truth:
-    return class_folders(root / "NWPU-RESISC45", ["airplane", "airport", "wetland"], 20)
+    return class_folders(root / "NWPU-RESISC45", {"airplane": 0, "airport": 1, "wetland": 44}, 20)
 
 
 def write_sun397(root: Path) -> Truth:
     truth: Truth = {}
-    for label, name in enumerate(["a/abbey", "a/airport_terminal", "c/church/indoor", "c/church/outdoor"]):
+    for label, name in ((0, "a/abbey"), (2, "a/airport_terminal"), (94, "c/church/indoor"), (95, "c/church/outdoor")):
         for number in range(20):
             value = len(truth)
             save(root / "SUN397" / name / f"sun_{number:04d}.jpg", value)
@@ -111,6 +116,18 @@ def write_cifar100_matlab(root: Path) -> Truth:
     return truth
 
 
+def write_cifar100_binary(root: Path) -> Truth:
+    truth: Truth = {}
+    (root / "cifar-100-binary").mkdir(parents=True)
+    for split, count, first in (("train", 40, 0), ("test", 10, 40)):
+        values = np.arange(first, first + count)
+        rows = np.repeat(values[:, None], 3074, axis=1).astype(np.uint8)
+        rows[:, 0], rows[:, 1] = 7, values * 3 % 100  # the coarse label must not be read
+        (root / "cifar-100-binary" / f"{split}.bin").write_bytes(rows.tobytes())
+        truth |= dict(zip(values.tolist(), (values * 3 % 100).tolist(), strict=True))
+    return truth
+
+
 def write_svhn(root: Path) -> Truth:
     truth: Truth = {}
     root.mkdir(parents=True, exist_ok=True)
@@ -127,7 +144,7 @@ def write_svhn(root: Path) -> Truth:
 def write_dtd(root: Path) -> Truth:
     truth: Truth = {}
     lists: dict[str, list[str]] = {"train1": [], "val1": [], "test1": []}
-    for label, name in enumerate(["banded", "bubbly", "zigzagged"]):
+    for label, name in ((0, "banded"), (3, "bubbly"), (46, "zigzagged")):
         for number in range(12):
             value = len(truth)
             save(root / "dtd" / "images" / name / f"{name}_{number:04d}.jpg", value)
@@ -413,6 +430,7 @@ class Replicas:
     clevr_depths = CLEVR_DEPTHS
     kitti_depths = KITTI_DEPTHS
     write_cifar100_matlab = staticmethod(write_cifar100_matlab)
+    write_cifar100_binary = staticmethod(write_cifar100_binary)
     write_smallnorb = staticmethod(write_smallnorb)
     record = staticmethod(record)
     example = staticmethod(example)
@@ -428,6 +446,31 @@ class Replicas:
             assert set(np.unique(pixels)) <= {0, 255}
             return int((pixels[..., 0] > 0).sum()) // 4 - 1
         return round(float(pixels.mean()))
+
+
+@pytest.fixture(scope="session")
+def records(golden_data: Path) -> Path:
+    """TFDS records of 14 datasets, written by TFDS' own builders from its fake data."""
+    return golden_data / "tfds" / "records"
+
+
+@pytest.fixture(scope="session")
+def originals(golden_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The fakes themselves, in the layout of each dataset; two that come packed are unpacked."""
+    root = tmp_path_factory.mktemp("originals")
+    for folder in (golden_data / "tfds" / "originals").iterdir():
+        if folder.name not in ("sun397", "caltech101"):
+            (root / folder.name).symlink_to(folder)
+    source = golden_data / "tfds" / "originals"
+    shutil.copytree(source / "sun397", root / "sun397", copy_function=shutil.copyfile)
+    (root / "sun397").chmod(0o755)
+    with tarfile.open(root / "sun397" / "SUN397.tar.gz") as archive:
+        members = [member for member in archive if member.name.strip("/")]
+        archive.extractall(root / "sun397", members, filter="data")
+    with tarfile.open(source / "caltech101" / "caltech-101" / "101_ObjectCategories.tar.gz") as archive:
+        archive.extractall(root / "caltech101", filter="data")
+    (root / "caltech101" / "3_ObjectCategories").rename(root / "caltech101" / "101_ObjectCategories")
+    return root
 
 
 @pytest.fixture(scope="session")

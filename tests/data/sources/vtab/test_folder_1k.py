@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from unseen.core.errors import DataError, UsageError
@@ -22,18 +22,24 @@ def folder(tmp_path: Path, replicas: Any) -> Path:
     return root
 
 
-def write_task(folder: Path, replicas: Any, classes: int = 6, shift: int = 0) -> None:
-    lines: dict[str, list[str]] = {"train800": [], "val200": [], "test": []}
-    value = shift
-    for split, count in (("train800", 8), ("val200", 2), ("test", 6)):
-        for number in range(count):
+def write_task(
+    folder: Path, replicas: Any, classes: int = 6, shift: int = 0, sizes: tuple[int, int, int] = (8, 2, 6)
+) -> None:
+    """As the folder that people pass around was written: every list has a folder of images of its own."""
+    train, val, _ = sizes
+    lists = {
+        "train800": range(train),
+        "val200": range(train, train + val),
+        "train800val200": range(train + val),
+        "test": range(train + val, sum(sizes)),
+    }
+    for split, values in lists.items():
+        lines = []
+        for number, value in enumerate(values):
             name = f"images/{split}/{number:06d}.png"
-            replicas.save(folder / name, value)
-            lines[split].append(f"{name} {value % classes}")
-            value += 1
-    for split, rows in lines.items():
-        (folder / f"{split}.txt").write_text("\n".join(rows) + "\n")
-    (folder / "train800val200.txt").write_text("\n".join(lines["train800"] + lines["val200"]))
+            replicas.save(folder / name, (value + shift) % 250, 8)
+            lines.append(f"{name} {(value + shift) % classes}\n")
+        (folder / f"{split}.txt").write_text("".join(lines))
 
 
 def test_lists_become_splits(folder: Path, replicas: Any) -> None:
@@ -49,6 +55,59 @@ def test_lists_become_splits(folder: Path, replicas: Any) -> None:
 def test_a_folder_above_and_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSEEN_VTAB", str(folder.parent))
     assert len(load_dataset("vtab:clevr-distance").split("train")) == 8
+
+
+@pytest.fixture
+def joint(tmp_path: Path, replicas: Any) -> Path:
+    """The variant that has the joint list and the test list, and no others."""
+    task = tmp_path / "vtab-1k" / "clevr_dist"
+    write_task(task, replicas, sizes=(800, 200, 12))
+    for split in ("train800", "val200"):
+        (task / f"{split}.txt").unlink()
+        shutil.rmtree(task / "images" / split)
+    return tmp_path / "vtab-1k"
+
+
+def test_the_joint_list_alone_is_800_and_200(joint: Path, replicas: Any) -> None:
+    data = load_dataset("vtab:clevr-distance", root=joint)
+    assert {name: len(split) for name, split in data.splits.items()} == {"train": 800, "val": 200, "test": 12}
+    assert data.split("train").names[0] == "images/train800val200/000000.png"
+    assert data.split("val").names[0] == "images/train800val200/000800.png"
+    assert data.split("val").labels.tolist() == [value % 6 for value in range(800, 1000)]
+    assert replicas.value(data.split("val").open(199), "") == 999 % 250
+    assert "not the authors', they are what the lists of the folder name" in data.card.notes
+    path = joint / "clevr_dist" / "train800val200.txt"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(DataError, match="lists 999 images; 1,000 were expected"):
+        load_dataset("vtab:clevr-distance", root=joint)
+
+
+def test_both_variants_hold_the_same_thousand(tmp_path: Path, joint: Path, replicas: Any) -> None:
+    write_task(tmp_path / "whole" / "clevr_dist", replicas, sizes=(800, 200, 12))
+    task = vtab_task("clevr-distance")
+    one, other = load_task(task, joint), load_task(task, tmp_path / "whole")
+    assert other.split("val").names[0] == "images/val200/000000.png"
+    assert content_hash(one) == content_hash(other)
+    for split in one.splits:
+        assert one.split(split).labels.tolist() == other.split(split).labels.tolist()
+
+
+@pytest.mark.parametrize("variant", ["four lists", "joint list"])
+def test_a_run_over_the_folder(
+    request: pytest.FixtureRequest, tmp_path: Path, home: Path, replicas: Any, small_model: str, variant: str
+) -> None:
+    """From the folder to an accuracy, by the command that a person types."""
+    from unseen.cli import main
+
+    if variant == "joint list":
+        root = request.getfixturevalue("joint")
+    else:
+        root = tmp_path / "vtab-1k"
+        write_task(root / "clevr_dist", replicas, sizes=(80, 20, 12))
+    options = ["--models", small_model, "--steps", "5", "--rates", "0.1", "--seeds", "1", "--batch-size", "32"]
+    assert main(["vtab", "run", "--root", str(root), "--tasks", "clevr-distance", *options]) == 0
+    page = (home / "reports" / "vtab.html").read_text()
+    assert "Clevr-Dist" in page
 
 
 def test_an_image_in_two_splits_is_refused(folder: Path) -> None:
@@ -79,7 +138,7 @@ def test_bad_lines_are_explained(folder: Path, line: str, message: str) -> None:
 def test_lists_that_contradict_one_another_are_refused(folder: Path) -> None:
     path = folder / "clevr_dist" / "train800val200.txt"
     path.write_text(path.read_text().replace("000003.png 3", "000003.png 4"))
-    with pytest.raises(DataError, match="not train800"):
+    with pytest.raises(DataError, match=r"not train800\.txt and then val200\.txt: they differ from line 4 on"):
         load_dataset("vtab:clevr-distance", root=folder)
 
 
@@ -137,25 +196,11 @@ def test_check_says_what_is_there_and_what_is_not(folder: Path, replicas: Any) -
     assert len(states["clevr-distance"].hash) == 16
     assert "original files" in states["svhn"].source
     assert states["dtd"].state == "broken"
-    assert "cannot read" in states["dtd"].advice
+    assert "val1.txt" in states["dtd"].advice
     missing = states["pets"]
     assert missing.state == "missing"
     assert "oxford_iiit_pet" in missing.advice
     assert missing.expected == {"train": 800, "val": 200, "test": 3669}
-
-
-def test_a_whole_task_is_ready(tmp_path: Path, replicas: Any) -> None:
-    folder = tmp_path / "kitti"
-    replicas.save(folder / "images" / "one.png", 3, 4)
-    rng = np.random.default_rng(0)
-    for split, count in (("train800", 800), ("val200", 200), ("test", 711)):
-        labels = rng.integers(4, size=count)
-        for k in range(count):
-            (folder / "images" / f"{split}{k}.png").hardlink_to(folder / "images" / "one.png")
-        (folder / f"{split}.txt").write_text("".join(f"images/{split}{k}.png {v}\n" for k, v in enumerate(labels)))
-    states = {status.task: status for status in check_root(tmp_path)}
-    assert states["kitti-distance"].state == "ready"
-    assert states["kitti-distance"].advice == ""
 
 
 def test_cards_are_listed() -> None:

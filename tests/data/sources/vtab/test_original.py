@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,39 @@ def test_caltech_trains_on_thirty_of_each_class(tmp_path: Path, replicas: Any) -
     replicas.writers["caltech101"](tmp_path)
     data = load_task(vtab_task("caltech101"), tmp_path, size="full")
     together = np.concatenate([data.split("train").labels, data.split("val").labels])
-    assert np.bincount(together).tolist() == [30] * 4
-    assert np.bincount(data.split("test").labels).tolist() == [10] * 4
+    assert np.unique(together, return_counts=True)[1].tolist() == [30] * 4
+    assert np.unique(data.split("test").labels, return_counts=True)[1].tolist() == [10] * 4
+
+
+def test_caltech_takes_the_training_images_that_a_list_names(tmp_path: Path, replicas: Any) -> None:
+    truth = replicas.writers["caltech101"](tmp_path)
+    wanted = [f"{name}/image_{k:04d}.jpg" for name in ("accordion", "BACKGROUND_Google") for k in range(3, 13)]
+    (tmp_path / "caltech101_train.txt").write_text("\n".join(wanted) + "\n")
+    data = load_task(vtab_task("caltech101"), tmp_path, size="full")
+    assert sorted([*data.split("train").names, *data.split("val").names]) == sorted(wanted)
+    assert len(data.split("test")) == len(truth) - len(wanted)
+    assert "caltech101_train.txt" in data.card.notes
+    (tmp_path / "caltech101_train.txt").write_text("accordion/image_9999.jpg\n")
+    with pytest.raises(DataError, match=r"line 1: there is no image 'accordion/image_9999\.jpg'"):
+        load_task(vtab_task("caltech101"), tmp_path)
+
+
+def test_caltech_draws_as_tfds_does_from_a_sorted_listing(tmp_path: Path, replicas: Any) -> None:
+    replicas.writers["caltech101"](tmp_path)
+    data = load_task(vtab_task("caltech101"), tmp_path, size="full")
+    state, expected = np.random.RandomState(1234), set()
+    for name in sorted(["accordion", "BACKGROUND_Google", "Faces", "yin_yang"]):
+        files = [f"image_{k:04d}.jpg" for k in range(40)]
+        expected |= {f"{name}/{file}" for file in state.choice(files, 30, replace=False)}
+    assert {*data.split("train").names, *data.split("val").names} == expected
+    assert "drawn here" in data.card.notes
+
+
+def test_a_folder_of_no_class_is_named(tmp_path: Path, replicas: Any) -> None:
+    replicas.writers["eurosat"](tmp_path)
+    replicas.save(tmp_path / "2750" / "Desert" / "Desert_1.jpg", 3)
+    with pytest.raises(DataError, match="'Desert' is none of the 10 classes"):
+        load_task(vtab_task("eurosat"), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +146,39 @@ def test_cifar_as_matlab_files(tmp_path: Path, replicas: Any) -> None:
     test = load_task(vtab_task("cifar100"), tmp_path).split("test")
     for i in range(len(test)):
         assert test.labels[i] == truth[replicas.value(test.open(i), "cifar100")]
+
+
+def test_cifar_as_binary_files(tmp_path: Path, replicas: Any) -> None:
+    truth = replicas.write_cifar100_binary(tmp_path)
+    for split in load_task(vtab_task("cifar100"), tmp_path).splits.values():
+        for i in range(len(split)):
+            assert split.labels[i] == truth[replicas.value(split.open(i), "cifar100")]
+    path = tmp_path / "cifar-100-binary" / "train.bin"
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(DataError, match="no whole number of images"):
+        load_task(vtab_task("cifar100"), tmp_path)
+
+
+def test_kitti_out_of_its_archives(tmp_path: Path, replicas: Any) -> None:
+    truth = replicas.writers["kitti-distance"](tmp_path / "unpacked")
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    for name, folder in (
+        ("data_object_image_2.zip", "training/image_2"),
+        ("data_object_label_2.zip", "training/label_2"),
+        ("devkit_object.zip", "mapping"),
+    ):
+        with zipfile.ZipFile(packed / name, "w") as archive:
+            for path in sorted((tmp_path / "unpacked" / folder).iterdir()):
+                archive.write(path, f"{folder}/{path.name}")
+    one, other = (load_task(vtab_task("kitti-distance"), tmp_path / name) for name in ("unpacked", "packed"))
+    for split in one.splits:
+        assert list(one.split(split).names) == list(other.split(split).names)
+        found = other.split(split)
+        assert [truth[replicas.value(found.open(i), "")] for i in range(len(found))] == found.labels.tolist()
+    (packed / "devkit_object.zip").write_bytes(b"not an archive")
+    with pytest.raises(DataError, match=r"devkit_object\.zip cannot be read"):
+        load_task(vtab_task("kitti-distance"), packed)
 
 
 def test_a_cifar_pickle_that_would_run_code_is_refused(tmp_path: Path, replicas: Any) -> None:

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.files import home
-from unseen.core.names import Name
+from unseen.core.names import Name, Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
 from unseen.data.listing import is_wnid
-from unseen.data.names import Options
+from unseen.data.load import DatasetSource
 from unseen.data.sources.imagenet.cog import (
     Caps,
     balanced_rows,
@@ -46,7 +46,7 @@ _LICENSE = "ImageNet terms of access: research and education, no commercial use"
 _PLACES = ("root", "levels", "split", "val_labels", "classes", "limit", "per_class")
 
 
-class ImageNetSource:
+class ImageNetSource(DatasetSource):
     """Loads `imagenet:NAME`."""
 
     paths = ("root", "levels", "split", "val_labels")
@@ -86,9 +86,6 @@ class ImageNetSource:
         if name.startswith("cog-"):
             return _load_level(name.removeprefix("cog-").lower(), options)
         raise UnknownNameError("ImageNet dataset", name, [card.id.partition(":")[2] for card in self.cards()])
-
-
-SOURCE = ImageNetSource()
 
 
 def imagenet_root(kind: str, given: str | None) -> Path:

@@ -8,15 +8,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from unseen.core.errors import MissingExtraError, UnknownNameError
+from unseen.core.names import Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset
-from unseen.data.names import Options
+from unseen.data.load import DatasetSource
 
 # Name -> module with a CARD and a function load(options).
 _MODULES = {"emoji": "unseen.data.sources.packaged.emoji", "grocery": "unseen.data.sources.packaged.grocery"}
 
 
-class PackagedSource:
+class PackagedSource(DatasetSource):
     """Loads `packaged:NAME`."""
 
     def cards(self) -> Iterable[DatasetCard]:
@@ -29,9 +30,6 @@ class PackagedSource:
             raise UnknownNameError("packaged dataset", name, _MODULES)
         loaded: Dataset = import_module(_MODULES[name]).load(options)
         return loaded
-
-
-SOURCE = PackagedSource()
 
 
 def package_folder(package: str, what: str) -> Path:

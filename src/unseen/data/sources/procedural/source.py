@@ -19,9 +19,10 @@ from PIL import Image
 
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.identity import digest
+from unseen.core.names import Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
-from unseen.data.names import Options
+from unseen.data.load import DatasetSource
 from unseen.data.sources.procedural import scenes, shapes, sprites
 
 IntArray = npt.NDArray[np.int64]
@@ -66,7 +67,7 @@ _TASKS = {
 }
 
 
-class ProceduralSource:
+class ProceduralSource(DatasetSource):
     """Loads `procedural:NAME`."""
 
     def cards(self) -> Iterable[DatasetCard]:
@@ -91,9 +92,6 @@ class ProceduralSource:
             splits=make(name, seed, sizes),
             features_id=_features_id(task.images, seed, sizes),
         )
-
-
-SOURCE = ProceduralSource()
 
 
 def _card(name: str, task: _Task) -> DatasetCard:

@@ -1,12 +1,11 @@
 """The Visual Task Adaptation Benchmark: 19 tasks, from whatever form of their data is on disk."""
 
-from unseen.data.sources.vtab.check import TaskStatus, check_root
-from unseen.data.sources.vtab.identity import content_digests, content_hash
-from unseen.data.sources.vtab.source import SOURCE, default_root, load_task, locate
+from unseen.data.sources.vtab.check import TaskStatus, check_root, ready_tasks
+from unseen.data.sources.vtab.identity import content_digests, content_hash, split_hash
+from unseen.data.sources.vtab.source import default_root, load_task, locate
 from unseen.data.sources.vtab.tasks import VtabTask, vtab_task, vtab_tasks
 
 __all__ = [
-    "SOURCE",
     "TaskStatus",
     "VtabTask",
     "check_root",
@@ -15,6 +14,8 @@ __all__ = [
     "default_root",
     "load_task",
     "locate",
+    "ready_tasks",
+    "split_hash",
     "vtab_task",
     "vtab_tasks",
 ]

@@ -1,14 +1,15 @@
 """`vtab:TASK`: 1,000 labelled examples of a task, or all of them, and its test set.
 
 Forms of the data are tried in this order: a VTAB-1k folder, TFDS records, the original files of the dataset (which is
-also what torchvision unpacks). Options: size=1000 or full, root=FOLDER, source=1k, tfds or original.
+also what torchvision unpacks), webdataset shards. Options: size=1000 or full, root=FOLDER, source=1k, tfds, original or
+wds.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -17,18 +18,21 @@ import numpy as np
 
 from unseen.core.errors import DataError, UsageError
 from unseen.core.files import home
+from unseen.core.names import Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
-from unseen.data.names import Options
-from unseen.data.sources.vtab.examples import Examples, cut
-from unseen.data.sources.vtab.folder_1k import find_1k, read_1k
+from unseen.data.load import DatasetSource
+from unseen.data.sources.vtab import folder_1k
+from unseen.data.sources.vtab.examples import Examples, cut, official_splits
+from unseen.data.sources.vtab.identity import split_hash
 from unseen.data.sources.vtab.rules import Rule
-from unseen.data.sources.vtab.tasks import VtabTask, vtab_task, vtab_tasks
+from unseen.data.sources.vtab.tasks import OPTIONS, VtabTask, vtab_task, vtab_tasks
 from unseen.data.sources.vtab.tfds import find_tfds, read_tfds
+from unseen.data.sources.vtab.wds import find_wds, read_wds
 
-Kind = Literal["1k", "tfds", "original"]
-KINDS: tuple[Kind, ...] = ("1k", "tfds", "original")
-TITLES = {"1k": "VTAB-1k folder", "tfds": "TFDS records", "original": "original files"}
+Kind = Literal["1k", "tfds", "original", "wds"]
+KINDS: tuple[Kind, ...] = ("1k", "tfds", "original", "wds")
+TITLES = {"1k": "VTAB-1k folder", "tfds": "TFDS records", "original": "original files", "wds": "webdataset shards"}
 TRAIN, VAL = 800, 200
 
 
@@ -40,7 +44,28 @@ class Location:
     place: Path
 
 
-class VtabSource:
+@dataclass(frozen=True, eq=False)
+class LoadedTask:
+    """A task and how its examples were chosen.
+
+    Attributes:
+        own: why the examples are not the authors' own; "" where they are.
+        split_hash: of the examples chosen, by what TFDS calls them; "" where that is not known.
+    """
+
+    location: Location
+    examples: Mapping[str, Examples]
+    dataset: Dataset
+    own: str
+    split_hash: str
+
+    @property
+    def selection(self) -> str:
+        """One clause on whose choice of examples this is."""
+        return _selection(self.own)
+
+
+class VtabSource(DatasetSource):
     """Loads `vtab:TASK`."""
 
     paths = ("root",)
@@ -63,9 +88,6 @@ class VtabSource:
         return load_task(task, folder, size=size, kinds=kinds)  # type: ignore[arg-type]
 
 
-SOURCE = VtabSource()
-
-
 def default_root() -> Path:
     """`UNSEEN_VTAB` if set, otherwise `vtab` in the home folder."""
     chosen = os.environ.get("UNSEEN_VTAB")
@@ -76,9 +98,11 @@ def locate(task: VtabTask, root: Path, kinds: Iterable[Kind] = KINDS) -> Locatio
     """The first form in which the data of a task are below `root`."""
     for kind in kinds:
         if kind == "1k":
-            place = find_1k(root, task.folder)
+            place = folder_1k.find_1k(root, task.folder)
         elif kind == "tfds":
             place = find_tfds(root, task.tfds)
+        elif kind == "wds":
+            place = find_wds(root, task.wds)
         else:
             place = _reader(task).find(root)
         if place is not None:
@@ -89,7 +113,7 @@ def locate(task: VtabTask, root: Path, kinds: Iterable[Kind] = KINDS) -> Locatio
 def load_task(
     task: VtabTask, root: Path, *, size: Literal["1000", "full"] = "1000", kinds: Iterable[Kind] = KINDS
 ) -> Dataset:
-    """A task with its splits train, val and test.
+    """A task with its splits train, val and test; its card says whose choice of examples it is.
 
     Raises:
         DataError: its data are not below `root`, are damaged, or one example is in two splits.
@@ -101,20 +125,28 @@ def load_task(
             f"vtab:{task.name}: nothing below {root} looks like it. {how_to_get(task, tried)} Set the folder "
             "with root=, or with UNSEEN_VTAB; `unseen vtab check ROOT` tells what is there."
         )
+    return read_task(task, found, size=size).dataset
+
+
+def read_task(task: VtabTask, found: Location, *, size: Literal["1000", "full"] = "1000") -> LoadedTask:
+    """A task out of one form of its data."""
     if found.kind == "1k" and size == "full":
         raise DataError(
             f"vtab:{task.name}: {found.place} has 1,000 examples; size=full needs TFDS or the original files."
         )
     splits = _read_splits(task, found, size)
     _refuse_overlap(task, splits)
-    shared = task.data != task.name and found.kind != "1k"
-    return Dataset(
-        card=task.card,
+    shared = task.data != task.name and found.kind in ("tfds", "original")
+    own = splits["train"].own or splits["val"].own
+    chosen = split_hash(splits)
+    dataset = Dataset(
+        card=replace(task.card, notes=f"{OPTIONS}; examples: {_selection(own)}; split hash {chosen or 'unknown'}"),
         class_names=_class_names(task, splits["test"]),
         splits={split: _labelled(task, examples, found.kind, shared=shared) for split, examples in splits.items()},
         # Tasks on the same images share their features.
         features_id=f"vtab:{task.data}?size={size}&source={found.kind}" if shared else task.card.id,
     )
+    return LoadedTask(found, splits, dataset, own, chosen)
 
 
 def how_to_get(task: VtabTask, kinds: Iterable[Kind] = KINDS) -> str:
@@ -123,15 +155,22 @@ def how_to_get(task: VtabTask, kinds: Iterable[Kind] = KINDS) -> str:
         "1k": f"{task.folder}/ of a VTAB-1k folder",
         "tfds": f"{task.tfds}/VERSION/ of TFDS",
         "original": f"{task.expects} from {task.url}",
+        "wds": f"wds_vtab-{task.wds}/ of CLIP_benchmark",
     }
     return "It needs " + ", or ".join(ways[kind] for kind in kinds) + "."
 
 
 def _read_splits(task: VtabTask, found: Location, size: str) -> dict[str, Examples]:
     if found.kind == "1k":
-        return read_1k(found.place)
-    official = read_tfds(found.place, task.data) if found.kind == "tfds" else _reader(task).read(found.place)
-    splits = {split: cut(official, spec) for split, spec in task.splits.items()}
+        return {split: replace(part, own=folder_1k.OWN) for split, part in folder_1k.read_1k(found.place).items()}
+    if found.kind == "wds":
+        splits = read_wds(found.place, task, size)
+    else:
+        wanted = official_splits(task.splits)
+        official = (
+            read_tfds(found.place, task.data, wanted) if found.kind == "tfds" else _reader(task).read(found.place)
+        )
+        splits = {split: cut(_judged(task, official), spec) for split, spec in task.splits.items()}
     if size == "1000":
         splits["train"] = splits["train"].take(np.arange(min(TRAIN, len(splits["train"]))))
         splits["val"] = splits["val"].take(np.arange(min(VAL, len(splits["val"]))))
@@ -141,8 +180,23 @@ def _read_splits(task: VtabTask, found: Location, size: str) -> dict[str, Exampl
     return splits
 
 
+def _judged(task: VtabTask, official: Mapping[str, Examples]) -> dict[str, Examples]:
+    """The official splits; where examples are missing, the first ones are not the authors' any more."""
+    judged = dict(official)
+    for split, count in task.official_sizes.items():
+        there = len(official[split]) if split in official else count
+        # TFDS leaves one listed image of SUN397 out.
+        if there != count and (task.data, split, there) != ("sun397", "train", count - 1) and not official[split].own:
+            judged[split] = replace(official[split], own=f"its split {split!r} has {there:,} of {count:,} examples")
+    return judged
+
+
+def _selection(own: str) -> str:
+    return f"not the authors', {own}" if own else "the authors'"
+
+
 def _labelled(task: VtabTask, examples: Examples, kind: Kind, *, shared: bool) -> Split:
-    rule = Rule() if kind == "1k" else task.rule  # the lists of a VTAB-1k folder have the classes already
+    rule = task.rule if kind in ("tfds", "original") else Rule()  # lists and shards have the classes already
     labels = rule(examples.fields[rule.field], task.classes)
     return examples.split(labels, primary=np.zeros_like(labels) if shared else None)
 

@@ -13,6 +13,8 @@ from unseen.core.errors import UnknownNameError
 from unseen.core.records import DatasetCard
 from unseen.data.sources.vtab.rules import Rule
 
+OPTIONS = "options: size=1000 or full, root, source"
+
 
 @dataclass(frozen=True)
 class VtabTask:
@@ -29,7 +31,9 @@ class VtabTask:
         rule: how an annotation becomes a class.
         folder: its name in a VTAB-1k folder.
         tfds: builder and configuration in TensorFlow Datasets.
+        wds: its name in CLIP_benchmark, whose shards are in `wds_vtab-NAME`.
         reader: module of the reader of the original files.
+        selection: whose 1,000 examples the original files give, and why.
         url, expects: where to get the original files, and what they are called.
     """
 
@@ -45,11 +49,22 @@ class VtabTask:
     rule: Rule
     folder: str
     tfds: str
+    wds: str
     reader: str
     url: str
     expects: str
     citation: str
     license: str
+    selection: str = "the authors' from original files too: they are put into the order of TFDS' records"
+
+    @property
+    def official_sizes(self) -> dict[str, int]:
+        """How many examples the official splits have that this task is cut from."""
+        found: dict[str, int] = {}
+        for spec, size in zip(self.splits.values(), self.sizes, strict=True):
+            name = spec.partition("[")[0]
+            found[name] = found.get(name, 0) + size
+        return found
 
     @property
     def card(self) -> DatasetCard:
@@ -63,7 +78,7 @@ class VtabTask:
             source=self.url,
             license=self.license,
             citation=self.citation,
-            notes="options: size=1000 or full, root, source",
+            notes=f"{OPTIONS}; examples: {self.selection}",
         )
 
 

@@ -116,3 +116,11 @@ def image_bytes(features: Mapping[str, Feature], name: str = "image") -> bytes:
     if not isinstance(values, list) or len(values) != 1:
         raise DataError(f"a record has no image {name!r}; it has: {', '.join(features) or 'nothing'}.")
     return values[0]
+
+
+def text(features: Mapping[str, Feature], name: str) -> str | None:
+    """The single text of a feature; None where there is none."""
+    values = features.get(name)
+    if not isinstance(values, list) or len(values) != 1:
+        return None
+    return values[0].decode("utf-8", "surrogateescape")

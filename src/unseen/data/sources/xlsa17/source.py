@@ -27,11 +27,12 @@ from PIL import Image
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.files import home
 from unseen.core.identity import digest, file_digest
+from unseen.core.names import Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, IntArray, Split
 from unseen.data.decode import open_image
+from unseen.data.load import DatasetSource
 from unseen.data.matlab import read_matlab
-from unseen.data.names import Options
 from unseen.data.scan import content_key
 from unseen.data.sources.xlsa17.splits import (
     FEATURES,
@@ -85,7 +86,7 @@ class ZeroShotDataset(Dataset):
         return [attributes, folds, self.protocol, self.splits_digest]
 
 
-class Xlsa17Source:
+class Xlsa17Source(DatasetSource):
     """Loads `xlsa17:NAME`."""
 
     paths = ("root", "images", "standard")
@@ -133,9 +134,6 @@ class Xlsa17Source:
             protocol=protocol,
             splits_digest=file_digest(folder / "att_splits.mat")[:16],
         )
-
-
-SOURCE = Xlsa17Source()
 
 
 def _read_features(path: Path, classes: int) -> tuple[IntArray, list[str], Callable[[], FeatureArray]]:

@@ -1,4 +1,7 @@
-"""PatchCamelyon: HDF5 files of patches and of labels, per split. Needs the `vtab` extra (h5py)."""
+"""PatchCamelyon: HDF5 files of patches and of labels, per split. Needs the `vtab` extra (h5py).
+
+TFDS' key: split and number.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,11 @@ def find(root: Path) -> Path | None:
 
 
 def read(place: Path) -> dict[str, Examples]:
-    return {split: _read(place, short, split).shuffled() for split, short in _SPLITS.items()}
+    found = {}
+    for split, short in _SPLITS.items():
+        examples = _read(place, short, split)
+        found[split] = examples.as_recorded(split, [f"{short}_{i}" for i in range(len(examples))])
+    return found
 
 
 def _read(place: Path, short: str, split: str) -> Examples:
@@ -50,5 +57,5 @@ def _open(path: Path, name: str) -> Any:
         raise DataError(f"{path.name}.gz is packed: unpack it first (gunzip -k), its patches are read one by one.")
     try:
         return h5py.File(path, "r")[name]
-    except (OSError, KeyError) as error:
+    except (OSError, KeyError, ValueError, RuntimeError) as error:
         raise DataError(f"cannot read {path}: {error}.") from error

@@ -1,18 +1,20 @@
-"""DMLab frames: TFRecord files with `image`, `filename` and `label`, as VTAB's authors ship them."""
+"""DMLab frames: TFRecord files with `image`, `filename` and `label`, as VTAB's authors ship them.
+
+TFDS' key: `filename`.
+"""
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 
 from unseen.core.errors import DataError
-from unseen.data.decode import open_image
-from unseen.data.sources.vtab.examples import Examples
-from unseen.data.sources.vtab.tfrecord import Feature, RecordFile, first_number, image_bytes, parse_example
+from unseen.data.sources.vtab.examples import Examples, from_bytes
+from unseen.data.sources.vtab.tfrecord import Feature, RecordFile, first_number, image_bytes, parse_example, text
 
 _SPLITS = ("train", "validation", "test")
 
@@ -22,7 +24,7 @@ def find(root: Path) -> Path | None:
 
 
 def read(place: Path) -> dict[str, Examples]:
-    return {split: _read(place, split).shuffled() for split in _SPLITS}
+    return {split: _read(place, split) for split in _SPLITS}
 
 
 def _read(place: Path, split: str) -> Examples:
@@ -36,10 +38,13 @@ def _read(place: Path, split: str) -> Examples:
         shard = bisect_right(starts, i) - 1
         return parse_example(files[shard].record(i - starts[shard]))
 
-    labels = np.array([first_number(features(i), "label") for i in range(starts[-1])], np.int64)
-    return Examples(
-        names=[f"{split}/{i:06d}" for i in range(starts[-1])],
-        fields={"label": labels},
-        open=lambda i: open_image(image_bytes(features(i))),
-        content_key=lambda i: hashlib.blake2b(image_bytes(features(i)), digest_size=16).digest(),
-    )
+    labels, keys = [], []
+    for i in range(starts[-1]):
+        record = features(i)
+        labels.append(first_number(record, "label"))
+        keys.append(text(record, "filename"))
+    names = [f"{split}/{i:06d}" for i in range(starts[-1])]
+    found = from_bytes(names, lambda i: image_bytes(features(i)), {"label": np.array(labels, np.int64)})
+    if None in keys:
+        return replace(found, own="its records do not tell their file names")
+    return found.as_recorded(split, [key or "" for key in keys])

@@ -1,4 +1,7 @@
-"""Flowers102: numbered images, their classes in `imagelabels.mat` (from 1), the splits in `setid.mat` (from 1)."""
+"""Flowers102: numbered images, their classes in `imagelabels.mat` (from 1), the splits in `setid.mat` (from 1).
+
+TFDS' key: the file name.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,13 @@ def find(root: Path) -> Path | None:
 def read(place: Path) -> dict[str, Examples]:
     labels = np.asarray(read_matlab(place / "imagelabels.mat", ("labels",))["labels"]).reshape(-1).astype(np.int64)
     sets = read_matlab(place / "setid.mat", tuple(_SETS.values()))
+    folder = "jpg" if (place / "jpg").is_dir() or not (place / "images" / "jpg").is_dir() else "images/jpg"
     found = {}
     for split, variable in _SETS.items():
         numbers = np.asarray(sets[variable]).reshape(-1).astype(np.int64)
         if len(numbers) and (numbers.min() < 1 or numbers.max() > len(labels)):
             raise DataError(f"{place / 'setid.mat'}: {variable} names image {numbers.max()} of {len(labels)}.")
-        names = [f"jpg/image_{number:05d}.jpg" for number in numbers.tolist()]
-        found[split] = from_files(place, names, {"label": labels[numbers - 1] - 1}).shuffled()
+        keys = [f"image_{number:05d}.jpg" for number in numbers.tolist()]
+        examples = from_files(place, [f"{folder}/{key}" for key in keys], {"label": labels[numbers - 1] - 1})
+        found[split] = examples.as_recorded(split, keys)
     return found

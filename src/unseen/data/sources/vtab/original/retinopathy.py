@@ -1,5 +1,7 @@
 """Diabetic Retinopathy (Kaggle 2015): photographs of eyes, levels 0 to 4.
 
+TFDS' key: the name without extension.
+
 Paper:      the images as TFDS `btgraham-300` has them, after Ben Graham's winning entry
 Implements: the eye scaled to a radius of 300, four times the difference from a local mean plus 128, a disc of 0.9 of
             the radius on grey, cropped to it
@@ -25,7 +27,12 @@ _KEPT = 0.9
 
 
 def find(root: Path) -> Path | None:
-    places = (root / "diabetic-retinopathy-detection", root / "retinopathy", root)
+    places = (
+        root / "diabetic-retinopathy-detection",
+        root / "diabetic_retinopathy_detection",
+        root / "retinopathy",
+        root,
+    )
     return next((p for p in places if (p / "trainLabels.csv").exists()), None)
 
 
@@ -37,7 +44,10 @@ def read(place: Path) -> dict[str, Examples]:
         "validation": ("test", [(image, level) for image, level, usage in tests if usage == "Public"]),
         "test": ("test", [(image, level) for image, level, usage in tests if usage == "Private"]),
     }
-    return {split: _examples(place, folder, rows).shuffled() for split, (folder, rows) in chosen.items()}
+    return {
+        split: _examples(place, folder, rows).as_recorded(split, [image for image, _ in rows])
+        for split, (folder, rows) in chosen.items()
+    }
 
 
 def _examples(place: Path, folder: str, rows: list[tuple[str, int]]) -> Examples:

@@ -1,7 +1,7 @@
 """smallNORB: binary matrices of pictures and of their elevation (0 to 8) and azimuth (0, 2, ... 34).
 
 Source:     the format as its authors describe it: magic number, number of dimensions, at least three sizes, then the
-            values, all little-endian
+            values, all little-endian. TFDS' key: the number of the pair
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def find(root: Path) -> Path | None:
 
 
 def read(place: Path) -> dict[str, Examples]:
-    return {split: _read(place, split, stem).shuffled() for split, stem in _STEMS.items()}
+    found = {split: _read(place, split, stem) for split, stem in _STEMS.items()}
+    return {split: part.as_recorded(split, list(map(str, range(len(part))))) for split, part in found.items()}
 
 
 def _read(place: Path, split: str, stem: str) -> Examples:

@@ -1,4 +1,7 @@
-"""SVHN, cropped digits: `train_32x32.mat` and `test_32x32.mat`. The digit 0 is stored as class 10."""
+"""SVHN, cropped digits: `train_32x32.mat` and `test_32x32.mat`. The digit 0 is stored as class 10.
+
+TFDS' key: the number of the image.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,15 @@ from unseen.data.sources.vtab.examples import Examples, from_pixels
 
 
 def find(root: Path) -> Path | None:
-    return next((p for p in (root, root / "svhn", root / "SVHN") if (p / "train_32x32.mat").exists()), None)
+    return next(
+        (p for p in (root, root / "svhn", root / "SVHN", root / "svhn_cropped") if (p / "train_32x32.mat").exists()),
+        None,
+    )
 
 
 def read(place: Path) -> dict[str, Examples]:
-    return {split: _read(place / f"{split}_32x32.mat", split).shuffled() for split in ("train", "test")}
+    found = {split: _read(place / f"{split}_32x32.mat", split) for split in ("train", "test")}
+    return {split: part.as_recorded(split, list(map(str, range(len(part))))) for split, part in found.items()}
 
 
 def _read(path: Path, split: str) -> Examples:

@@ -1,0 +1,53 @@
+"""The real feature sets that the probe benchmarks share: groceries, emoji and photographs by four networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.benchmarks.probing import split_arrays
+from unseen.benchmarks.workbench import Workbench
+from unseen.core.files import home
+
+FloatArray = npt.NDArray[np.float32]
+IntArray = npt.NDArray[np.int64]
+PHOTOS = "/work/shared/data/photos/caltech101/images"
+TASKS = {
+    "grocery": "packaged:grocery",
+    "coarse": "packaged:grocery?labels=coarse",
+    "emoji": "packaged:emoji?classes=150",
+    "photos": f"folder:{PHOTOS}",
+}
+NETWORKS = {
+    "lite0": "packaged:efficientnet-lite0",
+    "resnet18": "random:torchvision:resnet18",
+    "lite1": "packaged:efficientnet-lite1",
+    "lite2": "packaged:efficientnet-lite2",
+}
+
+
+class Features(NamedTuple):
+    """One feature set with its labels; a validation split is among the images to train on."""
+
+    train: FloatArray
+    train_labels: IntArray
+    test: FloatArray
+    test_labels: IntArray
+
+    @property
+    def classes(self) -> int:
+        return len(np.unique(self.train_labels))
+
+
+def load(task: str, network: str, folder: Path | None = None, photos: str = PHOTOS) -> Features:
+    """Features from the store, extracted now where it does not have them."""
+    bench = Workbench(home(folder))
+    name = f"folder:{photos}" if task == "photos" else TASKS[task]
+    splits, _ = split_arrays(NETWORKS[network], bench.dataset(name), bench, "pooled")
+    test, test_labels = splits.pop("test")
+    features = np.concatenate([np.asarray(rows, np.float32) for rows, _ in splits.values()])
+    labels = np.concatenate([labels for _, labels in splits.values()])
+    return Features(features, labels, np.asarray(test, np.float32), test_labels)

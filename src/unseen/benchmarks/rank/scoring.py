@@ -1,0 +1,164 @@
+"""Scores of one checkpoint on one labelled set, and on half-samples of it.
+
+A half-sample without replacement has the spread that a new sample of the full size would have (delete-half jackknife);
+a bootstrap with replacement would show every score images that are equal, which nearest neighbours and mixtures mistake
+for structure.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.backbones.backbone import LOGITS
+from unseen.benchmarks.workbench import SplitRows, Workbench, skipped_details
+from unseen.core.errors import DiskFullError, UnseenError
+from unseen.core.identity import digest
+from unseen.core.records import Cell, Result
+from unseen.data.subset import select
+from unseen.metrics.softmax import softmax
+from unseen.ranking import score_flops
+from unseen.ranking.cards import ScoreCard, find_score, score_terms
+from unseen.ranking.sampling import stratified_rows
+
+#: More rows than this in a half-sample cost more than they tell; the intervals are then a little too wide.
+LARGEST_SAMPLE = 2000
+
+
+class ScoredImages:
+    """The images that one checkpoint is scored on, and their features: all layers of all cells in one pass."""
+
+    def __init__(self, bench: Workbench, cells: Sequence[Cell], *, split: str, sample: int, seed: int) -> None:
+        self.bench, self.model, self.split = bench, cells[0].model, split
+        whole = bench.dataset(cells[0].dataset)
+        self.total = len(whole.split(split))
+        self.dataset = select(whole, limit=sample, seed=seed) if sample else whole
+        self.seconds = 0.0
+        cards = [find_score(str(c.parameters["score"])) for c in cells if "resamples" in c.parameters]
+        self._wanted = list(dict.fromkeys(str(c.parameters["layer"]) for c in cells if "layer" in c.parameters))
+        self._wanted += [LOGITS] if any(card.needs_head for card in cards) and LOGITS not in self._wanted else []
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What a reader of a score should know of the checkpoint."""
+        backbone, card = self.bench.backbone(self.model), self.bench.card(self.model)
+        same = digest([backbone.weights, backbone.preprocessing.to_dict()])
+        return {"parameters": card.parameters, "flops": card.flops, "checkpoint": same}
+
+    def rows(self, layer: str) -> SplitRows:
+        """Features and labels at a layer, or why there are none."""
+        found = self._features[layer]
+        if isinstance(found, UnseenError):
+            raise found
+        return found
+
+    @cached_property
+    def _features(self) -> dict[str, SplitRows | UnseenError]:
+        began = perf_counter()
+        known = self.bench.backbone(self.model).layer_names()
+        found = self._extracted([layer for layer in self._wanted if layer in known])
+        for layer in self._wanted:  # one that is not there is asked for alone, and refused
+            found |= self._extracted([layer]) if layer not in known else {}
+        self.seconds = perf_counter() - began
+        return found
+
+    def _extracted(self, layers: list[str]) -> dict[str, SplitRows | UnseenError]:
+        try:
+            return dict(self.bench.layers(self.model, self.dataset, self.split, layers)) if layers else {}
+        except DiskFullError:
+            raise
+        except UnseenError as error:
+            if len(layers) == 1:
+                return {layers[0]: error}
+        return {layer: one for layer in layers for one in self._extracted([layer]).values()}
+
+
+def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples: int, seed: int) -> Result:
+    """One score on all images and on every half-sample."""
+    rows = images.rows(LOGITS if card.needs_head else str(cell.parameters["layer"]))
+    values, labels = np.asarray(rows.features[:]), rows.labels
+    (count, width), classes = values.shape, len(np.unique(labels))
+    given = softmax(np.asarray(values, np.float64)) if card.needs_head else values
+    notes: list[str] = []
+    began = perf_counter()
+    with _one_thread_each(), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        terms = _terms(card, given, labels, seed, tell=notes.append)
+        seconds = perf_counter() - began
+        samples = half_samples(labels, resamples, seed)
+        draws = list(pool.map(lambda some: _sample_terms(card, given[some], labels[some], seed), samples))
+    features = int(images.bench.card(cell.model).feature_dim or width) if card.needs_head else width
+    flops = score_flops(card, count, features, classes, width)
+    if card.needs_head:  # the head itself, which a forward pass for features leaves out
+        flops += 2.0 * count * features * width
+    # A score that is relative to the pool has no value of its own: reading makes one from the terms of all.
+    names = [f"term_{number}" for number in range(1, len(terms) + 1)] if card.pool_relative else ["score"]
+    details = {
+        "terms": terms,
+        "draws": draws,
+        "notes": notes,
+        "images": count,
+        "total": images.total,
+        "classes": classes,
+        "dimensions": features,
+        "gflops": flops / 1e9,
+        "forward_gflops": float(images.about["flops"] or 0) * count / 1e9,
+        "score_seconds": seconds,
+        "extraction_seconds": images.seconds,
+        **images.about,
+        **skipped_details({images.split: rows}),
+    }
+    return Result(cell, metrics=dict(zip(names, terms, strict=True)), seconds=perf_counter() - began, details=details)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Linear algebra on one thread while half-samples run side by side.
+
+    Half-samples are small: threads that wait for one another inside each of them cost more than they give, and many
+    times more where the machine is busy.
+    """
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def half_samples(labels: npt.NDArray[np.int64], count: int, seed: int) -> list[npt.NDArray[np.int64]]:
+    """Row numbers of stratified half-samples; none where the images are too few to leave any out.
+
+    Two seeds share no sample but by chance; a larger `count` begins with the samples of a smaller one.
+    """
+    classes, images = len(np.unique(labels)), len(labels)
+    size = min(max(images // 2, min(2 * classes, images - 1)), LARGEST_SAMPLE if images > LARGEST_SAMPLE else images)
+    if size <= classes:
+        return []
+    index = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    seeds = (int(child.generate_state(1, np.uint64)[0]) for child in np.random.SeedSequence(seed).spawn(count))
+    return [stratified_rows(index, size, one) for one in seeds]
+
+
+def _terms(card: ScoreCard, given: Any, labels: npt.NDArray[np.int64], seed: int, **rest: Any) -> list[float]:
+    kind = "probabilities" if card.needs_head else "features"
+    return list(score_terms(card, labels, seed=seed, **{kind: given}, **rest))
+
+
+def _sample_terms(card: ScoreCard, given: Any, labels: npt.NDArray[np.int64], seed: int) -> list[float]:
+    """Terms on some rows; empty where a sample cannot carry the score."""
+    try:
+        return _terms(card, given, labels, seed)
+    except UnseenError:
+        return []

@@ -1,0 +1,107 @@
+"""`unseen cog run` and `unseen cog finetune`: what they add to the options of their benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from unseen.cli.options import Draft, study_command
+
+if TYPE_CHECKING:
+    from unseen.core.records import Result
+
+DEFAULT_DATA = "packaged:emoji"
+DEFAULT_MODELS = (
+    "packaged:efficientnet-lite0",
+    "packaged:efficientnet-lite1",
+    "packaged:efficientnet-lite2",
+    "random:tf_efficientnet_lite0",
+)
+
+
+def _prepare(draft: Draft) -> None:
+    """`imagenet?train=8` is ImageNet-1K and every level, with its options for the levels; images that end early are
+    accepted there, as the authors do."""
+    (options,) = draft.benchmarks.values()
+    levels = str(options.get("levels", 5))
+    found: list[str] = []
+    for name in draft.data:
+        base, mark, query = name.partition("?")
+        if base == "imagenet" and levels.isdecimal():
+            found += ["imagenet:in1k", *(f"imagenet:cog-l{i + 1}{mark}{query}" for i in range(int(levels)))]
+        else:
+            found.append(name)
+    draft.data = found
+    if all(name.startswith("imagenet:") for name in found):
+        draft.extraction.setdefault("truncated", "accept")
+
+
+def _prepare_finetuning(draft: Draft) -> None:
+    """Frozen probes on the same domains are planned first, for the comparison."""
+    from dataclasses import fields
+
+    from unseen.benchmarks.cog.domains import DomainRecipe
+
+    _prepare(draft)
+    (options,) = draft.benchmarks.values()
+    shared = {f.name for f in fields(DomainRecipe)} | {"seeds"}
+    frozen = {"seeds": "22,", **{name: value for name, value in options.items() if name in shared}}
+    draft.benchmarks = {"cog": frozen, **draft.benchmarks}
+
+
+def show_levels(results: Sequence[Result]) -> None:
+    """Levels with the most images as a table, the trend and the slope in words, then what failed."""
+    from rich.text import Text
+
+    from unseen.benchmarks.cog import analysis
+    from unseen.benchmarks.cog.domains import CONTROL
+    from unseen.benchmarks.cog.section import trend_sentences
+    from unseen.cli.results import show_results
+    from unseen.cli.tables import console, print_table
+    from unseen.reports.wording import short_names
+
+    scores = analysis.level_scores(results)
+    shown = [s for s in scores if s.shots == analysis.ALL and not s.level.startswith(CONTROL)]
+    if shown:
+        levels = analysis.order_levels(s.level for s in shown)
+        models = list(dict.fromkeys(s.model for s in shown))
+        best = {level: max(s.mean for s in shown if s.level == level) for level in levels}
+        cells = {(s.model, s.level): s for s in shown}
+        rows: list[list[str | Text]] = []
+        for model in models:
+            row = [cells.get((model, level)) for level in levels]
+            texts = [
+                Text(f"{100 * s.mean:.1f} ± {100 * s.std:.1f}", style="bold" if s.mean == best[s.level] else "")
+                if s
+                else Text("")
+                for s in row
+            ]
+            rows.append([model, *texts])
+        print_table(["model", *levels], rows, title="top-1 (%) with all images, by level", numeric=levels)
+        names = short_names(models, {})
+        lines = analysis.slopes(analysis.concept_scores(results))
+        said = trend_sentences(scores, names) + [
+            f"{analysis.slope_sentence(names[m], line)}." for m, line in lines.items()
+        ]
+        for sentence in said:
+            console().print(sentence, soft_wrap=True, markup=False)
+    if failed := [result for result in results if not result.ok]:
+        show_results(failed)
+
+
+RUN = study_command(
+    "cog",
+    data=(DEFAULT_DATA,),
+    models=DEFAULT_MODELS,
+    title="Concept generalization",
+    defaults={"shots": ["1", "2", "4", "8", "16", "32", "64", "128", "all"]},
+    prepare=_prepare,
+    show=show_levels,
+)
+FINETUNE = study_command(
+    "cog-finetune",
+    data=(DEFAULT_DATA,),
+    models=DEFAULT_MODELS[:1],
+    title="Fine-tuning against frozen features",
+    prepare=_prepare_finetuning,
+)

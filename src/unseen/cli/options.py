@@ -1,0 +1,299 @@
+"""The vocabulary of the command line, and commands made from the options of a benchmark.
+
+Every field of a benchmark's dataclass becomes an option: its name with dashes, its help, its choices and its default.
+Values go as texts to `unseen.core.options.make_options`, the one check that study files and Python go through too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import Parameter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from unseen.cli.parser import made_late, parameter, with_parameters
+
+if TYPE_CHECKING:
+    from unseen.core.records import Result
+
+DATA_PANEL, _RUNNING = "Data and models", "Running and output"
+
+
+def _running(name: str, metavar: str, help: str, **more: Any) -> Any:  # noqa: A002 - the word of the command line
+    return typer.Option(name, metavar=metavar, help=help, rich_help_panel=_RUNNING, **more)
+
+
+_HOME = "Where features and results are kept; $UNSEEN_HOME or the user's data folder by default."
+HomeOption = Annotated[Path | None, _running("--home", "FOLDER", _HOME)]
+JsonOption = Annotated[bool, _running("--json", "", "Print JSON in full precision, and nothing else.")]
+ReportOption = Annotated[
+    Path | None, _running("--report", "FILE", "Where to write the page; HOME/reports/STUDY.html by default.")
+]
+_MODELS = "Models; paths of checkpoints will do"
+ModelsOption = Annotated[
+    list[str] | None, typer.Option("--models", metavar="NAME ...", help=f"{_MODELS}.", rich_help_panel=DATA_PANEL)
+]
+_SCHEDULER = "With --engine dask: a running scheduler, tcp://host:8786 or its scheduler file."
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where and how a study runs, and where its answer goes: the same options in every command that runs one."""
+
+    engine: Annotated[str, _running("--engine", "NAME", "local, or dask for a cluster.")] = "local"
+    workers: Annotated[int, _running("--workers", "N", "Processes that evaluate side by side.", min=1)] = 1
+    scheduler: Annotated[str | None, _running("--scheduler", "ADDRESS|FILE", _SCHEDULER)] = None
+    report: ReportOption = None
+    as_json: JsonOption = False
+    dry_run: Annotated[bool, _running("--dry-run", "", "Check everything, say what would be done, do nothing.")] = False
+    home: HomeOption = None
+
+    @classmethod
+    def parameters(cls) -> list[Parameter]:
+        hints = get_type_hints(cls, include_extras=True)
+        return [parameter(each.name, hints[each.name], each.default) for each in dataclasses.fields(cls)]
+
+    @classmethod
+    def among(cls, values: Mapping[str, Any]) -> Running:
+        """The running options among a command's values."""
+        return cls(**{each.name: values[each.name] for each in dataclasses.fields(cls)})
+
+
+#: Options whose names no field of a benchmark or of the extraction can have for itself.
+TAKEN = frozenset({"data", "models", "study", "json", "help", *(each.name for each in dataclasses.fields(Running))})
+
+
+def split_names(names: Iterable[str] | None) -> list[str]:
+    """Names given one by one, with commas, or both; a path that has a comma stays whole where it is there."""
+    found: list[str] = []
+    for name in names or ():
+        whole = "," not in name or Path(name.partition(":")[2].partition("?")[0] or name).exists()
+        found += [name] if whole else [part.strip() for part in name.split(",") if part.strip()]
+    return found
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The options that a dataclass becomes.
+
+    Attributes:
+        kind: the dataclass.
+        word: stands before an option whose name is taken, as in `--extraction-workers`, and tells parameters apart.
+        panel: heads them in the help.
+        taken: names that others have.
+        defaults: texts instead of the dataclass's defaults; None where no default is to be shown or given.
+    """
+
+    kind: type
+    word: str
+    panel: str
+    taken: Collection[str] = TAKEN
+    defaults: Mapping[str, Any] | None = field(default_factory=dict)
+
+    #: What a study says of itself, and a command line by its DATA.
+    left_out = ("only",)
+
+    def fields(self) -> list[dataclasses.Field[Any]]:
+        return [each for each in dataclasses.fields(self.kind) if each.init and each.name not in self.left_out]
+
+    def option_name(self, name: str) -> str:
+        return f"--{f'{self.word}-{name}' if name in self.taken else name}".replace("_", "-")
+
+    def parameters(self) -> list[Parameter]:
+        hints = get_type_hints(self.kind, include_extras=True)
+        return [self._parameter(each, hints[each.name]) for each in self.fields()]
+
+    def given(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """By field, the texts that were given; a dataclass's own default need not be said."""
+        found = {each.name: values[self._key(each.name)] for each in self.fields()}
+        unsaid = {name: None if self.defaults is None else self._default(name) for name in found}
+        return {name: value for name, value in found.items() if value is not None and value != unsaid[name]}
+
+    def _key(self, name: str) -> str:
+        return f"{self.word.replace('-', '_')}__{name}"
+
+    def _default(self, name: str) -> Any:
+        """The dataclass's default as the command line writes it."""
+        (value,) = [each.default for each in self.fields() if each.name == name]
+        if isinstance(value, bool) or value is None:
+            return value
+        return [str(one) for one in value] if isinstance(value, tuple) else str(value)
+
+    def _parameter(self, each: dataclasses.Field[Any], hint: Any) -> Parameter:
+        from unseen.core.options import choices_of, is_many
+
+        name = self.option_name(each.name)
+        default = None if self.defaults is None else self.defaults.get(each.name, self._default(each.name))
+        help_text, metavar = str(each.metadata.get("help", "")), _metavar(hint, each)
+        if (words := choices_of(hint)) and metavar == "NAME":
+            help_text += f" One of: {', '.join(words)}."
+        if each.name in self.taken:
+            help_text = f"Of the {self.word}, unlike --{each.name.replace('_', '-')}: {help_text}"
+        kind: Any
+        if isinstance(each.default, bool):
+            kind = bool | None
+            name = f"{name}/{name.replace('--', '--no-', 1)}" if each.default or self.defaults is None else name
+        else:
+            kind = list[str] | None if is_many(hint) else str | None
+        made = typer.Option(name, metavar=metavar, help=help_text, rich_help_panel=self.panel)
+        return parameter(self._key(each.name), Annotated[kind, made], None if default == [] else default)
+
+
+def _metavar(hint: Any, each: dataclasses.Field[Any]) -> str:
+    """What stands behind an option in the help: its choices where they are short, else a word for its kind."""
+    from unseen.core.options import choices_of, is_many, kinds_of
+
+    kinds, words = kinds_of(hint), choices_of(hint)
+    if bool in kinds:
+        return ""
+    if each.metadata.get("dataset"):
+        text = "DATA"
+    elif Path in kinds:
+        text = "FOLDER"
+    elif each.metadata.get("file"):
+        text = "NAME|FILE"
+    else:
+        numbers = ["N"] if int in kinds else ["X"] if float in kinds else []
+        text = "|".join([*numbers, *words])
+        text = text if 0 < len(text) <= 18 else "NAME"
+    return f"{text} ..." if is_many(hint) else text
+
+
+@dataclass
+class Draft:
+    """A study as a command line asks for it, before it is checked; a command's own hook may still change it.
+
+    Attributes:
+        command: as it was typed, for messages.
+        benchmarks: by name, the options that were given: texts by field.
+        extraction: the same of the extraction.
+        more: values of the command's own options.
+    """
+
+    command: str
+    name: str
+    title: str
+    data: list[str]
+    models: list[str]
+    benchmarks: dict[str, dict[str, Any]]
+    extraction: dict[str, Any]
+    more: dict[str, Any]
+
+
+def study_command(
+    benchmark: str,
+    *,
+    data: Sequence[str] = (),
+    models: Sequence[str] = (),
+    title: str = "",
+    defaults: Mapping[str, Any] | None = None,
+    more: Sequence[Parameter] = (),
+    prepare: Callable[[Draft], None] | None = None,
+    show: Callable[[Sequence[Result]], None] | None = None,
+    run: Callable[[Draft, Running], None] | None = None,
+) -> Callable[[], None]:
+    """The function of a command that runs one benchmark on DATA; register it with `cls=Command`.
+
+    The benchmark is imported when the command is asked for.
+
+    Args:
+        benchmark: its registry name.
+        data, models: what is taken where the command line names none.
+        title: heads the page.
+        defaults: texts by field where the command's default is not the dataclass's.
+        more: options of the command's own.
+        prepare: turns what was asked for into a study, such as the name of a suite into datasets.
+        show: prints the results; tables of all metrics by default.
+        run: runs the draft where a command has its own way to.
+    """
+
+    def make() -> Callable[..., None]:
+        from unseen.benchmarks.benchmark import BENCHMARKS
+        from unseen.features import Extraction
+
+        kind = BENCHMARKS.get(benchmark)
+        names = {each.name for each in more}
+        own = Fields(kind, benchmark, "Protocol", TAKEN | names, defaults or {})
+        taken = TAKEN | names | {each.name for each in own.fields()}
+        how = Fields(Extraction, "extraction", "Extraction of features", taken)
+
+        def body(values: dict[str, Any]) -> None:
+            draft = Draft(
+                command=f"unseen {kind.command or benchmark}",
+                name=values["study"],
+                title=title or kind.question,
+                data=split_names([*(values["data"] or ()), *(values["data_option"] or ())]) or list(data),
+                models=split_names(values["models"]) or list(models),
+                benchmarks={benchmark: own.given(values)},
+                extraction=how.given(values),
+                more={name: values[name] for name in names},
+            )
+            if prepare is not None:
+                prepare(draft)
+            if run is not None:
+                run(draft, Running.among(values))
+            else:
+                run_draft(draft, Running.among(values), show)
+
+        parameters = [
+            *_study_parameters(benchmark, data, models),
+            *more,
+            *own.parameters(),
+            *how.parameters(),
+            *Running.parameters(),
+        ]
+        return with_parameters(parameters, body)
+
+    return made_late(make)
+
+
+def _study_parameters(benchmark: str, data: Sequence[str], models: Sequence[str]) -> list[Parameter]:
+    """DATA, --data, --models and --study."""
+
+    def option(name: str, metavar: str, text: str) -> Any:
+        return typer.Option(name, metavar=metavar, help=f"{text}.", rich_help_panel=DATA_PANEL)
+
+    def otherwise(names: Sequence[str]) -> str:
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return f"; {names[0]}{more} by default" if names else ""
+
+    about = f"Datasets, or folders of labelled images{otherwise(data)}."
+    argument, several = typer.Argument(metavar="DATA", help=about, show_default=False), list[str] | None
+    return [
+        parameter("data", Annotated[several, argument]),
+        parameter("data_option", Annotated[several, option("--data", "DATA ...", "The same, as an option")]),
+        parameter("models", Annotated[several, option("--models", "NAME ...", _MODELS + otherwise(models))]),
+        parameter("study", Annotated[str, option("--study", "NAME", "File the results under this name")], benchmark),
+    ]
+
+
+def run_draft(draft: Draft, how: Running, show: Callable[[Sequence[Result]], None] | None = None) -> None:
+    """Check a draft, and run it."""
+    from unseen.benchmarks.benchmark import make_benchmark
+    from unseen.cli.run import run_and_report
+    from unseen.core.errors import UsageError
+    from unseen.core.options import make_options
+    from unseen.features import Extraction
+    from unseen.study import Study
+
+    here, command = Path.cwd(), draft.command
+    if not draft.data:
+        raise UsageError(f"{command}: name the data, such as: {command} photos/ (unseen ls datasets).")
+    if not draft.models:
+        raise UsageError(f"{command}: name the models, such as: --models timm:resnet50 mine.pth (unseen ls models).")
+    asked = draft.benchmarks.items()
+    study = Study(
+        name=draft.name,
+        title=draft.title,
+        models=tuple(draft.models),
+        datasets=tuple(draft.data),
+        benchmarks=[make_benchmark(name, given, source=command, base=here, texts=True) for name, given in asked],
+        extraction=make_options(Extraction, draft.extraction, source=command, base=here, texts=True),
+        base=here,
+        source=command,
+    )
+    run_and_report(study, how, show=show)

@@ -1,0 +1,152 @@
+"""ArrayRecord files, which TFDS writes today, without TensorFlow and without the `array-record` wheel.
+
+Source:     the specification of Riegeli/records and the comments of ArrayRecord's `layout.proto`
+Shapes:     file = blocks of 64 KiB, each led by 24 bytes that a reader skips; what is left is a sequence of chunks:
+            hash 8, size 8, hash 8, kind 1, records 7, decoded size 8, then `size` bytes
+            last block = a chunk with the postscript (1: offset of the footer, 2: magic)
+            footer = a chunk of records: metadata, then one per chunk of data (1: offset, 2: decoded size, 3: records)
+Implements: simple chunks, plain or compressed by zstd, brotli or snappy (pyarrow unpacks them)
+Differs:    chunks are not hashed; sizes and numbers, which are stored twice, must agree. Transposed chunks, which TFDS
+            does not write, are refused
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from pathlib import Path
+
+from unseen.core.errors import DataError
+from unseen.core.wire import fields, varint, varints
+from unseen.data.decode import MAX_BYTES
+
+_BLOCK, _BLOCK_HEADER = 1 << 16, 24
+_CHUNK_HEADER = struct.Struct("<QQQQQ")
+_SIMPLE, _TRANSPOSED = ord("r"), ord("t")
+_CODECS = {ord("z"): "zstd", ord("b"): "brotli", ord("s"): "snappy"}
+_MAGIC = 0x71930E704FDAE05E
+_CHUNKS_KEPT = 8  # a chunk of many records is unpacked once for a row of reads
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    kind: int
+    records: int
+    decoded: int
+    data: bytes
+
+
+class ArrayRecordFile:
+    """An ArrayRecord file, memory-mapped, with the places of its chunks."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as stream:
+                size = stream.seek(0, 2)
+                self._map = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+        except OSError as error:
+            raise DataError(f"cannot read {path}: {error.strerror}.") from error
+        try:
+            self._offsets, counts = self._read_footer(len(self._map))
+        except (struct.error, IndexError, KeyError, ValueError, OSError) as error:
+            raise DataError(
+                f"{path} is not an ArrayRecord file, is damaged, or was cut short ({error}). Copy it again."
+            ) from error
+        self._starts = [0, *accumulate(counts)]
+        self._chunk = lru_cache(maxsize=_CHUNKS_KEPT)(self._unpack)
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def record(self, number: int) -> memoryview:
+        """The data of a record."""
+        chunk = bisect_right(self._starts, number) - 1
+        return memoryview(self._chunk(chunk)[number - self._starts[chunk]])
+
+    def _unpack(self, number: int) -> list[bytes]:
+        expected = self._starts[number + 1] - self._starts[number]
+        try:
+            return self._records(self._offsets[number], expected)
+        except (struct.error, IndexError, ValueError, OSError) as error:
+            raise DataError(
+                f"{self.path} is damaged at byte {self._offsets[number]:,} ({error}). Copy it again."
+            ) from error
+
+    def _read_footer(self, size: int) -> tuple[list[int], list[int]]:
+        """Offsets of the chunks of data, and how many records each has."""
+        if size < 2 * _BLOCK or size % _BLOCK:
+            raise ValueError(f"{size:,} bytes are not a whole number of blocks")
+        postscript = dict(fields(self._records(size - _BLOCK)[0]))
+        if postscript.get(2) != _MAGIC:
+            raise ValueError("its postscript has another magic number")
+        footer = self._records(_whole(postscript.get(1, 0)))
+        metadata = dict(fields(dict(fields(footer[0]))[1]))
+        rows = [dict(fields(row)) for row in footer[1:]]
+        offsets = [_whole(row.get(1, 0)) for row in rows]
+        counts = [_whole(row.get(3, 0)) for row in rows]
+        if (len(rows), sum(counts)) != (metadata.get(2, 0), metadata.get(3, 0)):
+            raise ValueError("its footer contradicts itself")
+        return offsets, counts
+
+    def _records(self, offset: int, expected: int | None = None) -> list[bytes]:
+        chunk = self._read_chunk(offset)
+        if chunk.kind == _TRANSPOSED:
+            raise ValueError("its records are transposed, which is not read here: write them without `transpose`")
+        if chunk.kind != _SIMPLE:
+            raise ValueError(f"a chunk of kind {chunk.kind:#x} where records should be")
+        codec, (length, place) = chunk.data[0], varint(chunk.data, 1)
+        sizes = varints(_inflate(codec, chunk.data[place : place + length], 10 * chunk.records))
+        values = _inflate(codec, chunk.data[place + length :], chunk.decoded)
+        ends = list(accumulate(sizes))
+        if len(sizes) != chunk.records or (ends[-1] if ends else 0) != len(values) or len(values) != chunk.decoded:
+            raise ValueError("the sizes of its records do not add up")
+        if expected is not None and chunk.records != expected:
+            raise ValueError(f"{chunk.records} records where the footer has {expected}")
+        return [values[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+
+    def _read_chunk(self, offset: int) -> _Chunk:
+        header, place = self._read(offset, _CHUNK_HEADER.size)
+        _, size, _, kind_and_records, decoded = _CHUNK_HEADER.unpack(header)
+        if max(size, decoded) > MAX_BYTES:
+            raise ValueError(f"a chunk of {max(size, decoded):,} bytes; the limit is {MAX_BYTES:,}")
+        data, _ = self._read(place, size)
+        return _Chunk(kind_and_records & 0xFF, kind_and_records >> 8, decoded, data)
+
+    def _read(self, place: int, size: int) -> tuple[bytes, int]:
+        """`size` bytes from `place` on without the headers of blocks, and where they end."""
+        parts = []
+        while size:
+            if place % _BLOCK < _BLOCK_HEADER:
+                place += _BLOCK_HEADER - place % _BLOCK
+            part = self._map[place : place + min(size, _BLOCK - place % _BLOCK)]
+            if not part:
+                raise ValueError("the file ends within a chunk")
+            parts.append(part)
+            place += len(part)
+            size -= len(part)
+        return b"".join(parts), place
+
+
+def _inflate(codec: int, data: bytes, limit: int) -> bytes:
+    """A buffer of a chunk: as it is, or led by its size and compressed."""
+    import pyarrow
+
+    if codec == 0:
+        return data
+    if codec not in _CODECS:
+        raise ValueError(f"compression of kind {codec:#x}")
+    size, place = varint(data, 0)
+    if size > limit:
+        raise ValueError(f"a buffer of {size:,} bytes where at most {limit:,} were announced")
+    return bytes(pyarrow.decompress(data[place:], size, codec=_CODECS[codec], asbytes=True)) if size else b""
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise ValueError("a message where a number should be")
+    return value

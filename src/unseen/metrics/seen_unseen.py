@@ -1,0 +1,112 @@
+"""The seen-unseen curve: what a generalized zero-shot classifier trades between seen and unseen classes, and its area.
+
+Paper:      Chao, Changpinyo, Gong & Sha, "An empirical study and analysis of generalized zero-shot learning for object
+            recognition in the wild", ECCV 2016 [P]
+Shapes:     scores (n, c) of images against all classes; seen (c,) which of them were trained on; leads, right (n,)
+Implements: section 4.2 of [P]: a constant gamma is subtracted from the scores of seen classes; as it grows, accuracy on
+            unseen classes (ts, per class, GBU Eq. (21)) rises and that on seen classes (tr) falls. AUSUC is the area
+            under tr over ts
+Differs:    [P] tries constants. An image changes sides at one constant, its lead, so that sorting the leads gives every
+            point of the curve. A classifier that rules classes out (scores of -inf) has leads that no constant changes:
+            its curve ends before the axes, and the area is that of the points it can reach
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.core.errors import DataError
+from unseen.metrics.zeroshot import harmonic_mean
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class SeenUnseenCurve:
+    """Points in the order of a growing constant.
+
+    Attributes:
+        ts, tr: per-class accuracy on images of unseen and of seen classes, among all classes.
+        gamma: the constants at which the next point begins: one fewer than there are points.
+    """
+
+    ts: FloatArray
+    tr: FloatArray
+    gamma: FloatArray
+
+    @property
+    def area(self) -> float:
+        """AUSUC."""
+        ts, tr = np.append(0.0, self.ts), np.append(self.tr[0], self.tr)  # from the axis on
+        return float((np.diff(ts) * (tr[1:] + tr[:-1]) / 2).sum())
+
+    @property
+    def best_harmonic_mean(self) -> float:
+        """The greatest H that any constant gives."""
+        return float(harmonic_mean(self.ts, self.tr).max())
+
+    def thinned(self, count: int = 200) -> SeenUnseenCurve:
+        """At most so many points, evenly along the curve, first and last among them: enough for a figure."""
+        if len(self.ts) <= count:
+            return self
+        way = np.append(0.0, np.cumsum(np.hypot(np.diff(self.ts), np.diff(self.tr))))
+        kept = np.unique(np.searchsorted(way, np.linspace(0, way[-1], count)).clip(max=len(way) - 1))
+        return SeenUnseenCurve(self.ts[kept], self.tr[kept], self.gamma[kept[1:] - 1])
+
+
+def seen_leads(scores: npt.NDArray[Any], seen: npt.NDArray[np.bool_]) -> FloatArray:
+    """(n,) by how much the best seen class leads over the best unseen one; 0 where neither has a score."""
+    values = np.where(np.isnan(scores), -np.inf, scores)
+    with np.errstate(invalid="ignore"):
+        leads = values[:, seen].max(1) - values[:, ~seen].max(1)
+    return np.where(np.isnan(leads), 0.0, leads).astype(np.float64)
+
+
+def seen_unseen_outcomes(
+    scores: npt.NDArray[Any], labels: npt.NDArray[Any], classes: npt.NDArray[Any], seen: npt.NDArray[np.bool_]
+) -> tuple[FloatArray, BoolArray]:
+    """Per image its lead, and whether the best of the classes of its own kind is the right one.
+
+    Large tables are given in blocks of rows, and the answers joined.
+    """
+    if not seen.any() or seen.all():
+        raise DataError("a seen-unseen curve needs candidates of both kinds; all are of one.")
+    values = np.where(np.isnan(scores), -np.inf, scores)
+    known, new = classes[seen], classes[~seen]
+    best = np.where(np.isin(labels, known), known[values[:, seen].argmax(1)], new[values[:, ~seen].argmax(1)])
+    return seen_leads(values, seen), np.asarray(best == labels)
+
+
+def seen_unseen_curve(
+    leads: npt.ArrayLike, right: npt.ArrayLike, labels: npt.ArrayLike, of_seen: npt.ArrayLike
+) -> SeenUnseenCurve:
+    """The whole curve.
+
+    Args:
+        leads, right: of `seen_unseen_outcomes`.
+        labels: classes of the images.
+        of_seen: which images are of seen classes.
+    """
+    lead, hit, kind = np.asarray(leads, np.float64), np.asarray(right, bool), np.asarray(of_seen, bool)
+    wanted = np.asarray(labels)
+    if not (lead.shape == hit.shape == kind.shape == wanted.shape) or lead.ndim != 1:
+        shapes = lead.shape, hit.shape, wanted.shape, kind.shape
+        raise DataError(f"a seen-unseen curve needs one value of each per image; found shapes {shapes}.")
+    if kind.all() or not kind.any():
+        raise DataError("a seen-unseen curve needs images of seen and of unseen classes; all are of one kind.")
+    _, place, counts = np.unique(wanted, return_inverse=True, return_counts=True)
+    groups = {side: len(np.unique(wanted[kind == side])) for side in (False, True)}
+    weight = hit / counts[place] / np.where(kind, groups[True], groups[False])  # Eq. (21), one term per image
+    gamma = np.unique(lead[np.isfinite(lead)])
+    at = np.searchsorted(gamma, lead)  # leads of -inf fall to 0, of inf behind the last
+    gained = np.bincount(at[~kind] + (lead[~kind] > -np.inf), weight[~kind], len(gamma) + 2)
+    lost = np.bincount(at[kind] + (lead[kind] > -np.inf), weight[kind], len(gamma) + 2)
+    # Point k lies between the leads k and k + 1: unseen images with smaller leads are right, seen ones with greater.
+    ts: FloatArray = np.cumsum(gained, dtype=np.float64)
+    tr = lost.sum() - np.cumsum(lost)
+    return SeenUnseenCurve(ts[:-1], np.maximum(tr[:-1], 0.0), gamma)

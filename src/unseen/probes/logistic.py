@@ -1,0 +1,265 @@
+"""The `logistic` solver, the default: l2-penalised softmax regression, converged, its penalty chosen by folds.
+
+Paper:      Hastie, Tibshirani & Friedman, "The Elements of Statistical Learning", 2nd ed., Section 4.4 (the model) and
+            7.10 (cross-validation)
+Shapes:     X (n, d) rows of unit length, centred; W (c, d) weights, b (c,) biases; t the mean square of centred rows
+Implements: argmin of the mean log loss + penalty t / 2 |W|^2, the bias free, for thirteen penalties, on all folds of
+            all seeds as one tensor problem (lbfgs.py) in the eigenbasis of the rows (coordinates.py); the penalty by
+            the rule of folds.py; the chosen one again on all rows, from the mean of the folds' solutions; a temperature
+            from the left-out rows. A dataset's own validation rows are the one fold where it brings them.
+Differs:    from scikit-learn's LogisticRegressionCV, which takes the most accurate C = 1 / (penalty t n), in the rule
+            of choice and in that the penalty of a fold is not stronger for its having fewer rows
+Expected:   docs/probes.md, made by bench/probe_cells.py
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from unseen.probes.draws import Draw
+from unseen.probes.folds import FOLDS, Estimate, choose_penalty, draw_folds, estimate_accuracy, fit_temperature
+from unseen.probes.lbfgs import TOLERANCE, Solutions, follow_paths
+from unseen.probes.linear import LabelledRows, LinearModel, training_accuracy
+from unseen.probes.outcome import Fit, Trial
+from unseen.probes.problem import Problem, ProblemMaker
+from unseen.probes.rows import IntArray
+from unseen.probes.softmax import LEFT_OUT, TRAINS_ONLY, BlockMap, FoldLoss, StreamedTable
+from unseen.probes.workers import Workers
+
+VERSION = 2  # 1 was the walk along gradient descent that the name "fast" stood for
+PENALTIES = tuple(10.0 ** (-1 - k / 2) for k in range(13))
+DEFAULT_PENALTY = 10.0**-4.5
+_SIDE_BY_SIDE = 1 << 19  # scores of draws that advance as one problem
+_WHOLE_MACHINE = 1 << 29  # multiplications per gradient from which one draw takes all threads
+_SEARCH_TOLERANCE = 100  # times that of the final fit: which penalty is chosen does not need more
+_TEMPERATURE_ROWS = 20_000
+
+
+def fit_logistic(
+    data: LabelledRows,
+    draws: Sequence[Draw],
+    workers: Workers,
+    *,
+    penalties: Sequence[float] = PENALTIES,
+    tolerance: float = TOLERANCE,
+    memory_limit: int,
+) -> list[Fit]:
+    """Choose a penalty and fit, for every draw.
+
+    Args:
+        data: all rows that the draws speak of.
+        draws: the runs.
+        workers: threads to use.
+        penalties: to choose from, as shares of the features' variance.
+        tolerance: of the final fit, see `follow_paths`; the search is a hundred times coarser.
+        memory_limit: bytes that a run's own rows may take before they are streamed.
+    """
+    began = time.perf_counter()
+    on_cpu = data.features.is_on_cpu
+    most = max(len(draw.final) + len(draw.validation) * draw.own_validation for draw in draws)
+    maker = ProblemMaker(data.features, memory_limit, most, workers)
+    solver = _Solver(data, maker, tuple(sorted(penalties, reverse=True)), tolerance)
+    shared = (time.perf_counter() - began) / len(draws)
+    found: dict[int, Fit] = {}
+    waiting: dict[tuple[int, ...], Future[list[Fit]]] = {}
+    for job in _jobs(data, draws):
+        chosen = [draws[k] for k in job]
+        if on_cpu and _multiplications(data, chosen[0]) < _WHOLE_MACHINE and not maker.streams(len(chosen[0].final)):
+            waiting[tuple(job)] = workers.submit(solver.fit, chosen, map)
+        else:
+            found.update(zip(job, workers.run(solver.fit, chosen, workers.ordered if on_cpu else map), strict=True))
+    for places, future in waiting.items():
+        found.update(zip(places, future.result(), strict=True))
+    return [replace(found[k], seconds=found[k].seconds + shared) for k in range(len(draws))]
+
+
+def _jobs(data: LabelledRows, draws: Sequence[Draw]) -> Iterator[list[int]]:
+    """Draws of the same size that advance as one problem: small ones together, large ones alone.
+
+    Rows that are streamed are read once for all draws that use all of them.
+    """
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for place, draw in enumerate(draws):
+        groups.setdefault((draw.shots, len(draw.tuning), len(draw.validation), len(draw.final)), []).append(place)
+    for places in groups.values():
+        rows = len(draws[places[0]].final)
+        together = data.features.tensor is None and rows == data.features.count
+        size = len(places) if together else max(_SIDE_BY_SIDE // (FOLDS * data.classes * rows), 1)
+        yield from (places[start : start + size] for start in range(0, len(places), size))
+
+
+def _multiplications(data: LabelledRows, draw: Draw) -> int:
+    """Of one gradient on all folds."""
+    return int(2 * FOLDS * data.classes * len(draw.final) * min(len(draw.final), data.features.dimension))
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """Rows of the search, the fold that leaves each of them out, and how many folds there are."""
+
+    rows: IntArray
+    folds: npt.NDArray[np.int8]
+    fits: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """What the left-out rows decided, and the folds' mean solution for it."""
+
+    penalty: float
+    trials: tuple[Trial, ...] = ()
+    temperature: float = 1.0
+    estimate: Estimate | None = None
+    start: Tensor | None = None
+
+
+class _Solver:
+    """Fits the draws of one job at a time."""
+
+    def __init__(self, data: LabelledRows, maker: ProblemMaker, penalties: tuple[float, ...], tolerance: float) -> None:
+        self.data, self.maker, self.penalties, self.tolerance = data, maker, penalties, tolerance
+        counts = torch.bincount(data.labels, minlength=data.classes).double().cpu().numpy()
+        self.shares = counts / counts.sum()
+
+    def fit(self, draws: Sequence[Draw], run: BlockMap) -> list[Fit]:
+        """Choose the penalty of each draw and fit it again on all its rows."""
+        began = time.perf_counter()
+        plans = [self._plan(draw) for draw in draws]
+        problem = self.maker.make([plan.rows for plan in plans])
+        chosen = [_Chosen(DEFAULT_PENALTY)] * len(draws)
+        if plans[0].fits:
+            chosen = self._search(problem, plans, draws, run)
+        final = [_Plan(d.final, np.full(len(d.final), TRAINS_ONLY, np.int8), 1) for d in draws]
+        nested = all(plan.rows is draw.final for plan, draw in zip(plans, draws, strict=True))
+        fitted = problem if nested else self.maker.make([plan.rows for plan in final])
+        starts = [self._start(found, problem, fitted, place) for place, found in enumerate(chosen)]
+        solved = self._solve(fitted, final, [[found.penalty] for found in chosen], torch.stack(starts), run)[1]
+        models = [self._model(fitted, k, solved.weights[0, k], found.temperature) for k, found in enumerate(chosen)]
+        notes = [
+            "" if done else f"the final fit did not converge; {training_accuracy(model, self.data, draw.final)}"
+            for done, model, draw in zip(solved.settled[0].tolist(), models, draws, strict=True)
+        ]
+        seconds = (time.perf_counter() - began) / len(draws)
+        return [
+            Fit(
+                models[place],
+                found.trials,
+                {"regularization": found.penalty},
+                seconds,
+                note=notes[place],
+                estimate=found.estimate,
+            )
+            for place, found in enumerate(chosen)
+        ]
+
+    def _plan(self, draw: Draw) -> _Plan:
+        if draw.own_validation:
+            folds = np.full(len(draw.tuning) + len(draw.validation), TRAINS_ONLY, np.int8)
+            folds[len(draw.tuning) :] = 0
+            return _Plan(np.concatenate([draw.tuning, draw.validation]), folds, 1)
+        labels = self.data.take_labels(draw.final).cpu().numpy()
+        return _Plan(draw.final, *draw_folds(labels, draw.seed))
+
+    def _solve(
+        self,
+        problem: Problem,
+        plans: Sequence[_Plan],
+        penalties: Sequence[Sequence[float]],
+        start: Tensor,
+        run: BlockMap,
+    ) -> tuple[FoldLoss, Solutions]:
+        """All fits of all draws along their penalties, from `start` (B K, c, r)."""
+        fits = plans[0].fits
+        folds, labels = np.stack([p.folds for p in plans]), torch.stack([self.data.take_labels(p.rows) for p in plans])
+        if isinstance(problem.table, StreamedTable):  # which holds all rows: those of no plan do not count
+            folds = np.full((len(plans), problem.table.count), LEFT_OUT, np.int8)
+            for line, plan in zip(folds, plans, strict=True):
+                line[plan.rows] = plan.folds
+            labels = self.data.labels.expand(len(plans), -1)
+        loss = FoldLoss(problem.table, labels, torch.from_numpy(folds).to(labels.device), fits, self.data.classes, run)
+        wanted = torch.tensor(penalties, device=labels.device) * problem.traces(len(plans))[:, None]
+        spectrum = problem.spectrum(len(plans))
+        return loss, follow_paths(
+            loss,
+            wanted.repeat_interleave(fits, dim=0),
+            spectrum.repeat_interleave(fits, dim=0),
+            start,
+            tolerance=self.tolerance * (_SEARCH_TOLERANCE if len(penalties[0]) > 1 else 1),
+        )
+
+    def _search(self, problem: Problem, plans: Sequence[_Plan], draws: Sequence[Draw], run: BlockMap) -> list[_Chosen]:
+        """Follow the path of penalties on every fold, and let the left-out rows choose."""
+        fits, classes = plans[0].fits, self.data.classes
+        start = torch.zeros(len(plans) * fits, classes, problem.width, device=self.data.labels.device)
+        loss, path = self._solve(problem, plans, [self.penalties] * len(plans), start, run)
+        judged = _judge(loss, path.weights)
+        chosen = []
+        for place, draw in enumerate(draws):
+            correct, log_losses, labels = judged[place]
+            best = choose_penalty(correct, self.penalties, DEFAULT_PENALTY)
+            own = slice(place * fits, (place + 1) * fits)
+            settled = path.settled[:, own].all(dim=1).tolist()
+            trials = tuple(
+                Trial({"regularization": penalty}, float(right.mean()), loss_found, "" if done else "not converged")
+                for penalty, right, loss_found, done in zip(self.penalties, correct, log_losses, settled, strict=True)
+            )
+            temperature = fit_temperature(*_left_out(loss, path.weights[best], place))
+            estimate = self._estimate(draw, correct[best], labels)
+            mean = path.weights[best, own].mean(dim=0)
+            chosen.append(_Chosen(self.penalties[best], trials, temperature, estimate, mean))
+        return chosen
+
+    def _estimate(self, draw: Draw, correct: npt.NDArray[np.bool_], labels: IntArray) -> Estimate:
+        """What the left-out rows promise, for a population like the images that were drawn from."""
+        accuracy, error = estimate_accuracy(correct, labels, self.shares, drawn=isinstance(draw.shots, int))
+        few = isinstance(draw.shots, int) and draw.shots < FOLDS and not draw.own_validation
+        return Estimate(accuracy, error, len(correct), int(draw.shots) - 1 if few else None)
+
+    def _start(self, found: _Chosen, searched: Problem, fitted: Problem, place: int) -> Tensor:
+        """Where the final fit of a draw starts: (c, r) in its own coordinates."""
+        if found.start is None:
+            return torch.zeros(self.data.classes, fitted.width, device=self.data.labels.device)
+        if searched is fitted:
+            return found.start
+        return fitted.coordinates(place).from_original(*searched.coordinates(place).original(found.start))
+
+    def _model(self, problem: Problem, place: int, weights: Tensor, temperature: float) -> LinearModel:
+        original, bias = problem.coordinates(place).original(weights)
+        return LinearModel(original.cpu(), bias.cpu(), temperature)
+
+
+def _judge(loss: FoldLoss, weights: Tensor) -> list[tuple[npt.NDArray[np.bool_], list[float], IntArray]]:
+    """Per draw: whether each left-out row is classified correctly (l, m), log losses (l,), the rows' classes (m,)."""
+    parts: list[list[tuple[Tensor, Tensor, Tensor]]] = [[] for _ in loss.folds]
+    for draw, rows, scores in loss.held_scores(weights):
+        labels = loss.labels[draw, rows]
+        own = scores.gather(2, labels.expand(len(weights), -1)[:, :, None])[:, :, 0]
+        lost = (torch.logsumexp(scores, dim=2) - own).sum(dim=1, dtype=torch.float64)
+        parts[draw].append(((scores.argmax(dim=2) == labels).cpu(), lost.cpu(), labels.cpu()))
+    found = []
+    for own_parts in parts:
+        correct = torch.cat([part[0] for part in own_parts], dim=1)
+        mean = torch.stack([part[1] for part in own_parts]).sum(dim=0) / correct.shape[1]
+        found.append((correct.numpy(), mean.tolist(), torch.cat([part[2] for part in own_parts]).numpy()))
+    return found
+
+
+def _left_out(loss: FoldLoss, weights: Tensor, wanted: int) -> tuple[Tensor, Tensor]:
+    """Scores (m, c) and classes (m,) of one draw's left-out rows, or of many of them."""
+    scores, labels, count = [], [], 0
+    for draw, rows, found in loss.held_scores(weights[None]):
+        if draw == wanted:
+            scores.append(found[0])
+            labels.append(loss.labels[draw, rows])
+            count += len(rows)
+            if count >= _TEMPERATURE_ROWS:
+                break
+    return torch.cat(scores), torch.cat(labels)

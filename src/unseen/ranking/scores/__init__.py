@@ -1,0 +1,1 @@
+"""One file per score: the function, its card and its cost."""

@@ -1,0 +1,70 @@
+"""GBC: how much the classes overlap, as Gaussians, by Bhattacharyya's coefficient.
+
+Paper:      Pandy et al., "Transferability estimation using Bhattacharyya class separability", CVPR 2022 [P]
+Shapes:     f (n, d) features; mu (c, d), var (c, d) mean and variance per class
+Implements: Eq. (3) to (5) of [P]: -sum over ordered pairs of classes of exp(-D_B), spherical or diagonal Gaussians
+Differs:    variances are at least 1e-4 of the average variance, where a class of equal features would have none
+            (public copies floor at 1e-4, whatever the scale of the features)
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.core.errors import UnknownNameError
+from unseen.ranking.cards import FEATURES, ScoreCard
+from unseen.ranking.cost import Sizes, gram_flops
+from unseen.ranking.inputs import FloatArray, check_features
+from unseen.ranking.spectrum import principal_components
+
+#: [P] reduces features to this many dimensions by PCA: in thousands every pair of classes is infinitely far apart.
+DIMENSIONS = 64
+_VARIANCE_FLOOR = 1e-4
+
+
+def gbc(
+    features: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    gaussian: Literal["spherical", "diagonal"] = "spherical",
+    dimensions: int | None = DIMENSIONS,
+) -> float:
+    """Minus the summed overlap of all pairs of classes; at most 0, higher is better.
+
+    Args:
+        gaussian: one variance per class, or one per class and dimension.
+        dimensions: of the PCA that comes first; None leaves the features as they are.
+    """
+    if gaussian not in ("spherical", "diagonal"):
+        raise UnknownNameError("Gaussian", gaussian, ("spherical", "diagonal"))
+    rows, known = check_features(features, labels)
+    if dimensions is not None:
+        rows = principal_components(rows, count=dimensions)
+    means = known.means(rows)
+    variances = known.means((rows - means[known.index]) ** 2)
+    if gaussian == "spherical":
+        variances = np.repeat(variances.mean(axis=1, keepdims=True), rows.shape[1], axis=1)
+    variances = np.maximum(variances, _VARIANCE_FLOOR * rows.var(axis=0).mean())
+    overlap = 0.0
+    for first in range(known.classes - 1):
+        distances = _bhattacharyya(means[first], variances[first], means[first + 1 :], variances[first + 1 :])
+        overlap += 2 * float(np.exp(-distances).sum())  # Eq. (3) counts both (i, j) and (j, i)
+    return -overlap
+
+
+def _bhattacharyya(mean: FloatArray, variance: FloatArray, means: FloatArray, variances: FloatArray) -> FloatArray:
+    """Distances between one Gaussian and several others: Eq. (5)."""
+    shared = (variance + variances) / 2
+    apart = ((mean - means) ** 2 / shared).sum(axis=1) / 8
+    spread = 0.5 * (np.log(shared) - 0.5 * (np.log(variance) + np.log(variances))).sum(axis=1)
+    return np.asarray(apart + spread)
+
+
+def _cost(s: Sizes) -> float:
+    return gram_flops(s.n, s.d) + 4 * s.c * s.c * min(s.d, DIMENSIONS)
+
+
+CARD = ScoreCard("gbc", "GBC", FEATURES, gbc, _cost, citation="Pandy et al., CVPR 2022")

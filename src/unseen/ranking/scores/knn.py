@@ -1,0 +1,57 @@
+"""kNN, leave one out: is an image's class that of its nearest neighbours?
+
+Paper:      none of its own; the classifier is that of Cover & Hart, "Nearest neighbor pattern classification", 1967
+Shapes:     X (n, d) features
+Implements: accuracy over all images of the majority of the k nearest others by cosine similarity
+Differs:    a tie of votes goes to the class of greater summed similarity
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.ranking.cards import FEATURES, ScoreCard
+from unseen.ranking.cost import Sizes
+from unseen.ranking.inputs import FloatArray, check_features
+
+NEIGHBOURS = 5
+_CHUNK = 1024
+
+
+def knn(features: npt.ArrayLike, labels: npt.ArrayLike, *, neighbours: int = NEIGHBOURS) -> float:
+    """Leave-one-out accuracy of the k nearest neighbours; between 0 and 1, higher is better.
+
+    Args:
+        neighbours: k; at most the number of other images.
+    """
+    rows, known = check_features(features, labels)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    if np.asarray(features).dtype.itemsize <= 4:
+        unit = unit.astype(np.float32)  # neighbours need no more digits than the features have
+    count = min(neighbours, len(rows) - 1)
+    right = 0
+    for begin in range(0, len(rows), _CHUNK):
+        right += _right(unit, known.index, known.classes, range(begin, min(begin + _CHUNK, len(rows))), count)
+    return right / len(rows)
+
+
+def _right(unit: FloatArray, index: npt.NDArray[np.int64], classes: int, chunk: range, count: int) -> int:
+    """How many rows of a chunk their neighbours get right."""
+    similarity = unit[chunk.start : chunk.stop] @ unit.T
+    similarity[np.arange(len(chunk)), np.arange(chunk.start, chunk.stop)] = -np.inf  # leave itself out
+    nearest = np.argpartition(-similarity, count - 1, axis=1)[:, :count]
+    close = np.take_along_axis(similarity, nearest, axis=1)
+    votes = np.zeros((len(chunk), classes))
+    lines = np.repeat(np.arange(len(chunk)), count)
+    # One vote each; the summed similarity, which is less than a vote, decides between equals.
+    np.add.at(votes, (lines, index[nearest].ravel()), 1.0 + close.ravel() / (4.0 * count))
+    return int((votes.argmax(axis=1) == index[chunk.start : chunk.stop]).sum())
+
+
+def _cost(s: Sizes) -> float:
+    return 2 * s.n * s.n * s.d
+
+
+CARD = ScoreCard("knn", "kNN, leave one out", FEATURES, knn, _cost, notes=f"{NEIGHBOURS} neighbours by cosine")

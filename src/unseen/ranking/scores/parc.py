@@ -1,0 +1,100 @@
+"""PARC: do images that differ in their label differ in their features?
+
+Paper:      Bolya, Mittapalli & Hoffman, "Scalable diverse model selection for accessible transfer learning",
+            NeurIPS 2021 [P]
+Shapes:     D_f, D_y (n, n) distances 1 - Pearson's r between rows, of features and of one-hot labels
+Implements: section 4.1 of [P]: Spearman's correlation of the lower triangles of D_f and D_y
+Differs:    the value is a correlation, not a percentage. [P] also reduces features by PCA: an option here
+            (`dimensions`). Pairs grow with the square of the images: above `limit` a seeded, stratified sample is
+            taken, and said.
+
+D_y has two values only, so that Spearman's correlation is that of the ranks of D_f with "of two classes or one": it
+needs the sorted distances and the ranks of the pairs within a class, not two rankings of all pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.ranking.cards import FEATURES, ScoreCard
+from unseen.ranking.cost import Sizes
+from unseen.ranking.inputs import IntArray, Tell, check_features
+from unseen.ranking.sampling import stratified_rows
+from unseen.ranking.spectrum import principal_components
+
+LIMIT = 8000
+
+
+def parc(
+    features: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    dimensions: int | None = None,
+    limit: int = LIMIT,
+    seed: int = 0,
+    tell: Tell | None = None,
+) -> float:
+    """Rank correlation of feature distances and label distances over all pairs of images; higher is better.
+
+    Args:
+        dimensions: of a PCA that comes first.
+        limit: most images: the distances of all pairs are held in memory.
+        seed: of the sample where there are more.
+        tell: told when a sample is taken.
+    """
+    given = np.asarray(features)
+    rows, known = check_features(given, labels)
+    index = known.index
+    if len(rows) > limit:
+        if tell is not None:
+            tell(f"PARC compares all pairs of images: {limit} of {len(rows)} were taken, by class, with seed {seed}")
+        chosen = stratified_rows(index, limit, seed)
+        rows, index = rows[chosen], index[chosen]
+    if dimensions is not None:
+        rows = principal_components(rows, count=dimensions)
+    # Ranks of 18 million pairs do not need more digits than the features have.
+    return _rank_correlation(_distances(rows.astype(np.result_type(given.dtype, np.float32), copy=False)), index)
+
+
+def _distances(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """1 - Pearson's r between all rows; a row without variance correlates with nothing."""
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    lengths = np.linalg.norm(centred, axis=1, keepdims=True)
+    unit = np.divide(centred, lengths, out=np.zeros_like(centred), where=lengths > 0)
+    return np.asarray(1 - unit @ unit.T)
+
+
+def _rank_correlation(distances: npt.NDArray[Any], index: IntArray) -> float:
+    """Spearman's correlation of the lower triangle with "of two classes", ties at their average rank."""
+    images = len(index)
+    pairs = images * (images - 1) // 2
+    ordered = np.concatenate([distances[i, :i] for i in range(images)])
+    ordered.sort()
+    within = np.concatenate([_lower(distances, np.flatnonzero(index == c)) for c in np.unique(index)])
+    # Average rank of equal values: half-way between the first and the last of them, counted from 1.
+    ranks = (np.searchsorted(ordered, within, "left") + np.searchsorted(ordered, within, "right") + 1.0) / 2.0
+    same, middle = len(within), (pairs + 1) / 2
+    covariance = -float((ranks - middle).sum()) / pairs
+    spread_labels = same * (pairs - same) / pairs**2
+    edges = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1], [True])))
+    ties = np.diff(edges).astype(np.float64)
+    spread_ranks = ((pairs**2 - 1) - float((ties**3 - ties).sum()) / pairs) / 12
+    if spread_labels == 0 or spread_ranks <= 0:
+        return 0.0  # every pair is alike: there is nothing to correlate
+    return covariance / float(np.sqrt(spread_labels * spread_ranks))
+
+
+def _lower(distances: npt.NDArray[Any], members: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+    first, second = np.tril_indices(len(members), -1)
+    return np.asarray(distances[members[first], members[second]])
+
+
+def _cost(s: Sizes) -> float:
+    return 2 * s.n * s.n * s.d + s.n * s.n / 2 * math.log2(max(s.n, 2.0)) * 2
+
+
+CARD = ScoreCard("parc", "PARC", FEATURES, parc, _cost, seeded=True, tells=True, citation="Bolya et al., NeurIPS 2021")

@@ -1,0 +1,105 @@
+"""What a source of models must keep to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from unseen.backbones.backbone import Backbone
+from unseen.backbones.load import BackboneSource
+from unseen.backbones.names import ModelName
+from unseen.core.records import ModelCard
+from unseen.testing.claims import check_ids, claim, refuses
+
+
+def check_backbone_source(
+    source: BackboneSource | type[BackboneSource],
+    *,
+    scheme: str,
+    load: Sequence[str] = (),
+    build: Sequence[str] = (),
+) -> None:
+    """Check a source of models.
+
+    Args:
+        source: or its class.
+        scheme: under which it is registered.
+        load: names of models to load, without options, such as "hf:facebook/dinov2-small". None where weights cannot
+            be had in a test.
+        build: names of architectures to build without weights; tiny ones will do.
+    """
+    made = source() if isinstance(source, type) else source
+    claim(isinstance(made, BackboneSource), f"{made!r} is no BackboneSource")
+    cards = list(made.cards())
+    claim(all(isinstance(card, ModelCard) for card in cards), "cards() yields something that is no ModelCard")
+    check_ids((card.id for card in cards), scheme)
+    claim(
+        not made.pattern or made.pattern.startswith(f"{scheme}:"), f"the pattern {made.pattern!r} is not {scheme}:..."
+    )
+    claim(made.listed or bool(made.pattern) or bool(cards), "nothing of it is ever listed: give a pattern, or cards")
+    for name in load:
+        _check_loading(made, ModelName.parse(name))
+    claim(not build or made.builds, f"{scheme} has no build(), but architectures to build were given")
+    for name in build:
+        _check_building(made, ModelName.parse(name))
+
+
+def _check_loading(source: BackboneSource, name: ModelName) -> None:
+    source.check(name)
+    first = _load(source, name)
+    _check_backbone(first, name)
+    other = ModelName(name.scheme, name.rest, {**name.options, "interpolation": "nearest"})
+    again = _load(source, other)
+    claim(again.weights == first.weights, f"{name}: two loads have other weights")
+    claim(again.id == str(other), f"{other}: its card has the id {again.id!r}")
+    claim(again.preprocessing.interpolation == "nearest", f"{other}: the option does not reach the preprocessing")
+    revision = source.revision(name)
+    claim(bool(revision) and isinstance(revision, str), f"{name}: revision() gives {revision!r}, not a word")
+    claim(source.revision(name) == revision, f"{name}: revision() gives two words for the same weights")
+    wrong = ModelName(name.scheme, name.rest, {**name.options, "no-such-option": "1"})
+    refuses(f"{wrong}", lambda: source.load(wrong))
+    unknown = ModelName(name.scheme, f"{name.rest}-no-such-model", name.options)
+    refuses(f"{unknown}", lambda: source.load(unknown))
+
+
+def _load(source: BackboneSource, name: ModelName) -> Backbone:
+    """As `load_backbone` does: what is drawn at random is the same every time."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return source.load(name)
+
+
+def _check_building(source: BackboneSource, name: ModelName) -> None:
+    source.check(name)
+    torch.manual_seed(1)
+    first = source.build(name)
+    torch.manual_seed(1)
+    claim(source.build(name).weights == first.weights, f"{name}: build() does not follow torch's seed")
+    _check_backbone(first, name)
+    three, headless = source.build(name, 3), source.build(name, 0)
+    with torch.inference_mode():
+        logits = three.forward(three.module, three.blank_input())[1]
+    claim(logits is not None and logits.shape == (1, 3), f"{name}: build(classes=3) has no head of three classes")
+    claim(not headless.has_head, f"{name}: build(classes=0) has a class head")
+    claim(headless.feature_dim == first.feature_dim, f"{name}: without its head it has features of another width")
+    unknown = ModelName(name.scheme, f"{name.rest}-no-such-model", name.options)
+    refuses(f"{unknown}", lambda: source.build(unknown))
+
+
+def _check_backbone(backbone: Backbone, name: ModelName) -> None:
+    claim(isinstance(backbone, Backbone), f"{name}: {type(backbone).__name__} was given, not a Backbone")
+    claim(backbone.id == str(name), f"{name}: its card has the id {backbone.id!r}")
+    claim(not any(module.training for module in backbone.module.modules()), f"{name} is not in evaluation mode")
+    places = {str(tensor.device) for tensor in backbone.module.state_dict().values()}
+    claim(places <= {"cpu"}, f"{name} is not on the CPU but on {sorted(places)}")
+    size = backbone.preprocessing.size
+    images = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        features, logits = backbone.forward(backbone.module, images)
+        alone, _ = backbone.forward(backbone.module, images[:1])
+    claim(features.ndim == 2 and len(features) == 2, f"{name}: features of two images have the shape {features.shape}")
+    claim(bool(torch.isfinite(features).all()), f"{name}: features are not finite")
+    claim(logits is None or logits.shape[0] == 2, f"{name}: logits of two images have another length")
+    near = torch.allclose(alone[0], features[0], rtol=1e-3, atol=1e-4 * float(features.abs().max() + 1e-12))
+    claim(near, f"{name}: an image has other features beside other images than alone")

@@ -1,0 +1,161 @@
+"""What a benchmark must keep to: identity by construction, one result per cell, the same numbers twice."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from unseen.benchmarks.benchmark import Benchmark, make_benchmark
+from unseen.benchmarks.workbench import Workbench
+from unseen.core.errors import UnseenError
+from unseen.core.options import choices_of
+from unseen.core.records import Cell, Result
+from unseen.core.registry import load_object
+from unseen.testing.claims import claim
+
+#: Metrics that are measured with a clock.
+_TIMES = ("seconds",)
+
+
+def check_benchmark(
+    name: str,
+    *,
+    model: str,
+    dataset: str,
+    home: Path,
+    options: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    evaluate: bool = True,
+) -> None:
+    """Check a benchmark that is registered.
+
+    Args:
+        name: in the registry.
+        model, dataset: to plan and evaluate, such as "random:test_resnet?size=32" and a small folder.
+        home: an empty folder to work in.
+        options: under which it is quick.
+        changes: another value for each option whose type does not suggest one: files, datasets, free words. Where it
+            needs other options beside it, all of them: `{"patches": {"patches": True, "adaptation": "linear"}}`.
+        evaluate: whether to evaluate its cells, twice.
+    """
+    benchmark = make_benchmark(name, dict(options or {}))
+    what = f"benchmark {name!r}"
+    claim(benchmark.name == name, f"{what}: its class calls itself {benchmark.name!r}")
+    claim(bool(benchmark.question), f"{what} asks no question")
+    claim(callable(load_object(benchmark.section)), f"{what}: its section {benchmark.section!r} is no function")
+    _check_plan(benchmark, model, dataset)
+    _check_options(benchmark, model, dataset, dict(options or {}), dict(changes or {}))
+    if evaluate:
+        _check_evaluation(benchmark, model, dataset, home)
+
+
+def _ids(benchmark: Benchmark, model: str, dataset: str) -> list[str]:
+    return [cell.id for cell in benchmark.plan(model, dataset)]
+
+
+def _check_plan(benchmark: Benchmark, model: str, dataset: str) -> None:
+    what = f"benchmark {benchmark.name!r}"
+    cells = benchmark.plan(model, dataset)
+    ids = [cell.id for cell in cells]
+    claim(bool(cells), f"{what} plans no cell of {model} on {dataset}")
+    claim(len(set(ids)) == len(ids), f"{what}: two cells have one id")
+    claim(ids == _ids(benchmark, model, dataset), f"{what}: two plans differ")
+    thawed = pickle.loads(pickle.dumps(benchmark))  # noqa: S301 - our own bytes
+    claim(thawed == benchmark, f"{what} does not survive a pickle, so no engine can take it to a worker")
+    claim(ids == _ids(thawed, model, dataset), f"{what}: after a pickle it plans other cells")
+    for cell in cells:
+        claim(
+            Cell(**json.loads(json.dumps(cell.to_dict()))).id == cell.id, f"{what}: {cell} is not made of JSON values"
+        )
+
+
+def _check_options(
+    benchmark: Benchmark, model: str, dataset: str, options: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    """Every option changes the ids, or is declared neutral or idle and does not."""
+    hints = get_type_hints(type(benchmark), include_extras=True)
+    for field in dataclasses.fields(benchmark):
+        what = f"benchmark {benchmark.name!r}, option {field.name!r}"
+        neutral = field.metadata.get("neutral", "")
+        other = changes.get(field.name, None if neutral else another(hints[field.name], getattr(benchmark, field.name)))
+        claim(bool(neutral) or other is not None, f"{what}: give another value for it in `changes`")
+        if other is None:
+            continue
+        beside = dict(other) if isinstance(other, Mapping) else {field.name: other}
+        value = beside.pop(field.name)
+        try:
+            plain = make_benchmark(benchmark.name, {**options, **beside})
+            changed = make_benchmark(benchmark.name, {**options, **beside, field.name: value})
+        except UnseenError as error:
+            raise AssertionError(f"{what} refuses {value!r}: give another value in `changes` ({error})") from error
+        before, after = getattr(plain, field.name), getattr(changed, field.name)
+        claim(before != after, f"{what}: {value!r} in `changes` is the value that it has already")
+        same = _ids(changed, model, dataset) == _ids(plain, model, dataset)
+        idle = field.name in plain.idle() and field.name in changed.idle()
+        if idle:
+            claim(same, f"{what} is idle beside the other options, but changes the ids")
+        elif not neutral:
+            claim(not same, f"{what} may change numbers, but {value!r} has the same ids: a result would be stale")
+        elif same is False:
+            kept = set(_ids(changed, model, dataset)) & set(_ids(plain, model, dataset))
+            claim(bool(kept), f"{what} is declared neutral ({neutral}), but changes the ids")
+
+
+def another(hint: Any, value: Any) -> Any:
+    """Another value of the same type, or None where the type suggests none."""
+    choices = [choice for choice in choices_of(hint) if choice != value]
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, str):
+        return choices[0] if choices else None
+    if isinstance(value, int | float):
+        return value + 1 if isinstance(value, int) else value / 2 or None
+    if isinstance(value, tuple):
+        if len(value) > 1:
+            return list(value[:-1])
+        unused = [choice for choice in choices if choice not in value]
+        inner = another(_element(hint), value[0]) if value else None
+        return [*value, unused[0]] if unused else None if inner is None else [*value, inner]
+    return None
+
+
+def _element(hint: Any) -> Any:
+    """What a tuple of any length holds."""
+    return get_args(hint)[0] if get_origin(hint) is tuple else hint
+
+
+def _check_evaluation(benchmark: Benchmark, model: str, dataset: str, home: Path) -> None:
+    what = f"benchmark {benchmark.name!r}"
+    first = _evaluate(benchmark, model, dataset, home / "first")
+    cells = benchmark.plan(model, dataset)
+    claim(len(first) == len(cells), f"{what}: {len(cells)} cells gave {len(first)} results; each gives one")
+    for result in first.values():
+        claim(result.ok, f"{what}: {dict(result.cell.parameters)} failed: {result.error}")
+        claim(bool(result.metrics), f"{what}: a result has no metrics")
+        kept = Result.from_dict(json.loads(json.dumps(result.to_dict())))
+        claim(kept.cell.id == result.cell.id, f"{what}: a result is not made of JSON values")
+    again = _evaluate(benchmark, model, dataset, home / "second")
+    for key, result in first.items():
+        for metric, value in result.metrics.items():
+            if metric not in _TIMES:
+                other = again[key].metrics.get(metric)
+                same = other == value or (other != other and value != value)  # NaN is NaN twice
+                claim(same, f"{what}: {metric} is {value}, and {other} when the cell is evaluated again")
+
+
+def _evaluate(benchmark: Benchmark, model: str, dataset: str, home: Path) -> dict[str, Result]:
+    """Results by cell id, over a home folder of their own."""
+    bench = Workbench(home)
+    revision = bench.revision(model, dataset, benchmark.other_datasets())
+    benchmark.check(bench.dataset(dataset))
+    cells = [dataclasses.replace(cell, revision=revision) for cell in benchmark.plan(model, dataset)]
+    found: dict[str, Result] = {}
+    for result in benchmark.evaluate(cells, bench):
+        claim(result.cell in cells, f"benchmark {benchmark.name!r} gives a result of a cell that was not asked for")
+        claim(result.cell.id not in found, f"benchmark {benchmark.name!r} gives two results of one cell")
+        found[result.cell.id] = result
+    return found

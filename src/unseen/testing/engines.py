@@ -1,0 +1,41 @@
+"""What an engine must keep to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from unseen.core.errors import DataError
+from unseen.engines.engine import Engine
+from unseen.testing.claims import claim
+
+_UNLUCKY = 13
+
+
+def double(value: int) -> int:
+    """What the check sends to the workers: it must be found there by its name, so it stands here."""
+    if value == _UNLUCKY:
+        raise DataError("thirteen")
+    return 2 * value
+
+
+def check_engine(make: Callable[[], AbstractContextManager[Engine]]) -> None:
+    """Check an engine.
+
+    Args:
+        make: gives it, for a `with` block: `lambda: make_engine("mine", workers=2)`.
+    """
+    with make() as engine:
+        found = sorted(engine.map(double, list(range(6))))
+        claim(found == [0, 2, 4, 6, 8, 10], f"0 to 5 doubled are {found}: every item gives one result")
+        claim(sorted(engine.map(double, [4, 4])) == [8, 8], "equal items are two pieces of work, not one")
+        claim(list(engine.map(double, [])) == [], "no items give no results")
+        try:
+            list(engine.map(double, [1, _UNLUCKY]))
+        except DataError as error:
+            claim("thirteen" in str(error), f"an exception came back with other words: {error}")
+        except Exception as error:
+            raise AssertionError(f"a DataError came back as {type(error).__name__}: {error}") from error
+        else:
+            raise AssertionError("an exception in a worker was lost")
+        claim(list(engine.map(double, [4])) == [8], "after a failure the engine goes on")

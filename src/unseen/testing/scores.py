@@ -1,0 +1,79 @@
+"""What a ranking score must keep to."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.metrics.softmax import softmax
+from unseen.ranking.cards import ScoreCard, combine_terms, score_terms
+from unseen.ranking.cost import score_flops
+from unseen.testing.claims import claim, refuses
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+def check_score(card: ScoreCard) -> None:
+    """Check a score: its card, that better features score higher, and what it refuses."""
+    claim(isinstance(card, ScoreCard), f"{type(card).__name__} was given, not a ScoreCard")
+    claim(bool(card.id and card.name), "a card needs an id and a name")
+    claim(("pool" in card.inputs) == card.pool_relative, f"{card.id}: 'pool' among the inputs and signs go together")
+    claim(card.version >= 1, f"{card.id}: versions count from 1")
+    claim(pickle.loads(pickle.dumps(card)).id == card.id, f"{card.id}: its card cannot be pickled")  # noqa: S301 - our own
+    if card.needs_training:
+        claim(card.epochs > 0, f"{card.id} trains the network: its card must say for how many epochs")
+        return
+    claim(card.compute is not None, f"{card.id} has no function")
+    claim(0 < score_flops(card, 1000, 512, 10) < score_flops(card, 4000, 512, 10), f"{card.id}: its cost must grow")
+    _check_numbers(card)
+    _check_order(card)
+    _check_refusals(card)
+
+
+def _terms(card: ScoreCard, features: FloatArray, labels: npt.NDArray[np.generic]) -> tuple[float, ...]:
+    # A head whose classes are fixed directions in feature space.
+    head = softmax(features @ np.cos(np.outer(np.arange(features.shape[1]), np.arange(1, 8))))
+    return score_terms(card, labels, features=features, probabilities=head)
+
+
+def _cloud(gap: float, images: int = 240, dimensions: int = 12, classes: int = 4) -> tuple[FloatArray, IntArray]:
+    """Gaussian classes whose means are `gap` noise widths apart, and their labels."""
+    generator = np.random.default_rng(2)
+    labels = generator.integers(classes, size=images)
+    noise = generator.normal(size=(images, dimensions))
+    return gap * generator.normal(size=(classes, dimensions))[labels] + noise + 0.3, labels
+
+
+def _check_numbers(card: ScoreCard) -> None:
+    features, labels = _cloud(0.8, images=80)
+    features.flags.writeable = labels.flags.writeable = False
+    first = _terms(card, features, labels)
+    claim(bool(np.isfinite(first).all()), f"{card.id}: its terms {first} are not finite")
+    claim(len(first) == max(1, len(card.signs)), f"{card.id}: {len(first)} terms, but {len(card.signs)} signs")
+    claim(_terms(card, features, labels) == first, f"{card.id}: the same features and seed give two scores")
+    named = np.array(["ape", "bee", "cat", "dog"])[labels]
+    near = np.allclose(_terms(card, features, named), first, rtol=1e-6, atol=1e-9)
+    claim(near, f"{card.id}: it depends on what classes are called")
+
+
+def _check_order(card: ScoreCard) -> None:
+    """Separable features beat overlapping ones, which beat features that belong to other images."""
+    separable, labels = _cloud(2.5, images=600)
+    overlapping, _ = _cloud(0.8, images=600)
+    shuffled = overlapping[np.random.default_rng(0).permutation(600)]
+    pool = [_terms(card, rows, labels) for rows in (separable, overlapping, shuffled)]
+    best, middle, worst = combine_terms(card, pool)
+    claim(best > worst and middle > worst, f"{card.id}: features of other images score as high as their own")
+    claim(best >= middle, f"{card.id}: separable classes score {best}, overlapping ones {middle}; higher is better")
+
+
+def _check_refusals(card: ScoreCard) -> None:
+    features, labels = _cloud(0.8, images=80)
+    refuses(f"{card.id}: one class", lambda: _terms(card, features, np.zeros(80)))
+    refuses(f"{card.id}: fewer labels than rows", lambda: _terms(card, features, labels[:-1]))
+    if not card.needs_head:
+        refuses(f"{card.id}: constant features", lambda: _terms(card, np.ones_like(features), labels))
+        refuses(f"{card.id}: NaN", lambda: _terms(card, np.where(features > 2, np.nan, features), labels))

@@ -1,0 +1,131 @@
+"""What generative methods share: a generator learned on seen classes, and a classifier of what it generates.
+
+Shapes:     X (n, d) features; S (c, a) class embeddings; points (m, q) what the classifier is trained on
+Implements: `fit` learns the generator from training images alone. Candidates come later: `_prepare(S)` draws points of
+            every candidate class, real images of those that were trained on and generated ones of the others, trains
+            softmax regression on them, and keeps it for the next call with the same candidates
+Differs:    the papers draw several times as many points of an unseen class as a training class has images; here a
+            generated point counts `weight` times, which is the same balance at the cost of few. Softmax regression is
+            solved by L-BFGS to its minimum where the papers take some epochs of Adam
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from zlib import crc32
+
+import numpy as np
+
+from unseen.core.errors import MissingExtraError
+from unseen.zeroshot.early_stopping import EarlyStoppedMethod
+from unseen.zeroshot.logistic import fit_logistic, predict_logistic
+from unseen.zeroshot.method import FloatArray, IntArray, one_hot
+
+if TYPE_CHECKING:
+    import torch
+
+
+class GenerativeMethod(EarlyStoppedMethod):
+    """Base of methods that draw points of unseen classes and classify among them.
+
+    Subclasses give `_points` and `_seen_points`, and `_path` and `_keep` of `EarlyStoppedMethod`.
+    """
+
+    tuned_by: ClassVar[Literal["zsl", "H"]] = "H"
+    scoring_params: ClassVar[tuple[str, ...]] = ("samples", "weight", "l2")
+    samples: int
+    weight: float
+    real: int
+    l2: float
+    seed: int
+    #: (n', d) some images of each training class, and their classes.
+    images_: FloatArray
+    labels_: IntArray
+
+    def _remember(self, X: FloatArray, y: IntArray) -> None:
+        """Keep `real` images of each training class, drawn by the seed."""
+        order = np.random.default_rng(self.seed).permutation(len(y))
+        kept = [order[y[order] == c][: self.real] for c in range(int(y.max()) + 1)]
+        rows = np.sort(np.concatenate(kept))
+        self.images_, self.labels_ = X[rows].astype(np.float32), y[rows]
+
+    def _generated(self, s: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """(n, q) one point for each row of s, an embedding."""
+        raise NotImplementedError
+
+    def _encoded(self, X: FloatArray, rng: np.random.Generator | None) -> FloatArray:
+        """(n, q) images where the classifier works: drawn for training, without a draw for tests."""
+        raise NotImplementedError
+
+    def _prepare(self, S: FloatArray) -> FloatArray:
+        """(q + 1, c) weights of softmax regression among the candidates."""
+        seen = self._seen_rows(S)
+        points, labels = [], []
+        column = {int(c): i for i, c in enumerate(seen) if c >= 0}
+        if column:
+            codes = self._encoded(self.images_, np.random.default_rng(self.seed))
+            rows = np.flatnonzero(np.isin(self.labels_, list(column)))
+            points.append(codes[rows])
+            labels.append(np.asarray([column[int(c)] for c in self.labels_[rows]], np.int64))
+        for row in np.flatnonzero(seen < 0):
+            s = S[row].astype(np.float32)
+            # The draws of a class hang on its embedding: neither its place among the candidates nor they matter.
+            rng = np.random.default_rng([self.seed, crc32(s.tobytes())])
+            points.append(self._generated(np.tile(s, (self.samples, 1)), rng))
+            labels.append(np.full(self.samples, row))
+        y = np.concatenate(labels)
+        counts = np.where(seen[y] >= 0, 1.0, self.weight)
+        return fit_logistic(np.concatenate(points), one_hot(y, len(S), np.float32), "softmax", self.l2, counts=counts)
+
+    def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
+        return predict_logistic(self._encoded(X.astype(np.float32), None), self.prepare(S), "softmax")
+
+
+class Layers:
+    """Linear layers for torch and, once learned, for numpy: weights drawn by a seed, the same on every device."""
+
+    def __init__(self, sizes: dict[str, tuple[int, int]], generator: torch.Generator, device: str) -> None:
+        import torch
+
+        self.tensors: dict[str, torch.Tensor] = {}
+        for name, (before, after) in sizes.items():
+            reach = (6 / (before + after)) ** 0.5  # Glorot's range
+            weights = (2 * torch.rand(before, after, generator=generator) - 1) * reach
+            self.tensors[f"{name}.weight"] = weights.to(device).requires_grad_()
+            self.tensors[f"{name}.bias"] = torch.zeros(after, device=device).requires_grad_()
+
+    def __call__(self, name: str, x: torch.Tensor) -> torch.Tensor:
+        return x @ self.tensors[f"{name}.weight"] + self.tensors[f"{name}.bias"]
+
+    def parameters(self) -> list[torch.Tensor]:
+        return list(self.tensors.values())
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """A copy of every weight."""
+        return {name: value.detach().cpu().numpy().copy() for name, value in self.tensors.items()}
+
+
+def linear(weights: dict[str, FloatArray], name: str, x: FloatArray) -> FloatArray:
+    """One layer of `Layers.arrays()` in numpy."""
+    return np.asarray(x @ weights[f"{name}.weight"] + weights[f"{name}.bias"])
+
+
+@contextmanager
+def torch_training(device: str, seed: int) -> Iterator[tuple[str, torch.Generator, Any]]:
+    """The device that `device` means, a seeded generator of random numbers, and torch.
+
+    On a CPU one thread: sums over several are of another order on another machine, and the bits with them.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtraError("generative zero-shot methods (torch)", "torch") from None
+    chosen = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1 if chosen == "cpu" else threads)
+    try:
+        yield chosen, torch.Generator().manual_seed(seed), torch
+    finally:
+        torch.set_num_threads(threads)

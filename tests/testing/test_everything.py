@@ -1,0 +1,146 @@
+"""Everything that is registered keeps to the contracts that plug-ins are held to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from unseen.backbones import BACKBONES, load_backbone
+from unseen.benchmarks import BENCHMARKS
+from unseen.data import load_dataset
+from unseen.data.load import SOURCES
+from unseen.engines import ENGINES, make_engine
+from unseen.probes import KnnProbe, LinearProbe, NearestMeanProbe, RidgeProbe
+from unseen.ranking import SCORES
+from unseen.testing import (
+    check_backbone_source,
+    check_benchmark,
+    check_dataset_source,
+    check_engine,
+    check_probe,
+    check_score,
+    check_zeroshot_method,
+)
+from unseen.zeroshot import METHODS
+
+SMALL = "random:test_efficientnet?size=64"
+
+#: What to load and build of each source of models; pretrained weights of timm and torchvision need the network, those
+#: of CoG are tested in tests/backbones with files of the published layout.
+MODELS: dict[str, dict[str, list[str]]] = {
+    "packaged": {"load": ["packaged:efficientnet-lite0"]},
+    "timm": {"build": ["timm:test_resnet", "timm:test_vit"]},
+    "random": {"load": ["random:test_efficientnet", "random:torchvision:mobilenet_v3_small"]},
+    "torchvision": {"build": ["torchvision:mobilenet_v3_small", "torchvision:resnet18"]},
+    "file": {},
+    "cog": {},
+    "xlsa17": {},
+}
+
+#: Small datasets of each source; those of ImageNet, VTAB and xlsa17 need data that is not shipped.
+DATA: dict[str, list[str]] = {
+    "folder": [],
+    "imagenet": [],
+    "packaged": ["packaged:grocery", "packaged:emoji"],
+    "procedural": ["procedural:sprites-location?test=4&train=6&val=0", "procedural:shapes-count?test=4&train=4&val=2"],
+    "vtab": [],
+    "xlsa17": [],
+}
+
+
+def test_every_source_engine_and_benchmark_is_looked_at() -> None:
+    assert set(MODELS) == set(BACKBONES)
+    assert set(DATA) == set(SOURCES)
+    assert set(QUICK) == set(BENCHMARKS)
+
+
+@pytest.mark.parametrize("scheme", MODELS)
+def test_sources_of_models(scheme: str, tmp_path: Path) -> None:
+    names = dict(MODELS[scheme])
+    if scheme == "file":
+        torch.save(load_backbone("random:test_resnet").module.state_dict(), tmp_path / "own.pth")
+        names = {"load": [f"file:{tmp_path}/own.pth?arch=timm:test_resnet"]}
+    check_backbone_source(BACKBONES.get(scheme), scheme=scheme, **names)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("scheme", DATA)
+def test_sources_of_datasets(scheme: str, tmp_path: Path, make_folder: Callable[..., Path]) -> None:
+    names = [f"folder:{make_folder(tmp_path / 'images')}"] if scheme == "folder" else DATA[scheme]
+    check_dataset_source(SOURCES.get(scheme), scheme=scheme, load=names)
+
+
+@pytest.mark.parametrize("name", [pytest.param("local"), pytest.param("dask", marks=pytest.mark.slow)])
+def test_engines(name: str) -> None:
+    assert set(ENGINES) == {"local", "dask"}
+    check_engine(lambda: make_engine(name, workers=2 if name == "dask" else 1))
+
+
+@pytest.mark.parametrize("name", list(SCORES))
+def test_scores(name: str) -> None:
+    check_score(SCORES[name])
+
+
+#: Parameters under which a method learns the small problem; its own defaults are for thousands of images.
+TUNED: dict[str, dict[str, Any]] = {"ESZSL": {"gamma": -2, "lam": 0}}
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_zeroshot_methods(name: str) -> None:
+    check_zeroshot_method(METHODS.get(name)(**TUNED.get(name, {})))
+
+
+@pytest.mark.parametrize("probe", [LinearProbe, RidgeProbe, KnnProbe, NearestMeanProbe])
+def test_probes(probe: type) -> None:
+    check_probe(probe())
+
+
+#: Options under which a benchmark is quick, and other values where types suggest none; FILE stands for some file.
+QUICK: dict[str, dict[str, Any]] = {
+    "probe": {"options": {"seeds": [1, 2]}, "changes": {"layer": "blocks.1", "shots": [1, "all"]}},
+    "cog": {
+        "options": {"seeds": [1, 2], "levels": 2, "size": 10, "solver": "ridge"},
+        "changes": {"layer": "logits", "measure": "wu-palmer", "rerank": "path", "seen": "FILE", "ontology": "FILE"}
+        | {"shots": [1, "all"]},
+        "dataset": "packaged:emoji?per_class=2",
+    },
+    "cog-finetune": {
+        "options": {"seeds": [1, 2]},
+        "changes": {"measure": "wu-palmer", "rerank": "path", "seen": "FILE", "ontology": "FILE"},
+        "dataset": "packaged:emoji?per_class=2",
+        "evaluate": False,
+    },
+    "zsl": {
+        "options": {"methods": ["ESZSL", "SAE"], "grid": "quick"},
+        "changes": {"layer": "logits", "split": "SS", "embedding": "glove", "test_on": "folder:.", "calibration": 0.3},
+        "evaluate": False,
+    },
+    "vtab": {
+        "options": {"seeds": [0, 1], "steps": [2, 3], "batch_size": 4, "budgets": [800, 1000]},
+        "changes": {
+            "sweep": {"sweep": "heavyweight", "adaptation": "finetune"},
+            "trials": {"trials": 3, "sweep": "heavyweight", "adaptation": "finetune"},
+            "longest": {"longest": 7, "sweep": "heavyweight", "adaptation": "finetune"},
+            "micro_batch": {"micro_batch": 2, "adaptation": "finetune"},
+        },
+        "evaluate": False,
+    },
+    "rank": {
+        "options": {"scores": ["logme", "gbc"], "resamples": 2},
+        "changes": {"layers": ["pooled", "logits"], "split": "test"},
+    },
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "cog")) for n in QUICK])
+def test_benchmarks(name: str, tmp_path: Path, make_folder: Callable[..., Path]) -> None:
+    given = dict(QUICK[name])
+    (tmp_path / "some.txt").write_text("n02123045\n")
+    files = {key: str(tmp_path / "some.txt") for key, value in given["changes"].items() if value == "FILE"}
+    dataset = given.pop("dataset", None) or f"folder:{make_folder(tmp_path / 'images')}"
+    given["changes"] = {**given["changes"], **files}
+    assert load_dataset(dataset).splits
+    check_benchmark(name, model=SMALL, dataset=dataset, home=tmp_path / "home", **given)

@@ -1,0 +1,148 @@
+"""The list of methods: one file and one line each; plug-ins stand beside them, broken ones with their reason."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unseen.core.errors import UnknownNameError, UsageError
+from unseen.zeroshot import METHODS, ZeroShotMethod, evaluate_method, method_cards
+from unseen.zeroshot.catalogue import builtin_methods, load_method, transductive_methods
+from unseen.zeroshot.grids import grid_of
+from unseen.zeroshot.problem import Problem
+
+PLUGIN = """
+from unseen.core.records import MethodCard
+from unseen.zeroshot.method import ZeroShotMethod
+
+class Prototype(ZeroShotMethod):
+    "The nearest class embedding of a linear map."
+    card = MethodCard(id="PROTO", name="Prototypes", group="zero-shot, plug-in")
+    grid = {"ridge": (0.1, 1.0, 10.0)}
+
+    def __init__(self, ridge=1.0):
+        self.ridge = ridge
+
+    def _fit(self, X, y, S):
+        import numpy as np
+        self.W_ = np.linalg.solve(X.T @ X + self.ridge * np.eye(X.shape[1]), X.T @ S[y])
+
+    def _scores(self, X, S):
+        return X @ self.W_ @ S.T
+
+class Plain(ZeroShotMethod):
+    "One line about it."
+
+class Greedy(ZeroShotMethod):
+    grid = {"colour": (1, 2)}
+
+NUMBER = 17
+"""
+ENTRIES = """[unseen.zeroshot]
+PROTO = zsl_plugin:Prototype
+PLAIN = zsl_plugin:Plain
+GREEDY = zsl_plugin:Greedy
+GONE = zsl_plugin_that_is_not_there:Method
+LOST = zsl_plugin:NoSuchClass
+NUMBER = zsl_plugin:NUMBER
+ESZSL = zsl_plugin:Plain
+"""
+
+
+@pytest.fixture
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package on the path with entry points, as an installed one has them."""
+    (tmp_path / "zsl_plugin.py").write_text(PLUGIN)
+    info = tmp_path / "zsl_plugin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: zsl-plugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRIES)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(METHODS, "_targets", dict(METHODS._targets))
+    monkeypatch.setattr(METHODS, "_plugins_read", False)
+
+
+@pytest.mark.parametrize("name", builtin_methods())
+def test_a_file_holds_all_there_is_of_its_method(name: str) -> None:
+    kind = METHODS.get(name)
+    own = vars(kind)
+    assert {"card", "version", "grid", "quick_grid"} <= set(own), f"{name} inherits what should be its own"
+    assert kind.card.id == name
+    assert kind.card.name
+    assert kind.card.citation
+    assert kind.card.group.startswith("zero-shot, ")
+    assert isinstance(kind.version, int)
+    assert kind.version >= 1
+    header = inspect.getmodule(kind).__doc__
+    assert all(f"\n{part}:" in header for part in ("Paper", "Shapes", "Implements", "Differs", "Expected"))
+    for size in ("full", "quick"):
+        assert grid_of(name, size)
+    assert len(grid_of(name, "quick")) <= len(grid_of(name))
+
+
+def test_lists() -> None:
+    assert [card.id for card in method_cards()][: len(builtin_methods())] == list(builtin_methods())
+    assert set(transductive_methods()) == {"ALE-tran", "GFZSL-tran", "DSRL"}
+    with pytest.raises(UnknownNameError, match="ESZSL"):
+        load_method("ESZLS")
+
+
+@pytest.mark.usefixtures("plugins")
+def test_a_plugin_brings_its_card_and_its_grid(small_problem: Problem) -> None:
+    cards = {card.id: card for card in method_cards()}
+    assert cards["PROTO"].name == "Prototypes"
+    assert cards["PLAIN"].name == "One line about it."
+    assert cards["PLAIN"].group == "zero-shot, plug-in"
+    assert grid_of("PROTO") == [{"ridge": 0.1}, {"ridge": 1.0}, {"ridge": 10.0}]
+    assert grid_of("PLAIN") == [{}]
+    found = evaluate_method("PROTO", small_problem)
+    assert len(found.tuning.trials) == 3
+    assert found.metrics["zsl"] > 0.4
+    with pytest.raises(UsageError, match="names colour, which its constructor does not take"):
+        grid_of("GREEDY")
+
+
+@pytest.mark.usefixtures("plugins")
+def test_a_broken_plugin_is_listed_with_its_reason_and_harms_nobody() -> None:
+    cards = {card.id: card for card in method_cards()}
+    assert "No module named" in cards["GONE"].notes
+    assert "NoSuchClass" in cards["LOST"].notes
+    assert "not a subclass" in cards["NUMBER"].notes
+    assert {cards[name].group for name in ("GONE", "LOST", "NUMBER")} == {"zero-shot, broken plug-in"}
+    with pytest.raises(UsageError, match="mend or uninstall"):
+        load_method("GONE")
+    assert load_method("ESZSL").__module__ == "unseen.zeroshot.eszsl"  # a plug-in does not take a built-in name
+    assert issubclass(load_method("SAE"), ZeroShotMethod)
+
+
+def test_a_setting_that_is_no_parameter_is_refused(small_problem: Problem) -> None:
+    with pytest.raises(UsageError, match="ESZSL has no parameter 'gama'; it has gamma, lam, targets"):
+        evaluate_method("ESZSL", small_problem, grid=[{"gama": 1}])
+
+
+def test_what_depends_on_the_candidates_is_made_once(small_problem: Problem) -> None:
+    class Counting(ZeroShotMethod):
+        def __init__(self, power: int = 1) -> None:
+            self.power = power
+
+        def _fit(self, X: np.ndarray, y: np.ndarray, S: np.ndarray) -> None:
+            self.made_: list[int] = []
+
+        def _prepare(self, S: np.ndarray) -> np.ndarray:
+            self.made_.append(len(S))
+            return S**self.power
+
+        def _scores(self, X: np.ndarray, S: np.ndarray) -> np.ndarray:
+            return np.zeros((len(X), len(self.prepare(S))))
+
+    X, y, S = small_problem.train.X, small_problem.train.y, small_problem.S
+    method = Counting().fit(X, y, S)
+    method.scores(X[:3], S)
+    method.scores(X[3:6], S)
+    assert method.made_ == [25]
+    method.scores(X[:3], S[20:])
+    method.set_params(power=2).scores(X[:3], S[20:])
+    assert method.made_ == [25, 5, 5]
