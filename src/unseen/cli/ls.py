@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
 import typer
 
 from unseen.cli.options import JsonOption
-
-if TYPE_CHECKING:
-    from unseen.core.records import DatasetCard, MethodCard, ModelCard
 
 Kind = Literal["models", "datasets", "benchmarks", "studies", "methods", "scores"]
 
@@ -31,7 +28,7 @@ def ls(
 
     cards = [
         card.to_dict()
-        for card in _LISTS[kind](source)
+        for card in _cards(kind, source)
         if (paper is None or card.paper == paper) and (group is None or card.group == group)
     ]
     if as_json:
@@ -40,52 +37,29 @@ def ls(
         _print(kind, cards)
 
 
-def _models(source: str | None) -> Iterable[ModelCard]:
-    from unseen.backbones import model_cards
-
-    return model_cards(source)
-
-
-def _datasets(_source: str | None) -> Iterable[DatasetCard]:
-    from unseen.data import dataset_cards
-
-    return dataset_cards()
-
-
-def _benchmarks(_source: str | None) -> Iterable[MethodCard]:
-    from unseen.benchmarks import benchmark_cards
-
-    return benchmark_cards()
-
-
-def _studies(_source: str | None) -> Iterable[MethodCard]:
-    from unseen.study import study_cards
-
-    return study_cards()
-
-
-def _methods(_source: str | None) -> Iterable[MethodCard]:
-    from unseen.probes.cards import PROBE_CARDS
-    from unseen.zeroshot.catalogue import method_cards
-
-    return [*PROBE_CARDS, *method_cards()]
-
-
-def _scores(_source: str | None) -> Iterable[MethodCard]:
-    from unseen.ranking.cards import SCORES
-
-    return [card.method_card() for card in SCORES.values()]
-
-
 _ONE = {"studies": "study"}
-_LISTS: dict[str, Callable[[str | None], Iterable[Any]]] = {
-    "models": _models,
-    "datasets": _datasets,
-    "benchmarks": _benchmarks,
-    "studies": _studies,
-    "methods": _methods,
-    "scores": _scores,
+
+#: What gives the cards: functions, or tuples of cards.
+_LISTS: dict[str, tuple[str, ...]] = {
+    "models": ("unseen.backbones:model_cards",),
+    "datasets": ("unseen.data:dataset_cards",),
+    "benchmarks": ("unseen.benchmarks:benchmark_cards",),
+    "studies": ("unseen.study:study_cards",),
+    "methods": ("unseen.probes.cards:PROBE_CARDS", "unseen.zeroshot.catalogue:method_cards"),
+    "scores": ("unseen.ranking.cards:score_cards",),
 }
+
+
+def _cards(kind: str, source: str | None) -> Iterator[Any]:
+    from unseen.core.errors import UsageError
+    from unseen.core.registry import load_object
+
+    if source is not None and kind != "models":
+        raise UsageError(f"--source goes with `unseen ls models`; {kind} have none.")
+    for place in _LISTS[kind]:
+        found = load_object(place)
+        yield from (found(source) if kind == "models" else found() if callable(found) else found)
+
 
 #: Which fields of a card are shown, in this order, where any card has them.
 _COLUMNS = (
