@@ -72,9 +72,9 @@ def _methods(_source: str | None) -> Iterable[MethodCard]:
 
 
 def _scores(_source: str | None) -> Iterable[MethodCard]:
-    from unseen.ranking.cards import SCORES
+    from unseen.ranking.cards import score_cards
 
-    return [card.method_card() for card in SCORES.values()]
+    return score_cards()
 
 
 _ONE = {"studies": "study"}
@@ -111,13 +111,8 @@ def _print(kind: str, cards: list[dict[str, Any]]) -> None:
         return
     columns = [c for c in _COLUMNS if any(card.get(c) not in (None, "", ()) for card in cards)]
     rows = [[_text(card.get(column)) for column in columns] for card in cards]
-    caption = (
-        "Also: timm:NAME, torchvision:NAME, random:ARCH, file:PATH?arch=timm:NAME (--source timm lists its names)."
-    )
     title = count(len(cards), _ONE.get(kind, kind[:-1]), kind)
-    print_table(
-        columns, rows, title=title, caption=caption if kind == "models" else "", keep=("name", "group", "notes")
-    )
+    print_table(columns, rows, title=title, keep=("name", "group", "notes"))
 
 
 def _text(value: Any) -> str:
