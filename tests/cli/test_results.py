@@ -200,6 +200,14 @@ def test_a_table_of_eighty_columns_breaks_no_id(
     _, out, _ = run(capsys, "--home", tmp_path, "--model", models[0])
     assert all(dataset in out for dataset in datasets), "one model: the table is turned, and everything fits"
     assert "do not fit" not in out
+    with ResultsDatabase(tmp_path / FILE_NAME) as database:
+        for shots in (1, 2, 4):
+            cells = [Cell("probe", model, datasets[0], {"seed": 1, "shots": shots}) for model in models]
+            for cell in cells:
+                database.append("shots", Result(cell, {"top1": 0.5}))
+    _, out, _ = run(capsys, "--home", tmp_path, "--study", "shots")
+    assert all(model in out for model in models)
+    assert "shots=4" in out
     long = Cell("probe", "file:/" + "very/" * 30 + "long.pth", "folder:/" + "deep/" * 30, {"seed": 1})
     with ResultsDatabase(tmp_path / FILE_NAME) as database:
         database.append("long", Result(long, {"top1": 0.25}))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from unseen.concepts import Taxonomy, WordNet, cog_discarded, cog_filters, imagenet_1k, run_funnel
+from unseen.concepts import Taxonomy, WordNet, cog_discarded, cog_filters, filters_for, imagenet_1k, run_funnel
 from unseen.concepts.eligibility import AncestorsOfSeen, Listed, NotALeaf, Seen, SubTree, TooFewImages
 from unseen.core.errors import TaxonomyError
 
@@ -94,3 +94,15 @@ def test_leaves_among_the_eligible_would_be_5684(wordnet: WordNet, imagenet_coun
     filters = cog_filters(concepts, imagenet_1k(), counts=imagenet_counts)
     filters = [NotALeaf() if isinstance(each, NotALeaf) else each for each in filters]
     assert len(run_funnel(wordnet, concepts, filters).concepts) == 5_684
+
+
+def test_an_ontology_of_ones_own_asks_for_no_images(wordnet: WordNet) -> None:
+    """The 782 images, the people and Table A are ImageNet's; an ontology has none of these unless asked for."""
+    counts = dict.fromkeys(TREE.ids, 3)
+    free = run_funnel(TREE, TREE.ids, filters_for(TREE, TREE.ids, ["tabby"], counts=counts))
+    assert set(free.concepts) == {"siamese", "poodle", "sailor"}
+    asked = filters_for(TREE, TREE.ids, ["tabby"], counts=counts | {"poodle": 9}, min_images=5, subtrees=["person"])
+    assert run_funnel(TREE, TREE.ids, asked).concepts == ("poodle",)
+    paper = filters_for(wordnet, imagenet_1k(), imagenet_1k(), counts={})
+    assert [each.name for each in paper] == [each.name for each in cog_filters(imagenet_1k(), imagenet_1k(), counts={})]
+    assert run_funnel(wordnet, ["n07942152", "n02123045"], filters_for(wordnet, [], [])).concepts == ("n02123045",)

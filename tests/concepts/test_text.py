@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from unseen.concepts import TextEmbedder, WordNet, WordVectors, similarity_matrix, text_similarity_matrix
+from unseen.concepts import (
+    TextEmbedder,
+    WordNet,
+    WordVectors,
+    read_word_vectors,
+    similarity_matrix,
+    text_similarity_matrix,
+    vocabulary,
+)
 from unseen.concepts.text import cosine_matrix, tokenize
-from unseen.concepts.words import default_word_vectors
+from unseen.concepts.words import default_word_vectors, entity_key
 
 NAMES = ["tabby cat", "police dog", "brick wall", "xyzzy"]
 TEXTS = ["a cat with a grey coat", "a dog trained to assist the police, a dog", "a wall of brick", "plugh"]
@@ -67,3 +77,39 @@ def test_own_vectors_and_corpus(wordnet: WordNet, vectors: WordVectors) -> None:
     ids = ["n02123045", "n02121808"]
     matrix = text_similarity_matrix(wordnet, ids, ids, vectors=vectors, corpus=ids)
     assert matrix.shape == (2, 2) and np.allclose(np.diag(matrix), 1.0)
+
+
+def test_a_name_that_is_an_entity_is_one_token(wordnet: WordNet) -> None:
+    """Of a Labrador retriever the entity counts, of a golden retriever the words, of the tabby the word."""
+    words = ["golden", "retriever", "tabby", "dog", entity_key("Labrador retriever"), entity_key("tabby")]
+    table = np.random.default_rng(1).normal(size=(len(words), 5))
+    vectors = WordVectors(words, table)
+    embedder = TextEmbedder(vectors, [(["Labrador retriever"], "a dog"), (["golden retriever"], "a dog")])
+    assert embedder.tokens(["Labrador retriever", "golden retriever", "tabby"]) == [
+        "ENTITY/labrador retriever",
+        "golden",
+        "retriever",
+        "tabby",
+    ]
+    assert embedder.tokens("Labrador retriever") == ["labrador", "retriever"], "a description goes word by word"
+    got = embedder.embed([["Labrador retriever"], ["golden retriever"]], ["", "dog"])
+    np.testing.assert_allclose(got[0], table[4])
+    idf = [embedder.idf(word) for word in ("golden", "retriever")]
+    assert idf[0] == idf[1], "as part of the entity, retriever was in one document, not in two"
+    np.testing.assert_allclose(got[1], (table[0] + table[1]) / 2 + table[3])
+
+
+def test_text_levels_with_entities(wordnet: WordNet, tmp_path: Path) -> None:
+    """A file of Wikipedia2Vec ranks concepts; only what they need of it is read, and any dimension will do."""
+    cats = ["n02123045", "n02123394", "n02870880"]  # tabby, Persian cat, bookcase
+    lines = ["ENTITY/Persian_cat 1 0.1 0 0 0 0 0", "ENTITY/Elsewhere 9 9 9 9 9 9 9", "tabby 1 0 0 0 0 0 0"]
+    lines += ["cat 1 0.2 0 0 0 0 0", "bookcase 0 0 1 0 0 0 0", "furniture 0 0 1 1 0 0 0"]
+    (tmp_path / "w.txt").write_text(f"{len(lines)} 7\n" + "\n".join(lines) + "\n")
+    needed = vocabulary(wordnet, cats)
+    vectors = read_word_vectors(tmp_path / "w.txt", only=needed)
+    assert len(vectors) == 5 and vectors.dimension == 7
+    matrix = text_similarity_matrix(wordnet, cats, cats, vectors=vectors, corpus=cats)
+    assert matrix[0, 1] > 0.9 > matrix[0, 2] + 0.5
+    assert text_similarity_matrix(wordnet, cats, cats, vectors=read_word_vectors(tmp_path / "w.txt"), corpus=cats) == (
+        pytest.approx(matrix)
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unseen.core.mapped import release_pages
+from unseen.core.files import release_pages
 
 STATUS = Path("/proc/self/status")
 

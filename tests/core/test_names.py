@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unseen.core.errors import UsageError
-from unseen.core.names import Name, from_path
+from unseen.core.names import Name, Options, from_path
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,33 @@ def test_paths_are_made_absolute_where_they_are_paths(tmp_path: Path) -> None:
         ("known", "known"),
     ],
 )
-def test_plain_paths(text: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_plain_paths(text: str, expected: str, tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
-    assert from_path(text, "folder", ("folder", "packaged", "known").__contains__) == expected
+    assert from_path(text, "folder", ("folder", "packaged", "known").__contains__, tmp_path) == expected
+
+
+def test_options_are_typed_and_complete() -> None:
+    options = Options("x:y", {"n": "3", "share": "0.5", "kind": "b", "colour": "red"})
+    assert options.integer("n") == 3
+    assert options.fraction("share") == 0.5
+    assert options.choice("kind", ("a", "b")) == "b"
+    assert options.choice("other", ("a", "b")) == "a"
+    assert options.text("color") is None
+    with pytest.raises(UsageError, match=r"'x:y' has no option 'colour'. Did you mean 'color'"):
+        options.finish()
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("x", lambda o: o.integer("k")),
+        ("-1", lambda o: o.integer("k")),
+        ("0", lambda o: o.integer("k", at_least=1)),
+        ("1", lambda o: o.fraction("k")),
+        ("nan", lambda o: o.fraction("k")),
+        ("c", lambda o: o.choice("k", ("a", "b"))),
+    ],
+)
+def test_bad_values_are_named(value: str, read) -> None:
+    with pytest.raises(UsageError, match=f"option k='{value}' should be"):
+        read(Options("x:y", {"k": value}))

@@ -81,8 +81,8 @@ def test_a_problem_keeps_its_bits_in_any_company(make_sample):
 def test_a_problem_that_cannot_settle_says_so(sample):
     loss, frame = problem(sample)
 
-    def noisy(weights):
-        found = loss(weights)
+    def noisy(weights, curvature):
+        found = loss(weights, curvature)
         found.gradient.mul_(-1)  # uphill: no step decreases the loss
         return found
 

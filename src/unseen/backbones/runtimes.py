@@ -21,7 +21,7 @@ import numpy.typing as npt
 import torch
 
 from unseen.backbones.backbone import POOLED, Backbone
-from unseen.backbones.taps import Taps
+from unseen.backbones.forwards import Taps
 from unseen.core.errors import BackboneError, StoreError, UnknownNameError
 from unseen.core.files import write_whole
 from unseen.core.identity import identify

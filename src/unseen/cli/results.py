@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from unseen.results import ResultsDatabase
     from unseen.results.grid import Grid
 
+    Cells = list[list[str | Text]]
+
 Names = list[str] | None
 
 StudyOption = Annotated[Names, typer.Option("--study", help="Only this study. May be given several times.")]
@@ -194,9 +196,9 @@ def _print_grid(grid: Grid) -> None:
         return Text(summary.text if summary else "", style="bold" if model in best[column] else "")
 
     places = range(len(titles))
-    wide: list[list[str | Text]] = [["model", *titles]]
+    wide: Cells = [["model", *titles]]
     wide += [[model, *(text(model, n) for n in places)] for model in grid.models]
-    turned: list[list[str | Text]] = [["", *grid.models]]
+    turned: Cells = [["", *grid.models]]
     turned += [[titles[n], *(text(model, n) for model in grid.models)] for n in places]
     notes = [_seeds(grid)]
     width = console().width
@@ -209,8 +211,11 @@ def _print_grid(grid: Grid) -> None:
             for n in places:
                 console().print(Text(f"    {titles[n]}: ") + text(model, n), soft_wrap=True)
     else:
-        heads, *rows = ([*row[: fitting + 1]] for row in table)
-        print_table([str(head) for head in heads], rows, numeric=[str(head) for head in heads[1:]])
+        first, *rows = (row[: fitting + 1] for row in table)
+        heads = [str(head) for head in first]
+        if _width(heads, rows) > width:  # headings give way, in time: ids would be folded as well
+            heads = [head.replace(" ", "\n") for head in heads]
+        print_table(heads, rows, numeric=heads[1:])
         if left := len(table[0]) - 1 - fitting:
             notes.append(f"{left} more {'column does' if left == 1 else 'columns do'} not fit; --csv - has all")
     if grid.older:
@@ -221,15 +226,20 @@ def _print_grid(grid: Grid) -> None:
         console().print(Text(f"  {said}", style="dim"), soft_wrap=True)
 
 
-def _fitting(table: list[list[str | Text]], width: int) -> int:
+def _fitting(table: Cells, width: int) -> int:
     """How many columns after the first fit with no id and no number broken; headings may break between words."""
-    used = 1
-    for number in range(len(table[0])):
-        heading = max(len(word) for word in str(table[0][number]).split(" "))
-        used += 3 + max(heading, *(len(str(row[number])) for row in table[1:]))
-        if used > width:
-            return max(0, number - 1)
-    return len(table[0]) - 1
+    heads, *rows = table
+    words = [max(str(head).split(" "), key=len) for head in heads]
+    count = len(heads)
+    while count > 1 and _width(words[:count], rows) > width:
+        count -= 1
+    return 0 if _width(words[:count], rows) > width else count - 1
+
+
+def _width(heads: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> int:
+    """Of a printed table, with the space and the rule beside each column."""
+    longest = [max(len(head), *(len(str(row[n])) for row in rows)) for n, head in enumerate(heads)]
+    return sum(longest) + 3 * len(heads) + 1
 
 
 def _title(grid: Grid) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -82,12 +83,21 @@ def print_table(
     for row in texts:
         table.add_row(*(row[k] for k in shown))
     left_out = [heading for k, heading in enumerate(columns) if k not in shown]
+    room = screen.width
+
+    def say(text: str, style: str) -> None:
+        lines = fill(text, room, break_long_words=False, break_on_hyphens=False)
+        screen.print(Text(lines, style=style), overflow="ignore", crop=False)
+
     if title:
-        screen.print(Text(f"\n{title}", style="bold"), overflow="ignore", crop=False)
-    screen.print(table, crop=False, width=max(screen.width, _total([widths[k][0] for k in shown])))
-    for text in (caption, f"Left out for want of room: {', '.join(left_out)}." if left_out else ""):
-        if text:
-            screen.print(Text(text, style="dim"), overflow="ignore", crop=False)
+        screen.print()
+        say(title, "bold")
+    screen.width = max(room, _total([widths[k][0] for k in shown]))  # one id alone may be wider than the screen
+    screen.print(table)
+    if caption:
+        say(caption, "dim")
+    if left_out:
+        say(f"Left out for want of room: {', '.join(left_out)}.", "dim")
 
 
 #: Blanks between two columns.

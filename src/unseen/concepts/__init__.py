@@ -2,7 +2,8 @@
 
 from unseen.concepts.audit import Audit, AuditRow, audit_classes
 from unseen.concepts.class_files import read_class_list, read_mapping, read_seen, write_mapping
-from unseen.concepts.eligibility import Eligibility, cog_discarded, cog_filters, run_funnel
+from unseen.concepts.corpus import corpus_information
+from unseen.concepts.eligibility import Eligibility, cog_discarded, cog_filters, filters_for, run_funnel
 from unseen.concepts.imagenet import count_images, imagenet_1k, imagenet_21k, read_counts
 from unseen.concepts.information import InformationContent, information_content
 from unseen.concepts.kinship import Kinship, Relation
@@ -14,7 +15,7 @@ from unseen.concepts.published_levels import ConceptImages, read_published_level
 from unseen.concepts.senses import ClassMatch, match_classes
 from unseen.concepts.similarity import MEASURES, pair_similarity, similarity_matrix
 from unseen.concepts.taxonomy import Taxonomy
-from unseen.concepts.text import TextEmbedder, text_similarity_matrix
+from unseen.concepts.text import TextEmbedder, text_similarity_matrix, vocabulary
 from unseen.concepts.wordnet import WordNet, load_wordnet
 from unseen.concepts.words import WordVectors, read_word_vectors
 from unseen.concepts.zeroshot_splits import imagenet_zeroshot_split, read_split
@@ -41,7 +42,9 @@ __all__ = [
     "build_levels",
     "cog_discarded",
     "cog_filters",
+    "corpus_information",
     "count_images",
+    "filters_for",
     "imagenet_1k",
     "imagenet_21k",
     "imagenet_zeroshot_split",
@@ -67,5 +70,6 @@ __all__ = [
     "similarity_matrix",
     "taxonomy_from_networkx",
     "text_similarity_matrix",
+    "vocabulary",
     "write_mapping",
 ]

@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import Protocol
 
 from unseen.concepts.taxonomy import Taxonomy
+from unseen.concepts.wordnet import WordNet
 
 PERSON = "n00007846"
 MIN_IMAGES = 782
@@ -163,6 +164,36 @@ def cog_filters(
     filters += [AncestorsOfSeen(seen), NotALeaf(concepts)]
     filters.append(Listed(cog_discarded() if discard is None else discard))
     return filters
+
+
+def filters_for(
+    taxonomy: Taxonomy,
+    concepts: Sequence[str],
+    seen: Sequence[str],
+    *,
+    counts: Mapping[str, int] | None = None,
+    min_images: int | None = None,
+    subtrees: Sequence[str] | None = None,
+    discard: Collection[str] | None = None,
+) -> list[Filter]:
+    """The filters of ImageNet-CoG with what fits the taxonomy: the paper's own figures and lists are those of WordNet.
+
+    Args:
+        taxonomy: the graph. On WordNet the defaults are the paper's: 782 images, no `person`, not the 70 of Table A.
+            On an ontology of one's own nothing is dropped for its count, its sub-tree or its name unless asked for.
+        concepts, seen, counts: as for `cog_filters`.
+        min_images, subtrees, discard: given, they go before the defaults.
+    """
+    paper = isinstance(taxonomy, WordNet)
+    least = min_images if min_images is not None else (MIN_IMAGES if paper else 0)
+    return cog_filters(
+        concepts,
+        seen,
+        counts=counts if least > 0 else None,
+        min_images=least,
+        subtrees=subtrees if subtrees is not None else ((PERSON,) if paper else ()),
+        discard=discard if discard is not None else (cog_discarded() if paper else ()),
+    )
 
 
 @cache

@@ -4,8 +4,8 @@ Paper:      Sariyildiz et al., ICCV 2021, section 3.3 and Fig. 2 [P], supplement
 Implements: ranking by Eq. (2) of [P]; runs of equal size spread over the whole ranked list; re-ranking of the chosen
             concepts by another measure and random control levels [S]
 Differs:    [P] does not say how gaps are rounded: run i of k starts at floor(i (n - size) / (k - 1)). Ties go by id.
-            The corpus of the information content is the starting list and the seen concepts with all ancestors: it
-            adds one concept to the paper's, n04399382, without which its similarity is not defined
+            The corpus of the information content is pinned (`unseen.concepts.corpus`), so that levels do not depend
+            on which synsets lie on the disk
 Expected:   5,146 eligible concepts give 5 levels of 1,000 and 146 left over in the four gaps; 15 control levels
 """
 
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from unseen.concepts.corpus import corpus_information
 from unseen.concepts.information import InformationContent, information_content
 from unseen.concepts.nearest import Nearest, SimilarityFunction, nearest_seen
 from unseen.concepts.taxonomy import Taxonomy
@@ -158,15 +159,17 @@ def build_levels(
         seen: concepts trained on.
         levels, size: how many levels of how many concepts.
         measure: a name that `similarity_matrix` knows, or a function from two lists of ids to their matrix.
-        corpus: what to take information content from, with `concepts` and `seen`; by default the whole taxonomy.
-        ic: information content, if you have it already.
+        corpus: what to take information content from, with `concepts` and `seen`; by default the pinned corpus of
+            ImageNet-CoG in WordNet, the whole of another taxonomy.
+        ic: information content, if you have it already; goes before `corpus`.
     """
     both = set(seen).intersection(concepts)
     if both:
         raise TaxonomyError(f"{len(both)} concepts are both seen and unseen, such as {min(both)!r}. Drop them first.")
     starts = level_starts(len(concepts), levels, size)
-    if ic is None and corpus is not None:
-        ic = information_content(taxonomy, [*corpus, *concepts, *seen])
+    if ic is None:
+        given = information_content(taxonomy, [*corpus, *concepts, *seen]) if corpus is not None else None
+        ic = given or corpus_information(taxonomy)
     ranked = _ranked(nearest_seen(taxonomy, concepts, seen, measure, ic=ic))
     ends = [start + size for start in starts]
     return Levels(
@@ -184,8 +187,11 @@ def rerank_levels(
     *,
     ic: InformationContent | None = None,
 ) -> Levels:
-    """The same concepts in levels of the same sizes, ranked by another measure (supplement D.1)."""
-    ranked = _ranked(nearest_seen(taxonomy, base.ids, seen, measure, ic=ic))
+    """The same concepts in levels of the same sizes, ranked by another measure (supplement D.1).
+
+    Information content, for measures that take it, is that of `build_levels` unless `ic` is given.
+    """
+    ranked = _ranked(nearest_seen(taxonomy, base.ids, seen, measure, ic=ic or corpus_information(taxonomy)))
     sizes = [len(level.concepts) for level in base.levels]
     ends = np.cumsum(sizes).tolist()
     cut = tuple(

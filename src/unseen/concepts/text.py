@@ -3,9 +3,11 @@
 Paper:      Sariyildiz et al., ICCV 2021, supplement D.1 [P]
 Shapes:     d dimensions of the word vectors; embeddings (n, d) float64; similarities (n, m)
 Implements: the embedding described in D.1 and Eq. (1) of the supplement, the cosine
-Differs:    [P] uses skip-gram vectors of Wikipedia with named entities (Wikipedia2Vec); any word vectors do here, and
-            the default is GloVe 6B of 50 dimensions, which arrives as a wheel. [P] does not say which tf-idf: ours is
-            tf x (ln((1 + N) / (1 + df)) + 1), one document per concept, its name and its description
+Differs:    [P] uses skip-gram vectors of Wikipedia with named entities (Wikipedia2Vec), as any file of that format
+            does here; the default is GloVe 6B of 50 dimensions, which arrives as a wheel and has no entities. [P] does
+            not say which tf-idf: ours is tf x (ln((1 + N) / (1 + df)) + 1), one document per concept, its name and its
+            description. Nor does it say where entities are looked for: here each name of a concept that is not a
+            single known word is one token if it is an entity, else its words are; descriptions are taken word by word
 
 The two averages, of the name and of the description, are weighted by tf-idf and then added. A word without a vector is
 left out; a concept none of whose words has one gets the zero vector and similarity 0 to everything.
@@ -25,7 +27,7 @@ import numpy.typing as npt
 from unseen.concepts.imagenet import imagenet_21k
 from unseen.concepts.taxonomy import Taxonomy
 from unseen.concepts.wordnet import WordNet
-from unseen.concepts.words import WordVectors, default_word_vectors
+from unseen.concepts.words import WordVectors, default_word_vectors, entity_key
 from unseen.core.errors import TaxonomyError
 
 FloatArray = npt.NDArray[np.float64]
@@ -41,6 +43,10 @@ class Described(Protocol):
     def definition(self, concept: str) -> str: ...
 
 
+#: A text as it stands, or the names of a concept, each of which may be an entity.
+Words = str | Sequence[str]
+
+
 def tokenize(text: str) -> list[str]:
     """Lower-case words and numbers; hyphens and apostrophes divide."""
     return _WORD.findall(text.lower())
@@ -50,37 +56,63 @@ class TextEmbedder:
     """Embeds concepts by their words.
 
     Args:
-        vectors: a vector per word.
-        documents: one text per concept of the corpus, its name and description, to learn idf weights from.
+        vectors: a vector per word, and per entity where there are any.
+        documents: one per concept of the corpus, to learn idf weights from: its name and description in one text, or
+            its names and its description.
     """
 
-    def __init__(self, vectors: WordVectors, documents: Iterable[str]) -> None:
+    def __init__(self, vectors: WordVectors, documents: Iterable[str | tuple[Sequence[str], str]]) -> None:
         self.vectors = vectors
         frequency: Counter[str] = Counter()
         count = 0
         for document in documents:
-            frequency.update(set(tokenize(document)))
+            parts: tuple[Words, ...] = (document,) if isinstance(document, str) else document
+            frequency.update({token for part in parts for token in self.tokens(part)})
             count += 1
         # A word that the corpus does not have is as rare as can be: df = 0.
         self._unknown_weight = math.log(1 + count) + 1.0
         self._weight = {word: math.log((1 + count) / (1 + df)) + 1.0 for word, df in frequency.items()}
 
+    def tokens(self, text: Words) -> list[str]:
+        """The words of a text; of a list of names the entities, and the words of those that are none."""
+        if isinstance(text, str):
+            return tokenize(text)
+        return [token for name in text for token in self._name_tokens(name)]
+
+    def _name_tokens(self, name: str) -> list[str]:
+        words = tokenize(name)
+        if self.vectors.has_entities and not (len(words) == 1 and words[0] in self.vectors):
+            entity = entity_key(name)
+            if entity in self.vectors:
+                return [entity]
+        return words
+
     def idf(self, word: str) -> float:
         """Inverse document frequency, ln((1 + N) / (1 + df)) + 1."""
         return self._weight.get(word, self._unknown_weight)
 
-    def embed(self, names: Sequence[str], descriptions: Sequence[str]) -> FloatArray:
-        """(n, d) embeddings of concepts given by name and description."""
+    def embed(self, names: Sequence[Words], descriptions: Sequence[str]) -> FloatArray:
+        """(n, d) embeddings of concepts given by name, or by several names each, and description."""
         return self._average(names) + self._average(descriptions)
 
-    def _average(self, texts: Sequence[str]) -> FloatArray:
+    def _average(self, texts: Sequence[Words]) -> FloatArray:
         result = np.zeros((len(texts), self.vectors.dimension))
         for row, text in enumerate(texts):
-            words = {w: tf for w, tf in Counter(tokenize(text)).items() if w in self.vectors}
+            words = {w: tf for w, tf in Counter(self.tokens(text)).items() if w in self.vectors}
             if words:
                 weight = np.array([tf * self.idf(word) for word, tf in words.items()])
                 result[row] = weight @ self.vectors.lookup(list(words)) / weight.sum()
         return result
+
+
+def vocabulary(taxonomy: Described, concepts: Iterable[str]) -> set[str]:
+    """Every word and entity that the concepts can ask for: what to read of a large file of vectors."""
+    found: set[str] = set()
+    for concept in concepts:
+        names = taxonomy.lemmas(concept)
+        found.update(tokenize(" ".join([*names, taxonomy.definition(concept)])))
+        found.update(entity_key(name) for name in names)
+    return found
 
 
 def cosine_matrix(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -107,7 +139,7 @@ def text_similarity_matrix(
     Args:
         taxonomy: where names and descriptions come from: WordNet, or a taxonomy that has `lemmas` and `definition`.
         a, b: ids.
-        vectors: by default GloVe 6B, 50 dimensions.
+        vectors: by default GloVe 6B, 50 dimensions, without entities.
         corpus: concepts to learn idf from; by default ImageNet-21K for WordNet, every concept for another taxonomy.
     """
     described: object = taxonomy
@@ -118,7 +150,7 @@ def text_similarity_matrix(
         )
     if corpus is None:
         corpus = imagenet_21k() if isinstance(taxonomy, WordNet) else taxonomy.ids
-    embedder = TextEmbedder(vectors or default_word_vectors(), (" ".join(_texts(described, c)) for c in corpus))
+    embedder = TextEmbedder(vectors or default_word_vectors(), (_texts(described, c) for c in corpus))
 
     def embed(concepts: Sequence[str]) -> FloatArray:
         taxonomy.index(concepts)  # an unknown id is an error with advice
@@ -128,6 +160,6 @@ def text_similarity_matrix(
     return cosine_matrix(embed(a), embed(b))
 
 
-def _texts(taxonomy: Described, concept: str) -> tuple[str, str]:
-    """Name (all lemmas, as ImageNet's word list has them) and description."""
-    return " ".join(taxonomy.lemmas(concept)), taxonomy.definition(concept)
+def _texts(taxonomy: Described, concept: str) -> tuple[list[str], str]:
+    """Names (all lemmas, as ImageNet's word list has them) and description."""
+    return taxonomy.lemmas(concept), taxonomy.definition(concept)

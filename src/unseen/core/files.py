@@ -1,14 +1,16 @@
-"""Files of our own: the home folder, and writing so that a reader finds the old file or the new one, never a half."""
+"""Files of our own: the home folder, writing so that no reader finds a half, and memory maps that stay small."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import mmap
 import os
 import secrets
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 from unseen.core.errors import DiskFullError, StoreError, UsageError
 
@@ -81,3 +83,21 @@ def write_error(path: Path, error: OSError) -> StoreError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFullError(f"cannot write {path}: the disk is full. Make room and run the same command to go on.")
     return StoreError(f"cannot write {path}: {error.strerror or error}.")
+
+
+def release_pages(array: Any) -> None:
+    """Give the resident pages behind a read-only memory map back to the system; they stay in its page cache.
+
+    Anything else, a map that may be written to among it, is left alone.
+    """
+    import numpy as np
+
+    base = array
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:  # it might be a private map, whose changes would be lost
+            return
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)

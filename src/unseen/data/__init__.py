@@ -1,9 +1,9 @@
 """Images, labels and splits, from wherever they are."""
 
+from unseen.core.names import Options
 from unseen.data.dataset import Dataset, Split
 from unseen.data.decode import decode_rgb, open_image
 from unseen.data.load import DatasetSource, dataset_cards, load_dataset, register_dataset
-from unseen.data.names import Options
 
 __all__ = [
     "Dataset",

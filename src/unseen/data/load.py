@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from unseen.core.errors import UnknownNameError, UnseenError, UsageError
-from unseen.core.names import Name, from_path
+from unseen.core.names import Name, Options, from_path
 from unseen.core.records import DatasetCard
 from unseen.core.registry import PluginError, Registry
 from unseen.data.dataset import Dataset
-from unseen.data.names import Options
 from unseen.data.subset import select
 
 DatasetFunction = Callable[..., Dataset]

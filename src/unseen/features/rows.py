@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unseen.core.mapped import release_pages
+from unseen.core.files import release_pages
 from unseen.core.records import FeatureKey
 from unseen.features.layout import PROVENANCE
 from unseen.features.manifest import Manifest, Skipped

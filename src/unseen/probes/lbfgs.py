@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-MEMORY = 6  # curvature pairs kept
+MEMORY = 4  # curvature pairs kept
 TOLERANCE = 1e-5
 ITERATIONS = 100  # of one penalty, before a problem is left as it is
 _DECREASE = 1e-4  # c1 of Eq. (3.4)
@@ -38,7 +38,7 @@ class Evaluation:
     Attributes:
         loss: (q,) float64, mean over a problem's rows.
         gradient: (q, c, r), of the mean.
-        variance: (q, c), mean over rows of P(1 - P): the class's share of the Hessian.
+        variance: (q, c), mean over rows of P(1 - P), the class's share of the Hessian; empty where not asked for.
     """
 
     loss: Tensor
@@ -46,7 +46,8 @@ class Evaluation:
     variance: Tensor
 
 
-Loss = Callable[[Tensor], Evaluation]
+#: Takes weights (q, c, r), and whether the variance is asked for.
+Loss = Callable[[Tensor, bool], Evaluation]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,7 @@ def follow_paths(
     walk = _Walk(penalties, spectrum, start, tolerance)
     gradients = 0
     while not walk.is_done:
-        walk.advance(loss(walk.trial))
+        walk.advance(loss(walk.trial, bool(walk.guessing.any())))
         gradients += 1
     return Solutions(walk.found, walk.settled, gradients)
 
@@ -152,12 +153,13 @@ class _Walk:
         accepted &= self.stage < self.penalties.shape[1]
         self._remember(evaluation, wide, accepted & known)
         if bool(accepted.all()):
-            self.point, self.gradient, self.variance = self.trial, evaluation.gradient, evaluation.variance
+            self.point, self.gradient = self.trial, evaluation.gradient
         else:
             chosen = accepted[:, None, None]
             self.point = torch.where(chosen, self.trial, self.point)
             self.gradient = torch.where(chosen, evaluation.gradient, self.gradient)
-            self.variance = torch.where(accepted[:, None], evaluation.variance, self.variance)
+        if len(evaluation.variance):  # taken by those that asked for it: others must not change what a problem does
+            self.variance = torch.where((accepted & self.guessing)[:, None], evaluation.variance, self.variance)
         self.loss = torch.where(accepted, evaluation.loss, self.loss)
         self.square = torch.where(accepted, square, self.square)
         return accepted

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from unseen.core.errors import DataError
-from unseen.core.mapped import release_pages
+from unseen.core.files import release_pages
 
 IntArray = npt.NDArray[np.int64]
 
@@ -199,9 +199,8 @@ def rows_fit(features: FeatureSet, count: int, memory_limit: int) -> bool:
 def _as_tensor(array: npt.NDArray[Any]) -> Tensor:
     """A float32 tensor that shares the array's memory where it can."""
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is reported as such
-        block = np.ascontiguousarray(array, dtype=np.float32)
-    if block.flags.writeable:
-        return torch.from_numpy(block)
+        kept = array.dtype if array.dtype == np.float16 else np.float32
+        block = np.ascontiguousarray(array, dtype=kept)
     with warnings.catch_warnings():  # torch warns that it cannot protect read-only memory; nothing here writes to it
         warnings.simplefilter("ignore", UserWarning)
-        return torch.from_numpy(block)
+        return torch.from_numpy(block).float()  # torch converts half precision faster than numpy

@@ -29,6 +29,7 @@ BlockMap = Callable[..., Iterable[tuple[Tensor, ...]]]
 LEFT_OUT = -2  # a row that is in no fit and in no fold
 TRAINS_ONLY = -1  # a row that every fit sees
 _SCORES = 1 << 20  # of one block: they stay in the processor's cache
+_STREAMED_SCORES = 1 << 19  # likewise, beside the rows themselves
 _SMALLEST_PRODUCT = 1 << 20  # below, one batched product of all draws is faster than one each
 
 
@@ -70,6 +71,8 @@ def _each(left: Tensor, right: Tensor) -> Tensor:
         return torch.bmm(left, right.expand(count, -1, -1))
     if left.device.type != "cpu":
         return left @ right
+    if count == 1:
+        return times_transposed(left[0], right[0].T)[None]
     shared = len(right) == 1
     return torch.stack([times_transposed(left[b], right[0 if shared else b].T) for b in range(count)])
 
@@ -143,7 +146,8 @@ class StreamedTable:
         return int(self.features.count)
 
     def blocks(self, width: int) -> list[tuple[int, int]]:
-        return [bounds for bounds in self.features.blocks(STREAM_ROWS) if bool(self.used[slice(*bounds)].any())]
+        size = max(min(_STREAMED_SCORES // width, STREAM_ROWS), 256)
+        return [bounds for bounds in self.features.blocks(size) if bool(self.used[slice(*bounds)].any())]
 
     def batch(self, start: int, stop: int) -> Batch:
         rows, scale = self.features.read_raw(start, stop)
@@ -176,12 +180,12 @@ class FoldLoss:
     classes: int
     run: BlockMap = map
 
-    def __call__(self, weights: Tensor) -> Evaluation:
+    def __call__(self, weights: Tensor, curvature: bool = True) -> Evaluation:
         draws, columns = len(self.folds), weights.shape[2]
         # Draw by draw: a product with several of them would round otherwise than with one.
         inner = torch.stack([self.table.inner(own) for own in weights.view(draws, self.fits * self.classes, columns)])
         shares = self.shares  # made here, once, and not by several threads
-        parts = self.run(lambda bounds: self._part(inner, bounds, shares), self._blocks)
+        parts = self.run(lambda bounds: self._part(inner, bounds, shares, curvature), self._blocks)
         loss, gradient, variance = _sum(parts)
         return Evaluation(
             loss.view(-1),
@@ -200,7 +204,7 @@ class FoldLoss:
     def _blocks(self) -> Sequence[tuple[int, int]]:
         return self.table.blocks(self.fits * self.classes)
 
-    def _part(self, weights: Tensor, bounds: tuple[int, int], every: Tensor) -> tuple[Tensor, ...]:
+    def _part(self, weights: Tensor, bounds: tuple[int, int], every: Tensor, curvature: bool) -> tuple[Tensor, ...]:
         """Sums over one block of the losses, of the gradients and of P(1 - P)."""
         start, stop = bounds
         batch, size = self.table.batch(start, stop), stop - start
@@ -211,7 +215,7 @@ class FoldLoss:
         right = chances.gather(2, index).clamp_min(1e-37).log_()
         loss = (right * shares).sum(dim=(2, 3), dtype=torch.float64).neg_()
         residual = chances * shares
-        variance = residual.sum(dim=3) - torch.linalg.vecdot(residual, chances)
+        variance = residual.sum(dim=3) - torch.linalg.vecdot(residual, chances) if curvature else loss.new_empty(0)
         residual.scatter_add_(2, index, -shares)
         flat = residual.view(len(self.folds), -1, size)
         return loss, batch.gradient(flat, weights.shape[2]), variance

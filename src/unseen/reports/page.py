@@ -18,8 +18,7 @@ from unseen.core.records import Cell, DatasetCard, ModelCard, Result
 from unseen.core.registry import load_object
 from unseen.reports.blocks import Material, Section, SectionBuilder
 from unseen.reports.charts import javascript, script_json
-from unseen.reports.problems import problems_section
-from unseen.reports.provenance import provenance_section
+from unseen.reports.provenance import problems_section, provenance_section
 from unseen.reports.wording import counted, duration
 from unseen.results.comparability import SEED
 from unseen.results.export import long_rows, to_csv, to_json

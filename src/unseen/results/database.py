@@ -28,9 +28,8 @@ from unseen.core.identity import canonical_json
 from unseen.core.records import Cell, Result
 from unseen.results import shared
 from unseen.results.comparability import purpose
-from unseen.results.connection import connect_for_reading, connect_for_writing
+from unseen.results.connection import connect_for_reading, connect_for_writing, explained, parsed
 from unseen.results.export import Row, long_rows
-from unseen.results.faults import explained, parsed
 from unseen.results.schema import prepare
 
 FILE_NAME = "results.sqlite"

@@ -63,10 +63,10 @@ def csv_lines(rows: Iterable[Row], parameters: Iterable[str]) -> Iterator[str]:
     writer = csv.writer(text, lineterminator="\n")
     names = sorted(parameters)
     stream = iter(rows)
-    first: Row = next(stream, dict.fromkeys((*_BEFORE, *_AFTER)))
-    known = [name for name in _BEFORE if name in first], [name for name in _AFTER if name in first]
+    first = next(stream, None)
+    known = [[name for name in columns if first is None or name in first] for columns in (_BEFORE, _AFTER)]
     writer.writerow([*known[0], *(f"{_PREFIX}{name}" for name in names), *known[1]])
-    for row in chain([first] if "parameters" in first else [], stream):
+    for row in chain([] if first is None else [first], stream):
         own = [row["parameters"].get(name) for name in names]
         values = [*(row[name] for name in known[0]), *own, *(row[name] for name in known[1])]
         writer.writerow([_field(value) for value in values])

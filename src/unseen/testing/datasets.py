@@ -7,12 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from unseen.core.names import Name
+from unseen.core.names import Name, Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
 from unseen.data.decode import decode_rgb
 from unseen.data.load import DatasetSource
-from unseen.data.names import Options
 from unseen.testing.claims import check_ids, claim, refuses
 
 

@@ -10,6 +10,7 @@ from unseen.core.registry import lazy_exports
 if TYPE_CHECKING:
     from unseen.zeroshot.ale import ALE as ALE
     from unseen.zeroshot.ale_tran import ALETran as ALETran
+    from unseen.zeroshot.cada_vae import CADAVAE as CADAVAE
     from unseen.zeroshot.catalogue import METHODS as METHODS
     from unseen.zeroshot.catalogue import method_cards as method_cards
     from unseen.zeroshot.cmt import CMT as CMT
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from unseen.zeroshot.devise import DEVISE as DEVISE
     from unseen.zeroshot.dsrl import DSRL as DSRL
     from unseen.zeroshot.eszsl import ESZSL as ESZSL
+    from unseen.zeroshot.f_clswgan import FCLSWGAN as FCLSWGAN
     from unseen.zeroshot.gfzsl import GFZSL as GFZSL
     from unseen.zeroshot.gfzsl_tran import GFZSLTran as GFZSLTran
     from unseen.zeroshot.iap import IAP as IAP

@@ -36,6 +36,7 @@ class CADAVAE(GenerativeMethod):
     Args:
         epochs: passes over the images; the schedule of the losses stretches with them.
         samples: codes per unseen class.
+        weight: what a code of an unseen class counts against one of a training image.
         latent: dimensions of the code.
         learning_rate: of Adam.
         hidden: units of the hidden layers.
@@ -55,10 +56,10 @@ class CADAVAE(GenerativeMethod):
     version: ClassVar[int] = 1
     grid: ClassVar[Grid] = {
         "epochs": (15, 40),
-        "samples": (100, 200, 400, 600, 800),
+        "weight": (1.0, 2.0, 3.0, 4.0, 6.0, 10.0),
         "l2": (1e-4, 1e-3, 1e-2),
     }
-    quick_grid: ClassVar[Grid] = {"epochs": (15,), "samples": (200, 400, 600)}
+    quick_grid: ClassVar[Grid] = {"weight": (1.0, 2.0, 4.0)}
 
     #: The schedule goes by the share of all epochs: one run does not serve two numbers of them.
     _grid_scores = ZeroShotMethod._grid_scores
@@ -69,7 +70,8 @@ class CADAVAE(GenerativeMethod):
     def __init__(
         self,
         epochs: int = 15,
-        samples: int = 400,
+        samples: int = 200,
+        weight: float = 2.0,
         latent: int = 64,
         learning_rate: float = 1e-3,
         hidden: int = 256,
@@ -81,6 +83,7 @@ class CADAVAE(GenerativeMethod):
     ) -> None:
         self.epochs = epochs
         self.samples = samples
+        self.weight = weight
         self.latent = latent
         self.learning_rate = learning_rate
         self.hidden = hidden

@@ -32,6 +32,7 @@ class FCLSWGAN(GenerativeMethod):
     Args:
         epochs: passes of the critic over the images.
         samples: generated features per unseen class.
+        weight: what a generated feature counts against a real one.
         learning_rate: of Adam, for both networks.
         beta: weight of the classification loss.
         penalty: lambda, weight of the gradient penalty.
@@ -51,8 +52,12 @@ class FCLSWGAN(GenerativeMethod):
         citation="Xian et al., CVPR 2018",
     )
     version: ClassVar[int] = 1
-    grid: ClassVar[Grid] = {"epochs": (15, 40), "samples": (200, 400, 800, 1200, 1600), "l2": (1e-4, 1e-3)}
-    quick_grid: ClassVar[Grid] = {"epochs": (15,), "samples": (400, 800, 1200)}
+    grid: ClassVar[Grid] = {
+        "epochs": (15, 40),
+        "weight": (1.0, 3.0, 10.0, 30.0, 100.0),
+        "l2": (1e-4, 1e-3),
+    }
+    quick_grid: ClassVar[Grid] = {"weight": (1.0, 10.0, 100.0)}
 
     weights_: dict[str, FloatArray]
     low_: FloatArray
@@ -61,20 +66,22 @@ class FCLSWGAN(GenerativeMethod):
     def __init__(
         self,
         epochs: int = 15,
-        samples: int = 800,
+        samples: int = 300,
+        weight: float = 10.0,
         learning_rate: float = 5e-4,
         beta: float = 0.01,
         penalty: float = 10.0,
         critic_steps: int = 5,
         hidden: int = 512,
         batch_size: int = 256,
-        real: int = 400,
+        real: int = 200,
         l2: float = 1e-3,
         device: str = "auto",
         seed: int = 0,
     ) -> None:
         self.epochs = epochs
         self.samples = samples
+        self.weight = weight
         self.learning_rate = learning_rate
         self.beta = beta
         self.penalty = penalty

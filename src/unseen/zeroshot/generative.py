@@ -4,7 +4,9 @@ Shapes:     X (n, d) features; S (c, a) class embeddings; points (m, q) what the
 Implements: `fit` learns the generator from training images alone. Candidates come later: `_prepare(S)` draws points of
             every candidate class, real images of those that were trained on and generated ones of the others, trains
             softmax regression on them, and keeps it for the next call with the same candidates
-Differs:    softmax regression is solved by L-BFGS to its minimum where the papers take some epochs of Adam
+Differs:    the papers draw several times as many points of an unseen class as a training class has images; here a
+            generated point counts `weight` times, which is the same balance at the cost of few. Softmax regression is
+            solved by L-BFGS to its minimum where the papers take some epochs of Adam
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from zlib import crc32
 
 import numpy as np
 
@@ -31,8 +34,9 @@ class GenerativeMethod(EarlyStoppedMethod):
     """
 
     tuned_by: ClassVar[Literal["zsl", "H"]] = "H"
-    scoring_params: ClassVar[tuple[str, ...]] = ("samples", "l2")
+    scoring_params: ClassVar[tuple[str, ...]] = ("samples", "weight", "l2")
     samples: int
+    weight: float
     real: int
     l2: float
     seed: int
@@ -57,20 +61,23 @@ class GenerativeMethod(EarlyStoppedMethod):
 
     def _prepare(self, S: FloatArray) -> FloatArray:
         """(q + 1, c) weights of softmax regression among the candidates."""
-        rng = np.random.default_rng(self.seed)
         seen = self._seen_rows(S)
         points, labels = [], []
         column = {int(c): i for i, c in enumerate(seen) if c >= 0}
-        rows = np.flatnonzero(np.isin(self.labels_, list(column)))
-        if len(rows):
-            points.append(self._encoded(self.images_[rows], rng))
+        if column:
+            codes = self._encoded(self.images_, np.random.default_rng(self.seed))
+            rows = np.flatnonzero(np.isin(self.labels_, list(column)))
+            points.append(codes[rows])
             labels.append(np.asarray([column[int(c)] for c in self.labels_[rows]], np.int64))
-        new = np.repeat(np.flatnonzero(seen < 0), self.samples)
-        if len(new):
-            points.append(self._generated(S[new].astype(np.float32), rng))
-            labels.append(new)
-        targets = one_hot(np.concatenate(labels), len(S), np.float32)
-        return fit_logistic(np.concatenate(points), targets, "softmax", self.l2)
+        for row in np.flatnonzero(seen < 0):
+            s = S[row].astype(np.float32)
+            # The draws of a class hang on its embedding: neither its place among the candidates nor they matter.
+            rng = np.random.default_rng([self.seed, crc32(s.tobytes())])
+            points.append(self._generated(np.tile(s, (self.samples, 1)), rng))
+            labels.append(np.full(self.samples, row))
+        y = np.concatenate(labels)
+        counts = np.where(seen[y] >= 0, 1.0, self.weight)
+        return fit_logistic(np.concatenate(points), one_hot(y, len(S), np.float32), "softmax", self.l2, counts=counts)
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         return predict_logistic(self._encoded(X.astype(np.float32), None), self.prepare(S), "softmax")

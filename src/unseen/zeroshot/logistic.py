@@ -20,10 +20,17 @@ Link = Literal["softmax", "sigmoid"]
 
 
 def fit_logistic(
-    X: FloatArray, targets: FloatArray, link: Link, l2: float, *, iterations: int = 100, start: FloatArray | None = None
+    X: FloatArray,
+    targets: FloatArray,
+    link: Link,
+    l2: float,
+    *,
+    iterations: int = 100,
+    counts: FloatArray | None = None,
 ) -> FloatArray:
-    """(d + 1, m) weights; `start` from a neighbouring `l2` saves iterations."""
-    n, d = X.shape
+    """(d + 1, m) weights; `counts` says how often each image counts, once by default."""
+    d, n = X.shape[1], float(len(X) if counts is None else counts.sum())
+    often = 1 if counts is None else counts.astype(X.dtype)[:, None]
     m = targets.shape[1]
     wanted = targets.astype(X.dtype)
 
@@ -31,18 +38,18 @@ def fit_logistic(
         logits = X @ W[:-1].astype(X.dtype) + W[-1].astype(X.dtype)
         if link == "softmax":
             log_posterior = log_softmax(logits)
-            loss = -(wanted * log_posterior).sum(dtype=np.float64)
-            error = np.exp(log_posterior) - wanted
+            loss = -(often * wanted * log_posterior).sum(dtype=np.float64)
+            error = often * (np.exp(log_posterior) - wanted)
         else:
             decay = np.exp(-np.abs(logits))  # in (0, 1]: neither the loss nor the posterior can overflow
-            loss = (np.maximum(logits, 0) - wanted * logits + np.log1p(decay)).sum(dtype=np.float64)
-            error = np.where(logits >= 0, 1, decay) / (1 + decay) - wanted
+            loss = (often * (np.maximum(logits, 0) - wanted * logits + np.log1p(decay))).sum(dtype=np.float64)
+            error = often * (np.where(logits >= 0, 1, decay) / (1 + decay) - wanted)
         gradient = np.empty_like(W)
         gradient[:-1] = (X.T @ error) / n + l2 * W[:-1]
         gradient[-1] = error.sum(0, dtype=np.float64) / n
         return float(loss) / n + 0.5 * l2 * float((W[:-1] ** 2).sum()), gradient
 
-    return minimise(objective, np.zeros((d + 1, m)) if start is None else start, iterations)
+    return minimise(objective, np.zeros((d + 1, m)), iterations)
 
 
 def predict_logistic(X: FloatArray, W: FloatArray, link: Link) -> FloatArray:

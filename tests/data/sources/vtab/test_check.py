@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 from typing import Any
@@ -140,3 +141,32 @@ def test_an_accident_inside_a_reader_is_told(tmp_path: Path, replicas: Any, monk
     assert states["svhn"].state == "broken"
     assert "ZeroDivisionError: by accident" in states["svhn"].advice
     assert len(states) == 19
+
+
+def test_a_whole_dataset_of_original_files_gives_the_authors_thousand(tmp_path: Path, replicas: Any) -> None:
+    """DTD has 47 classes of 120 textures; its lists give 40 of each to train, val and test."""
+    from unseen.data.sources.vtab.class_names import class_names
+
+    images, lists = tmp_path / "dtd" / "images", {"train": [], "val": [], "test": []}
+    replicas.save(tmp_path / "one.jpg", 90, 8)
+    for name in class_names("dtd"):
+        (images / name).mkdir(parents=True)
+        for k in range(120):
+            (images / name / f"{name}_{k:04d}.jpg").hardlink_to(tmp_path / "one.jpg")
+            lists[("train", "val", "test")[k % 3]].append(f"{name}/{name}_{k:04d}.jpg")
+    (tmp_path / "dtd" / "labels").mkdir()
+    for split, names in lists.items():
+        (tmp_path / "dtd" / "labels" / f"{split}1.txt").write_text("\n".join(names) + "\n")
+    status = next(each for each in check_root(tmp_path) if each.task == "dtd")
+    assert (status.state, status.selection) == ("ready", "the authors'")
+    assert len(status.split_hash) == 16
+    train = load_task(vtab_task("dtd"), tmp_path).split("train")
+
+    def hashed(name: str) -> str:
+        return hashlib.md5(f"train{name}".encode()).hexdigest()
+
+    assert list(train.names) == sorted(lists["train"], key=hashed)[:800]
+    assert list(train.labels) == [class_names("dtd").index(name.partition("/")[0]) for name in train.names]
+    (tmp_path / "dtd" / "labels" / "val1.txt").write_text("\n".join(lists["val"][1:]) + "\n")
+    status = next(each for each in check_root(tmp_path) if each.task == "dtd")
+    assert status.selection == "not the authors', its split 'validation' has 1,879 of 1,880 examples"

@@ -56,6 +56,13 @@ def test_every_dataset_is_compared_or_the_reason_is_given(both: Both) -> None:
     assert len(both) == 15
 
 
+def test_no_more_is_claimed_than_is_shown_here(both: Both) -> None:
+    claimed = {task.data for task in vtab_tasks().values() if task.selection.startswith("the authors'")}
+    assert claimed <= set(both)
+    for name in ("caltech101", "sun397"):
+        assert "ours" in vtab_tasks()[name].card.notes
+
+
 @pytest.mark.parametrize(("data", "split"), OFFICIAL)
 def test_examples_and_their_order_are_the_same(both: Both, data: str, split: str) -> None:
     recorded, original = both[data][0][split], both[data][1][split]

@@ -18,12 +18,11 @@ from pathlib import Path
 
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.files import home
-from unseen.core.names import Name
+from unseen.core.names import Name, Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
 from unseen.data.listing import is_wnid
 from unseen.data.load import DatasetSource
-from unseen.data.names import Options
 from unseen.data.sources.imagenet.cog import (
     Caps,
     balanced_rows,

@@ -22,10 +22,10 @@ import numpy as np
 from PIL import Image
 
 from unseen.core.errors import DataError
+from unseen.core.names import Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
 from unseen.data.decode import open_image
-from unseen.data.names import Options
 from unseen.data.sources.packaged.source import package_folder
 
 CARD = DatasetCard(

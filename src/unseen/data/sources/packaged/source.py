@@ -8,10 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from unseen.core.errors import MissingExtraError, UnknownNameError
+from unseen.core.names import Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset
 from unseen.data.load import DatasetSource
-from unseen.data.names import Options
 
 # Name -> module with a CARD and a function load(options).
 _MODULES = {"emoji": "unseen.data.sources.packaged.emoji", "grocery": "unseen.data.sources.packaged.grocery"}

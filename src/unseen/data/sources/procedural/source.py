@@ -19,10 +19,10 @@ from PIL import Image
 
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.identity import digest
+from unseen.core.names import Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
 from unseen.data.load import DatasetSource
-from unseen.data.names import Options
 from unseen.data.sources.procedural import scenes, shapes, sprites
 
 IntArray = npt.NDArray[np.int64]

@@ -18,15 +18,15 @@ import numpy as np
 
 from unseen.core.errors import DataError, UsageError
 from unseen.core.files import home
+from unseen.core.names import Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
 from unseen.data.load import DatasetSource
-from unseen.data.names import Options
 from unseen.data.sources.vtab import folder_1k
 from unseen.data.sources.vtab.examples import Examples, cut, official_splits
 from unseen.data.sources.vtab.identity import split_hash
 from unseen.data.sources.vtab.rules import Rule
-from unseen.data.sources.vtab.tasks import VtabTask, vtab_task, vtab_tasks
+from unseen.data.sources.vtab.tasks import OPTIONS, VtabTask, vtab_task, vtab_tasks
 from unseen.data.sources.vtab.tfds import find_tfds, read_tfds
 from unseen.data.sources.vtab.wds import find_wds, read_wds
 
@@ -140,9 +140,7 @@ def read_task(task: VtabTask, found: Location, *, size: Literal["1000", "full"] 
     own = splits["train"].own or splits["val"].own
     chosen = split_hash(splits)
     dataset = Dataset(
-        card=replace(
-            task.card, notes=f"{task.card.notes}; examples: {_selection(own)}, split hash {chosen or 'unknown'}"
-        ),
+        card=replace(task.card, notes=f"{OPTIONS}; examples: {_selection(own)}; split hash {chosen or 'unknown'}"),
         class_names=_class_names(task, splits["test"]),
         splits={split: _labelled(task, examples, found.kind, shared=shared) for split, examples in splits.items()},
         # Tasks on the same images share their features.

@@ -13,6 +13,8 @@ from unseen.core.errors import UnknownNameError
 from unseen.core.records import DatasetCard
 from unseen.data.sources.vtab.rules import Rule
 
+OPTIONS = "options: size=1000 or full, root, source"
+
 
 @dataclass(frozen=True)
 class VtabTask:
@@ -31,6 +33,7 @@ class VtabTask:
         tfds: builder and configuration in TensorFlow Datasets.
         wds: its name in CLIP_benchmark, whose shards are in `wds_vtab-NAME`.
         reader: module of the reader of the original files.
+        selection: whose 1,000 examples the original files give, and why.
         url, expects: where to get the original files, and what they are called.
     """
 
@@ -52,6 +55,7 @@ class VtabTask:
     expects: str
     citation: str
     license: str
+    selection: str = "the authors' from original files too: they are put into the order of TFDS' records"
 
     @property
     def official_sizes(self) -> dict[str, int]:
@@ -74,7 +78,7 @@ class VtabTask:
             source=self.url,
             license=self.license,
             citation=self.citation,
-            notes="options: size=1000 or full, root, source",
+            notes=f"{OPTIONS}; examples: {self.selection}",
         )
 
 

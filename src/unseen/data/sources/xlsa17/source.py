@@ -27,12 +27,12 @@ from PIL import Image
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.files import home
 from unseen.core.identity import digest, file_digest
+from unseen.core.names import Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, IntArray, Split
 from unseen.data.decode import open_image
 from unseen.data.load import DatasetSource
 from unseen.data.matlab import read_matlab
-from unseen.data.names import Options
 from unseen.data.scan import content_key
 from unseen.data.sources.xlsa17.splits import (
     FEATURES,

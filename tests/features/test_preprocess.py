@@ -1,0 +1,57 @@
+"""The preprocessing of VTAB's authors, and that the old ones keep their place in the store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from unseen.core.records import FeatureKey, Preprocessing
+from unseen.data.resample import resize_like_tf
+from unseen.features.preprocess import tf_preprocessing, to_pixels
+
+IMAGE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (90, 130, 3), np.uint8))
+
+
+def test_both_sides_are_resized_without_a_low_pass() -> None:
+    shown = tf_preprocessing(Preprocessing(size=48, resize=56, interpolation="lanczos"))
+    found = to_pixels(IMAGE, shown)
+    assert found.shape == (48, 48, 3)
+    exact = resize_like_tf(np.asarray(IMAGE), 48, 48)
+    assert np.abs(found - exact).max() <= 0.5  # rounded, nothing else
+    pillow = to_pixels(IMAGE, replace(shown, interpolation="bilinear"))
+    assert np.abs(found.astype(int) - pillow).mean() > 20  # on noise the low-pass changes nearly everything
+
+
+def test_an_image_that_grows_is_shifted_as_tensorflow_shifts_it() -> None:
+    found = to_pixels(IMAGE, Preprocessing(size=260, resize=260, mode="squash", interpolation="tf-bilinear"))
+    np.testing.assert_array_equal(found[0, ::2], np.asarray(IMAGE)[0])
+
+
+def test_the_aspect_can_be_kept_too() -> None:
+    shown = Preprocessing(size=40, resize=45, mode="shortest", interpolation="tf-bilinear")
+    exact = resize_like_tf(np.asarray(IMAGE), 45, 65)[2:42, 12:52]
+    assert np.abs(to_pixels(IMAGE, shown) - exact).max() <= 0.5
+
+
+def test_the_range_is_the_models_own_unless_asked_otherwise() -> None:
+    own = Preprocessing()
+    assert (tf_preprocessing(own).mean, tf_preprocessing(own).std) == (own.mean, own.std)
+    centred = tf_preprocessing(own, centred=True)
+    low, high = ((value - centred.mean[0]) / centred.std[0] for value in (0.0, 1.0))
+    assert (low, high) == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("interpolation", "expected"), [("bicubic", "d0e51d10bf2a03b1"), ("bilinear", None), ("tf-bilinear", None)]
+)
+def test_features_of_another_interpolation_are_other_features(interpolation: str, expected: str | None) -> None:
+    key = FeatureKey("m", "w", "pooled", Preprocessing(), "fp32", "onnx", "d", "test", "f")
+    changed = replace(key, preprocessing=replace(Preprocessing(), interpolation=interpolation))  # type: ignore[arg-type]
+    assert FeatureKey.from_dict(changed.to_dict()) == changed
+    # The key of the default, as stores of before have it, is frozen.
+    assert (changed.digest == key.digest) == (expected is not None)
+    if expected:
+        assert changed.digest == expected

@@ -1,0 +1,71 @@
+"""f-CLSWGAN and CADA-VAE: the same bits twice, the gradient penalty and schedules as published, candidates prepared."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from unseen.zeroshot import CADAVAE, FCLSWGAN, Problem
+from unseen.zeroshot.cada_vae import _ALIGNMENT, _BETA, _CROSS, _weight
+from unseen.zeroshot.generative import Layers, linear
+
+KINDS = [FCLSWGAN, CADAVAE]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_bits_twice(kind: type, small_problem: Problem) -> None:
+    X, y, S = small_problem.train.X, small_problem.train.y, small_problem.S
+    x = small_problem.test_unseen.X
+    threads = torch.get_num_threads()
+    state = torch.random.get_rng_state()
+    first = kind(epochs=3, device="cpu").fit(X, y, S)
+    torch.manual_seed(99)  # nobody else's draws count
+    np.random.default_rng().random(7)
+    again = kind(epochs=3, device="cpu").fit(X, y, S)
+    torch.random.set_rng_state(state)
+    np.testing.assert_array_equal(first.scores(x, S), again.scores(x, S))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(first)).scores(x, S), first.scores(x, S))
+    other = kind(epochs=3, device="cpu", seed=1).fit(X, y, S)
+    assert not np.array_equal(other.scores(x, S), first.scores(x, S))
+    assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_points_of_unseen_classes_are_drawn_when_they_are_asked_for(kind: type, small_problem: Problem) -> None:
+    X, y, S = small_problem.train.X, small_problem.train.y, small_problem.S
+    method = kind(epochs=2, device="cpu", samples=30, real=7).fit(X, y, S)
+    assert np.bincount(method.labels_).tolist() == [7] * 20
+    weights = method.prepare(S)
+    assert weights.shape[1] == 25
+    assert method.prepare(S) is weights
+    assert method.prepare(S[20:]).shape[1] == 5
+    drawn = method._generated(np.repeat(S[20:], 50, axis=0).astype(np.float32), np.random.default_rng(0))
+    assert len(drawn) == 250
+    assert drawn.std(0).max() > 0
+    log_posterior = method.scores(X[:9], S)
+    np.testing.assert_allclose(np.exp(log_posterior).sum(1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_grid_gives_what_single_fits_give(kind: type, small_problem: Problem) -> None:
+    X, y, S = small_problem.train.X, small_problem.train.y, small_problem.S
+    x = small_problem.test_unseen.X[:10]
+    grid = [{"epochs": e, "samples": n} for e in (1, 2) for n in (10, 40)]
+    for params, scores in kind(device="cpu").grid_scores(X, y, S, x, S[20:], grid):
+        np.testing.assert_array_equal(scores, kind(device="cpu", **params).fit(X, y, S).scores(x, S[20:]))
+
+
+def test_weights_grow_as_published() -> None:
+    """[P], supplement, for 100 epochs: beta to 0.25 at 93, cross-alignment 21 to 75, distribution alignment 6 to 22."""
+    assert [_weight(_BETA, e) for e in (0.0, 0.93, 1.0)] == [0.0, 0.25, 0.25]
+    assert [_weight(_CROSS, e) for e in (0.21, 0.48, 0.75)] == pytest.approx([0.0, 1.185, 2.37])
+    assert [_weight(_ALIGNMENT, e) for e in (0.05, 0.14, 0.5)] == pytest.approx([0.0, 4.065, 8.13])
+
+
+def test_layers_are_the_same_in_torch_and_numpy() -> None:
+    layers = Layers({"a": (4, 3)}, torch.Generator().manual_seed(0), "cpu")
+    x = torch.randn(5, 4)
+    np.testing.assert_allclose(linear(layers.arrays(), "a", x.numpy()), layers("a", x).detach().numpy(), rtol=1e-5)

@@ -1,0 +1,41 @@
+"""Numbers of a method move only with its version."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from unseen.zeroshot.catalogue import builtin_methods, load_method
+
+FOLDER = Path(__file__).parent
+RECORDED = json.loads((FOLDER / "golden.json").read_text(encoding="utf-8"))
+#: Sums of 640 terms of about 1: a thousandth of one is far below what a change of a method does. Networks that are
+#: trained in float32 drift more between machines.
+TOLERANCE = {"f-CLSWGAN": 0.5, "CADA-VAE": 0.5}
+
+
+@pytest.fixture(scope="module")
+def golden() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("zeroshot_golden", FOLDER / "golden.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_method_is_recorded() -> None:
+    assert list(RECORDED) == list(builtin_methods())
+
+
+@pytest.mark.parametrize("name", builtin_methods())
+def test_numbers_move_only_with_the_version(name: str, golden: ModuleType) -> None:
+    wanted = RECORDED[name]
+    assert load_method(name).version == wanted["version"], "record the golden numbers of the new version"
+    found = golden.numbers(name)
+    said = f"the numbers of {name} moved: raise its version and run tests/zeroshot/golden.py"
+    np.testing.assert_allclose(found[1:], wanted["numbers"][1:], atol=TOLERANCE.get(name, 0.05), err_msg=said)
+    assert found[0] == pytest.approx(wanted["numbers"][0], abs=0.05), said
