@@ -8,6 +8,7 @@ such as the pages speak of. `tools/check_docs.py` says how a page marks what is 
 
 from __future__ import annotations
 
+import io
 import shlex
 import sys
 from collections.abc import Callable
@@ -73,6 +74,7 @@ def folder(
 
     monkeypatch.setenv("UNSEEN_HOME", str(shared_home))
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 9))  # to whoever asks
     monkeypatch.chdir(tmp_path)
     make_folder(tmp_path / "photos", classes=4, per_class=10)
     torch.save(load_backbone("random:test_resnet").module.state_dict(), tmp_path / "mine.pth")

@@ -18,6 +18,7 @@ from itertools import groupby, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from unseen.core.errors import UnseenError
 from unseen.core.identity import option, parameters_of, plain
 from unseen.core.options import check_options, make_options
 from unseen.core.records import Cell, MethodCard, Result
@@ -123,11 +124,9 @@ def find_command(command: str) -> str | None:
 def benchmark_cards() -> list[MethodCard]:
     """Every benchmark, as `unseen ls benchmarks` shows it; a plug-in that cannot be loaded says so."""
     cards = []
-    for name in BENCHMARKS:
-        try:
-            kind = BENCHMARKS.get(name)
-        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises when it is imported
-            cards.append(MethodCard(id=name, group="plug-in", notes=f"cannot be loaded: {error}"))
+    for name, kind in BENCHMARKS.entries():
+        if isinstance(kind, UnseenError):
+            cards.append(MethodCard(id=name, group="plug-in", notes=getattr(kind, "reason", str(kind))))
             continue
         cards.append(
             MethodCard(

@@ -46,6 +46,8 @@ def check_benchmark(
     what = f"benchmark {name!r}"
     claim(benchmark.name == name, f"{what}: its class calls itself {benchmark.name!r}")
     claim(bool(benchmark.question), f"{what} asks no question")
+    typed = all(not isinstance(value, list | dict | set) for value in vars(benchmark).values())
+    claim(typed, f"{what}: its options are not checked: a __post_init__ of its own must call super().__post_init__()")
     claim(callable(load_object(benchmark.section)), f"{what}: its section {benchmark.section!r} is no function")
     _check_plan(benchmark, model, dataset)
     _check_options(benchmark, model, dataset, dict(options or {}), dict(changes or {}))

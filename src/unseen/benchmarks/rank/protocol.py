@@ -65,6 +65,7 @@ class RankBenchmark(Benchmark):
     early_learning_rate: Rate = option(0.01, help="Of scores that fine-tune for a few epochs.")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in self.score_names():
             find_score(name)
         if not self.scores and not self.truth:
