@@ -270,3 +270,21 @@ def test_an_eye_is_scaled_evened_and_cropped() -> None:
 def test_nothing_there_tells_all_ways_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"101_ObjectCategories.*data\.caltech\.edu.*UNSEEN_VTAB"):
         load_dataset("vtab:caltech101", root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("task", "path", "line"),
+    [
+        ("dtd", "dtd/labels/test1.txt", "banded/../../../secret.jpg"),
+        ("pets", "annotations/test.txt", "../../secret 1 1 1"),
+        ("sun397", "sun397_tfds_te.txt", "/a/abbey/../../../secret.jpg"),
+    ],
+)
+def test_lists_cannot_lead_out_of_their_folder(task: str, path: str, line: str, tmp_path: Path, replicas: Any) -> None:
+    replicas.writers[task](tmp_path)
+    if task == "sun397":
+        for part in ("tr", "va"):
+            (tmp_path / f"sun397_tfds_{part}.txt").write_text("/a/abbey/sun_0000.jpg\n")
+    (tmp_path / path).write_text(line + "\n")
+    with pytest.raises(DataError, match=r"leads out of|none of the 397 classes"):
+        load_task(vtab_task(task), tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from PIL import Image
 
 from unseen.core.errors import DataError
-from unseen.data import load_dataset
+from unseen.data import decode_rgb, load_dataset
 from unseen.data.sources.vtab import check_root
 
 
@@ -93,3 +94,23 @@ def test_what_is_wrong_is_named(folder: Path) -> None:
     states = {status.task: status for status in check_root(folder.parent)}
     assert states["kitti-distance"].state == "broken"
     assert "is not a tar file" in states["kitti-distance"].advice
+
+
+def test_shards_of_the_webdataset_library(tmp_path: Path, home: Path, records: Path) -> None:
+    """Written by that library from the records of TFDS' fake CLEVR: the same pixels and counts."""
+    source = Path(__file__).parent / "fixtures" / "wds_vtab-clevr_count_all"
+    for path in source.rglob("*.*"):
+        target = tmp_path / "wds_vtab-clevr_count_all" / path.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".gz":
+            target.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
+        else:
+            target.write_bytes(path.read_bytes())
+    found = load_dataset("vtab:clevr-count", root=tmp_path, size="full")
+    other = load_dataset("vtab:clevr-count", root=records, size="full")
+    assert found.class_names[0] == "3 objects"
+    shards = found.split("train").join(found.split("val")).join(found.split("test"))
+    plain = other.split("train").join(other.split("val")).join(other.split("test"))
+    assert shards.labels.tolist() == plain.labels.tolist()
+    for i in range(10):
+        np.testing.assert_array_equal(decode_rgb(shards.open(i)), decode_rgb(plain.open(i)))

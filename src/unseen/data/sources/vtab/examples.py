@@ -109,7 +109,14 @@ def _parts(spec: str) -> tuple[str, str, str]:
 def from_files(
     root: Path, names: Sequence[str], fields: Mapping[str, npt.ArrayLike], class_names: Sequence[str] = ()
 ) -> Examples:
-    """Image files below a folder, by relative path."""
+    """Image files below a folder, by relative path.
+
+    Raises:
+        DataError: a path that leads out of the folder.
+    """
+    for name in names:
+        if name.startswith("/") or (".." in name and ".." in name.split("/")):
+            raise DataError(f"{name!r} leads out of {root}; paths are relative to it. Get the lists again.")
 
     def key(i: int) -> bytes:
         try:
