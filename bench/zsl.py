@@ -31,7 +31,7 @@ RATES = {"ALE": 0.01, "DEVISE": 0.1, "SJE": 0.1, "LATEM": 0.1, "CMT": 0.02}
 MAPS, HIDDEN = 2, 512
 #: What is asked for against the style of public re-implementations, per pass.
 LEAST_PUBLIC = {"ALE": 10.0, "DEVISE": 10.0, "SJE": 50.0}
-PUBLIC_IMAGES = 600
+PUBLIC_IMAGES = 60
 
 
 def make(n: int, d: int, classes: int, attributes: int, unseen: int, seed: int = 0) -> tuple[np.ndarray, ...]:
