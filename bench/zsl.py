@@ -5,8 +5,8 @@ sides get the same images in CUB's size (7057 x 2048 features, 150 classes, 312 
 at most as many passes; compared are the time until the loop's loss is reached to 1 %, and the accuracy on unseen
 classes.
 A second peer is the style of public re-implementations: a product per image and class, ALE's step for every class that
-violates, SJE's projection standardised before its scores. It is given one pass over a part of the images; compared is
-CPU time per pass.
+violates, SJE's projection standardised before its scores. Both sides make the same whole passes over images in AWA1's
+size (256 dimensions, 40 classes, 85 attributes); compared is CPU time.
 The grid of ESZSL is timed in AWA2's size: 49 pairs of exponents on three folds of classes.
 
     python bench/zsl.py [--quick] [--peer loop|public|both] [--methods ALE DEVISE SJE LATEM CMT]
@@ -31,7 +31,7 @@ RATES = {"ALE": 0.01, "DEVISE": 0.1, "SJE": 0.1, "LATEM": 0.1, "CMT": 0.02}
 MAPS, HIDDEN = 2, 512
 #: What is asked for against the style of public re-implementations, per pass.
 LEAST_PUBLIC = {"ALE": 10.0, "DEVISE": 10.0, "SJE": 50.0}
-PUBLIC_IMAGES = 600
+PUBLIC_IMAGES, PUBLIC_PASSES = 4000, 3
 
 
 def make(n: int, d: int, classes: int, attributes: int, unseen: int, seed: int = 0) -> tuple[np.ndarray, ...]:
@@ -87,8 +87,8 @@ def loop_bilinear(kind: str, X: np.ndarray, y: np.ndarray, S: np.ndarray, epochs
     return W
 
 
-def loop_public(kind: str, X: np.ndarray, y: np.ndarray, S: np.ndarray) -> np.ndarray:
-    """One pass of ALE, DEVISE or SJE as public re-implementations write it: classes one by one, in columns."""
+def loop_public(kind: str, X: np.ndarray, y: np.ndarray, S: np.ndarray, epochs: int) -> np.ndarray:
+    """Passes of ALE, DEVISE or SJE as public re-implementations write it: classes one by one, in columns."""
     from sklearn.preprocessing import scale
 
     columns, classes = np.ascontiguousarray(S.T), np.arange(len(S))
@@ -96,7 +96,7 @@ def loop_public(kind: str, X: np.ndarray, y: np.ndarray, S: np.ndarray) -> np.nd
     rng = np.random.default_rng(1)
     W = rng.random((X.shape[1], len(columns)))
     W /= np.linalg.norm(W, axis=0)
-    for i in rng.permutation(len(X)):
+    for i in np.concatenate([rng.permutation(len(X)) for _ in range(epochs)]):
         x, right = X[i], y[i]
         projected = np.dot(x, W)
         if kind == "SJE":
@@ -119,18 +119,17 @@ def loop_public(kind: str, X: np.ndarray, y: np.ndarray, S: np.ndarray) -> np.nd
 
 
 def compare_public(kind: str, data: tuple[np.ndarray, ...]) -> bool:
-    """CPU seconds of one pass over as many images as there are; the peer's pass is over a part, and scaled up."""
+    """CPU seconds of the same whole passes on both sides."""
     X, y, S, *_ = data
-    trained, part = S[: int(y.max()) + 1], min(PUBLIC_IMAGES, len(X))
     began = time.process_time()
-    loop_public(kind, X[:part].astype(np.float64), y[:part], trained)
-    slow = (time.process_time() - began) * len(X) / part
+    loop_public(kind, X.astype(np.float64), y, S[: int(y.max()) + 1], PUBLIC_PASSES)
+    slow = time.process_time() - began
     method = {"ALE": ALE, "DEVISE": DEVISE, "SJE": SJE}[kind]
     began = time.process_time()
-    method(learning_rate=RATES[kind], epochs=3).fit(X, y, S)
-    quick = (time.process_time() - began) / 3
+    method(learning_rate=RATES[kind], epochs=PUBLIC_PASSES).fit(X, y, S)
+    quick = time.process_time() - began
     held = slow / quick >= LEAST_PUBLIC[kind]
-    said = f"public style {slow:7.1f} s of CPU per pass, ours {quick:6.2f} s"
+    said = f"public style {slow:6.2f} s of CPU, ours {quick:6.3f} s"
     print(f"  {kind:7s} {said}  {slow / quick:6.1f}x, at least {LEAST_PUBLIC[kind]:.0f}{'' if held else '  MISSED'}")
     return held
 
@@ -242,13 +241,15 @@ def main() -> int:
         f"{n} x {d} features, 150 classes, 312 attributes, {arguments.epochs} passes; at least {LEAST_SPEEDUP:.0f}x, "
         f"loss within 1 %, accuracy within {MOST_POINTS:.0f} point"
     )
-    data = make(n, d, 150, 312, 50)
     held = []
     if arguments.peer != "public":
+        data = make(n, d, 150, 312, 50)
         held += [compare(kind, data, arguments.epochs) for kind in arguments.methods]
         held.append(eszsl_grid(2400 if arguments.quick else 23527, d))
     if arguments.peer != "loop":
-        held += [compare_public(kind, data) for kind in arguments.methods if kind in LEAST_PUBLIC]
+        print(f"{PUBLIC_IMAGES} x 256 features, 40 classes, 85 attributes, {PUBLIC_PASSES} passes")
+        small = make(PUBLIC_IMAGES, 256, 40, 85, 10)
+        held += [compare_public(kind, small) for kind in arguments.methods if kind in LEAST_PUBLIC]
     print("all targets held" if all(held) else "A TARGET WAS MISSED")
     return 0 if all(held) else 1
 

@@ -54,10 +54,10 @@ class FCLSWGAN(GenerativeMethod):
     version: ClassVar[int] = 1
     grid: ClassVar[Grid] = {
         "epochs": (15, 40),
-        "weight": (1.0, 3.0, 10.0, 30.0, 100.0),
+        "weight": (1.0, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0),
         "l2": (1e-4, 1e-3),
     }
-    quick_grid: ClassVar[Grid] = {"weight": (1.0, 10.0, 100.0)}
+    quick_grid: ClassVar[Grid] = {"weight": (1.0, 3.0, 6.0, 10.0)}
 
     weights_: dict[str, FloatArray]
     low_: FloatArray
@@ -67,7 +67,7 @@ class FCLSWGAN(GenerativeMethod):
         self,
         epochs: int = 15,
         samples: int = 300,
-        weight: float = 10.0,
+        weight: float = 6.0,
         learning_rate: float = 5e-4,
         beta: float = 0.01,
         penalty: float = 10.0,

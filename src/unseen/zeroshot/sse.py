@@ -49,10 +49,10 @@ class SSE(EarlyStoppedMethod):
     version: ClassVar[int] = 1
     grid: ClassVar[Grid] = {
         "gamma": (0.01, 0.1, 1.0),
-        "learning_rate": (1e-4, 1e-3, 1e-2),
+        "learning_rate": (1e-5, 1e-4, 1e-3),
         "epochs": (1, 2, 4),
     }
-    quick_grid: ClassVar[Grid] = {"gamma": (0.1,), "learning_rate": (1e-4, 1e-3, 1e-2), "epochs": (1, 2)}
+    quick_grid: ClassVar[Grid] = {"gamma": (0.1,), "learning_rate": (1e-5, 1e-4, 1e-3), "epochs": (1, 2)}
 
     w_: FloatArray
     v_: FloatArray
