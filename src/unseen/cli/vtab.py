@@ -13,7 +13,7 @@ from unseen.cli.options import DATA_PANEL, Draft, HomeOption, JsonOption, split_
 from unseen.cli.parser import Command, Group, parameter
 
 if TYPE_CHECKING:
-    from unseen.benchmarks.vtab.analysis import ModelScores, Standing
+    from unseen.benchmarks.vtab.analysis import Comparison, ModelScores
     from unseen.core.records import Result
 
 vtab_commands = typer.Typer(
@@ -50,15 +50,22 @@ def _prepare(draft: Draft) -> None:
 
 
 def show_vtab(results: Sequence[Result]) -> None:
-    """Medians per task, and group means with their intervals."""
-    from unseen.benchmarks.vtab.analysis import model_scores, ranked
+    """Medians per task, and group means with their intervals, setting by setting."""
+    from unseen.benchmarks.vtab.analysis import by_setting, model_scores
     from unseen.cli.results import show_results
-    from unseen.cli.tables import print_table
 
     own = model_scores(results)
     if not own:
         show_results(results)
         return
+    for models in by_setting(own):
+        _show_setting(models)
+
+
+def _show_setting(own: Sequence[ModelScores]) -> None:
+    from unseen.benchmarks.vtab.analysis import ranked
+    from unseen.cli.tables import print_table
+
     tasks = list(dict.fromkeys(task for scores in own for task in scores.runs))
     titles = {task: scores.tasks[task].title for scores in own for task in scores.runs}
     rows = []
@@ -71,7 +78,7 @@ def show_vtab(results: Sequence[Result]) -> None:
     print_table(
         ["model", "adaptation", *heads, "mean [95 %]"],
         rows,
-        title="Top-1 accuracy (%), median over seeds",
+        title="Top-1 accuracy (%), median over seeds" + (f" · {own[0].setting}" if own[0].setting else ""),
         numeric=(*heads, "mean [95 %]"),
     )
 
@@ -140,7 +147,9 @@ def compare(
     table: Annotated[
         str, typer.Option("--table", help="Published table: linear, lightweight or heavyweight. [default: fits yours]")
     ] = "",
-    size: SizeOption = "1000",
+    size: Annotated[
+        Literal["1000", "full"] | None, typer.Option("--size", help="Only results of 1000 or full examples.")
+    ] = None,
     study: Annotated[str, typer.Option("--study", help="Whose results.")] = "vtab",
     home: HomeOption = None,
     as_json: JsonOption = False,
@@ -148,21 +157,24 @@ def compare(
     """Put your models among the 18 published methods, on the tasks that all of them have."""
     from dataclasses import asdict
 
-    from unseen.benchmarks.vtab.analysis import PUBLISHED, standings
-    from unseen.cli.tables import print_json
-    from unseen.core.errors import UnknownNameError
+    from unseen.benchmarks.vtab.analysis import comparisons
+    from unseen.cli.tables import console, print_json
+    from unseen.core.errors import DataError, UnknownNameError
 
     if table and table not in ("linear", "lightweight", "heavyweight"):
         raise UnknownNameError("published table", table, ("linear", "lightweight", "heavyweight"))
-    own = read_scores(scores, size) if scores else [s for s in _stored(study, home) if s.size == size]
-    kinds = dict.fromkeys(PUBLISHED[s.adaptation, s.sweep] for s in own)
-    for kind in [table] if table else list(kinds) or ["lightweight"]:
-        chosen = [s for s in own if table or PUBLISHED[s.adaptation, s.sweep] == kind]
-        found = standings(chosen, adaptation=kind, size=size)
-        if as_json:
-            print_json([asdict(row) for row in found])
+    found = comparisons(read_scores(scores, size or "1000") if scores else _stored(study, home), table=table, size=size)
+    if not any(comparison.rows for comparison in found):
+        raise DataError(found[0].note)
+    if as_json:
+        place = [{"setting": c.setting, "table": c.table, "size": c.size} for c in found]
+        print_json([{**asdict(row), **where} for c, where in zip(found, place, strict=True) for row in c.rows])
+        return
+    for comparison in found:
+        if comparison.rows:
+            _print_standings(comparison)
         else:
-            _print_standings(found, kind, size)
+            console().print(f"{comparison.setting}: {comparison.note}", soft_wrap=True, markup=False)
 
 
 @vtab_commands.command("analyse", cls=Command)
@@ -256,14 +268,14 @@ def _stored(study: str, home: Path | None) -> list[ModelScores]:
         return model_scores(database.latest(study=study, benchmark="vtab", include_failed=False))
 
 
-def _print_standings(rows: Sequence[Standing], kind: str, size: str) -> None:
+def _print_standings(comparison: Comparison) -> None:
     from rich.text import Text
 
     from unseen.benchmarks.vtab.published_tables import task_titles
     from unseen.cli.tables import print_table
 
     titles = task_titles()
-    tasks = list(rows[0].scores)
+    rows, tasks = comparison.rows, list(comparison.rows[0].scores)
     shown: list[list[str | Text]] = []
     for place, row in enumerate(rows, 1):
         style = "bold" if row.own else ""
@@ -273,7 +285,8 @@ def _print_standings(rows: Sequence[Standing], kind: str, size: str) -> None:
     print_table(
         ["", "method", *heads, "mean"],
         shown,
-        title=f"Among the published methods: {kind}, {size} examples, {len(tasks)} tasks",
+        title=f"Among the published methods: {comparison.table}, {comparison.size} examples, {len(tasks)} tasks"
+        + (f" · {comparison.setting}" if comparison.setting else ""),
         caption="Yours in bold. Published: Zhai et al., 2019, ResNet-50 pretrained on ImageNet.",
         numeric=("", *heads, "mean"),
     )

@@ -70,23 +70,23 @@ def _default_model(names: Sequence[str]) -> str:
 
 def show_zsl(results: Sequence[Result]) -> None:
     """Print a table of methods per model and dataset, the leak audit with each, then what failed."""
+    from unseen.benchmarks.zsl.compare import CHOSEN, METHOD, settings
     from unseen.cli.results import show_results
     from unseen.cli.tables import console
 
-    groups: dict[str, list[Result]] = {}
-    for result in results:
-        if result.ok and result.cell.parameters["fold"] == "all":
-            setting = {k: v for k, v in result.cell.parameters.items() if k != "method"}
-            groups.setdefault(str((result.cell.dataset, result.cell.model, setting)), []).append(result)
-    for group in groups.values():
-        _print_group(group, results)
-        console().print(f"Leak audit: {group[0].details['audit']}", soft_wrap=True)
+    groups = settings(results, (METHOD,))
+    for group in groups:
+        if group.setting[CHOSEN] == "all folds":
+            same = [g for g in groups if {**g.setting, CHOSEN: ""} == {**group.setting, CHOSEN: ""}]
+            for own in group.by_model().values():
+                _print_group(own, [result for one in same for result in one.results], group.words)
+                console().print(f"Leak audit: {own[0].details['audit']}", soft_wrap=True)
     broken = [result for result in results if not result.ok]
     if broken or not results:
         show_results(broken, only_failed=bool(broken))
 
 
-def _print_group(group: Sequence[Result], everything: Sequence[Result]) -> None:
+def _print_group(group: Sequence[Result], everything: Sequence[Result], words: str) -> None:
     from rich.text import Text
 
     from unseen.benchmarks.zsl.compare import robustness
@@ -117,7 +117,8 @@ def _print_group(group: Sequence[Result], everything: Sequence[Result]) -> None:
         rows.append(row)
     columns = ["method", *(metric_style(m, "zsl").heading for m in metrics)]
     columns += ["ZSL by fold"] * bool(folds) + ["paper: ZSL / ts / tr / H"] * paper
-    print_table(columns, rows, title=_title(group[0]), caption=_caption(group[0]), numeric=columns[1:])
+    caption = _caption(group[0]) + (f"; {words}" if words else "")
+    print_table(columns, rows, title=_title(group[0]), caption=caption, numeric=columns[1:])
 
 
 def _title(result: Result) -> str:
@@ -155,7 +156,7 @@ def compare(
     home: HomeOption = None,
 ) -> None:
     """Rank methods over datasets and folds: rank matrix, mean ranks, Friedman's test, Nemenyi's critical difference."""
-    from unseen.benchmarks.zsl.compare import METRICS, published_ranks, rank_results
+    from unseen.benchmarks.zsl.compare import METRICS, published_ranks, ranks_by_setting
     from unseen.cli.tables import console
     from unseen.core.errors import DataError, UnknownNameError
 
@@ -168,9 +169,9 @@ def compare(
     for name in chosen:
         splits: tuple[str | None, ...] = ("PS", "SS") if published and name == "zsl" and split is None else (split,)
         for each in splits:
-            ranks = published_ranks(name, each or "PS") if published else rank_results(results, name, each)
-            if ranks is not None:
-                found.append((f"{name}{f' on {each}' if each else ''}", ranks))
+            several = [published_ranks(name, each or "PS")] if published else ranks_by_setting(results, name, each)
+            title = f"{name}{f' on {each}' if each else ''}"
+            found += [(f"{title} · {ranks.setting}" if ranks.setting else title, ranks) for ranks in several]
     if not found:
         raise DataError("there are no zero-shot results of two methods or more to compare. Run: unseen zsl run")
     for title, ranks in found:
@@ -235,7 +236,7 @@ def _print_published_checks() -> None:
 
 def _print_studies(results: Sequence[Result]) -> None:
     """SS against PS, across datasets, and transductive beside inductive, where there are results for it."""
-    from unseen.benchmarks.zsl.studies import cross_dataset, inductive_and_transductive, splits_compared
+    from unseen.benchmarks.zsl.studies import cross_dataset_tests, inductive_and_transductive, splits_compared
     from unseen.cli.tables import console, print_table
 
     tables: list[tuple[str, list[str], list[list[Any]]]] = [
@@ -248,10 +249,10 @@ def _print_studies(results: Sequence[Result]) -> None:
                 [v if isinstance(v, str) else ("" if v is None else f"{100 * v:.1f}") for v in row] for row in rows
             ]
             print_table(columns, shown, title=title, numeric=columns[2:])
-    test = cross_dataset(results)
-    if test is not None:
+    for words, test in cross_dataset_tests(results):
+        where = f"Across datasets ({words})" if words else "Across datasets"
         console().print(
-            f"Across datasets: over {test.pairs} pairs with the same test set and another training set, the mean "
+            f"{where}: over {test.pairs} pairs with the same test set and another training set, the mean "
             f"difference is {100 * test.difference:.1f} points, t = {test.statistic:.2f}, p = {test.p_value:.2g}.",
             soft_wrap=True,
         )

@@ -14,6 +14,7 @@ from unseen.core.errors import DataError
 from unseen.core.identity import canonical_json
 from unseen.core.records import Cell, Result
 from unseen.reports.wording import counted, listed
+from unseen.results import comparable
 
 #: Share of half-samples from which a lead is called clear.
 _CLEAR = 0.8
@@ -164,12 +165,18 @@ def answer(results: Iterable[Result], *, top: int = 1, notes: Sequence[str] = ()
 
 def grouped(results: Iterable[Result]) -> list[list[Result]]:
     """Scores over features that may stand in one order: same data, and the same options but score and layer."""
-    groups: dict[tuple[str, str, str], list[Result]] = {}
-    for result in results:
-        cell = result.cell
-        if "resamples" in cell.parameters:  # neither the truth nor what was trained: half-samples of them are not had
-            groups.setdefault((cell.dataset, cell.data, canonical_json(shared(cell))), []).append(result)
-    return list(groups.values())
+    # Neither the truth nor what was trained: half-samples of them are not had.
+    own = [result for result in results if "resamples" in result.cell.parameters]
+    groups = [list(group.results) for group in comparable(own, axes=("score", "layer"), over=())]
+    for result in own:
+        if not result.ok:  # it stands with those that it would have stood with
+            alike = [g for g in groups if _place(g[0].cell) == _place(result.cell)]
+            alike[-1].append(result) if alike else groups.append([result])
+    return groups
+
+
+def _place(cell: Cell) -> tuple[str, str, dict[str, Any]]:
+    return cell.dataset, cell.data, shared(cell)
 
 
 def shared(cell: Cell) -> dict[str, Any]:

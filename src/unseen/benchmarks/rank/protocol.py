@@ -29,6 +29,7 @@ from unseen.core.options import Natural, Positive, Rate
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.ranking.cards import SCORES, find_score
+from unseen.results import MetricStyle
 
 #: The score of a cell that holds what fine-tuning really reached.
 TRUTH = "truth"
@@ -51,6 +52,11 @@ class RankBenchmark(Benchmark):
     paper: ClassVar[str] = "neucrab"
     section: ClassVar[str] = "unseen.benchmarks.rank.section:rank_section"
     command: ClassVar[str] = "rank"
+    metrics: ClassVar[tuple[MetricStyle, ...]] = (
+        MetricStyle("top1", "top-1", percent=True, long_title="fine-tuned top-1 accuracy"),
+        MetricStyle("mean_rank", "mean rank", higher_is_better=False),
+        MetricStyle("first_share", "first in", percent=True, long_title="share of resamples in which it comes first"),
+    )
 
     scores: tuple[str, ...] = option(DEFAULT_SCORES, axis="score", help="Ids of unseen ls scores, or all.")
     layers: tuple[str, ...] = option(("pooled",), axis="layer", help="Layers to score; each is a candidate.")

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unseen.benchmarks.rank.answer import shared
 from unseen.benchmarks.rank.protocol import TRUTH
 from unseen.core.errors import DataError
-from unseen.core.identity import canonical_json
 from unseen.core.records import Result
 from unseen.metrics import kendall_tau, pearson, recall_at_k, relative_accuracy_at_k, weighted_tau
 from unseen.ranking.cards import SCORES, combine_terms, find_score
+from unseen.results import comparable
 
 #: A checkpoint: its name, and what was behind the name when a result was computed.
 Checkpoint = tuple[str, str]
@@ -87,10 +86,9 @@ def _checkpoint(result: Result) -> Checkpoint:
 
 def _check_alike(score: str, results: Collection[Result]) -> None:
     """Refuse what must not stand in one row: other options, another version, other images under the same name."""
-    settings = {canonical_json([shared(r.cell), r.cell.version]): r for r in results}
-    data = {(r.cell.dataset, r.cell.data) for r in results}
-    if len(settings) > 1 or len(data) > len({dataset for dataset, _ in data}):
-        found = "; ".join(sorted(settings)) if len(settings) > 1 else "other images under the same name"
+    groups = comparable(results, axes=(), over=(), place=lambda _cell: {})
+    if len(groups) > 1:
+        found = "; ".join(group.words for group in groups)
         raise DataError(f"the results of {score!r} do not belong into one table: {found}. Choose those of one run.")
 
 

@@ -21,11 +21,13 @@ from unseen.core.identity import option
 from unseen.core.options import Share
 from unseen.core.records import Cell, Result
 from unseen.results import MetricStyle
-from unseen.zeroshot.catalogue import METHODS, builtin_methods, method_version
+from unseen.zeroshot.catalogue import METHODS, builtin_methods, load_method, method_version
 
 if TYPE_CHECKING:
     from unseen.concepts import Audit
     from unseen.data import Dataset
+    from unseen.metrics.seen_unseen import SeenUnseenCurve
+    from unseen.metrics.significance import Interval
     from unseen.zeroshot.problem import Images, Problem
     from unseen.zeroshot.protocol import Tuning
     from unseen.zeroshot.splits import ClassSplit
@@ -45,10 +47,16 @@ class ZslBenchmark(Benchmark):
         MetricStyle("ts", "ts", percent=True, long_title="accuracy on unseen classes among all classes"),
         MetricStyle("tr", "tr", percent=True, long_title="accuracy on seen classes among all classes"),
         MetricStyle("H", "H", percent=True, long_title="harmonic mean of ts and tr"),
+        MetricStyle("AUSUC", "AUSUC", percent=True, long_title="area under the seen-unseen curve"),
         MetricStyle("zsl_top5", "ZSL top-5", percent=True, long_title="per-class top-5 accuracy among unseen classes"),
         MetricStyle("zsl_top10", "ZSL top-10", percent=True),
         MetricStyle(
             "zsl_per_image", "ZSL per image", percent=True, long_title="per-image accuracy among unseen classes"
+        ),
+        *(
+            MetricStyle(f"{name}_top{k}", f"{name} top-{k}", percent=True)
+            for k in (5, 10)
+            for name in ("ts", "tr", "H")
         ),
         MetricStyle("ts_per_image", "ts per image", percent=True),
         MetricStyle("tr_per_image", "tr per image", percent=True),
@@ -109,7 +117,7 @@ class ZslBenchmark(Benchmark):
         from unseen.zeroshot.protocol import evaluate_method
 
         method, fold = cell.parameters["method"], cell.parameters["fold"]
-        estimator: ZeroShotMethod = METHODS.get(method)()
+        estimator: ZeroShotMethod = load_method(method)()
         if "seed" in estimator.get_params():
             estimator.set_params(seed=self.seed)
         try:
@@ -129,7 +137,7 @@ class ZslBenchmark(Benchmark):
             return Result(cell, error=reason)
         return Result(
             cell=cell,
-            metrics=found.metrics,
+            metrics={**found.metrics, **_bounds(found.intervals)},
             seconds=sum(found.timings.values()),
             sweep=tuple(found.tuning.trials),
             details={
@@ -137,6 +145,7 @@ class ZslBenchmark(Benchmark):
                 "best": dict(found.best),
                 "calibration": found.calibration,
                 "per_class": dict(found.per_class),
+                **({"curve": _points(found.curve)} if found.curve is not None else {}),
                 "timings": dict(found.timings),
                 "transductive": type(estimator).transductive,
             },
@@ -214,6 +223,18 @@ class ZslBenchmark(Benchmark):
         pool = Images(np.concatenate([p.X for p in training]), np.concatenate([p.y for p in training]))
         seen = no_images(pool.X.shape[1]) if self.split == "SS" else test.of(division.seen)
         return pool.of(division.seen), test.of(division.unseen), seen, division.folds
+
+
+def _bounds(intervals: Mapping[str, Interval]) -> dict[str, float]:
+    """Intervals over test images as metrics beside what they bound."""
+    ends = {f"{name}_low": each.low for name, each in intervals.items()}
+    return ends | {f"{name}_high": each.high for name, each in intervals.items()}
+
+
+def _points(curve: SeenUnseenCurve) -> dict[str, list[float]]:
+    """The seen-unseen curve, as many points as a figure needs."""
+    thin = curve.thinned()
+    return {"ts": thin.ts.tolist(), "tr": thin.tr.tolist()}
 
 
 def _images(rows: SplitRows) -> Images:

@@ -23,18 +23,27 @@ def chart(
     study: Annotated[str, typer.Option("--study", help="Whose results.")] = "cog",
     baseline: Annotated[str | None, typer.Option(help="The model that others are compared with.")] = None,
     level: Annotated[str, typer.Option(help="Of few-shot charts.")] = "L5",
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--setting", metavar="NAME=VALUE", help="Which results, where a study holds several settings."),
+    ] = None,
     home: HomeOption = None,
 ) -> None:
     """Draw one figure of the paper from stored results, for a page or a paper, and say what it shows."""
+    from unseen.benchmarks.cog.analysis import settings
     from unseen.cli.tables import console
     from unseen.core.files import home as home_folder
     from unseen.reports import save_chart
-    from unseen.results import FILE_NAME, ResultsDatabase
+    from unseen.results import FILE_NAME, ResultsDatabase, only
+    from unseen.results.comparability import older_said
 
     with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
-        results = database.latest(study=study, benchmark="cog", include_failed=False)
-    drawn, words = _draw(kind, results, baseline, level)
+        groups = settings(database.latest(study=study, benchmark="cog", include_failed=False))
+    chosen = only(groups, setting or ()) if groups else None
+    drawn, words = _draw(kind, chosen.results if chosen else (), baseline, level)
     save_chart(drawn, out)
+    if chosen and chosen.older:
+        words.append(f"{older_said(chosen.older)}.")
     for line in words:
         console().print(line, soft_wrap=True)
     console().print(f"Chart: {out}", soft_wrap=True)

@@ -9,6 +9,7 @@ from unseen.cli.options import Draft, study_command
 
 if TYPE_CHECKING:
     from unseen.core.records import Result
+    from unseen.results import Group
 
 DEFAULT_DATA = "packaged:emoji"
 DEFAULT_MODELS = (
@@ -50,43 +51,50 @@ def _prepare_finetuning(draft: Draft) -> None:
 
 
 def show_levels(results: Sequence[Result]) -> None:
-    """Levels with the most images as a table, the trend and the slope in words, then what failed."""
+    """Levels with the most images as a table, trend and slope in words, setting by setting; then what failed."""
+    from unseen.benchmarks.cog.analysis import settings
+    from unseen.cli.results import show_results
+
+    for group in settings(results):
+        _show_setting(group)
+    if failed := [result for result in results if not result.ok]:
+        show_results(failed)
+
+
+def _show_setting(group: Group) -> None:
     from rich.text import Text
 
     from unseen.benchmarks.cog import analysis
     from unseen.benchmarks.cog.domains import CONTROL
     from unseen.benchmarks.cog.section import trend_sentences
-    from unseen.cli.results import show_results
     from unseen.cli.tables import console, print_table
     from unseen.reports.wording import short_names
 
-    scores = analysis.level_scores(results)
+    scores = analysis.level_scores(group.results)
     shown = [s for s in scores if s.shots == analysis.ALL and not s.level.startswith(CONTROL)]
-    if shown:
-        levels = analysis.order_levels(s.level for s in shown)
-        models = list(dict.fromkeys(s.model for s in shown))
-        best = {level: max(s.mean for s in shown if s.level == level) for level in levels}
-        cells = {(s.model, s.level): s for s in shown}
-        rows: list[list[str | Text]] = []
-        for model in models:
-            row = [cells.get((model, level)) for level in levels]
-            texts = [
-                Text(f"{100 * s.mean:.1f} ± {100 * s.std:.1f}", style="bold" if s.mean == best[s.level] else "")
-                if s
-                else Text("")
-                for s in row
-            ]
-            rows.append([model, *texts])
-        print_table(["model", *levels], rows, title="top-1 (%) with all images, by level", numeric=levels)
-        names = short_names(models, {})
-        lines = analysis.slopes(analysis.concept_scores(results))
-        said = trend_sentences(scores, names) + [
-            f"{analysis.slope_sentence(names[m], line)}." for m, line in lines.items()
+    if not shown:
+        return
+    levels = analysis.order_levels(s.level for s in shown)
+    models = list(dict.fromkeys(s.model for s in shown))
+    best = {level: max(s.mean for s in shown if s.level == level) for level in levels}
+    cells = {(s.model, s.level): s for s in shown}
+    rows: list[list[str | Text]] = []
+    for model in models:
+        row = [cells.get((model, level)) for level in levels]
+        texts = [
+            Text(f"{100 * s.mean:.1f} ± {100 * s.std:.1f}", style="bold" if s.mean == best[s.level] else "")
+            if s
+            else Text("")
+            for s in row
         ]
-        for sentence in said:
-            console().print(sentence, soft_wrap=True, markup=False)
-    if failed := [result for result in results if not result.ok]:
-        show_results(failed)
+        rows.append([model, *texts])
+    title = "top-1 (%) with all images, by level" + (f" · {group.words}" if group.words else "")
+    print_table(["model", *levels], rows, title=title, numeric=levels)
+    names = short_names(models, {})
+    lines = analysis.slopes(analysis.concept_scores(group.results))
+    said = trend_sentences(scores, names) + [f"{analysis.slope_sentence(names[m], line)}." for m, line in lines.items()]
+    for sentence in said:
+        console().print(sentence, soft_wrap=True, markup=False)
 
 
 RUN = study_command(
