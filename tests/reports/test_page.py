@@ -183,7 +183,7 @@ def test_no_name_can_break_out(tmp_path: Path, results: list[Result]) -> None:
 def test_values_that_are_not_numbers(tmp_path: Path) -> None:
     odd = {"a": math.nan, "b": math.inf, "c": 0.5}
     results = [
-        Result(Cell("rank", f"timm:{m}", "d", {}), {"logme": v}, sweep=({"c": math.nan},)) for m, v in odd.items()
+        Result(Cell("plain", f"timm:{m}", "d", {}), {"logme": v}, sweep=({"c": math.nan},)) for m, v in odd.items()
     ]
     reader = read(write_report(results, tmp_path / "odd.html", title="Odd"))
     assert "not a number" in reader.text
