@@ -155,7 +155,7 @@ def compare(
     home: HomeOption = None,
 ) -> None:
     """Rank methods over datasets and folds: rank matrix, mean ranks, Friedman's test, Nemenyi's critical difference."""
-    from unseen.benchmarks.zsl.compare import METRICS, published_ranks, rank_results
+    from unseen.benchmarks.zsl.compare import METRICS, published_ranks, ranks_by_setting
     from unseen.cli.tables import console
     from unseen.core.errors import DataError, UnknownNameError
 
@@ -168,9 +168,12 @@ def compare(
     for name in chosen:
         splits: tuple[str | None, ...] = ("PS", "SS") if published and name == "zsl" and split is None else (split,)
         for each in splits:
-            ranks = published_ranks(name, each or "PS") if published else rank_results(results, name, each)
-            if ranks is not None:
-                found.append((f"{name}{f' on {each}' if each else ''}", ranks))
+            title = f"{name}{f' on {each}' if each else ''}"
+            if published:
+                found.append((title, published_ranks(name, each or "PS")))
+            else:
+                ranked = ranks_by_setting(results, name, each)
+                found += [(f"{title}{f': {ranks.setting}' if ranks.setting else ''}", ranks) for ranks in ranked]
     if not found:
         raise DataError("there are no zero-shot results of two methods or more to compare. Run: unseen zsl run")
     for title, ranks in found:
@@ -195,6 +198,7 @@ def _stored_results(home: Path | None) -> list[Result]:
 
 
 def _print_ranks(title: str, ranks: MethodRanks) -> None:
+    from unseen.cli.tables import count as counted
     from unseen.cli.tables import print_table
 
     table = ranks.table
@@ -203,7 +207,7 @@ def _print_ranks(title: str, ranks: MethodRanks) -> None:
         for method, mean, counts in zip(table.methods, table.mean_ranks.tolist(), table.counts.tolist(), strict=True)
     ]
     columns = ["method", "mean rank", *(str(i + 1) for i in range(len(table.methods)))]
-    caption = f"{table.ranks.shape[1]} observations"
+    caption = counted(table.ranks.shape[1], "observation")
     if ranks.friedman is not None:
         test = ranks.friedman
         caption += (
