@@ -66,7 +66,7 @@ def near_pairs(
         rows: features of a set.
         others: features of another set; None looks for pairs within the first.
         threshold: least cosine.
-        most: how many pairs a row may have; within one set a pair stands if it is among those of either row.
+        most: how many pairs a row may have; within one set, with rows before it and as many with rows after it.
         memory: bytes for the blocks at hand.
         progress: is told (blocks done, blocks in all) after each block.
     """
@@ -183,4 +183,4 @@ def _joined(best: _Best, best_of_others: _Best | None) -> NearPairs:
         _, once = np.unique(np.stack([first, second]), axis=1, return_index=True)
         first, second, similarity = first[once], second[once], similarity[once]
     order = np.lexsort((second, first, -similarity))
-    return NearPairs(first[order], second[order], similarity[order])
+    return NearPairs(first[order], second[order], np.minimum(similarity[order], np.float32(1.0)))
