@@ -11,7 +11,10 @@ from unseen.core.records import Preprocessing
 #: Options that every model takes: they change how images reach it.
 PREPROCESSING_OPTIONS = ("size", "resize", "mode", "interpolation")
 
-_CHOICES = {"mode": ("shortest", "squash"), "interpolation": ("nearest", "bilinear", "bicubic", "lanczos")}
+_CHOICES = {
+    "mode": ("shortest", "squash"),
+    "interpolation": ("nearest", "bilinear", "bicubic", "lanczos", "tf-bilinear"),
+}
 
 
 class ModelName(Name):

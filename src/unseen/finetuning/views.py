@@ -21,6 +21,7 @@ from PIL import Image, ImageEnhance
 from unseen.core.errors import UnknownNameError
 from unseen.core.records import Preprocessing
 from unseen.data import decode_rgb
+from unseen.features.preprocess import to_pixels
 
 Pixels = npt.NDArray[np.uint8]
 TrainCrop = Literal["resize", "resize-crop", "shortest-crop", "inception", "pad-crop"]
@@ -119,6 +120,8 @@ class EvalView:
 
 def own_view(image: Image.Image, preprocessing: Preprocessing) -> Pixels:
     """The preprocessing that a model was published with."""
+    if preprocessing.interpolation == "tf-bilinear":
+        return to_pixels(image, preprocessing)
     rgb, kernel = decode_rgb(image), _FILTERS[preprocessing.interpolation]
     if preprocessing.mode == "squash":
         return _centre(rgb.resize((preprocessing.resize, preprocessing.resize), kernel), preprocessing.size)

@@ -28,6 +28,7 @@ from unseen.core.options import Natural, Positive, Rate
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import IntArray
+from unseen.features.preprocess import tf_preprocessing
 from unseen.metrics import accuracy, bootstrap_interval, mean_per_class_accuracy
 from unseen.metrics.kappa import quadratic_kappa
 
@@ -61,8 +62,8 @@ class VtabBenchmark(Benchmark):
     trials: Positive = option(TRIALS, help="Of the heavyweight search.")
     longest: Natural = option(0, help="Longest schedule of the heavyweight search; 0 for no cap.")
     seeds: tuple[int, ...] = option((0, 1, 2), axis="seed", count=(0, 1, 2), help="Of the final runs.")
-    preprocessing: Literal["plain", "own"] = option(
-        "plain", help="plain resizes both sides; own is what the model was published with."
+    preprocessing: Literal["plain", "own", "tf"] = option(
+        "plain", help="plain resizes both sides; tf does so as the authors' TensorFlow; own is the model's."
     )
     patches: bool = option(False, help="Look at images patch by patch (Appendix C); linear only.")
     micro_batch: Natural = option(0, help="Images per forward pass when fine-tuning, where memory is short.")
@@ -140,7 +141,7 @@ class VtabBenchmark(Benchmark):
             name=partial(cell.name_of, without=_SEARCH),
             micro_batch=self.micro_batch,
             weight_decay=SCRATCH_DECAY if self.adaptation == "scratch" else 0.0,
-            own_preprocessing=self.preprocessing == "own",
+            own_preprocessing=self.preprocessing != "plain",
         )
 
     def _linear(
@@ -168,6 +169,8 @@ class VtabBenchmark(Benchmark):
         if self.preprocessing == "own":
             return backbone
         own = backbone.preprocessing
+        if self.preprocessing == "tf":
+            return replace(backbone, preprocessing=tf_preprocessing(own, centred=self.adaptation == "scratch"))
         return replace(backbone, preprocessing=replace(own, resize=own.size, mode="squash", interpolation="bilinear"))
 
 

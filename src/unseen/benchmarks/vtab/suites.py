@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from unseen.benchmarks.vtab.published_tables import GROUPS
 from unseen.core.errors import UnknownNameError
 from unseen.core.names import Name
-from unseen.data.sources.vtab import vtab_tasks
+from unseen.data.sources.vtab import default_root, ready_tasks, vtab_tasks
 
 #: The embedded default: four procedural twins and photographs with two labellings. Nothing of it is downloaded.
 MINI = (
@@ -41,7 +42,7 @@ def suite(names: Sequence[str], *, size: str = "1000", root: str = "") -> list[s
     """Dataset ids of suites, groups, tasks and plain dataset ids, in order, each once.
 
     Args:
-        names: "mini", "all", a group ("natural"), a task ("caltech101"), or any dataset id.
+        names: "mini", "all", "ready" (what is there and whole), a group ("natural"), a task ("caltech101"), or any dataset id.
         size: of VTAB's own tasks: "1000" or "full".
         root: where their data are; "" for the default.
     """
@@ -50,6 +51,8 @@ def suite(names: Sequence[str], *, size: str = "1000", root: str = "") -> list[s
     for name in names:
         if name == "mini":
             found += MINI
+        elif name == "ready":
+            found += [str(Name.parse(f"vtab:{task}", options)) for task in ready_tasks(Path(root or default_root()))]
         elif name in ("all", *GROUPS):
             chosen = [task.name for task in vtab_tasks().values() if name in ("all", task.group)]
             found += [str(Name.parse(f"vtab:{task}", options)) for task in chosen]
@@ -58,7 +61,7 @@ def suite(names: Sequence[str], *, size: str = "1000", root: str = "") -> list[s
         elif ":" in name:
             found.append(name)
         else:
-            raise UnknownNameError("task or suite", name, ["mini", "all", *GROUPS, *vtab_tasks()])
+            raise UnknownNameError("task or suite", name, ["mini", "all", "ready", *GROUPS, *vtab_tasks()])
     return list(dict.fromkeys(found))
 
 
