@@ -42,7 +42,7 @@ def suite(names: Sequence[str], *, size: str = "1000", root: str = "") -> list[s
     """Dataset ids of suites, groups, tasks and plain dataset ids, in order, each once.
 
     Args:
-        names: "mini", "all", "ready" (what is there and whole), a group ("natural"), a task ("caltech101"), or any dataset id.
+        names: "mini", "all", "ready" (what is there, whole), a group ("natural"), a task ("caltech101"), any dataset.
         size: of VTAB's own tasks: "1000" or "full".
         root: where their data are; "" for the default.
     """
