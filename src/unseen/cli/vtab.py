@@ -29,7 +29,7 @@ TasksOption = Annotated[
     typer.Option(
         "--tasks",
         metavar="NAME ...",
-        help="mini (the default), all, ready (what is there), natural, specialized, structured, or names of tasks; beside DATA.",
+        help="mini (the default), all, ready (what is there), a group, or names of tasks; beside DATA.",
         rich_help_panel=DATA_PANEL,
     ),
 ]
