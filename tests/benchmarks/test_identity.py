@@ -245,6 +245,9 @@ def test_an_edited_file_behind_an_option_is_another_question(
     file.write_text("n02219486\nn02510455\n" if option == "seen" else edges)
     data = f"folder:{images}?wnids={images.parent / 'wnids.tsv'}"
     options = {"levels": 2, "size": 2, option: str(file)}
+    if option == "ontology":
+        (tmp_path / "seen.txt").write_text("ant\npanda\npizza\n")
+        options["seen"] = str(tmp_path / "seen.txt")
     before = planned(home, data, benchmark, options)
     assert planned(home, data, benchmark, options) == before
     file.write_text(file.read_text() + ("n07873807\n" if option == "seen" else "young ant\tant\n"))

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -182,8 +183,8 @@ def test_the_reader_in_the_documentation_works(store, store_process):
     sample.write(store)
     text = (Path(__file__).parents[2] / "docs" / "store.md").read_text()
     example = text.split("```python\n")[-1].split("```")[0]
-    names: dict = {}
-    exec(example.replace('"..."', repr(str(manifest_of(store).parent))), names)
+    names: dict = {"entry": SimpleNamespace(path=manifest_of(store).parent)}
+    exec(example, names)
     np.testing.assert_array_equal(names["features"], sample.rows(0, 10)[0])
     np.testing.assert_array_equal(names["labels"], sample.rows(0, 10)[1])
 

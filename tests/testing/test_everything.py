@@ -53,9 +53,9 @@ DATA: dict[str, list[str]] = {
 
 
 def test_every_source_engine_and_benchmark_is_looked_at() -> None:
-    assert set(MODELS) == set(BACKBONES)
-    assert set(DATA) == set(SOURCES)
-    assert set(QUICK) == set(BENCHMARKS)
+    # Other tests of the same process may have registered some of their own.
+    built_in = [{n for n, t in r._targets.items() if "unseen." in str(t)} for r in (BACKBONES, SOURCES, BENCHMARKS)]
+    assert [set(MODELS), set(DATA), set(QUICK)] == built_in
 
 
 @pytest.mark.parametrize("scheme", MODELS)

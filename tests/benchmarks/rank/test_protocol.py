@@ -149,8 +149,9 @@ def test_every_name_in_a_shipped_study_resolves(name: str) -> None:
     study = Study.read(name)
     published = {card.id for card in model_cards("cog")} | {card.id for card in model_cards("packaged")}
     for model in study.models:
-        check_backbone(model)
         known = Name.parse(model)
+        if known.scheme != "file":  # checkpoints that the study file says how to train
+            check_backbone(model)
         if known.scheme in ("cog", "packaged"):
             assert str(known.without(*known.options)) in published
     for dataset in study.datasets:

@@ -172,7 +172,7 @@ def test_options_are_checked() -> None:
     benchmark = make_benchmark("zsl", {"methods": ["ALE", "SJE"], "robustness": True, "only": ["a"]})
     assert len(benchmark.plan("m", "a")) == 8
     assert benchmark.plan("m", "b") == []
-    assert len(ZslBenchmark().plan("m", "d")) == 20
+    assert len(ZslBenchmark().plan("m", "d")) == 18
 
 
 def fake(method: str, split: str, dataset: str, fold: object = "all", **metrics: object) -> Result:

@@ -21,7 +21,7 @@ from unseen.core.identity import option
 from unseen.core.options import Share
 from unseen.core.records import Cell, Result
 from unseen.results import MetricStyle
-from unseen.zeroshot.catalogue import METHODS, builtin_methods, load_method, method_version
+from unseen.zeroshot.catalogue import METHODS, load_method, method_version, paper_methods
 
 if TYPE_CHECKING:
     from unseen.concepts import Audit
@@ -62,7 +62,7 @@ class ZslBenchmark(Benchmark):
         MetricStyle("tr_per_image", "tr per image", percent=True),
     )
 
-    methods: tuple[str, ...] = option(("all",), axis="method", help="Names of methods, or all.")
+    methods: tuple[str, ...] = option(("all",), axis="method", help="Names of methods, or all of the paper's.")
     split: str = option(
         "PS",
         file=True,
@@ -93,7 +93,7 @@ class ZslBenchmark(Benchmark):
     @property
     def chosen(self) -> tuple[str, ...]:
         """The methods asked for, in the order of the paper's tables."""
-        return builtin_methods() if "all" in self.methods else tuple(dict.fromkeys(self.methods))
+        return paper_methods() if "all" in self.methods else tuple(dict.fromkeys(self.methods))
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
         folds: tuple[Any, ...] = ("all", 1, 2, 3) if self.robustness else ("all",)

@@ -104,7 +104,7 @@ def test_a_run_over_the_folder(
     else:
         root = tmp_path / "vtab-1k"
         write_task(root / "clevr_dist", replicas, sizes=(80, 20, 12))
-    options = ["--models", small_model, "--steps", "5", "--rates", "0.1", "--seeds", "1", "--batch-size", "32"]
+    options = ["--models", small_model, "--steps", "5", "--learning-rates", "0.1", "--seeds", "1", "--batch-size", "32"]
     assert main(["vtab", "run", "--root", str(root), "--tasks", "clevr-distance", *options]) == 0
     page = (home / "reports" / "vtab.html").read_text()
     assert "Clevr-Dist" in page
