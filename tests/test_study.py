@@ -321,7 +321,7 @@ for name in ("data/load.py:load_dataset", "data/dataset.py:_compute_fingerprint"
 @pytest.mark.slow
 def test_a_probe_study_is_a_short_walk(images: Path, home: Path, small_model: str, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(
-        f'models = ["{small_model}"]\ndatasets = ["{images}"]\n[benchmarks.probe]\nseeds = [1]\nsolver = "ncm"\n'
+        f'models = ["{small_model}"]\ndatasets = ["{images}"]\n[benchmarks.probe]\nseeds = [1]\n'
     )
     command = [sys.executable, "-c", WALK, "run", str(tmp_path / "study.toml"), "--home", str(home)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

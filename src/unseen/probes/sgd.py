@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from unseen.probes.linear import LabelledRows, LinearModel
-from unseen.probes.products import times_transposed
 from unseen.probes.protocol import Protocol
 from unseen.probes.rows import MEMORY_LIMIT, IntArray, rows_fit
+from unseen.probes.softmax import times_transposed
 from unseen.probes.stream import shuffled_batches
 
 # Rows are written in their span where that saves this share of the dimensions.

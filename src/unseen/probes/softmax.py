@@ -20,7 +20,6 @@ from torch import Tensor
 
 from unseen.probes.coordinates import Coordinates
 from unseen.probes.lbfgs import Evaluation
-from unseen.probes.products import times_transposed
 from unseen.probes.rows import STREAM_ROWS, FeatureSet
 
 # How blocks are run: the builtin `map`, or a pool's ordered map.
@@ -254,3 +253,31 @@ def _sum(parts: Iterable[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
     for part in parts:
         total = tuple(a.add_(b) for a, b in zip(total, part, strict=True)) if total else part
     return total
+
+
+def _choose() -> Callable[[Tensor, Tensor], Tensor]:
+    """Products with a transposed matrix by the faster of the two libraries that torch brings.
+
+    Torch hands `mm` to MKL, and keeps oneDNN for its compiled graphs. Where a table has few rows, as one row per class,
+    oneDNN's kernels are 7 to 16 % faster on the processors we measured (100 x 1280 x 1024 on a Zen 4: 2.52 against 2.71
+    ms for scores, 2.36 against 2.72 ms for gradients, one thread). Both round in their own order.
+    """
+    namespace = torch.ops.mkldnn
+    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if available and hasattr(namespace, "_linear_pointwise"):
+        product = namespace._linear_pointwise
+
+        def by_onednn(left: Tensor, right: Tensor) -> Tensor:
+            found: Tensor = product(left, right, None, "none", [], "")
+            return found
+
+        return by_onednn
+    return lambda left, right: left @ right.T
+
+
+_product = _choose()
+
+
+def times_transposed(left: Tensor, right: Tensor) -> Tensor:
+    """left @ right.T of two float32 matrices; `right` may itself be a transposed view."""
+    return _product(left, right) if left.device.type == "cpu" else left @ right.T

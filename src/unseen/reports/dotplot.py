@@ -15,8 +15,8 @@ from unseen.core.records import ModelCard
 from unseen.reports.blocks import Key
 from unseen.reports.charts import CONTAINER, INK, NEUTRAL, PALETTE, SHAPES, SYMBOLS
 from unseen.reports.wording import family, is_reference
+from unseen.results.grid import Summary
 from unseen.results.styles import MetricStyle
-from unseen.results.summary import Summary
 
 _STEP = 46
 _LABEL_WIDTH = 210

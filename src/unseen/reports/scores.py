@@ -15,9 +15,8 @@ from unseen.reports.charts import to_spec
 from unseen.reports.dotplot import dot_plot, legend_of
 from unseen.reports.wording import amount, counted, listed, short_names
 from unseen.results.comparability import comparable, older_said, value_text
-from unseen.results.grid import Column, Grid, make_grid, metrics_of
+from unseen.results.grid import Column, Grid, Summary, make_grid, metrics_of
 from unseen.results.styles import MetricStyle
-from unseen.results.summary import Summary
 
 
 def scores_section(material: Material, benchmark: str) -> Section | None:

@@ -3,8 +3,8 @@
 from unseen.results.comparability import Group, comparable, current, only
 from unseen.results.database import FILE_NAME, ResultsDatabase
 from unseen.results.environment import capture_environment
+from unseen.results.grid import Summary, summarise
 from unseen.results.styles import MetricStyle, metric_style
-from unseen.results.summary import Summary, summarise
 
 __all__ = [
     "FILE_NAME",

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unseen.core.records import Cell, Result
-from unseen.results.grid import grids
+from unseen.results.grid import grids, summarise
 from unseen.results.styles import MetricStyle, declare_styles, headline_first, metric_style, undescribed
-from unseen.results.summary import summarise
 
 Maker = Callable[..., Result]
 
