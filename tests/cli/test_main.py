@@ -204,7 +204,14 @@ def test_a_signal_ends_a_run_and_its_workers(
     images = make_folder(tmp_path / "images", classes=3, per_class=300)
     command = [sys.executable, "-m", "unseen", "probe", str(images), "--models", "random:resnet50", "--part-size", "8"]
     command += ["--home", str(tmp_path / "home"), "--workers", workers]
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    running = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        # A suite that runs in the background ignores SIGINT, and its children would too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     try:
         for _ in range(600):
             if list((tmp_path / "home").rglob("part-*")):
