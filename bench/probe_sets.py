@@ -1,20 +1,23 @@
-"""The real feature sets that the probe benchmarks share: groceries, emoji and photographs by four networks."""
+"""The real feature sets that the probe benchmarks share: groceries, emoji and photographs by four networks.
+
+The photographs lie under the folder that the environment variable UNSEEN_GOLDEN_DATA names, as for the tests.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from unseen.benchmarks.probing import split_arrays
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.files import home
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
-PHOTOS = "/work/shared/data/photos/caltech101/images"
+PHOTOS = str(Path(os.environ.get("UNSEEN_GOLDEN_DATA", "data")) / "photos" / "caltech101" / "images")
 TASKS = {
     "grocery": "packaged:grocery",
     "coarse": "packaged:grocery?labels=coarse",
@@ -46,8 +49,8 @@ def load(task: str, network: str, folder: Path | None = None, photos: str = PHOT
     """Features from the store, extracted now where it does not have them."""
     bench = Workbench(home(folder))
     name = f"folder:{photos}" if task == "photos" else TASKS[task]
-    splits, _ = split_arrays(NETWORKS[network], bench.dataset(name), bench, "pooled")
-    test, test_labels = splits.pop("test")
-    features = np.concatenate([np.asarray(rows, np.float32) for rows, _ in splits.values()])
-    labels = np.concatenate([labels for _, labels in splits.values()])
-    return Features(features, labels, np.asarray(test, np.float32), test_labels)
+    splits = bench.splits(NETWORKS[network], name)
+    test = splits.pop("test")
+    features = np.concatenate([np.asarray(rows.features[:], np.float32) for rows in splits.values()])
+    labels = np.concatenate([rows.labels for rows in splits.values()])
+    return Features(features, labels, np.asarray(test.features[:], np.float32), test.labels)
