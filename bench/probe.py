@@ -29,7 +29,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
-from unseen.benchmarks.probing import split_arrays
+from probe_sets import joined
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.files import home
 from unseen.metrics import over_seeds
@@ -97,12 +97,7 @@ def synthetic(images: int, dimensions: int, classes: int, tests: int, *, seed: i
 
 def stored(model: str, name: str, bench: Workbench) -> Features:
     """Features of a dataset, its validation images among those to train on."""
-    dataset = bench.dataset(name)
-    splits, _ = split_arrays(model, dataset, bench, "pooled")
-    test, test_labels = splits.pop("test")
-    features = np.concatenate([np.asarray(rows, np.float32) for rows, _ in splits.values()])
-    labels = np.concatenate([labels for _, labels in splits.values()])
-    return Features(f"{name}, {model}", features, labels, np.asarray(test, np.float32), test_labels)
+    return Features(f"{name}, {model}", *joined(bench, model, name))
 
 
 def unit(features: FloatArray) -> Tensor:

@@ -49,7 +49,12 @@ def load(task: str, network: str, folder: Path | None = None, photos: str = PHOT
     """Features from the store, extracted now where it does not have them."""
     bench = Workbench(home(folder))
     name = f"folder:{photos}" if task == "photos" else TASKS[task]
-    splits = bench.splits(NETWORKS[network], name)
+    return joined(bench, NETWORKS[network], name)
+
+
+def joined(bench: Workbench, model: str, name: str) -> Features:
+    """Features of a dataset, its validation images among those to train on."""
+    splits = bench.splits(model, name)
     test = splits.pop("test")
     features = np.concatenate([np.asarray(rows.features[:], np.float32) for rows in splits.values()])
     labels = np.concatenate([rows.labels for rows in splits.values()])
