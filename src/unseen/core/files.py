@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from unseen.core.errors import DiskFullError, StoreError, UsageError
+from unseen.core.errors import DataError, DiskFullError, StoreError, UsageError
 
 _CHOSEN: ContextVar[Path | None] = ContextVar("unseen_home", default=None)
 
@@ -83,6 +83,19 @@ def write_error(path: Path, error: OSError) -> StoreError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFullError(f"cannot write {path}: the disk is full. Make room and run the same command to go on.")
     return StoreError(f"cannot write {path}: {error.strerror or error}.")
+
+
+def map_file(path: Path) -> mmap.mmap | bytes:
+    """The bytes of somebody's file, read from the disk as they are looked at; an empty file cannot be mapped.
+
+    Raises:
+        DataError: it cannot be opened.
+    """
+    try:
+        with path.open("rb") as stream:
+            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if stream.seek(0, 2) else b""
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}.") from error
 
 
 def release_pages(array: Any) -> None:

@@ -12,7 +12,6 @@ Differs:    chunks are not hashed; sizes and numbers, which are stored twice, mu
 
 from __future__ import annotations
 
-import mmap
 import struct
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from unseen.core.errors import DataError
+from unseen.core.files import map_file
 from unseen.core.wire import fields, varint, varints
 from unseen.data.decode import MAX_BYTES
 
@@ -45,12 +45,7 @@ class ArrayRecordFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            with path.open("rb") as stream:
-                size = stream.seek(0, 2)
-                self._map = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-        except OSError as error:
-            raise DataError(f"cannot read {path}: {error.strerror}.") from error
+        self._map = map_file(path)
         try:
             self._offsets, counts = self._read_footer(len(self._map))
         except (struct.error, IndexError, KeyError, ValueError, OSError) as error:

@@ -10,7 +10,6 @@ Implements: the checksum of every length, so that a damaged or foreign file is n
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
+from unseen.core.files import map_file
 from unseen.core.wire import as_message, fields, masked_crc32c, varints
 
 Feature = list[bytes] | npt.NDArray[np.float32] | npt.NDArray[np.int64]
@@ -33,12 +33,7 @@ class RecordFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            with path.open("rb") as stream:
-                size = stream.seek(0, 2)
-                self._map = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-        except OSError as error:
-            raise DataError(f"cannot read {path}: {error.strerror}.") from error
+        self._map = map_file(path)
         self.spans = list(self._scan(len(self._map)))
 
     def __len__(self) -> int:
