@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +21,10 @@ from unseen.core.errors import DataError
 from unseen.data import Split
 from unseen.features.manifest import Skipped
 from unseen.features.preprocess import to_pixels
+from unseen.features.settings import Truncated
 
 #: First image, and the one behind the last.
 Span = tuple[int, int]
-Truncated = Literal["refuse", "accept"]
 
 
 @dataclass(frozen=True)
