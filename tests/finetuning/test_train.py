@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from unseen.backbones import load_backbone
 from unseen.backbones.backbone import Backbone, state_digest
@@ -197,18 +198,12 @@ def test_weight_decay_is_decoupled_and_shrinks(backbone: Backbone, data: Dataset
     assert adam.history[-1][2] < np.log(3)
 
 
-def test_watching_changes_nothing_and_can_give_up(backbone: Backbone, data: Dataset) -> None:
-    seen: list[tuple[int, float]] = []
-    watched = tune(backbone, data, steps=9, watch=lambda step, top1: seen.append((step, top1)))
-    assert [step for step, _ in seen] == [3, 6]  # before the rate falls at 1/3 and 2/3; at 9/10 there is no step left
-    assert all(0 <= top1 <= 1 for _, top1 in seen)
-    assert same(watched, tune(backbone, data, steps=9))
-
-    def give_up(_step: int, _top1: float) -> None:
-        raise Killed
-
-    with pytest.raises(Killed):
-        tune(backbone, data, steps=9, watch=give_up)
+def test_a_part_of_the_steps_changes_nothing_of_the_whole(backbone: Backbone, data: Dataset, tmp_path: Path) -> None:
+    path, whole = tmp_path / "state.pt", tune(backbone, data, steps=9)
+    parts = [tune(backbone, data, steps=9, checkpoint=path, until=until) for until in (3, 6, 20)]
+    assert [part.resumed_at for part in parts] == [0, 3, 6]
+    assert not same(parts[0], whole)
+    assert same(parts[2], whole)
 
 
 @pytest.mark.parametrize(("count", "batch"), [(7, 3), (7, 20), (50, 16)])
@@ -241,7 +236,12 @@ def test_evaluation_views(data: Dataset) -> None:
     image = data.split("train").open(0).resize((90, 45))
     assert EvalView().apply(image, 32).shape == (32, 32, 3)
     assert EvalView(48).apply(image, 32).shape == (48, 48, 3)
-    assert EvalView(48, crop=True).apply(image, 32).shape == (48, 48, 3)
+    shown = EvalView(40, resize=48).apply(image, 32)
+    assert shown.shape == (40, 40, 3)
+    plain = np.asarray(image.convert("RGB").resize((96, 48), Image.Resampling.BILINEAR))
+    assert np.array_equal(shown, plain[4:44, 28:68])
+    with pytest.raises(UsageError, match="no more than there are"):
+        EvalView(48, resize=40)
 
 
 def test_inception_boxes_lie_inside_the_image() -> None:

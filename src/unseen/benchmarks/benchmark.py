@@ -64,6 +64,19 @@ class Benchmark(ABC):
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         """Yield one result per cell, each as soon as it is known; all cells are of one model and one dataset."""
 
+    def pieces(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Mapping[str, Any]]:
+        """Independent parts of a group's work that can be done now, each by any worker, as JSON values.
+
+        They are asked for again when all are done, until there are no new ones; then comes `evaluate`, which finds
+        what they left under `bench.home` and does itself what is missing. A benchmark whose groups are quick, or do
+        not fall into parts, has none.
+        """
+        return ()
+
+    def do_piece(self, piece: Mapping[str, Any], cells: Sequence[Cell], bench: Workbench) -> None:
+        """Do one part; a failure here is met again, and told, by `evaluate`."""
+        raise NotImplementedError
+
     def check(self, dataset: Dataset) -> None:  # noqa: B027 - any dataset will do unless a benchmark says otherwise
         """Raise a `DataError` where the benchmark cannot be run on a dataset; called before anything is extracted."""
 
