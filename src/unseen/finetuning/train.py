@@ -117,6 +117,7 @@ def finetune(
 
 
 def _numbers_of(options: FinetuneOptions) -> dict[str, Any]:
-    """The options that change a training: not how often a checkpoint is written, nor how test images are shown."""
-    values = dataclasses.asdict(options)
-    return {name: value for name, value in values.items() if name not in ("checkpoint_every", "eval_view")}
+    """The options that change a training: not how images are fed, how often a checkpoint is written, nor how test
+    images are shown."""
+    neutral = ("checkpoint_every", "eval_view", "workers", "cache_bytes")
+    return {name: value for name, value in dataclasses.asdict(options).items() if name not in neutral}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -24,6 +25,7 @@ from unseen.backbones.runtimes import best_device
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.data import Split
 from unseen.finetuning.data import Batch, TrainingBatches, evaluation_batches, micro_batches
+from unseen.finetuning.feeding import CACHE_BYTES, Fed
 from unseen.finetuning.input_size import at_size, nearest_size
 from unseen.finetuning.start import Start, empty_head, hold_statistics, probe_head
 from unseen.finetuning.state import load_state, save_state
@@ -50,6 +52,9 @@ class FinetuneOptions:
         micro_batch: images per forward pass; gradients of a batch accumulate over several. 0: as large as the batch.
         device: "auto", "cpu", "cuda" or "mps".
         checkpoint_every: steps between checkpoints.
+        workers: processes that decode and crop images, for evaluation too; -1 for none on the CPU, whose cores the
+            network needs, and one per core up to eight elsewhere. They change no number.
+        cache_bytes: of decoded training images that are kept between epochs.
     """
 
     optimizer: Literal["sgd", "adam"] = "sgd"
@@ -62,6 +67,8 @@ class FinetuneOptions:
     micro_batch: int = 0
     device: str = "auto"
     checkpoint_every: int = 200
+    workers: int = -1
+    cache_bytes: int = CACHE_BYTES
 
     def __post_init__(self) -> None:
         if self.optimizer not in ("sgd", "adam"):
@@ -103,7 +110,17 @@ class Trainer:
         self.micro_batch = options.micro_batch or batch_size
         own = (lambda image: own_view(image, backbone.preprocessing)) if options.own_preprocessing else None
         size = backbone.preprocessing.size
-        self.batches = TrainingBatches(train, options.train_view, size=size, batch_size=batch_size, seed=seed, own=own)
+        self.workers = feeding_workers(self.device) if options.workers < 0 else options.workers
+        self.batches = TrainingBatches(
+            train,
+            options.train_view,
+            size=size,
+            batch_size=batch_size,
+            seed=seed,
+            own=own,
+            workers=self.workers,
+            cache_bytes=options.cache_bytes,
+        )
         view = options.eval_view.with_size(nearest_size(self.module, options.eval_view.size or size))
         self.size, self.eval_size = size, size if own else view.size
         self.show: Callable[[Image.Image], Pixels] = own or (lambda image: view.apply(image, size))
@@ -167,9 +184,11 @@ class Trainer:
         images = self.batches.images
         features = np.empty((len(images), self.backbone.feature_dim), np.float32)
         readable = np.zeros(len(images), bool)
-        for positions, pixels in self._evaluated(images, self.show_plainly, self.batches.unreadable):
+        for fed in self._evaluated(images, self.show_plainly, self.size):
             # In full precision: a probe that is fitted on rounded features is another probe.
-            features[positions], readable[positions] = self._features(self.module, pixels).cpu().numpy(), True
+            features[fed.positions] = self._features(self.module, fed.pixels).cpu().numpy()
+            readable[fed.positions] = True
+            self.batches.unreadable |= fed.unreadable
         if not readable.any():
             raise DataError(f"none of the {len(images)} training images can be read.")
         head = probe_head(features[readable], images.labels[readable], self.head.out_features, self.batches.seed)
@@ -181,21 +200,21 @@ class Trainer:
         reasons: dict[int, str] = {}
         self.module.eval()
         network = self.module if self.eval_size == self.size else at_size(self.module, self.eval_size)
-        for positions, pixels in self._evaluated(test, self.show, reasons):
+        for fed in self._evaluated(test, self.show, self.eval_size):
+            reasons |= fed.unreadable
             with self.autocast():
-                predictions[positions] = self.head(self._features(network, pixels)).argmax(dim=1).cpu().numpy()
+                scores = self.head(self._features(network, fed.pixels))
+            predictions[fed.positions] = scores.argmax(dim=1).cpu().numpy()
         return predictions, reasons
 
-    def _evaluated(
-        self, images: Split, show: Callable[[Image.Image], Pixels], reasons: dict[int, str]
-    ) -> Iterator[tuple[IntArray, Pixels]]:
-        """Consecutive readable images, nothing learnt meanwhile; the reasons of the others are added to `reasons`."""
+    def _evaluated(self, images: Split, show: Callable[[Image.Image], Pixels], side: int) -> Iterator[Fed]:
+        """Consecutive images, those that can be read, while nothing is learnt."""
         self.module.eval()
+        batch = min(self.micro_batch, 64)
         with torch.inference_mode():
-            for positions, pixels, unreadable in evaluation_batches(images, show, min(self.micro_batch, 64)):
-                reasons |= unreadable
-                if len(positions):
-                    yield positions, pixels
+            for fed in evaluation_batches(images, show, side=side, batch_size=batch, workers=self.workers):
+                if len(fed.positions):
+                    yield fed
 
     def _train_mode(self) -> None:
         self.module.train()
@@ -236,6 +255,11 @@ class Trainer:
         self.batches.unreadable = dict(state["unreadable"])
         self.seconds, self.resumed_at = float(state["seconds"]), int(state["step"])
         return self.resumed_at
+
+
+def feeding_workers(device: torch.device) -> int:
+    """Processes that feed a network: none on the CPU, one per core up to eight elsewhere."""
+    return 0 if device.type == "cpu" else min(8, os.cpu_count() or 1)
 
 
 def _freeze(module: nn.Module, names: Sequence[str]) -> list[nn.Module]:

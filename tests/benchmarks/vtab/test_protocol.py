@@ -130,7 +130,9 @@ def test_nothing_that_tunes_is_handed_a_test_label(bench: Workbench, small_model
         benchmark = VtabBenchmark(adaptation=adaptation)  # type: ignore[arg-type]
         adapter = benchmark._adapter(Cell("vtab", small_model, DATA), bench, dataset, sealed, 0)
         for value in vars(adapter).values():
-            labels = value.labels if isinstance(value, Split) else value[1] if isinstance(value, tuple) and value else None
+            labels = (
+                value.labels if isinstance(value, Split) else value[1] if isinstance(value, tuple) and value else None
+            )
             if labels is not None and len(labels) == len(dataset.split("test")):
                 assert (np.asarray(labels) == -1).all()
 
