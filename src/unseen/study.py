@@ -13,7 +13,7 @@ import threading
 import tomllib
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import InitVar, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -21,7 +21,7 @@ from time import perf_counter
 from typing import Any
 
 from unseen.backbones.load import check_backbone, resolve_model
-from unseen.benchmarks.benchmark import BENCHMARKS, Benchmark, group_cells, make_benchmark
+from unseen.benchmarks.benchmark import BENCHMARKS, Benchmark, Expectation, group_cells, make_benchmark
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import DiskFullError, StudyError, UnseenError, closest
 from unseen.core.files import home as home_folder
@@ -183,6 +183,17 @@ def plan_study(study: Study, home: Path | None = None, *, bench: Workbench | Non
     cells = [cell for _, planned in _planned(study, bench) for cell in planned]
     with ResultsDatabase(bench.home / FILE_NAME) as database:
         return Plan(study, tuple(cells), frozenset(database.done(cells)))
+
+
+def expect_plan(plan: Plan, bench: Workbench) -> dict[str, Expectation]:
+    """By model, what the long work of a plan will take on one worker; nothing of what is quick."""
+    parts: dict[str, list[Expectation]] = {}
+    for benchmark, cells in _planned(plan.study, bench):
+        for group in group_cells(cell for cell in cells if cell.id not in plan.done):
+            with suppress(UnseenError):  # the evaluation of the group will say
+                expected = benchmark.expect(group, bench)
+                parts.setdefault(group[0].model, []).extend([] if expected is None else [expected])
+    return {model: Expectation.joined(found) for model, found in parts.items() if found}
 
 
 def run_study(

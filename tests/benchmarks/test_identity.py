@@ -65,6 +65,7 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "only": (("folder:/elsewhere",), {}),
     },
     "cog-finetune": {
+        "start": ("zero", {}),
         "steps": (3, {}),
         "rates": ((0.5,), {}),
         "batch_size": (7, {}),

@@ -31,6 +31,35 @@ if TYPE_CHECKING:
     from unseen.data import Dataset
 
 
+#: Images to train on below which nobody needs to be told how long it takes.
+WORTH_MEASURING = 20_000
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the work of a group will take on one worker, said before it begins.
+
+    Attributes:
+        seconds: at most.
+        memory, disk: bytes, at most, while it runs.
+        images: to train on, counted as often as they are shown.
+        per_second: of them, as measured here.
+    """
+
+    seconds: float
+    memory: int
+    disk: int
+    images: int
+    per_second: float
+
+    @staticmethod
+    def joined(parts: Sequence[Expectation]) -> Expectation:
+        """One after the other."""
+        most = {name: max(getattr(part, name) for part in parts) for name in ("memory", "disk")}
+        total = {name: sum(getattr(part, name) for part in parts) for name in ("seconds", "images")}
+        return Expectation(**most, **total, per_second=min(part.per_second for part in parts))
+
+
 @dataclass(frozen=True)
 class Benchmark(ABC):
     """A protocol with its options, as a study's `[benchmarks.NAME]`, a command line or Python gives them."""
@@ -76,6 +105,10 @@ class Benchmark(ABC):
     def do_piece(self, piece: Mapping[str, Any], cells: Sequence[Cell], bench: Workbench) -> None:
         """Do one part; a failure here is met again, and told, by `evaluate`."""
         raise NotImplementedError
+
+    def expect(self, cells: Sequence[Cell], bench: Workbench) -> Expectation | None:
+        """What a group will take, where that is worth a measurement of some seconds; None where it is not."""
+        return None
 
     def check(self, dataset: Dataset) -> None:  # noqa: B027 - any dataset will do unless a benchmark says otherwise
         """Raise a `DataError` where the benchmark cannot be run on a dataset; called before anything is extracted."""

@@ -74,7 +74,7 @@ class TrainingBatches:
             self.shown = Shown(images, own, size)
         else:
             finish = chance if view.random else None
-            self.shown = Shown(images, lambda image: np.asarray(view.base(image, size)), size, finish)
+            self.shown = Shown(images, lambda image: view.base(image, size), size, finish)
 
     def positions(self, step: int) -> IntArray:
         """Which images make up step `step`."""

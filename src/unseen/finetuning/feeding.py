@@ -34,6 +34,8 @@ from unseen.probes.batch_order import IntArray
 CACHE_BYTES = 1 << 30
 #: Jobs that workers are ahead of the network.
 _AHEAD = 3
+#: Batches that are in memory at a time: those, and the one that the network has.
+BATCHES_KEPT = _AHEAD + 1
 #: Where a kept image lies: offset, height, width.
 _Where = tuple[int, int, int]
 
@@ -43,13 +45,13 @@ class Shown:
     """What the images of a split become.
 
     Attributes:
-        base: the part that may be kept for the next time, (h, w, 3).
+        base: the part that may be kept for the next time: an image, or its pixels (h, w, 3).
         finish: the part that chance decides, by (base, number of the job, place in it); none where it is None.
         side: of what enters the network: all images become (side, side, 3).
     """
 
     images: Split
-    base: Callable[[Image.Image], Pixels]
+    base: Callable[[Image.Image], Image.Image | Pixels]
     side: int
     finish: Callable[[Image.Image, int, int], Pixels] | None = None
 
@@ -91,8 +93,8 @@ class _Memory:
 
     def __init__(self, side: int, batch: int, cache_bytes: int) -> None:
         room = max(cache_bytes, 1)
-        self.slots = np.frombuffer(mmap.mmap(-1, (_AHEAD + 1) * batch * side * side * 3), np.uint8)
-        self.slots = self.slots.reshape(_AHEAD + 1, batch, side, side, 3)
+        self.slots = np.frombuffer(mmap.mmap(-1, BATCHES_KEPT * batch * side * side * 3), np.uint8)
+        self.slots = self.slots.reshape(BATCHES_KEPT, batch, side, side, 3)
         self.room = np.frombuffer(mmap.mmap(-1, room), np.uint8)  # takes memory as it is filled, not before
         self.cache_bytes = cache_bytes
 
@@ -108,10 +110,11 @@ class _Worker:
         done = _Done()
         for k, (position, where) in enumerate(zip(part.positions.tolist(), part.kept.tolist(), strict=True)):
             try:
-                pixels = self._base(position, done) if where[0] < 0 else self._kept(where)
+                shown = self._base(position, done) if where[0] < 0 else self._kept(where)
                 if self.shown.finish is not None:
-                    pixels = self.shown.finish(Image.fromarray(pixels), part.number, part.first + k)
-                self.memory.slots[part.slot, part.first + k] = pixels
+                    base = shown if isinstance(shown, Image.Image) else Image.fromarray(shown)
+                    shown = self.shown.finish(base, part.number, part.first + k)
+                self.memory.slots[part.slot, part.first + k] = np.asarray(shown)
             except (DataError, OSError) as error:
                 done.unreadable[position] = str(error).partition("\n")[0] or type(error).__name__
         return done
@@ -121,16 +124,18 @@ class _Worker:
         found: Pixels = self.memory.room[offset : offset + height * width * 3].reshape(height, width, 3)
         return found
 
-    def _base(self, position: int, done: _Done) -> Pixels:
+    def _base(self, position: int, done: _Done) -> Image.Image | Pixels:
         if position in self.mine:
             return self._kept(self.mine[position])
-        pixels = self.shown.base(self.shown.images.open(position))
-        if self.free + pixels.size <= self.last:
-            where = (self.free, *pixels.shape[:2])
-            self._kept(where)[:] = pixels
-            self.free += pixels.size
-            done.kept[position] = self.mine[position] = where
-        return pixels
+        base = self.shown.base(self.shown.images.open(position))
+        if self.free < self.last:
+            pixels = np.asarray(base)
+            if self.free + pixels.size <= self.last:
+                where = (self.free, *pixels.shape[:2])
+                self._kept(where)[:] = pixels
+                self.free += pixels.size
+                done.kept[position] = self.mine[position] = where
+        return base
 
 
 def feed(
@@ -163,7 +168,7 @@ def feed(
             return Fed(pixels, positions, unreadable)
 
         for turn, (number, positions) in enumerate(jobs):
-            slot = turn % (_AHEAD + 1)
+            slot = turn % BATCHES_KEPT
             send(_parts(number, slot, positions, max(workers, 1), kept))
             waiting.append((slot, positions))
             if len(waiting) > _AHEAD:

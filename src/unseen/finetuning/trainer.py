@@ -142,7 +142,7 @@ class Trainer:
         self._train_mode()
         for step, batch in enumerate(self.batches.ahead(first, last), start=first):
             rate = self.learning_rate * self.schedule.factor(step)
-            losses.append(self._update(batch, rate))
+            losses.append(self.update(batch, rate))
             done = step + 1
             if done % every == 0 or done == self.steps:
                 self.history.append((done, rate, float(np.mean(losses))))
@@ -153,7 +153,7 @@ class Trainer:
             if progress is not None:
                 progress(done, self.steps, losses[-1] if losses else self.history[-1][2])
 
-    def _update(self, batch: Batch, rate: float) -> float:
+    def update(self, batch: Batch, rate: float) -> float:
         """One model update; returns the mean loss of the batch."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unseen.benchmarks.benchmark import WORTH_MEASURING, Expectation
 from unseen.benchmarks.vtab.heavy import heavy_options
 from unseen.benchmarks.vtab.sealed import OUTCOME, Selection, select
 from unseen.core.errors import DataError, DiskFullError
@@ -148,6 +150,33 @@ class FinetuneAdapter:
             yield np.array(finished["predictions"], np.int64)
             path.unlink(missing_ok=True)  # whoever asks for the next one has stored this one's result
         self.forget_failures()
+
+    def expect(self, seeds: int) -> Expectation | None:
+        """What the search and so many final trainings take; None where that is not worth a measurement."""
+        from unseen.finetuning.cost import training_rate
+
+        images = [int(setting["steps"]) * int(setting["batch_size"]) for setting in self.settings]
+        ends = (0.0, *self.rungs, 1.0)
+        share = sum((end - start) / 2**place for place, (start, end) in enumerate(pairwise(ends)))
+        trained = round(share * sum(images)) + seeds * max(images)
+        if trained < WORTH_MEASURING:
+            return None
+        looked_at = len(self.val) * len(images) * (1 + len(self.rungs)) + seeds * len(self.test)
+        rate = training_rate(self.backbone, self.train, classes=self.classes, options=self.options)
+        heavy = any(setting.get("optimizer") == "adam" for setting in self.settings)
+        options = replace(self.options, optimizer="adam" if heavy else self.options.optimizer)
+        return Expectation(
+            seconds=rate.seconds(trained, looked_at),
+            memory=rate.memory(
+                max(int(setting["batch_size"]) for setting in self.settings),
+                options,
+                side=self.backbone.preprocessing.size,
+                images=len(self.train) + len(self.val),
+            ),
+            disk=rate.checkpoint(options.optimizer) * (len(images) if self.rungs else 1),
+            images=trained,
+            per_second=rate.per_second,
+        )
 
     def _run(
         self,

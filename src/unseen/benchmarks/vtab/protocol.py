@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from unseen.benchmarks.benchmark import Benchmark
+from unseen.benchmarks.benchmark import Benchmark, Expectation
 from unseen.benchmarks.vtab.adapters import Adapter, LinearAdapter
 from unseen.benchmarks.vtab.finetune import FinetuneAdapter
 from unseen.benchmarks.vtab.heavy import RUNGS, TRIALS, draw_settings
@@ -120,6 +120,14 @@ class VtabBenchmark(Benchmark):
             adapter.finish(adapter.selection(), int(piece["final"]))
         else:
             adapter.advance(int(piece["trial"]), float(piece["share"]))
+
+    def expect(self, cells: Sequence[Cell], bench: Workbench) -> Expectation | None:
+        """Of fine-tuning: every candidate, then the longest of them once per seed."""
+        if self.adaptation == "linear":
+            return None
+        parts = [self._finetuning(group[0], bench, b).expect(len(group)) for b, group in _by_budget(cells).items()]
+        found = [part for part in parts if part is not None]
+        return Expectation.joined(found) if found else None
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)
