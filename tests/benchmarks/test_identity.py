@@ -109,6 +109,8 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "prune": (True, {"adaptation": "finetune", "sweep": "heavyweight"}),
         "start": ("probe", {"adaptation": "finetune"}),
         "micro_batch": (4, {"adaptation": "finetune"}),
+        "feeders": (2, {"adaptation": "finetune"}),
+        "cache_bytes": (0, {"adaptation": "finetune"}),
         "only": (("folder:/elsewhere",), {}),
     },
     "rank": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from unseen.core.errors import CheckpointError, DataError, UsageError
 from unseen.data import Dataset, Split, load_dataset
 from unseen.finetuning.data import TrainingBatches, micro_batches
 from unseen.finetuning.train import FinetuneOptions, FinetuneResult, finetune
+from unseen.finetuning.trainer import own_device
 from unseen.finetuning.views import EvalView, TrainView, inception_box
 from unseen.probes.batch_order import BatchOrder
 
@@ -270,3 +272,14 @@ def test_bad_arguments_are_explained(
 ) -> None:
     with pytest.raises((UsageError, DataError), match=message):
         tune(backbone, data, **changes)
+
+
+def test_workers_on_several_gpus_take_one_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unseen.finetuning.trainer.best_device", lambda: "cuda")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    process = multiprocessing.current_process()
+    found = []
+    for identity in ((), (1,), (2,), (6,)):
+        monkeypatch.setattr(process, "_identity", identity)
+        found.append([str(own_device(wanted)) for wanted in ("auto", "cuda:3", "cpu")])
+    assert found == [[name, "cuda:3", "cpu"] for name in ("cuda", "cuda:0", "cuda:1", "cuda:1")]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -95,7 +96,7 @@ class Trainer:
         options: FinetuneOptions,
     ) -> None:
         self.backbone, self.options, self.learning_rate, self.steps = backbone, options, learning_rate, steps
-        self.device = torch.device(best_device() if options.device == "auto" else options.device)
+        self.device = own_device(options.device)
         self.module = copy.deepcopy(backbone.module).to(self.device)
         self.head = empty_head(options.start, backbone.feature_dim, classes).to(self.device)
         self.frozen = _freeze(self.module, freeze)
@@ -255,6 +256,15 @@ class Trainer:
         self.batches.unreadable = dict(state["unreadable"])
         self.seconds, self.resumed_at = float(state["seconds"]), int(state["step"])
         return self.resumed_at
+
+
+def own_device(wanted: str) -> torch.device:
+    """The device to train on; workers on a machine of several GPUs take one each, in turn."""
+    name = best_device() if wanted == "auto" else wanted
+    number = multiprocessing.current_process()._identity
+    if name == "cuda" and number and torch.cuda.device_count() > 1:
+        name = f"cuda:{(number[-1] - 1) % torch.cuda.device_count()}"
+    return torch.device(name)
 
 
 def feeding_workers(device: torch.device) -> int:

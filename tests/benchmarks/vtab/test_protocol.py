@@ -401,7 +401,7 @@ def test_one_trial_that_fails_fails_alone(
 def test_a_transformer_of_fixed_size_is_evaluated_on_larger_images(
     make_adapter: Callable[..., FinetuneAdapter],
 ) -> None:
-    adapter = make_adapter("v", model="random:test_vit", trials=1, longest=1)
+    adapter = make_adapter("v", model="random:test_vit3", trials=1, longest=1)
     assert adapter.backbone.preprocessing.size == 160
     adapter.settings = [{**adapter.settings[0], "eval_size": round(320 * 160 / 224), "eval_resize": 0}]
     assert adapter.settings[0]["eval_size"] == 229  # 14.3 patches of 16: the nearest whole number of them is taken

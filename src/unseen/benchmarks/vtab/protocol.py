@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 #: What a training with given hyper-parameters does not depend on: how they were found, and which run comes after.
 _SEARCH = ("seed", "budget", "learning_rates", "steps", "batch_size", "trials", "longest", "sweep")
+#: Decoded images that fine-tuning keeps by default: 7,000 of 224 pixels.
+CACHE_BYTES = 1 << 30
 #: Weight decay of training from scratch, per unit of learning rate (Appendix I).
 SCRATCH_DECAY = 0.01
 
@@ -73,6 +75,14 @@ class VtabBenchmark(Benchmark):
     patches: bool = option(False, help="Look at images patch by patch (Appendix C); linear only.")
     start: Literal["zero", "probe"] = option("zero", help="Of the head that is fine-tuned: zero, or a linear probe.")
     micro_batch: Natural = option(0, help="Images per forward pass when fine-tuning, where memory is short.")
+    feeders: Natural | Literal["auto"] = option(
+        "auto",
+        neutral="what an image becomes is drawn for it alone",
+        help="Processes that decode images for fine-tuning; auto: none on the CPU, up to eight for a GPU.",
+    )
+    cache_bytes: Natural = option(
+        CACHE_BYTES, neutral="a cache", help="Bytes of decoded images that fine-tuning keeps between epochs."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,6 +188,8 @@ class VtabBenchmark(Benchmark):
                 own_preprocessing=self.preprocessing != "plain",
                 start=self.start,
                 device=bench.how.device,
+                workers=-1 if self.feeders == "auto" else self.feeders,
+                cache_bytes=self.cache_bytes,
             ),
             folder=bench.home / "vtab" / "runs",
             name=partial(cell.name_of, without=_SEARCH),
