@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unseen.backbones import backbone_revision, load_backbone
+from unseen.backbones.load import backbone_revision, load_backbone
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.files import at_home, write_whole
 from unseen.core.identity import digest, identify
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.data import Dataset, load_dataset
-from unseen.features import Extraction, FeatureStore, NoProgress, Progress, extract
+from unseen.features import Extraction, FeatureStore, NoProgress, Progress
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
@@ -106,6 +106,8 @@ class Workbench:
         images = data.split(split)
         if model.startswith(GIVEN):
             return {layer: _given(data, model, split) for layer in layers}
+        from unseen.features import extract  # a plan or a help text needs no network
+
         backbone = self.backbone(model)
         stored = extract(
             view(backbone) if view else backbone,
