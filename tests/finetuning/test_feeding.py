@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -11,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from unseen.backbones import load_backbone
 from unseen.backbones.backbone import state_digest
-from unseen.core.errors import DataError
+from unseen.core.errors import DataError, UnavailableError
 from unseen.data import Dataset, Split, load_dataset
 from unseen.finetuning.data import TrainingBatches, evaluation_batches
 from unseen.finetuning.train import FinetuneOptions, finetune
@@ -90,6 +92,19 @@ def test_broken_images_are_left_out_and_said(data: Dataset, workers: int) -> Non
     assert batches.unreadable == {4: "a broken file"}
     with pytest.raises(DataError, match="no training image of step 0"):
         list(TrainingBatches(split.take([4]), TrainView(), size=32, batch_size=2, seed=0, workers=workers).ahead(0, 1))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_disk_that_fails_is_no_broken_image(data: Dataset, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unseen.core.patience.WAITS", (0.0,))
+    train = data.split("train")
+
+    def failing(i: int) -> Image.Image:
+        raise OSError(errno.EIO, "Input/output error")
+
+    split = Split(train.names, train.labels, failing, fingerprint="failing")
+    with pytest.raises(UnavailableError, match="input/output error"):
+        list(TrainingBatches(split, TrainView(), size=32, batch_size=2, seed=0, workers=workers).ahead(0, 1))
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -26,6 +26,7 @@ import numpy as np
 from PIL import Image
 
 from unseen.core.errors import DataError
+from unseen.core.patience import read_patiently
 from unseen.data import Split
 from unseen.finetuning.views import Pixels
 from unseen.probes.batch_order import IntArray
@@ -127,7 +128,8 @@ class _Worker:
     def _base(self, position: int, done: _Done) -> Image.Image | Pixels:
         if position in self.mine:
             return self._kept(self.mine[position])
-        base = self.shown.base(self.shown.images.open(position))
+        images = self.shown.images
+        base = read_patiently(lambda: self.shown.base(images.open(position)), images.names[position])
         if self.free < self.last:
             pixels = np.asarray(base)
             if self.free + pixels.size <= self.last:

@@ -19,7 +19,7 @@ import numpy as np
 from unseen.benchmarks.benchmark import WORTH_MEASURING, Expectation
 from unseen.benchmarks.vtab.heavy import heavy_options
 from unseen.benchmarks.vtab.sealed import OUTCOME, Selection, select
-from unseen.core.errors import DataError, DiskFullError
+from unseen.core.errors import DataError, DiskFullError, UnavailableError
 from unseen.core.files import write_whole
 from unseen.data import Split
 from unseen.data.dataset import IntArray
@@ -87,7 +87,7 @@ class FinetuneAdapter:
         until, outcome = ceil(share * int(setting["steps"])), dict[str, Any]()
         try:
             result = self._run(self.train, self.val, setting, self.seed, path.with_suffix(".pt"), until)
-        except DiskFullError:
+        except (DiskFullError, UnavailableError):  # they say nothing about the setting
             raise
         except Exception as error:
             if not self.tolerant:
