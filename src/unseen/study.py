@@ -204,6 +204,7 @@ def run_study(
     progress: Progress | None = None,
     on_plan: Callable[[Plan], None] | None = None,
     on_result: Callable[[Result], None] | None = None,
+    on_piece: Callable[[int, int], None] | None = None,
     report: Path | bool = True,
     bench: Workbench | None = None,
 ) -> Outcome:
@@ -217,6 +218,7 @@ def run_study(
         progress: told of extractions in this process.
         on_plan: called with the plan, before anything of it is done.
         on_result: called with each result as it is filed.
+        on_piece: called with how many pieces of long work are done, and of how many that can be done by now.
         report: where to write the page, `HOME/reports/STUDY.html` by default; False for none.
         bench: a workbench of this home and extraction that has loaded something already.
     """
@@ -247,7 +249,7 @@ def run_study(
         if tasks:
             chosen = make_engine("local") if engine is None else nullcontext(engine)
             with _at_work(bench, file), inbox.collected(study.name, file), chosen as at_work:
-                _drain(at_work, tasks, bench, file)
+                _drain(at_work, tasks, bench, file, on_piece)
         newest = {result.cell.id: result for result in database.cells(plan.cells)}
     results = tuple(newest[cell.id] for cell in plan.cells if cell.id in newest)
     page = None
@@ -315,7 +317,13 @@ def _planned(study: Study, bench: Workbench) -> Iterator[tuple[Benchmark, list[C
                     )
 
 
-def _drain(engine: Engine, tasks: Sequence[_Task], bench: Workbench, file: Callable[[Result], None]) -> None:
+def _drain(
+    engine: Engine,
+    tasks: Sequence[_Task],
+    bench: Workbench,
+    file: Callable[[Result], None],
+    on_piece: Callable[[int, int], None] | None,
+) -> None:
     """Run the tasks; what came one by one is filed already, and what a task returns leaves nothing out.
 
     Groups that fall into pieces come last: their pieces first, as many side by side as the engine can, then the rest.
@@ -328,8 +336,9 @@ def _drain(engine: Engine, tasks: Sequence[_Task], bench: Workbench, file: Calla
     tried: set[str] = set()
     while pieces := [piece for task in in_pieces for piece in _pieces(task, bench) if _name(piece) not in tried]:
         tried.update(map(_name, pieces))
-        for _ in engine.map(_do_piece, pieces):
-            pass
+        for done, _ in enumerate(engine.map(_do_piece, pieces), start=1):
+            if on_piece is not None:
+                on_piece(done, len(pieces))
     _evaluate_all(engine, in_pieces, file)
 
 

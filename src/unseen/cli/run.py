@@ -92,6 +92,7 @@ def run_and_report(study: Study, how: Running, *, show: Callable[[Sequence[Resul
             bench=bench,
             on_plan=told.plan,
             on_result=told.result,
+            on_piece=told.piece,
             report=how.report or True,
         )
     if how.as_json:
@@ -148,6 +149,10 @@ class Told:
         self.groups = len(self.left)
         for line in expectations(plan, self.bench).values():
             self.screen.print(line, style="dim", markup=False, soft_wrap=True)
+
+    def piece(self, done: int, total: int) -> None:
+        if done == total or done * 10 // total > (done - 1) * 10 // total:
+            self.screen.print(f"{done} of {total} trainings done", style="dim", markup=False)
 
     def result(self, result: Result) -> None:
         group = _group(result.cell)
