@@ -1,7 +1,7 @@
 """Fine-tuning from a linear probe beside fine-tuning from zero, on photographs: the table of docs/finetuning.md.
 
-The frozen probe is the start with no step after it. Each row is one training on half of the photographs of some classes,
-judged on the other half; learning rates are shown, not chosen.
+The frozen probe is the start with no step after it. Each row is one training on half of the photographs of some
+classes, judged on the other half; learning rates are shown, not chosen.
 
     UNSEEN_GOLDEN_DATA=... python bench/finetune_start.py [--size 96] [--classes 20] [--per-class 10] [--steps 30]
 """

@@ -8,12 +8,16 @@ business to list. Inside `guarded` all of them become the one error that the cal
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO
+from functools import wraps
+from typing import IO, ParamSpec, TypeVar
 
 from unseen.core.errors import DataError, UnavailableError, UnseenError
 from unseen.core.patience import passing_reason
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 #: A file may unpack to this many times its size, and this many bytes more: real data stay far below, bombs do not.
 _TIMES, _MORE = 200, 64 << 20
@@ -42,6 +46,25 @@ def guarded(what: object, kind: str, *, error: type[UnseenError] = DataError, ad
         text = " ".join(str(found).split())[:200].rstrip(".")
         told = f"{type(found).__name__}: {text}" if text else type(found).__name__
         raise error(f"{what} cannot be read as {kind} ({told}).{_then(advice)}") from found
+
+
+def reader(kind: str, *, error: type[UnseenError] = DataError) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Put a function that reads the file which is its first argument behind the guard.
+
+    Args:
+        kind: what the file is read as, such as "a class list".
+        error: raised where the file is to blame.
+    """
+
+    def decorate(read: Callable[P, T]) -> Callable[P, T]:
+        @wraps(read)
+        def behind(*arguments: P.args, **options: P.kwargs) -> T:
+            with guarded(arguments[0] if arguments else next(iter(options.values())), kind, error=error):
+                return read(*arguments, **options)
+
+        return behind
+
+    return decorate
 
 
 def _then(advice: str) -> str:
