@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.cog.domains import Domain, DomainRecipe, check_ids, make_domains
+from unseen.benchmarks.cog.domains import Domain, DomainRecipe, check_domains, domains_of
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
@@ -35,6 +35,7 @@ class CogFinetuneBenchmark(DomainRecipe, Benchmark):
     paper: ClassVar[str] = "cog"
     section: ClassVar[str] = "unseen.benchmarks.cog.finetune_section:cog_finetune_section"
     command: ClassVar[str] = "cog finetune"
+    version: ClassVar[int] = 2  # the corpus of the information content is pinned
 
     steps: Positive = option(200, help="Steps of SGD in each run.")
     rates: tuple[Rate, ...] = option((0.1, 0.01), help="Learning rates to choose from on validation images.")
@@ -47,7 +48,7 @@ class CogFinetuneBenchmark(DomainRecipe, Benchmark):
             raise UsageError("benchmark 'cog-finetune' needs at least one learning rate and one seed.")
 
     def check(self, dataset: Dataset) -> None:
-        check_ids(dataset, self.recipe)
+        check_domains(dataset, self.recipe)
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
         return [
@@ -58,7 +59,7 @@ class CogFinetuneBenchmark(DomainRecipe, Benchmark):
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)
-        domains = make_domains(dataset, self.recipe).domains
+        domains = domains_of(dataset, self.recipe).domains
         for cell in cells:
             yield self._one(cell, bench, dataset, domains[str(cell.parameters["level"])])
             # Whoever asks for the next one has stored this one: its states are of no more use.
