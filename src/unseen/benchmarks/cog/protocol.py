@@ -69,7 +69,8 @@ class CogBenchmark(DomainRecipe, ProbeOptions, Benchmark):
             if self.balanced:
                 parts["train"] = _balance(parts["train"], self.balanced, self.draw_seed)
             details = _details(domain, parts, domains.account)
-            yield from probe_cells(list(group), parts, self, classes=len(domain.concepts), details=details)
+            count = len(domain.concepts)
+            yield from probe_cells(list(group), parts, self, classes=count, details=details, how=bench.how)
 
 
 def restrict(rows: SplitRows, classes: npt.NDArray[np.int64]) -> SplitRows:

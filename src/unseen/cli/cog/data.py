@@ -1,4 +1,4 @@
-"""What the data of a CoG command become: the whole of ImageNet-CoG, or a folder whose classes have found their synsets."""
+"""What the data of a CoG command become: the whole of ImageNet-CoG, or a folder whose classes have their synsets."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def imagenet_data(name: str, options: dict[str, Any], home: Path | None) -> str:
 
     A file of levels that has no other concepts than the usual one is a view of what is extracted already.
     """
+    from unseen.core.errors import DataError
     from unseen.core.files import at_home
     from unseen.core.files import home as home_folder
     from unseen.core.names import Name
@@ -35,19 +36,15 @@ def imagenet_data(name: str, options: dict[str, Any], home: Path | None) -> str:
     with at_home(home_folder(home)):
         try:
             base = levels_file(wanted.options.get("levels"))
-        except Exception:
+        except DataError:
             if not given:
                 raise
-            base = levels_file(given)
+            base = Path(given)
     if given and not set(read_concepts(given, gaps=False)) <= set(read_concepts(base)):
-        base = levels_file(given)
+        base = Path(given)
     if not any(option in options for option in _CUT_ANEW):
         options["levels"] = str(base.resolve())
-    return str(
-        Name.parse(
-            f"imagenet:cog{name.removeprefix('imagenet:cog').removeprefix('imagenet')}", {"levels": base.resolve()}
-        )
-    )
+    return str(Name("imagenet", "cog", dict(sorted({**wanted.options, "levels": str(base.resolve())}.items()))))
 
 
 def data_with_ids(name: str, options: Mapping[str, Any], home: Path | None) -> str:
@@ -70,7 +67,8 @@ def data_with_ids(name: str, options: Mapping[str, Any], home: Path | None) -> s
         dataset = load_dataset(resolved)
     if any(dataset.wnids):
         return name
-    path = Path.cwd() / f"{Path(wanted.rest).name}-wnids.tsv"
+    typed = Path(name.partition("?")[0].removeprefix("folder:"))  # a link has the name by which it was called
+    path = Path.cwd() / f"{typed.name or Path(wanted.rest).name}-wnids.tsv"
     mapping = _mapped(path, [*dataset.class_names], str(options.get("seen", "imagenet-1k")))
     _tell(mapping, path)
     return str(Name.parse(resolved, {"wnids": path}))
