@@ -160,8 +160,8 @@ def main() -> None:
     print(f"{options.rows:,} x {options.dimensions:,} float16, {options.classes:,} classes; domains: {rows}")
     print("top-1 (%): " + ", ".join(f"{level} {100 * value:.1f}" for level, value in scores.items()))
     print(
-        f"{len(rows)} probes, one seed each: {seconds:.0f} s of CPU time, {wall:.0f} s on the clock; {train / seconds:,.0f} "
-        f"training rows and {work / seconds:.2f} billion row x dimension x class per CPU second"
+        f"{len(rows)} probes, one seed each: {seconds:.0f} s of CPU time, {wall:.0f} s on the clock; "
+        f"{train / seconds:,.0f} training rows and {work / seconds:.2f} billion row x dimension x class per CPU second"
     )
     print(f"peak {peak / 1e9:.2f} GB, of which {before / 1e9:.2f} GB before the run")
     plan_whole(work, seconds)

@@ -64,9 +64,9 @@ class Price:
         }
 
     def line(self) -> str:
+        extraction = f"extraction {in_words(self.extraction_hours)}, {self.images_per_second:,.0f} images/s to decode"
         return (
-            f"{self.machine.name}: extraction {in_words(self.extraction_hours)}, {self.images_per_second:,.0f} images/s "
-            f"to decode; probes {in_words(self.probe_hours)}, {self.device_gb:,.1f} GB of rows per device"
+            f"{self.machine.name}: {extraction}; probes {in_words(self.probe_hours)}, {self.device_gb:,.1f} GB of rows"
         )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.cog.domains import CONTROL, Domain, DomainRecipe, check_domains, domains_of
+from unseen.benchmarks.cog.domains import Domain, DomainRecipe, check_domains, domains_of
 from unseen.benchmarks.probing import ProbeOptions, probe_cells
 from unseen.benchmarks.workbench import SplitRows, Workbench
 from unseen.core.errors import DataError
@@ -54,8 +54,7 @@ class CogBenchmark(DomainRecipe, ProbeOptions, Benchmark):
         return [
             {"level": level, "shots": shots, "seed": seed}
             for level in self.domain_names(dataset)
-            # Control levels only answer whether levels are harder than chance draws, which all images tell.
-            for shots in (("all",) if level.startswith(CONTROL) else self.shots)
+            for shots in self.shots
             for seed in self.seeds
         ]
 
