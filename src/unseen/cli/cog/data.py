@@ -53,6 +53,7 @@ def data_with_ids(name: str, options: Mapping[str, Any], home: Path | None) -> s
     The file is `FOLDER-wnids.tsv` in the current folder. It has a line for every class and is the user's: once it is
     there it is taken as it is, and only classes that it lacks are added.
     """
+    from unseen.core.errors import DataError
     from unseen.core.files import at_home
     from unseen.core.files import home as home_folder
     from unseen.core.names import Name
@@ -70,6 +71,11 @@ def data_with_ids(name: str, options: Mapping[str, Any], home: Path | None) -> s
     typed = Path(name.partition("?")[0].removeprefix("folder:"))  # a link has the name by which it was called
     path = Path.cwd() / f"{typed.name or Path(wanted.rest).name}-wnids.tsv"
     mapping = _mapped(path, [*dataset.class_names], str(options.get("seen", "imagenet-1k")))
+    if not mapping.sure:
+        raise DataError(
+            f"no class of {resolved!r} has a synset that its name makes sure. {path.name} lists them all: write "
+            "WordNet ids there and run again, or give an ontology of your own (--ontology)."
+        )
     _tell(mapping, path)
     return str(Name.parse(resolved, {"wnids": path}))
 
