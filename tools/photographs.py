@@ -29,8 +29,9 @@ MODELS = {
     "packaged:efficientnet-lite2": "EfficientNet-Lite2",
     "random:tf_efficientnet_lite0": "random weights",
 }
-SHOTS: tuple[int | str, ...] = (1, 4, "all")
-OPTIONS = {"shots": SHOTS, "controls": 15}
+SHOTS: tuple[int | str, ...] = (1, "all")
+#: Five levels as in the paper, and three, which have more classes each.
+OPTIONS = [{"shots": SHOTS, "controls": 15, "levels": levels} for levels in (5, 3)]
 BEGIN, END = "<!-- made by: python tools/photographs.py -->", "<!-- end of what was made -->"
 
 
@@ -82,27 +83,40 @@ def verdicts(results: Sequence[Result], shots: int | str) -> list[str]:
         below = [level for level, value in levels.items() if value < min(drawn)]
         above = [level for level, value in levels.items() if value > max(drawn)]
         first, last = levels["L1"], levels[max(levels)]
-        said = [f"{' and '.join(below)} below every control" if below else "no level below every control"]
+        seen = own["seen"][0]
+        where = "above" if seen > max(drawn) else "below" if seen < min(drawn) else "within"
+        said = [f"seen {seen - float(np.mean(drawn)):+.1f} points from the controls' mean, {where} their range"]
+        said += [f"L1 to {max(levels)} {last - first:+.1f} points"]
+        said += [f"{' and '.join(below)} below every control" if below else "no level below every control"]
         said += [f"{' and '.join(above)} above every control"] if above else []
-        lines.append(f"- {name}: L1 to {max(levels)} {last - first:+.1f} points; {', '.join(said)}.")
+        lines.append(f"- {name}: {'; '.join(said)}.")
     return lines
 
 
 def section(results: Sequence[Result]) -> str:
-    """What stands between the marks of the page."""
-    account = results[0].details
-    classes, test = account["classes"], account["test_images"]
+    """What stands between the marks of the page: both settings, one after the other."""
+    parts = [
+        setting([result for result in results if result.cell.parameters["levels"] == str(options["levels"])])
+        for options in OPTIONS
+    ]
+    return "\n\n".join(parts)
+
+
+def setting(results: Sequence[Result]) -> str:
+    """The tables of one number of levels."""
+    account, levels = results[0].details, results[0].cell.parameters["levels"]
     about = (
-        f"{account['domains']['classes']} classes, of which {len(_used(results))} are in a domain: six domains of "
-        f"{classes} classes with {account['train_images']} training and {test} test photographs each, five seeds. "
-        "Top-1 in percent, mean over seeds ± half the 95 % interval over test images."
+        f"**{levels} levels.** Of {account['domains']['classes']} classes {len(_used(results))} are in a domain: "
+        f"{account['classes']} in each, with {account['train_images']} training and {account['test_images']} test "
+        "photographs. Top-1 in percent, mean over five seeds ± half the 95 % interval over test images; of the "
+        "controls the mean and the range."
     )
     lines = [about]
     for shots in SHOTS:
         words = "With all training photographs" if shots == "all" else f"With {shots} per class"
         lines += ["", f"{words}:", "", *table(results, shots), "", *verdicts(results, shots)]
-    lines += ["", "Over all unseen concepts, with all photographs:", ""]
     every = [result for result in results if not result.cell.parameters["level"].startswith(CONTROL)]
+    lines += ["", "Over all unseen concepts, with all photographs:", ""]
     lines += [f"- {slope_sentence(MODELS[model], line)}." for model, line in slopes(concept_scores(every)).items()]
     return "\n".join(lines)
 

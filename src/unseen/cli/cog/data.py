@@ -99,7 +99,8 @@ def _mapped(path: Path, names: list[str], seen: str) -> ClassMapping:
         raise DataError(
             f"{error}. Move that file away to have the classes matched anew, or give ?wnids=FILE."
         ) from None
-    made = map_classes(names, seen=trained, mapping=read_mapping(path), wordnet=wordnet)
+    settled = {name: wnid for name, wnid in read_mapping(path).items() if name in known}
+    made = map_classes(names, seen=trained, mapping=settled, wordnet=wordnet)
     made = made.left_open(name for name, value in known.items() if value == OPEN)
     made.append(path, [name for name in names if name not in known])
     return made
