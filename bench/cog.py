@@ -69,7 +69,7 @@ def write_store(root: Path, rows: int, dimensions: int, classes: int) -> None:
                 places = np.arange(start, min(start + PART, count))
                 labels = labels_of(count, classes)[places]
                 noise = generator.standard_normal((len(places), dimensions), dtype=np.float32)
-                writer.write_part((0.3 * means[labels] + scale * noise).astype(np.float16), labels, places)
+                writer.write_part((0.1 * means[labels] + scale * noise).astype(np.float16), labels, places)
             writer.finish()
 
 
