@@ -24,6 +24,7 @@ from unseen.benchmarks.benchmark import BENCHMARKS, Benchmark, group_cells, make
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import DiskFullError, StudyError, UnseenError, closest
 from unseen.core.files import home as home_folder
+from unseen.core.guard import guarded
 from unseen.core.identity import parameters_of
 from unseen.core.options import make_options
 from unseen.core.records import Cell, MethodCard, ModelCard, Result
@@ -101,7 +102,8 @@ class Study:
             raise StudyError(f"no study file at {path}. {advice}") from None
         except (OSError, ValueError, RecursionError) as error:
             raise StudyError(f"{path} is not a TOML file: {error}.") from error
-        return cls.parse(values, source=str(path), base=path.parent)
+        with guarded(path, "a study", error=StudyError):
+            return cls.parse(values, source=str(path), base=path.parent)
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], *, source: str = "study", base: Path | None = None) -> Study:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unseen.backbones import backbone_revision, load_backbone
+from unseen.backbones.load import backbone_revision, load_backbone
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.files import at_home, write_whole
 from unseen.core.identity import digest, identify
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.data import Dataset, load_dataset
 from unseen.data.joined import JoinedSplit
-from unseen.features import Extraction, FeatureStore, NoProgress, Progress, extract
+from unseen.features import Extraction, FeatureStore, NoProgress, Progress
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
@@ -110,6 +110,8 @@ class Workbench:
         if isinstance(images, JoinedSplit):
             parts = [self.layers(model, member, name, layers, view=view) for member, name in images.members]
             return {layer: _joined(images, [part[layer] for part in parts]) for layer in layers}
+        from unseen.features import extract  # a plan or a help text needs no network
+
         backbone = self.backbone(model)
         stored = extract(
             view(backbone) if view else backbone,

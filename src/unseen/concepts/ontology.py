@@ -17,10 +17,12 @@ from typing import Any
 
 from unseen.concepts.taxonomy import Taxonomy
 from unseen.core.errors import TaxonomyError
+from unseen.core.guard import reader
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 
 
+@reader("an ontology", error=TaxonomyError)
 def read_taxonomy(path: str | PathLike[str], *, root: str | None = None) -> Taxonomy:
     """Read a taxonomy from an edge list.
 
