@@ -13,11 +13,12 @@ import numpy.typing as npt
 from unseen.benchmarks.workbench import SplitRows, skipped_details
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
-from unseen.core.options import Positive, check_options
+from unseen.core.options import Natural, Positive, check_options
 from unseen.core.records import Cell, Result
 from unseen.probes.protocol import SEEDS
 
 if TYPE_CHECKING:
+    from unseen.features import Extraction
     from unseen.probes import ProbeResult
 
 SolverName = Literal["logistic", "paper", "ridge", "knn", "ncm", "fast"]
@@ -37,6 +38,11 @@ class ProbeOptions:
     seeds: tuple[int, ...] = option(SEEDS, axis="seed", count=SEEDS, help="One run each: a count, or the seeds.")
     layer: str = option("pooled", help="Which features: pooled, logits, or the name of a module.")
     validation: Validation = option("drawn", help="drawn: select on a fifth of train; own: on the validation split.")
+    memory_limit: Natural = option(
+        0,
+        neutral="rows that are read again at every pass give the same classifier",
+        help="MB that a probe's copies of rows may take; beyond it rows stay on the disk. 0: a quarter of the machine.",
+    )
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -58,8 +64,13 @@ def probe_cells(
     *,
     classes: int,
     details: Mapping[str, Any] | None = None,
+    how: Extraction | None = None,
 ) -> Iterator[Result]:
-    """The results of cells that differ in shots and seed, over the same rows."""
+    """The results of cells that differ in shots and seed, over the same rows.
+
+    Args:
+        how: settings of the extraction: probes compute where it does, if that is a GPU.
+    """
     splits = {name: (rows.features, rows.labels) for name, rows in parts.items()}
     records = probe_splits(
         splits,
@@ -67,6 +78,8 @@ def probe_cells(
         shots=tuple(dict.fromkeys(cell.parameters["shots"] for cell in cells)),
         seeds=tuple(dict.fromkeys(cell.parameters["seed"] for cell in cells)),
         validation=options.validation,
+        device=probe_device(how),
+        memory_limit=options.memory_limit * 1_000_000 or None,
     )
     about = {
         "classes": classes,
@@ -87,10 +100,14 @@ def probe_splits(
     shots: Sequence[Shots],
     seeds: Sequence[int],
     validation: Validation,
+    device: str = "cpu",
+    memory_limit: int | None = None,
 ) -> dict[tuple[Shots, int], ProbeResult]:
     """One record per shots and seed.
 
     Args:
+        device: where probes compute.
+        memory_limit: bytes that their copies of rows may take; a share of the machine's memory where not given.
         validation: "own" selects on the dataset's validation split where it has one; "drawn" pools it with train and
             holds out a fifth of each class, by seed, as ImageNet-CoG does.
     """
@@ -111,6 +128,8 @@ def probe_splits(
             seeds=numbers,
             validation_features=held[0],
             validation_labels=held[1],
+            device=device,
+            memory_limit=memory_limit,
         )
 
     # More shots than any class has images are all images: the same draws, so the same record.
@@ -132,6 +151,16 @@ def probe_splits(
         for seed in seeds
         for record in [records[same, seed]]
     }
+
+
+def probe_device(how: Extraction | None) -> str:
+    """Where probes compute: on the GPU that features come from, else on the CPU, whose threads they know how to use."""
+    from unseen.backbones.runtimes import best_device
+
+    if how is None:
+        return "cpu"
+    device = best_device() if how.device == "auto" else how.device
+    return device if device.startswith("cuda") else "cpu"
 
 
 def _pooled(train: Arrays, held: Arrays) -> Arrays:
