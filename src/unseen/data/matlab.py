@@ -69,8 +69,12 @@ def read_matlab(path: Path, required: Sequence[str], optional: Sequence[str] = (
 
 def _read_v5(path: Path, names: Sequence[str]) -> dict[str, Variable]:
     from scipy.io import loadmat, whosmat
+    from scipy.io.matlab import MatReadError
 
-    kinds = {name: kind for name, _, kind in whosmat(path)}
+    try:
+        kinds = {name: kind for name, _, kind in whosmat(path)}
+    except MatReadError as error:  # an Exception of its own, for a file that is shorter than its head
+        raise ValueError(error) from None
     for name in names:
         if name in kinds and kinds[name] not in _PLAIN:
             raise DataError(f"{path}: variable {name!r} is a {kinds[name]}; numbers and cells of strings are accepted.")
