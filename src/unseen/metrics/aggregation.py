@@ -137,7 +137,7 @@ def sampled_agreement(
     generator = np.random.default_rng(seed)
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(samples):
-        table = [[repeats[generator.integers(len(repeats))] for repeats in row] for row in runs]
+        table = [[repeats[int(generator.integers(len(repeats)))] for repeats in row] for row in runs]
         for name, tau in agreement_with_mean(table, ways).items():
             found[name].append(tau)
     return {name: (float(np.nanmean(taus)), float(np.nanstd(taus))) for name, taus in found.items()}

@@ -2,9 +2,9 @@
 
 Paper:      Balduzzi et al., "Re-evaluating evaluation", NeurIPS 2018 [B]
 Shapes:     S (m, t) scores in percent; B = S - grand mean; y (t,) weights of tasks
-Implements: the antisymmetric game of all m + t players, A = [[0, B], [-B', 0]], and its equilibrium of greatest entropy.
-            A has an equilibrium that plays tasks alone where they can hold every method to the grand mean (B y <= 0);
-            then it is the most even y that does. Where they cannot, methods alone are played, and the weights are those
+Implements: the antisymmetric game of all m + t players, A = [[0, B], [-B', 0]], and its most even equilibrium.
+            It plays tasks alone where they can hold every method to the grand mean (B y <= 0): then it is the most
+            even y that does. Where they cannot, methods alone are played, and the weights are those
             of the game of methods against tasks: the most even of the y with the least max(B y)
 Differs:    Zhai et al., 2019 [P], name [B] and say no more. Which game, on what scale, from which table: what each
             reading gives for their Table 4 is in `READINGS`
