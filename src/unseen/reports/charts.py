@@ -66,19 +66,21 @@ def to_spec(chart: Any) -> dict[str, Any]:
 def beside(specs: Sequence[Mapping[str, Any]], *, titles: Sequence[str] = (), columns: int = 2) -> dict[str, Any]:
     """Several specifications as one figure, side by side, each with axes and legends of its own.
 
-    Parameters of the parts become parameters of the whole, each once.
+    Parameters and data of the parts become those of the whole, each once.
     """
     parts: list[dict[str, Any]] = []
     parameters: dict[str, Any] = {}
+    datasets: dict[str, Any] = {}
     for number, spec in enumerate(specs):
-        part = {key: value for key, value in copy.deepcopy(dict(spec)).items() if key not in ("config", "params")}
+        part = {key: value for key, value in copy.deepcopy(dict(spec)).items() if key != "config"}
+        datasets |= part.pop("datasets", {})
         for each in (part, *part.get("layer", ())):
             parameters |= {parameter["name"]: parameter for parameter in each.pop("params", [])}
-        parameters |= {parameter["name"]: parameter for parameter in spec.get("params", [])}
         part |= {"width": PANEL_WIDTH} if part.get("width") == CONTAINER else {}
         part |= {"title": titles[number]} if titles else {}
         parts.append(part)
     whole: dict[str, Any] = {"concat": parts, "columns": columns, "resolve": {"scale": {"color": "independent"}}}
+    whole |= {"datasets": datasets} if datasets else {}
     return to_spec(whole | ({"params": list(parameters.values())} if parameters else {}))
 
 

@@ -23,7 +23,7 @@ from unseen.metrics.task_means import group_means
 from unseen.results import Group, comparable
 
 #: Stands in the setting of runs whose budgets are reported one by one.
-_ONE_BY_ONE = "budgets one by one"
+_REPORTED = "reported"
 
 _WAYS: Mapping[str, str] = {"linear": "linear", "finetune": "fine-tuned", "scratch": "from scratch"}
 
@@ -77,7 +77,7 @@ class ModelScores:
 def settings(results: Sequence[Result]) -> list[Group]:
     """Results that may be ranked together: tasks beside one another, and fine-tuning beside training from scratch."""
     own = [result for result in results if result.cell.benchmark == "vtab"]
-    return comparable(own, axes=("dataset", "adaptation", "budget"), place=_place)
+    return comparable(own, axes=("dataset", "adaptation", "budget", "sweep"), place=_place)
 
 
 def _place(cell: Cell) -> Mapping[str, Any]:
@@ -85,7 +85,7 @@ def _place(cell: Cell) -> Mapping[str, Any]:
     task = name.without("size", "root") if name.scheme == "vtab" else name
     found = {"dataset": str(task), "table": PUBLISHED[p["adaptation"], p["sweep"]], "size": "1000"}
     found |= {option: value for option, value in name.options.items() if option not in task.options}
-    return found | ({_ONE_BY_ONE: True} if "budget" in p else {})
+    return found | ({_REPORTED: "budget by budget"} if "budget" in p else {})
 
 
 def model_scores(results: Sequence[Result], metric: str = "top1") -> list[ModelScores]:
@@ -95,7 +95,7 @@ def model_scores(results: Sequence[Result], metric: str = "top1") -> list[ModelS
 
 def group_scores(group: Group, metric: str = "top1") -> list[ModelScores]:
     """The scores of one setting."""
-    if _ONE_BY_ONE in group.setting:
+    if _REPORTED in group.setting:
         return []
     found: dict[tuple[str, str], dict[str, list[float]]] = {}
     infos: dict[str, TaskInfo] = {}
@@ -109,7 +109,7 @@ def group_scores(group: Group, metric: str = "top1") -> list[ModelScores]:
         ModelScores(
             model,
             adaptation,
-            str(group.setting["sweep"]),
+            "heavyweight" if group.setting["table"] == "heavyweight" else "lightweight",
             str(group.setting["size"]),
             runs={task: tuple(values) for task, values in runs.items()},
             tasks={task: tasks[task] for task in runs},

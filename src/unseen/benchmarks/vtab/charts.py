@@ -33,14 +33,16 @@ def group_chart(rows: Sequence[Mapping[str, Any]], order: Sequence[str]) -> Any:
     focus = alt.param(name="focus", value="")
     values = [{**row, "told": f"{100 * row['mean']:.1f} %"} for row in rows]
     base = alt.Chart(alt.InlineData(values=values)).encode(
-        y=alt.Y("name:N", sort=list(order), title=None),
+        y=alt.Y("name:N", sort=list(order), title=None, axis=alt.Axis(labelLimit=280)),
         yOffset=alt.YOffset("group:N", sort=groups),
         tooltip=["name:N", "group:N", "told:N"],
     )
     colours = [GROUP_COLOURS.get(group, INK) for group in groups]
     bars = base.mark_bar(height={"band": 0.85}).encode(
         x=alt.X("mean:Q", title="mean top-1 accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=True)),
-        color=alt.Color("group:N", scale=alt.Scale(domain=groups, range=colours), title=None),
+        color=alt.Color(
+            "group:N", scale=alt.Scale(domain=groups, range=colours), title=None, legend=alt.Legend(columns=2)
+        ),
         opacity=alt.condition(_FOCUS, alt.value(1.0), alt.value(0.25)),
     )
     spans = base.mark_rule(color=INK, strokeWidth=1.5).encode(x=alt.X("low:Q"), x2="high:Q")
@@ -66,10 +68,10 @@ def kind_chart(rows: Sequence[Mapping[str, Any]]) -> Any:
     bars = base.mark_bar(width={"band": 0.9}).encode(
         y=alt.Y("mean:Q", title="mean top-1 accuracy (%)"),
         color=alt.Color(
-            "kind:N", scale=alt.Scale(domain=kinds, range=colours), title=None, legend=alt.Legend(columns=3)
+            "kind:N", scale=alt.Scale(domain=kinds, range=colours), title=None, legend=alt.Legend(columns=2)
         ),
     )
-    spans = base.mark_rule(color=INK, strokeWidth=1.5).encode(y=alt.Y("low:Q"), y2="high:Q")
+    spans = base.mark_bar(color=INK, width=2).encode(y=alt.Y("low:Q"), y2="high:Q")
     return alt.layer(bars, spans).properties(width=CONTAINER, height=260)
 
 
@@ -130,7 +132,7 @@ def scale_chart(rows: Sequence[Mapping[str, Any]], title: str) -> Any:
     colours = [PALETTE[k % len(PALETTE)] for k in range(len(families))]
     base = alt.Chart(alt.InlineData(values=list(rows))).encode(
         x=alt.X("parameters:Q", scale=alt.Scale(type="log", nice=False, padding=30), title="parameters (millions)"),
-        y=alt.Y("score:Q", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False, padding=20), title=title),
+        y=alt.Y("score:Q", axis=alt.Axis(format=".1%"), scale=alt.Scale(zero=False, padding=20), title=title),
     )
     dots = base.mark_circle(opacity=0.85).encode(
         color=alt.Color("family:N", scale=alt.Scale(domain=families, range=colours), title=None),
@@ -176,8 +178,12 @@ def budget_chart(rows: Sequence[Mapping[str, Any]], *, by_task: bool = False) ->
     colours = [PALETTE[k % len(PALETTE)] for k in range(len(names))]
     shapes = [SHAPES[k % len(SHAPES)] for k in range(len(names))]
     title = "top-1 accuracy" if by_task else "mean top-1 accuracy"
-    base = alt.Chart(alt.InlineData(values=list(rows))).encode(
-        x=alt.X("steps:Q", scale=alt.Scale(type="log"), title="steps of training"),
+    data, steps = alt.InlineData(values=list(rows)), sorted({row["steps"] for row in rows})
+    shown = steps[:: 1 + len(steps) // 5] if by_task else steps
+    axis = alt.Axis(values=shown, format="~s", labelOverlap=True)
+    # Layers of panels take the data of their panel: with data of their own they would show all of it in each.
+    base = (alt.Chart() if by_task else alt.Chart(data)).encode(
+        x=alt.X("steps:Q", scale=alt.Scale(type="log"), axis=axis, title="steps of training"),
         y=alt.Y("top1:Q", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False), title=title),
         color=alt.Color("name:N", scale=alt.Scale(domain=names, range=colours), title=None),
         tooltip=["name:N", "steps:Q", alt.Tooltip("top1:Q", format=".1%")],
@@ -190,6 +196,6 @@ def budget_chart(rows: Sequence[Mapping[str, Any]], *, by_task: bool = False) ->
         return lines.properties(width=CONTAINER, height=260)
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     panels = lines.properties(width=150, height=120).facet(
-        facet=alt.Facet("task:N", sort=tasks, title=None), columns=4, data=alt.InlineData(values=list(rows))
+        facet=alt.Facet("task:N", sort=tasks, title=None), columns=4, data=data
     )
     return panels.resolve_scale(y="independent")

@@ -8,7 +8,7 @@ Differs:    what [P] shows as pictures only (Figures 6 to 13 and 17 to 20) is dr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -68,22 +68,30 @@ def draw(name: str, own: Own | None = None, *, size: Size = "1000", published: b
 
 
 def published_figures(size: Size) -> list[Figure]:
-    """All that can be drawn for the published methods."""
-    return [figure for kind in FIGURES.values() if kind.published for figure in kind.published(size)]
+    """All that can be drawn for the published methods, but for Figure 3, which the table of the page says better."""
+    kinds = [kind for name, kind in FIGURES.items() if name != "groups"]
+    return _packed([figure for kind in kinds if kind.published for figure in kind.published(size)])
 
 
 def setting_figures(own: Own, group: Group) -> list[Figure]:
-    """All that can be drawn for one setting."""
-    return [figure for kind in FIGURES.values() if kind.setting for figure in kind.setting(own, group)]
+    """All that can be drawn for one setting, means by group first."""
+    kinds = [kind for name, kind in FIGURES.items() if name != "groups"]
+    rest = [figure for kind in kinds if kind.setting for figure in kind.setting(own, group)]
+    return [*own_figures.group_figures(own, group), *_packed(rest)]
 
 
 def across_figures(own: Own) -> list[Figure]:
     """All that relates one setting to another."""
-    return [figure for kind in FIGURES.values() if kind.across for figure in kind.across(own)]
+    return _packed([figure for kind in FIGURES.values() if kind.across for figure in kind.across(own)])
+
+
+def _packed(figures: Sequence[Figure]) -> list[Figure]:
+    """Those that share a row of the page before those that take one of their own: no gaps between them."""
+    return sorted(figures, key=lambda figure: figure.wide)
 
 
 def _titled(figure: Figure, title: str) -> Figure:
-    return Figure(title, figure.spec, figure.description, figure.caption)
+    return replace(figure, title=title)
 
 
 def _kinds(size: Size) -> list[Figure]:
@@ -133,6 +141,7 @@ def _pairs(size: Size) -> list[Figure]:
             spec=beside(panels, titles=titles),
             description=f"Differences of top-1 accuracy per task: {'; '.join(titles)}.",
             caption="Points of top-1 accuracy (Figures 4 and 15).",
+            wide=True,
         )
     ]
 
@@ -147,6 +156,7 @@ def _sweeps(size: Size) -> list[Figure]:
             spec=beside(panels, titles=list(gains)),
             description=f"Mean gain in points: {means}.",
             caption="Points of top-1 accuracy (Figure 14).",
+            wide=True,
         )
     ]
 
@@ -184,6 +194,7 @@ def _unseen(size: Size) -> list[Figure]:
             description=f"Kendall's tau with the ranking on a left-out task, on average {both[0]:.2f} by VTAB's other "
             f"tasks and {both[1]:.2f} by the four that the Visual Decathlon shares with it.",
             caption="After Figure 21, whose scores on the Decathlon's other tasks are not published.",
+            wide=True,
         )
     ]
 

@@ -19,7 +19,7 @@ from unseen.benchmarks.vtab.analysis import (
     settings,
     shared_tasks,
 )
-from unseen.benchmarks.vtab.search_charts import good_values_chart, sensitivity_chart, violin_chart
+from unseen.benchmarks.vtab.search_charts import good_values_chart, short, violin_chart
 from unseen.core.errors import DataError
 from unseen.core.records import ModelCard, Result
 from unseen.metrics.aggregation import aggregations, tau_matrix
@@ -30,6 +30,8 @@ from unseen.reports.wording import family, listed, short_names
 from unseen.results import Group
 
 _FEWEST_TRIALS = 12
+#: The tasks of Figures 12 and 13.
+_VIOLINS = ("CIFAR-100", "DMLab")
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ def group_figures(own: Own, group: Group) -> list[Figure]:
             spec=to_spec(charts.group_chart(rows, order)),
             description=f"Mean top-1 accuracy over all tasks: {listed(told)}.",
             caption=caption + (f" Left out: {left} without all of these tasks." if left else ""),
+            wide=True,
         )
     ]
 
@@ -170,6 +173,7 @@ def metric_figures(own: Own, group: Group) -> list[Figure]:
             spec=beside([to_spec(panel) for panel in panels], columns=3),
             description="Means over the tasks that all models have, sorted by each metric.",
             caption=f"Kendall's tau with the ranking by top-1: {listed(told)}." if told else "",
+            wide=True,
         )
     ]
 
@@ -188,6 +192,7 @@ def budget_figures(own: Own, group: Group, *, by_task: bool = False) -> list[Fig
             spec=to_spec(charts.budget_chart(named, by_task=by_task)),
             description=f"Top-1 from {min(steps)} to {max(steps)} steps of training, {tasks} tasks.",
             caption="" if by_task else f"Means over the {tasks} tasks that all of them have.",
+            wide=by_task,
         )
     ]
 
@@ -208,39 +213,36 @@ def good_value_figures(own: Own, group: Group) -> list[Figure]:
         figures.append(
             Figure(
                 title=f"Good values: {own.name_of(model, adaptation, group)}",
-                spec=beside([to_spec(panel) for panel in panels], columns=3),
+                spec=beside([to_spec(panel) for panel in panels], columns=4),
                 description=f"Values within two points of the best for {len(names)} hyper-parameters, "
                 f"{len(by_task)} tasks; fewest are good for {tightest}.",
                 caption="Green: values of settings within two points of the best of the task; red: the best.",
+                wide=True,
             )
         )
     return figures
 
 
 def violin_figures(own: Own, group: Group) -> list[Figure]:
-    """How all settings of a search did, by value of each hyper-parameter (Figures 12 and 13), per model and task."""
+    """How all settings of a search did, by value of each hyper-parameter (Figures 12 and 13), per model.
+
+    Of more than two tasks, those of the paper are shown, or the first two.
+    """
     figures = []
     for (model, adaptation), by_task in _searches(group).items():
-        for task, found in by_task.items():
+        usual = [task for task in _VIOLINS if task in by_task]
+        for task in list(by_task) if len(by_task) <= 2 else usual or list(by_task)[:2]:
+            found = by_task[task]
             panels = [violin_chart(s) for s in found.values() if len(s.scores or s.binned) > 1]
-            words = sensitivity_chart(found)
-            name = own.name_of(model, adaptation, group)
-            figures.append(
-                Figure(
-                    title=f"What matters on {task}: {name}",
-                    spec=to_spec(words),
-                    description=listed([f"{n}: best {s.best}" for n, s in found.items()]) + ".",
-                    caption="The share of what was tried that is within two points of the best, whose value stands "
-                    "beside it.",
-                )
-            )
             if panels:
                 figures.append(
                     Figure(
-                        title=f"All settings on {task}: {name}",
-                        spec=beside([to_spec(panel) for panel in panels], columns=2),
-                        description=f"Validation accuracy of all settings by value of {len(panels)} hyper-parameters.",
+                        title=f"All settings on {task}: {own.name_of(model, adaptation, group)}",
+                        spec=beside([to_spec(panel) for panel in panels], columns=3),
+                        description=f"Validation accuracy of all settings by value of {len(panels)} hyper-parameters. "
+                        f"Best: {listed([f'{name} {short(s.best)}' for name, s in found.items()])}.",
                         caption="Mirrored densities of validation accuracy, by value or by range of values.",
+                        wide=True,
                     )
                 )
     return figures
@@ -286,7 +288,10 @@ def scale_figures(own: Own) -> list[Figure]:
     for group in own.groups:
         whole = [scores for scores, lacking in ranked(group_scores(group)) if not lacking]
         means = {scores.model: scores.groups()["all"].value for scores in whole if scores.adaptation != "scratch"}
-        figures += _scaled(own, means, "Larger models", f"mean top-1 over {len(whole[0].runs) if whole else 0} tasks")
+        said = f" · {group.words}" if group.words else ""
+        figures += _scaled(
+            own, means, f"Larger models{said}", f"mean top-1 over {len(whole[0].runs) if whole else 0} tasks"
+        )
     found: dict[str, list[float]] = {}
     for result in own.results:
         if result.ok and result.cell.benchmark == "probe" and result.cell.dataset.startswith("imagenet:"):

@@ -6,29 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from unseen.metrics.sensitivity import Sensitivity
-from unseen.reports.charts import CONTAINER, FAINT, INK, PALETTE
+from unseen.reports.charts import PALETTE
 
 _BEST, _GOOD = PALETTE[1], PALETTE[2]
-_STEP = 26
-
-
-def sensitivity_chart(found: Mapping[str, Sensitivity]) -> Any:
-    """Per hyper-parameter how much of what was tried is within two points of the best: Figures 8 to 11 in one line."""
-    import altair as alt
-
-    values = [
-        {"parameter": name, "freedom": s.freedom, "best": short(s.best), "good": ", ".join(map(short, s.good))}
-        for name, s in found.items()
-    ]
-    base = alt.Chart(alt.InlineData(values=values)).encode(
-        y=alt.Y("parameter:N", sort="x", title=None),
-        x=alt.X("freedom:Q", title="share of the range that is good", axis=alt.Axis(format=".0%")),
-        tooltip=["parameter:N", "best:N", "good:N"],
-    )
-    bars = base.mark_bar(color=_GOOD)
-    words = base.mark_text(align="left", dx=6, color=INK).encode(text=alt.Text("best:N"))
-    rule = alt.Chart(alt.InlineData(values=[{"whole": 1}])).mark_rule(color=FAINT).encode(x="whole:Q")
-    return alt.layer(rule, bars, words).properties(width=CONTAINER, height=max(1, len(values)) * _STEP)
 
 
 def good_values_chart(name: str, found: Mapping[str, Sensitivity]) -> Any:
@@ -67,7 +47,9 @@ def violin_chart(found: Sensitivity) -> Any:
 
     by_value = {short(value): scores for value, scores in found.scores.items()} or dict(found.binned)
     rows = [{"value": value, "accuracy": score} for value, scores in by_value.items() for score in scores]
-    width = max(36, 260 // max(1, len(by_value)))
+    width = max(36, 240 // max(1, len(by_value)))
+    slant = {"labelAngle": -25, "labelAlign": "right"} if found.binned else {}
+    header = alt.Header(labelOrient="bottom", **slant)
     return (
         alt.Chart(alt.InlineData(values=rows), width=width, height=150)
         .transform_density("accuracy", as_=["accuracy", "density"], groupby=["value"], steps=60)
@@ -75,9 +57,7 @@ def violin_chart(found: Sensitivity) -> Any:
         .encode(
             y=alt.Y("accuracy:Q", axis=alt.Axis(format=".0%"), title="validation accuracy"),
             x=alt.X("density:Q", stack="center", axis=None),
-            column=alt.Column(
-                "value:N", title=found.name, spacing=4, sort=list(by_value), header=alt.Header(labelOrient="bottom")
-            ),
+            column=alt.Column("value:N", title=found.name, spacing=4, sort=list(by_value), header=header),
         )
     )
 

@@ -76,7 +76,7 @@ def _all_rows(own: Own) -> list[Table]:
     tasks = [task for task in shared_tasks(own.scores) if infos[task].published]
     if not tasks:
         return []
-    rows = [(own.names[s.model, s.way], s.setting, {t: 100 * s.medians[t] for t in tasks}) for s in own.scores]
+    rows = [(own.names[s.model, s.way], "yours", {t: 100 * s.medians[t] for t in tasks}) for s in own.scores]
     for kind in (name for name in ("linear", "lightweight", "heavyweight") if name in ways):
         table = score_table(kind, size)
         told = "published, linear" if kind == "linear" else f"published, fine-tuned, {kind}"
@@ -102,7 +102,7 @@ def _scores(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str], si
     rows: list[tuple[str, str, dict[str, float], float | None]] = []
     for s, lacking in ranked(own):
         medians = {task: 100 * value for task, value in s.medians.items()}
-        note = f"{len(medians)} of {len(tasks)} tasks" if lacking else ""
+        note = f"yours, {len(medians)} of {len(tasks)} tasks" if lacking else "yours"
         mean = None if lacking else float(np.mean(list(medians.values())))
         rows.append((names[s.model, s.way], note, medians, mean))
     if shared and len(shared) == len(tasks):
@@ -126,12 +126,12 @@ def _table(
     entries = [
         [
             TableCell(name, name.lower(), note=note),
-            *(_entry(scores.get(task), best[task]) for task in tasks),
             TableCell("–", None, hint="not all tasks") if mean is None else TableCell(f"{mean:.1f}", mean),
+            *(_entry(scores.get(task), best[task]) for task in tasks),
         ]
         for name, note, scores, mean in ordered
     ]
-    return Table(caption=caption, columns=["method", *titles, "mean"], rows=entries, numeric=range(1, len(tasks) + 2))
+    return Table(caption=caption, columns=["method", "mean", *titles], rows=entries, numeric=range(1, len(tasks) + 2))
 
 
 def _entry(value: float | None, best: float) -> TableCell:
