@@ -82,7 +82,7 @@ def _most_even(payoff: FloatArray, bound: float, start: FloatArray) -> FloatArra
             LinearConstraint(payoff, -np.inf, bound + 1e-9),
         ],
         method="SLSQP",
-        options={"maxiter": 300},
+        options={"maxiter": 500, "ftol": 1e-12},
     )
     weights = np.clip(found.x, 0, None)
     weights /= weights.sum()
