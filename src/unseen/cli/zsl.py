@@ -31,7 +31,7 @@ def _prepare(draft: Draft) -> None:
     """Kinds of methods become methods, datasets of the paper get their split, and features of their own."""
     options = draft.benchmarks["zsl"]
     split = str(options.get("split", "PS"))
-    draft.data = [_with_split(name, split) for name in draft.data]
+    draft.data = [_with_split(each, split) for name in draft.data for each in _every(name)]
     if "test_on" in options:
         options["test_on"] = _with_split(options["test_on"], split)
     if "methods" in options:
@@ -50,6 +50,16 @@ def _methods(names: Sequence[str]) -> list[str]:
     return [method for name in names for method in kinds.get(name, [name])]
 
 
+def _every(name: str) -> list[str]:
+    """`xlsa17:all` is the five datasets of the paper, with the same options."""
+    from unseen.data.sources.xlsa17.source import NAMES
+
+    head, mark, query = name.partition("?")
+    if head != f"{_PUBLISHED_SCHEME}all":
+        return [name]
+    return [f"{_PUBLISHED_SCHEME}{each}{mark}{query}" for each in NAMES]
+
+
 def _with_split(name: str, split: str) -> str:
     """A dataset of the paper carries its split in its id; others are divided by the benchmark."""
     if name.startswith(_PUBLISHED_SCHEME) and split == "SS" and "split=" not in name:
@@ -58,14 +68,19 @@ def _with_split(name: str, split: str) -> str:
 
 
 def _default_model(names: Sequence[str]) -> str:
+    """The features that the datasets bring, or the packaged model."""
+    from unseen.benchmarks.zsl.protocol import given_model
     from unseen.core.errors import UsageError
 
-    published = [name.startswith(_PUBLISHED_SCHEME) and "images=" not in name for name in names]
-    if all(published):
-        return _PUBLISHED_MODEL
-    if any(published):
-        raise UsageError("xlsa17 data have features of their own and the others need a model: run them one by one.")
-    return _DEFAULT_MODEL
+    models = {given_model(name) for name in names}
+    if models == {""}:
+        return _DEFAULT_MODEL
+    if len(models) > 1:
+        raise UsageError(
+            "xlsa17 data have features of their own, each file under its own name, and other data need a model: run "
+            "them one by one."
+        )
+    return models.pop()
 
 
 def show_zsl(results: Sequence[Result]) -> None:

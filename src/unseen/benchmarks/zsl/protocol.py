@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.workbench import SplitRows, Workbench, skipped_details
+from unseen.benchmarks.workbench import GIVEN, SplitRows, Workbench, skipped_details
 from unseen.core.errors import DataError, UnknownNameError, UnseenError
 from unseen.core.identity import option
+from unseen.core.names import Name
 from unseen.core.options import Share
 from unseen.core.records import Cell, Result
 from unseen.results import MetricStyle
@@ -98,6 +100,12 @@ class ZslBenchmark(Benchmark):
     def points(self, dataset: str) -> list[dict[str, Any]]:
         folds: tuple[Any, ...] = ("all", 1, 2, 3) if self.robustness else ("all",)
         return [{"method": method, "fold": fold} for method in self.chosen for fold in folds]
+
+    def plan(self, model: str, dataset: str) -> list[Cell]:
+        brings = given_model(dataset)
+        if model.startswith(GIVEN) and brings and model != brings:
+            raise UnknownNameError(f"features of {dataset}", model, [brings])
+        return super().plan(model, dataset)
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
         return {point["method"]: method_version(point["method"])}
@@ -223,6 +231,14 @@ class ZslBenchmark(Benchmark):
         pool = Images(np.concatenate([p.X for p in training]), np.concatenate([p.y for p in training]))
         seen = no_images(pool.X.shape[1]) if self.split == "SS" else test.of(division.seen)
         return pool.of(division.seen), test.of(division.unseen), seen, division.folds
+
+
+def given_model(dataset: str) -> str:
+    """What the features that a dataset brings are called, such as `xlsa17:res101`; nothing where a model is needed."""
+    name = Name.parse(dataset)
+    if f"{name.scheme}:" != GIVEN or "images" in name.options:
+        return ""
+    return GIVEN + (Path(name.options["features"]).stem if "features" in name.options else "res101")
 
 
 def _bounds(intervals: Mapping[str, Interval]) -> dict[str, float]:
