@@ -186,6 +186,7 @@ class ZslBenchmark(Benchmark):
             "chance": 1 / len(problem.unseen),
             "embedding": source,
             "embedding_dimensions": embeddings.shape[1],
+            "feature_dimensions": train.X.shape[1],
             "indistinguishable_classes": int(same),
             "audit": audit.summary,
             "splits_digest": getattr(dataset, "splits_digest", ""),

@@ -34,7 +34,9 @@ def features_file(folder: Path, own: str | None) -> Path:
         if path.suffix not in SUFFIXES:
             raise UsageError(f"features={own}: a file that ends in {', '.join(SUFFIXES)} is needed.")
     if not path.is_file():
-        what = "It is part of the xlsa17 release, with the labels and features." if own is None else "(option features=)"
+        what = (
+            "It is part of the xlsa17 release, with the labels and features." if own is None else "(option features=)"
+        )
         raise DataError(f"there is no {path}. {what}")
     return path
 
@@ -58,7 +60,9 @@ def read_features(path: Path, folder: Path, classes: int) -> tuple[IntArray, lis
         raise DataError(f"{path_of_labels}: {seen}; 1 to {classes} are needed.")
     if len(empty := np.flatnonzero(np.bincount(labels, minlength=classes) == 0)):
         first = empty[0] + 1
-        raise DataError(f"{path_of_labels}: {len(empty)} of {classes} classes have no image, the first is number {first}.")
+        raise DataError(
+            f"{path_of_labels}: {len(empty)} of {classes} classes have no image, the first is number {first}."
+        )
     files = found.get("image_files") or [f"{i:06d}" for i in range(len(labels))]
     if not isinstance(files, list) or len(files) != len(labels):
         raise DataError(f"{path_of_labels}: image_files must name {len(labels)} files.")

@@ -148,7 +148,9 @@ def read_folds(folder: Path, class_names: Sequence[str], unseen_labels: IntArray
     return tuple(folds)
 
 
-def standard_split(name: str, class_names: Sequence[str], labels: IntArray) -> tuple[dict[str, IntArray], tuple[ClassFold, ...]]:
+def standard_split(
+    name: str, class_names: Sequence[str], labels: IntArray
+) -> tuple[dict[str, IntArray], tuple[ClassFold, ...]]:
     """SS by the lists that come with the package: locs, and the three folds of training classes."""
     lists = tomllib.loads((files(__package__) / "standard_splits.toml").read_text(encoding="utf-8"))
     found = lists["AWA" if name.startswith("AWA") else name]
