@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -40,12 +40,13 @@ def _prepare(draft: Draft) -> None:
 
 
 def _methods(names: Sequence[str]) -> list[str]:
-    """ "transductive" and "inductive" are names of kinds."""
-    from unseen.zeroshot.catalogue import builtin_methods, transductive_methods
+    """ "transductive", "inductive" and "generative" are names of kinds; the first two are of the paper's methods."""
+    from unseen.zeroshot.catalogue import generative_methods, paper_methods, transductive_methods
 
     kinds = {
         "transductive": list(transductive_methods()),
-        "inductive": [name for name in builtin_methods() if name not in transductive_methods()],
+        "inductive": [name for name in paper_methods() if name not in transductive_methods()],
+        "generative": list(generative_methods()),
     }
     return [method for name in names for method in kinds.get(name, [name])]
 

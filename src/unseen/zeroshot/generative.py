@@ -1,9 +1,10 @@
 """What generative methods share: a generator learned on seen classes, and a classifier of what it generates.
 
 Shapes:     X (n, d) features; S (c, a) class embeddings; points (m, q) what the classifier is trained on
-Implements: features are scaled to [0, 1] by the training images. `fit` learns the generator from these alone. Candidates come later: `_prepare(S)` draws points of
-            every candidate class, real images of those that were trained on and generated ones of the others, trains
-            softmax regression on them, and keeps it for the next call with the same candidates
+Implements: features are scaled to [0, 1] by the training images, and `fit` learns the generator from these alone.
+            Candidates come later: `_prepare(S)` draws points of every candidate class, real images of those that were
+            trained on and generated ones of the others, trains softmax regression on them, and keeps it for the next
+            call with the same candidates
 Differs:    the papers draw several times as many points of an unseen class as a training class has images; here a
             generated point counts `weight` times, which is the same balance at the cost of few. Softmax regression is
             solved by L-BFGS to its minimum where the papers take some epochs of Adam

@@ -114,8 +114,10 @@ class ZslBenchmark(Benchmark):
         problem, details = self.problem(bench, cells[0].model, cells[0].dataset)
         test = self.problem(bench, cells[0].model, self.test_on)[0] if self.test_on else None
         tunings: dict[str, Tuning] = {}  # every fold is tried once; a cell of one fold chooses by its column
-        for cell in cells:
-            yield self._one(cell, problem, test, details, tunings)
+        for number, cell in enumerate(cells, 1):
+            result = self._one(cell, problem, test, details, tunings)
+            bench.progress.note(f"{number}/{len(cells)} {_said(result)}")
+            yield result
 
     def _one(
         self, cell: Cell, problem: Problem, test: Problem | None, details: dict[str, Any], tunings: dict[str, Tuning]
@@ -240,6 +242,14 @@ def given_model(dataset: str) -> str:
     if f"{name.scheme}:" != GIVEN or "images" in name.options:
         return ""
     return GIVEN + (Path(name.options["features"]).stem if "features" in name.options else "res101")
+
+
+def _said(result: Result) -> str:
+    """A line on a method that is done."""
+    asked = result.cell.parameters
+    name = asked["method"] + ("" if asked["fold"] == "all" else f", fold {asked['fold']}")
+    shown = ", ".join(f"{m} {100 * result.metrics[m]:.1f} %" for m in ("zsl", "H") if m in result.metrics)
+    return f"{name}: {result.error or shown} ({result.seconds:.0f} s)"
 
 
 def _bounds(intervals: Mapping[str, Interval]) -> dict[str, float]:

@@ -53,9 +53,9 @@ def zsl_section(material: Material, benchmark: str) -> Section | None:
         title="zsl: unseen classes, known by a description",
         anchor=benchmark,
         prose=[
-            "Per-class top-1 accuracy in percent, with 95 % intervals over test images. ZSL: images of unseen classes, "
-            "told apart among unseen classes.",
-            "ts and tr: images of unseen and of seen classes, told apart among all classes; H is their harmonic mean. "
+            "Per-class top-1 accuracy in percent, with 95 % intervals over test images.",
+            "ZSL: images of unseen classes, told apart among unseen classes.",
+            "ts and tr: images of unseen and of seen classes, told apart among all classes; H is their harmonic mean.",
             "AUSUC is the area under the seen-unseen curve.",
             "Parameters were chosen on validation classes that are neither trained nor tested on.",
             *([_APART] if any(KIND in group.differs for group in groups) else []),

@@ -1,8 +1,8 @@
 """Features of the zero-shot datasets: the published ones, or anybody's own in a file of the same order.
 
-Layout:     NAME/res101.mat: `features` (d, n), `labels` (n) from 1, `image_files`. Own features, `features=FILE`, there or
-            anywhere: FILE.mat as res101.mat; FILE.h5 (or .hdf5) and FILE.npz with `features` (n, d); FILE.npy, (n, d).
-            Rows are in the order of the release. Labels are taken from the file if it has any, else from res101.mat
+Layout:     NAME/res101.mat: `features` (d, n), `labels` (n) from 1, `image_files`. Own features, `features=FILE`, there
+            or anywhere: FILE.mat as res101.mat; FILE.h5 (or .hdf5) and FILE.npz with `features` (n, d); FILE.npy,
+            (n, d). Rows are in the order of the release. Labels are taken from the file if it has any, else from res101.mat
 """
 
 from __future__ import annotations
@@ -94,11 +94,10 @@ def _read(path: Path, required: tuple[str, ...], optional: tuple[str, ...]) -> d
             for name, value in read_matlab(path, required, optional).items()
         }
     try:
-        loaded = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix == ".npy" else None)
         if path.suffix == ".npy":
-            found: dict[str, Any] = {"features": loaded}
+            found: dict[str, Any] = {"features": np.load(path, allow_pickle=False, mmap_mode="r")}
         else:
-            with loaded:
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as loaded:
                 found = {name: loaded[name] for name in (*required, *optional) if name in loaded.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
         raise DataError(f"cannot read features from {path}: {error}.") from None

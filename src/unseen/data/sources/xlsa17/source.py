@@ -7,8 +7,8 @@ Layout:     ROOT/NAME/{res101.mat, att_splits.mat, testclasses.txt, trainvalclas
 Root:       option `root=`, else the environment variable UNSEEN_XLSA17, else HOME/data/xlsa17
 Splits:     PS: `trainval`, `test_seen`, `test_unseen` are the locs of att_splits.mat, which must partition 1..N.
             SS: `trainval` holds every image of the training classes, `test_unseen` those of the test classes
-Features:   `features=FILE` puts own features in the place of res101 (`unseen.data.sources.xlsa17.features`); the model is
-            then called by the file, `xlsa17:vit` for vit.npy
+Features:   `features=FILE` puts own features in the place of res101 (`unseen.data.sources.xlsa17.features`); the model
+            is then called by the file, `xlsa17:vit` for vit.npy
 Images:     `images=FOLDER` finds the files that res101.mat names below a folder, so that any model can replace res101
 Checks:     `unseen.data.sources.xlsa17.splits`
 """
