@@ -48,7 +48,7 @@ class TrainingImages:
         """One pass in a new order: features, embeddings and labels of each batch."""
         import torch
 
-        for rows in torch.randperm(len(self.images), generator=self.random).split(size):
+        for rows in torch.split(torch.randperm(len(self.images), generator=self.random), size):
             labels = self.labels[rows]
             yield self.images[rows], self.embeddings[labels], labels
 
@@ -119,10 +119,10 @@ class GenerativeMethod(EarlyStoppedMethod):
         self.range_ = np.maximum(X.max(0) - self.low_, 1e-6).astype(np.float32)
         self._remember(X, y)
         with torch_training(self.device, self.seed) as (device, random, torch):
-            parts = (self._scaled(X), y, S.astype(np.float32))
-            yield from self._train(
-                TrainingImages(*(torch.from_numpy(part).to(device) for part in parts), random, device), epochs
+            images, labels, embeddings = (
+                torch.from_numpy(part).to(device) for part in (self._scaled(X), y, S.astype(np.float32))
             )
+            yield from self._train(TrainingImages(images, labels, embeddings, random, device), epochs)
 
     def _keep(self, learned: Layers) -> None:
         self.weights_ = learned.arrays()

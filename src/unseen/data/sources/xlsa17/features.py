@@ -2,7 +2,7 @@
 
 Layout:     NAME/res101.mat: `features` (d, n), `labels` (n) from 1, `image_files`. Own features, `features=FILE`, there
             or anywhere: FILE.mat as res101.mat; FILE.h5 (or .hdf5) and FILE.npz with `features` (n, d); FILE.npy,
-            (n, d). Rows are in the order of the release. Labels are taken from the file if it has any, else from res101.mat
+            (n, d). Rows are in the order of the release. Labels come from the file if it has any, else from res101.mat
 """
 
 from __future__ import annotations
