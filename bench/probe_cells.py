@@ -30,7 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.preprocessing import normalize
 
-from probe_sets import NETWORKS, TASKS, Features, load
+from probe_sets import NETWORKS, TASKS, Features, load, write_docs
 from unseen.probes import SEEDS, Draw, draw_rows, evaluate_probe
 from unseen.probes.folds import draw_folds
 from unseen.probes.logistic import PENALTIES
@@ -189,15 +189,6 @@ def _spread(cell: Cell, name: str) -> float:
     return float(np.std(list(cell["accuracy"][name].values()), ddof=1))
 
 
-def write_docs(path: Path, lines: list[str]) -> None:
-    """Put the table between its markers."""
-    head, rest = path.read_text(encoding="utf-8").split("<!-- probe_cells -->\n")
-    tail = rest.split("<!-- /probe_cells -->")[1]
-    path.write_text(
-        f"{head}<!-- probe_cells -->\n" + "\n".join(lines) + f"\n<!-- /probe_cells -->{tail}", encoding="utf-8"
-    )
-
-
 def work(options: argparse.Namespace, cells: dict[str, Cell]) -> Iterator[tuple[str, str, Features, list[int]]]:
     """What is still to do: the cell, the contender, its features, seeds."""
     seeds = list(SEEDS[: options.seeds])
@@ -248,7 +239,7 @@ def main() -> None:
     lines, met = summarise({name: cell for name, cell in cells.items() if "logistic" in cell["accuracy"]})
     print("\n".join(lines))
     if options.docs:
-        write_docs(options.docs, lines)
+        write_docs(options.docs, "probe_cells", lines)
     raise SystemExit(0 if met else 1)
 
 

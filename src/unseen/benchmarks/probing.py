@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from unseen.benchmarks.workbench import SplitRows, skipped_details
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
-from unseen.core.options import Positive, check_options
+from unseen.core.options import Natural, Positive, check_options
 from unseen.core.records import Cell, Result
 from unseen.probes.protocol import SEEDS
 
@@ -37,6 +37,12 @@ class ProbeOptions:
     seeds: tuple[int, ...] = option(SEEDS, axis="seed", count=SEEDS, help="One run each: a count, or the seeds.")
     layer: str = option("pooled", help="Which features: pooled, logits, or the name of a module.")
     validation: Validation = option("drawn", help="drawn: select on a fifth of train; own: on the validation split.")
+    square_root: bool = option(False, help="Take square roots of the features before they are scaled.")
+    memory_limit: Natural = option(
+        0,
+        neutral="streamed rows change the rounding only",
+        help="Bytes of working copies before features are read again at every pass; 0: a quarter of the memory.",
+    )
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -44,6 +50,10 @@ class ProbeOptions:
             object.__setattr__(self, "solver", "logistic")
         if not self.seeds or not self.shots:
             raise UsageError("a probe needs at least one seed and one number of shots.")
+
+    def idle(self) -> Collection[str]:
+        """Results from before there was a choice keep their ids."""
+        return () if self.square_root else ("square_root",)
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
         from unseen.probes.solvers import solver_version
@@ -58,8 +68,13 @@ def probe_cells(
     *,
     classes: int,
     details: Mapping[str, Any] | None = None,
+    device: str = "cpu",
 ) -> Iterator[Result]:
-    """The results of cells that differ in shots and seed, over the same rows."""
+    """The results of cells that differ in shots and seed, over the same rows.
+
+    Args:
+        device: that features were extracted on. A CUDA device fits the probes too; all else leaves them to the CPU.
+    """
     splits = {name: (rows.features, rows.labels) for name, rows in parts.items()}
     records = probe_splits(
         splits,
@@ -67,6 +82,9 @@ def probe_cells(
         shots=tuple(dict.fromkeys(cell.parameters["shots"] for cell in cells)),
         seeds=tuple(dict.fromkeys(cell.parameters["seed"] for cell in cells)),
         validation=options.validation,
+        square_root=options.square_root,
+        memory_limit=options.memory_limit or None,
+        device=device if device.startswith("cuda") else "cpu",
     )
     about = {
         "classes": classes,
@@ -87,12 +105,14 @@ def probe_splits(
     shots: Sequence[Shots],
     seeds: Sequence[int],
     validation: Validation,
+    **how: Any,
 ) -> dict[tuple[Shots, int], ProbeResult]:
     """One record per shots and seed.
 
     Args:
         validation: "own" selects on the dataset's validation split where it has one; "drawn" pools it with train and
             holds out a fifth of each class, by seed, as ImageNet-CoG does.
+        how: of `evaluate_probe`.
     """
     from unseen.probes import evaluate_probe
 
@@ -111,6 +131,7 @@ def probe_splits(
             seeds=numbers,
             validation_features=held[0],
             validation_labels=held[1],
+            **how,
         )
 
     # More shots than any class has images are all images: the same draws, so the same record.

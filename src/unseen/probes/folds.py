@@ -26,7 +26,7 @@ from unseen.probes.softmax import TRAINS_ONLY
 FOLDS = 5
 HOLD_OUT_ROWS = 5000
 _FOLD_STREAM = 3  # of a run's seed: its draws have the first three
-_SCATTER_OF_DRAWS = 1.5
+SCATTER_OF_DRAWS = 1.5
 _SHARPEST, _FLATTEST = 0.25, 20.0  # temperatures
 
 BoolArray = npt.NDArray[np.bool_]
@@ -141,7 +141,7 @@ def estimate_accuracy(
     # Few images of a class say little of its own spread: each class's rate is drawn towards the mean of all by one.
     smooth = (hits + accuracy) / (counts + 1.0)
     variance = np.divide(weights**2 * smooth * (1.0 - smooth), counts, out=np.zeros_like(hits), where=seen).sum()
-    return accuracy, math.sqrt(float(variance) * (_SCATTER_OF_DRAWS if drawn else 1.0))
+    return accuracy, math.sqrt(float(variance) * (SCATTER_OF_DRAWS if drawn else 1.0))
 
 
 def accuracy_interval(expected: float, error: float, images: int) -> Interval:

@@ -62,7 +62,8 @@ class CogBenchmark(DomainRecipe, ProbeOptions, Benchmark):
             if self.balanced:
                 parts["train"] = _balance(parts["train"], self.balanced, self.draw_seed)
             details = _details(domain, parts, domains.account)
-            yield from probe_cells(list(group), parts, self, classes=len(domain.concepts), details=details)
+            classes, device = len(domain.concepts), bench.how.device
+            yield from probe_cells(list(group), parts, self, classes=classes, details=details, device=device)
 
 
 @lru_cache(maxsize=4)
