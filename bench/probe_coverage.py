@@ -68,8 +68,9 @@ def line(title: str, rows: list[Row], shots: int | str) -> str:
     covered = float(np.mean([covers(row) for row in rows]))
     noise = 1.96 * math.sqrt(covered * (1 - covered) / len(rows))
     return (
-        f"| {title} | {shots} | {len(rows)} | {expected.mean():.1f} | {found.mean():.1f} | {np.std(found - expected):.1f} "
-        f"| {error.mean():.1f} | {scatter(rows, shots != 'all'):.2f} | {100 * covered:.0f} +- {100 * noise:.0f} |"
+        f"| {title} | {shots} | {len(rows)} | {expected.mean():.1f} | {found.mean():.1f} "
+        f"| {np.std(found - expected):.1f} | {error.mean():.1f} | {scatter(rows, shots != 'all'):.2f} "
+        f"| {100 * covered:.0f} +- {100 * noise:.0f} |"
     )
 
 
