@@ -217,14 +217,14 @@ class _Solver:
                 for penalty, right, loss_found, done in zip(self.penalties, correct, log_losses, settled, strict=True)
             )
             temperature = fit_temperature(*_left_out(loss, path.weights[best], place))
-            estimate = self._estimate(draw, correct[best], labels)
+            estimate = self._estimate(draw, correct[best], labels, plans[place])
             mean = path.weights[best, own].mean(dim=0)
             chosen.append(_Chosen(self.penalties[best], trials, temperature, estimate, mean))
         return chosen
 
-    def _estimate(self, draw: Draw, correct: npt.NDArray[np.bool_], labels: IntArray) -> Estimate:
+    def _estimate(self, draw: Draw, correct: npt.NDArray[np.bool_], labels: IntArray, plan: _Plan) -> Estimate:
         """What the left-out rows promise, for a population like the images that were drawn from."""
-        accuracy, error = estimate_accuracy(correct, labels, self.shares, drawn=isinstance(draw.shots, int))
+        accuracy, error = estimate_accuracy(correct, labels, self.shares, rows=len(plan.rows), fits=plan.fits)
         few = isinstance(draw.shots, int) and draw.shots < FOLDS and not draw.own_validation
         return Estimate(accuracy, error, len(correct), int(draw.shots) - 1 if few else None)
 
