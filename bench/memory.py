@@ -3,10 +3,11 @@
     python bench/memory.py                   1,000,000 x 1,024 float16 on disk (2 GB), 1,000 classes
     python bench/memory.py --rows 100000     the same, smaller
 
-The rows are written to a feature store in a temporary folder and removed afterwards. Three passes of the search are
-timed (CPU time, beside the best matrix product of this machine at the same moment); how many passes a whole fit takes
-is counted on a smaller set, which is fitted and predicted by `LinearProbe` from the disk. The peak is the kernel's own
-figure for this process (VmHWM): mapped pages count. Exits with 1 above 2 GB or below 60 % of the machine's peak.
+The rows are written to a feature store in a temporary folder and removed afterwards, unless `--keep` names one. Three
+passes of the search are timed (CPU time, beside the best matrix product of this machine at the same moment); how many
+passes a whole fit takes is counted on a smaller set, which is fitted and predicted by `LinearProbe` from the disk. The
+peak is the kernel's own figure for this process (VmHWM): mapped pages count. Exits with 1 above 2 GB or below 60 % of
+the machine's peak.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import math
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,8 @@ def write_store(root: Path, rows: int, dimensions: int, classes: int) -> StoredF
     means = generator.standard_normal((classes, dimensions), dtype=np.float32) * scale
     store = FeatureStore(root)
     key = FeatureKey("drawn", "0", "pooled", Preprocessing(), "fp16", "torch", "drawn", "train", f"{rows}x{dimensions}")
+    if found := store.find(key, check="size"):
+        return found
     with store.writer(key, total=rows, part_size=PART) as writer:
         for start in range(0, rows, PART):
             places = np.arange(start, min(start + PART, rows))
@@ -123,9 +127,10 @@ def main() -> None:
     parser.add_argument("--smaller", type=int, default=20_000, help="rows of the whole fit")
     parser.add_argument("--limit", type=int, default=1_000_000_000, help="bytes of working copies")
     parser.add_argument("--folder", type=Path, default=None, help="where to write; a temporary folder by default")
+    parser.add_argument("--keep", type=Path, default=None, help="folder whose rows are used again and not removed")
     parser.add_argument("--docs", type=Path, default=None, help="page to write the figures into")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+    with nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory(dir=options.folder) as folder:
         stored = write_store(Path(folder, "whole"), options.rows, options.dimensions, options.classes)
         shape, size = stored.features.shape, stored.nbytes / 1e9
         before = peak_bytes()
