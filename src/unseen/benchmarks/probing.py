@@ -186,6 +186,7 @@ def probe_result(cell: Cell, record: ProbeResult, details: Mapping[str, Any]) ->
             "best": values["best"],
             **({"note": record.note} if record.note else {}),
             **({"expected_shots": record.expected_shots} if record.expected_shots else {}),
+            **({"expectation": record.expectation} if record.expectation else {}),
             "train_size": record.train_size,
             "validation_size": record.validation_size,
             "correct": pack_correct(record.correct),
