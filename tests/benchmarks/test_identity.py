@@ -46,6 +46,8 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "seeds": ((1,), {}),
         "layer": ("logits", {}),
         "validation": ("drawn", {}),
+        "square_root": (True, {}),
+        "memory_limit": (10**6, {}),
         "only": (("folder:/elsewhere",), {}),
     },
     "cog": {
@@ -55,6 +57,8 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "seeds": ((1,), {}),
         "layer": ("logits", {}),
         "validation": ("own", {}),
+        "square_root": (True, {}),
+        "memory_limit": (10**6, {}),
         "balanced": (3, {}),
         "seen": ("FILE", {}),
         "levels": (4, {}),
