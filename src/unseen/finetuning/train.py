@@ -80,6 +80,7 @@ def finetune(
     killed on the way and went on from its checkpoint.
 
     Args:
+        steps: model updates; 0 only where the start is a probe, which is then all there is.
         freeze: names of modules whose parameters and statistics stay as they are; "" is the whole backbone.
         checkpoint: file that keeps the training's state; where it is there, the training goes on from it.
         progress: told of every step.
@@ -120,6 +121,8 @@ def finetune(
 
 
 def _numbers_of(options: FinetuneOptions) -> dict[str, Any]:
-    """The options that change a number: not how often a checkpoint is written, nor how test images are shown."""
+    """The options that change a training: not how often a checkpoint is written, nor how test images are shown, unless
+    a probe is fitted on images that are shown so."""
     values = dataclasses.asdict(options)
-    return {name: value for name, value in values.items() if name not in ("checkpoint_every", "eval_view")}
+    neutral = ("checkpoint_every",) if options.start == "probe" else ("checkpoint_every", "eval_view", "start")
+    return {name: value for name, value in values.items() if name not in neutral}

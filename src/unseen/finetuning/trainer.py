@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -21,9 +21,10 @@ from torch.nn import functional
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.runtimes import best_device
-from unseen.core.errors import UsageError
+from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.data import Split
 from unseen.finetuning.data import Batch, TrainingBatches, evaluation_batches, micro_batches
+from unseen.finetuning.start import Start, empty_head, hold_statistics, probe_head
 from unseen.finetuning.state import load_state, save_state
 from unseen.finetuning.views import EvalView, Pixels, TrainView, own_view
 from unseen.probes.batch_order import IntArray
@@ -43,6 +44,7 @@ class FinetuneOptions:
         weight_decay: per unit of learning rate, decoupled; [P] has 0 for fine-tuning and 0.01 from scratch.
         train_view, eval_view: what images become; the defaults are the plain resize of [P].
         own_preprocessing: show images as the model was published with instead, in training and evaluation.
+        start: of the head: "zero" as in [P], or "probe", a linear probe of the frozen features (start.py).
         warmup: steps; None for `default_warmup`.
         micro_batch: images per forward pass; gradients of a batch accumulate over several. 0: as large as the batch.
         device: "auto", "cpu", "cuda" or "mps".
@@ -54,6 +56,7 @@ class FinetuneOptions:
     train_view: TrainView = field(default_factory=TrainView)
     eval_view: EvalView = field(default_factory=EvalView)
     own_preprocessing: bool = False
+    start: Start = "zero"
     warmup: int | None = None
     micro_batch: int = 0
     device: str = "auto"
@@ -64,6 +67,8 @@ class FinetuneOptions:
             raise UsageError(f"optimizer {self.optimizer!r} is neither 'sgd' nor 'adam'.")
         if self.weight_decay < 0 or self.micro_batch < 0 or self.checkpoint_every < 1:
             raise UsageError("weight_decay and micro_batch must not be negative, checkpoint_every must be positive.")
+        if self.start not in get_args(Start):
+            raise UnknownNameError("start of a fine-tuning", self.start, get_args(Start))
 
 
 class Trainer:
@@ -84,13 +89,12 @@ class Trainer:
         self.backbone, self.options, self.learning_rate, self.steps = backbone, options, learning_rate, steps
         self.device = torch.device(best_device() if options.device == "auto" else options.device)
         self.module = copy.deepcopy(backbone.module).to(self.device)
-        self.head = nn.Linear(backbone.feature_dim, classes)
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
-        self.head.to(self.device)
+        self.head = empty_head(options.start, backbone.feature_dim, classes).to(self.device)
         self.frozen = _freeze(self.module, freeze)
         warmup = default_warmup(steps) if options.warmup is None else options.warmup
-        self.schedule = StepSchedule(steps, warmup)
+        # Without a step the start is all there is: a sweep that begins at a probe has it among its candidates.
+        alone = steps == 0 and options.start == "probe"
+        self.schedule = StepSchedule(1 if alone else steps, warmup)
         self.parameters = [p for p in (*self.module.parameters(), *self.head.parameters()) if p.requires_grad]
         self.optimizer = _make_optimizer(options.optimizer, self.parameters, learning_rate)
         self.autocast, scaled = _precision(self.device)
@@ -113,8 +117,11 @@ class Trainer:
         look: Callable[[int], None] | None = None,
     ) -> None:
         """All steps that are not done yet."""
+        began = time.perf_counter()
         first = self._resume(checkpoint, identity)
-        before, began = self.seconds, time.perf_counter()
+        before = self.seconds
+        if self.options.start == "probe" and not first:
+            self._start_from_probe()
         every = max(1, self.steps // _HISTORY_POINTS)
         losses: list[float] = self._pending
         self._train_mode()
@@ -155,24 +162,45 @@ class Trainer:
                     parameter.mul_(1 - rate * self.options.weight_decay)
         return total
 
-    def _scores(self, pixels: Pixels) -> Tensor:
+    def _features(self, pixels: Pixels) -> Tensor:
         images = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device).permute(0, 3, 1, 2)
         features, _ = self.backbone.forward(self.module, (images.float() / 255 - self.mean) / self.std)
-        scores: Tensor = self.head(features)
+        return features
+
+    def _scores(self, pixels: Pixels) -> Tensor:
+        scores: Tensor = self.head(self._features(pixels))
         return scores
+
+    def _start_from_probe(self) -> None:
+        """Put the linear probe of the network's frozen features in the place of the head."""
+        images = self.batches.images
+        features = np.empty((len(images), self.backbone.feature_dim), np.float32)
+        readable = np.zeros(len(images), bool)
+        for positions, pixels in self._evaluated(images, self.batches.unreadable):
+            # In full precision: a probe that is fitted on rounded features is another probe.
+            features[positions], readable[positions] = self._features(pixels).float().cpu().numpy(), True
+        if not readable.any():
+            raise DataError(f"none of the {len(images)} training images can be read.")
+        head = probe_head(features[readable], images.labels[readable], self.head.out_features, self.batches.seed)
+        self.head.load_state_dict(head.state_dict())
 
     def predict(self, test: Split) -> tuple[IntArray, dict[int, str]]:
         """Class per image, -1 where it cannot be read, and the reasons."""
-        self.module.eval()
         predictions = np.full(len(test), -1, np.int64)
         reasons: dict[int, str] = {}
+        for positions, pixels in self._evaluated(test, reasons):
+            with self.autocast():
+                predictions[positions] = self._scores(pixels).argmax(dim=1).cpu().numpy()
+        return predictions, reasons
+
+    def _evaluated(self, images: Split, reasons: dict[int, str]) -> Iterator[tuple[IntArray, Pixels]]:
+        """Consecutive readable images as they are shown in evaluation; the reasons of the others are added."""
+        self.module.eval()
         with torch.inference_mode():
-            for positions, pixels, unreadable in evaluation_batches(test, self.show, min(self.micro_batch, 64)):
+            for positions, pixels, unreadable in evaluation_batches(images, self.show, min(self.micro_batch, 64)):
                 reasons |= unreadable
                 if len(positions):
-                    with self.autocast():
-                        predictions[positions] = self._scores(pixels).argmax(dim=1).cpu().numpy()
-        return predictions, reasons
+                    yield positions, pixels
 
     def accuracy(self, images: Split) -> float:
         """Top-1 on a split as things stand; unreadable images are left out."""
@@ -182,6 +210,8 @@ class Trainer:
 
     def _train_mode(self) -> None:
         self.module.train()
+        if self.options.start == "probe":
+            hold_statistics(self.module)
         for module in self.frozen:
             module.eval()
 
