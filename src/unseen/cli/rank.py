@@ -98,15 +98,16 @@ def _show(ranking: CheckpointRanking) -> None:
     from unseen.cli.tables import console, print_table
 
     shown = [name for name in ranking.scores if any(name in c.scores for c in ranking.candidates)]
-    columns = ["#", "checkpoint", "mean rank", "first in", *shown, "extracted", "scored", "parameters", "FLOPs"]
+    columns = ["#", "checkpoint", "expect", "behind", "best in", *shown, "mean rank", "images/s", "parameters", "FLOPs"]
     about = f": {ranking.images} of {ranking.total} images, {ranking.classes} classes" if ranking.images else ""
     print_table(
         columns,
-        [_row(candidate, shown) for candidate in ranking.candidates],
+        [_row(candidate, shown, ranking.measure) for candidate in ranking.candidates],
         title=f"{ranking.dataset}{about}",
         numeric=[column for column in columns if column != "checkpoint"],
-        caption=f"mean rank over {', '.join(ranking.counted) or 'no score'}, with its 95 % interval over "
-        f"{ranking.resamples} half-samples; {ranking.seconds:.0f} s in all",
+        caption=f"in the order of what to expect ({ranking.measure} of a linear head on images left out in turn, 95 % "
+        f"interval); behind: less than the first on the same images; * cannot be told apart from it; mean rank over "
+        f"{', '.join(ranking.counted) or 'no score'}; {ranking.seconds:.0f} s in all",
     )
     screen = console()
     for note in dict.fromkeys([*ranking.notes, *(n for c in ranking.candidates for n in c.notes)]):
@@ -118,21 +119,24 @@ def _show(ranking: CheckpointRanking) -> None:
         screen.print(f"Report: {ranking.page}", soft_wrap=True)
 
 
-def _row(candidate: Candidate, shown: list[str]) -> list[str]:
+def _row(candidate: Candidate, shown: list[str], measure: str) -> list[str]:
+    from unseen.benchmarks.rank.wording import expected_text, points
     from unseen.reports.wording import amount
 
     if candidate.error:
-        return ["–", candidate.label, "failed", *[""] * (len(shown) + 5)]
-    interval = f" ({candidate.low:.1f} to {candidate.high:.1f})" if candidate.low == candidate.low else ""
-    first = f"{100 * candidate.first_share:.0f} %" if candidate.first_share == candidate.first_share else ""
+        return ["–", candidate.label, "failed", *[""] * (len(shown) + 6)]
+    known = candidate.expected == candidate.expected
+    sign = "*" if candidate.may_be_best else ""
+    behind = points(candidate.behind, measure).removesuffix(" points") if known and candidate.rank > 1 else ""
     return [
         str(candidate.rank),
         candidate.label,
-        f"{candidate.mean_rank:.1f}{interval}",
-        first,
+        expected_text(candidate, measure) + sign if known else "–",
+        behind,
+        f"{100 * candidate.best_share:.0f} %" if known else "",
         *(f"{candidate.scores[name]:.4g}" if name in candidate.scores else "–" for name in shown),
-        f"{candidate.extraction_seconds:.1f} s",
-        f"{candidate.scoring_seconds:.1f} s",
+        f"{candidate.mean_rank:.1f}" if candidate.mean_rank == candidate.mean_rank else "",
+        f"{candidate.images_per_second:.0f}" if candidate.images_per_second else "",
         amount(candidate.parameters),
         amount(candidate.flops),
     ]
