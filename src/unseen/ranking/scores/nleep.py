@@ -7,8 +7,8 @@ Implements: PCA that keeps 80 % of the energy; a mixture of 5 x classes diagonal
             four fifths of the images and Eq. (4) on the fifth left out, each fifth in turn; the mean of several starts
 Differs:    [P] holds one test set out; here every image is left out once, since no test label may be touched. PCA sees
             all images (it sees no label). Eq. (5) is smoothed, for an image left out may fall where none of its class
-            was: P(y|v) = (N_yv + a P(y)) / (N_v + a), with the `a` of SMOOTHINGS under which the training images, each
-            taken out of its own sums, are likeliest (docs/adr/0012). So it is finite whatever the images are. Where
+            was: P(y|v) = (N_yv + a P(y)) / (N_v + a), with the `a` of SMOOTHINGS under which the images of the other
+            folds, each left out too, are likeliest (docs/adr/0012). So it is finite whatever the images are. Where
             images are too few, the components are capped at one per two images, and `tell` is told.
             `held_out=False` is Eq. (4) and (5) unsmoothed on the same images, as public copies have it: it does not
             notice shuffled labels where images are few.
@@ -17,6 +17,7 @@ Expected:   [P] Table 1, Group I: Recall@1 75, Pearson 84.30, Kendall 76.00
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def nleep(
         components_per_class: Gaussians per class of the task.
         held_out: average over images left out in turn; otherwise over those that the mixture was fitted to.
         starts: of the mixture; the score is their mean.
-        smoothing: `a` of the header; None lets the training images choose.
+        smoothing: `a` of the header; None lets the images of the other folds choose.
         seed: of the starts and of which images are left out together.
         tell: told when the number of Gaussians is capped.
     """
@@ -91,7 +92,8 @@ def nleep_parts(
 
     reduced, known = _reduced(features, labels, energy)
     folds = stratified_folds(known.index, FOLDS, seed)
-    total = np.zeros(len(reduced))
+    weights = SMOOTHINGS if smoothing is None else (smoothing,)
+    total = np.zeros((len(weights), len(reduced)))
     for start in _seeds(seed, starts):
         for fold in range(folds.max() + 1):
             held = folds == fold
@@ -100,29 +102,26 @@ def nleep_parts(
             tell = None  # once is enough
             mixture = fit_mixture(reduced[~held], components, seed=start)
             posterior, other = mixture.posterior(reduced[~held]), mixture.posterior(reduced[held])  # Eq. (6)
-            total[held] += _log_expected(posterior, index, other, known.index[held], known.classes, smoothing)
-    return np.where(folds < 0, np.nan, total / starts)
+            total[:, held] += _log_expected(posterior, index, other, known.index[held], known.classes, weights)
+    parts = np.full(len(reduced), np.nan)
+    for fold in range(folds.max() + 1):
+        others = total[:, (folds >= 0) & (folds != fold)]
+        parts[folds == fold] = total[int(others.mean(axis=1).argmax()), folds == fold] / starts
+    return parts
 
 
 def _log_expected(
-    theta: FloatArray, index: Any, other: FloatArray, wanted: Any, classes: int, smoothing: float | None
+    theta: FloatArray, index: Any, other: FloatArray, wanted: Any, classes: int, smoothings: Sequence[float]
 ) -> FloatArray:
-    """Logarithm of Eq. (4) for held-out posteriors, with Eq. (5) from the others."""
+    """Logarithm of Eq. (4) for held-out posteriors, with Eq. (5) from the others: (smoothings, m)."""
     sums = np.zeros((classes, theta.shape[1]))
     np.add.at(sums, index, theta)
     shares = np.bincount(index, minlength=classes) / len(index)
-    if smoothing is None:
-        own = [_leave_one_out(theta, index, sums, shares, a) for a in SMOOTHINGS]
-        smoothing = SMOOTHINGS[int(np.argmax(own))]
-    conditional = (sums + smoothing * shares[:, None]) / (sums.sum(axis=0) + smoothing)  # Eq. (5), smoothed
-    return np.asarray(np.log(np.einsum("iv,iv->i", other, conditional[wanted])))  # Eq. (4)
-
-
-def _leave_one_out(theta: FloatArray, index: Any, sums: FloatArray, shares: FloatArray, smoothing: float) -> float:
-    """Mean log-probability of the training labels, each image taken out of the sums that judge it."""
-    right = np.maximum(sums[index] - theta, 0.0) + smoothing * shares[index, None]
-    every = np.maximum(sums.sum(axis=0) - theta, 0.0) + smoothing
-    return float(np.log(np.einsum("iv,iv->i", theta, right / every)).mean())
+    found = np.empty((len(smoothings), len(other)))
+    for place, a in enumerate(smoothings):
+        conditional = (sums + a * shares[:, None]) / (sums.sum(axis=0) + a)  # Eq. (5), smoothed
+        found[place] = np.log(np.einsum("iv,iv->i", other, conditional[wanted]))  # Eq. (4)
+    return found
 
 
 def _reduced(features: npt.ArrayLike, labels: npt.ArrayLike, energy: float) -> tuple[npt.NDArray[Any], Labels]:
