@@ -25,7 +25,7 @@ def test_a_table_and_one_sentence(
     printed = capsys.readouterr().out
     assert small_model in printed
     assert "Fine-tune" in printed
-    assert "of 6 resamples" in printed
+    assert "% with a linear head. The lead is" in printed
     assert "Then try" in printed
     assert "18 of 18 images, 3 classes" in printed
 
@@ -35,7 +35,11 @@ def test_json_in_full_precision(images: Path, home: Path, small_model: str, caps
     found = json.loads(capsys.readouterr().out)
     assert [c["rank"] for c in found["candidates"]] == [1, 2]
     assert {c["model"] for c in found["candidates"]} == {small_model, SECOND}
-    assert sum(c["first_share"] for c in found["candidates"]) == pytest.approx(1.0)
+    assert sum(c["best_share"] for c in found["candidates"]) == pytest.approx(1.0)
+    assert [c["first_share"] for c in found["candidates"]] == [None, None]  # six resamples carry no share
+    assert found["candidates"][0]["low"] <= found["candidates"][0]["expected"] <= found["candidates"][0]["high"]
+    assert found["recommendation"].startswith("Fine-tune ")
+    assert found["clear"] is (sum(c["may_be_best"] for c in found["candidates"]) == 1)
     assert found["counted"] == ["nleep", "logme"]
     assert found["resamples"] == 6
 
@@ -48,7 +52,7 @@ def test_a_model_that_does_not_load_is_in_the_table_and_the_others_go_on(
     assert "failed" in printed.out
     assert "missing.pth" in printed.out
     assert "named twice" in printed.out
-    assert f"Fine-tune {small_model}: it is the only candidate." in printed.out
+    assert f"Fine-tune {small_model}: it is the only candidate; expect" in printed.out
     assert "1 of 2 candidates failed" in printed.err
 
 
@@ -82,7 +86,7 @@ def test_a_plan_needs_no_work_and_wrong_names_are_usage_errors(
     images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["rank", str(images), "--models", small_model, "--dry-run"]) == 0
-    assert "rank: 3 cells to do, 0 done" in capsys.readouterr().out
+    assert "rank: 4 cells to do, 0 done" in capsys.readouterr().out
     assert not (home / "features").exists()
     assert rank(images, "--models", "timm:resnet5", "--dry-run") == 2
     assert "Did you mean 'resnet50'" in capsys.readouterr().err
