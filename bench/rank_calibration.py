@@ -2,6 +2,7 @@
 
     python bench/rank_calibration.py                 200 data sets per line: about ten minutes of one core
     python bench/rank_calibration.py --sets 40       fewer
+    python bench/rank_calibration.py --line 2        one line
 
 Data sets are drawn: images have a hidden vector that holds their class, and every candidate shows it with noise
 of its own, so that candidates err on the same images as real ones do. Equal candidates have the same
@@ -97,10 +98,12 @@ APART = {"5 points apart, 1,000 images": World(10, 0.8, (0.7, 0.915), 1000)}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", type=int, default=200)
+    parser.add_argument("--line", type=int, default=None, help="only this line, counted from 0")
     options = parser.parse_args()
     torch.set_num_threads(1)
     kept = True
-    for name, world in (EQUAL | APART).items():
+    lines = list((EQUAL | APART).items())
+    for name, world in lines if options.line is None else lines[options.line : options.line + 1]:
         found = count(world, options.sets)
         gap = 100 * (found.found[0] - found.found[-1])
         print(

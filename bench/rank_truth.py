@@ -4,9 +4,9 @@
     python bench/rank_truth.py --home FOLDER --tasks 2    the first two tasks that are not whole yet, then stop
     python bench/rank_truth.py --table                    the tables of docs/rank.md from the rows that are kept
 
-Small on purpose, for a machine without a GPU: inputs of 64 pixels, about 160 training images, networks of 0.3 to
-5 million parameters. Every pair starts from a linear probe, which is one of the five settings; four lengths and rates are
-the others; validation images choose; three seeds of the chosen one are averaged. Rows go to bench/rank_truth.csv.
+Small on purpose, for a machine without a GPU: inputs of 64 pixels, about 160 training images, networks of 0.3 to 5
+million parameters. Every pair starts from a linear probe, which is one of the five settings; two lengths and two rates
+are the others; validation images choose; three seeds of the chosen one are averaged. Rows go to bench/rank_truth.csv.
 The photographs are those of UNSEEN_GOLDEN_DATA.
 """
 
@@ -186,9 +186,9 @@ def _left_out(
     mean = np.mean([row[:3] for row in rows], axis=0)
     evidence = np.mean([ranks[name] for name in DEFAULT_SCORES], axis=0)
     beside = np.mean([kendall_tau([evidence[t]], [truth[t]]) for t in range(len(names))])
+    against = "the fine-tuned accuracy" if by == "truth" else "the converged probe on test images"
     lines = [
-        f"Against {'the fine-tuned accuracy' if by == 'truth' else 'the converged probe on test images'}, each task "
-        "left out of the choice in turn:",
+        f"Against {against}, each task left out of the choice in turn:",
         "",
         "| task | the order of `unseen rank` | best single score elsewhere | best one to three elsewhere |",
         "|---|---|---|---|",

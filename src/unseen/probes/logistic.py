@@ -248,8 +248,8 @@ def _judge(loss: FoldLoss, weights: Tensor) -> list[tuple[npt.NDArray[np.bool_],
     for own_parts in parts:
         correct = torch.cat([part[0] for part in own_parts], dim=1)
         mean = torch.stack([part[1] for part in own_parts]).sum(dim=0) / correct.shape[1]
-        labels, rows = (torch.cat([part[k] for part in own_parts]).numpy() for k in (2, 3))
-        found.append((correct.numpy(), mean.tolist(), labels, rows))
+        classes, numbers = (torch.cat([part[k] for part in own_parts]).numpy() for k in (2, 3))
+        found.append((correct.numpy(), mean.tolist(), classes, numbers))
     return found
 
 

@@ -59,7 +59,9 @@ def check_targets(features: npt.ArrayLike, targets: npt.ArrayLike) -> tuple[Floa
     if rows.ndim != 2 or columns.ndim != 2 or len(rows) != len(columns):
         raise DataError(f"features of shape {rows.shape} and targets of shape {columns.shape} do not belong together.")
     if len(rows) < 2 * FOLDS:
-        raise DataError(f"{len(rows)} images are too few to leave a fifth of them out: at least {2 * FOLDS} are needed.")
+        raise DataError(
+            f"{len(rows)} images are too few to leave a fifth of them out: at least {2 * FOLDS} are needed."
+        )
     if not np.isfinite(rows).all() or not np.isfinite(columns).all():
         raise DataError("features or targets hold NaN or infinity. Leave those rows out.")
     if not columns.std(axis=0).all() or not np.ptp(rows, axis=0).any():
@@ -136,4 +138,3 @@ class _Solver:
     def predict(self, inside: FloatArray, penalty: float) -> FloatArray:
         scaled = inside / (self.spectrum + penalty * self.unit)[:, None].astype(inside.dtype)
         return np.asarray(self.left @ scaled) + getattr(self, "offset", 0.0)
-

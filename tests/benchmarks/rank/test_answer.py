@@ -146,7 +146,9 @@ def test_a_clear_lead_in_accuracy() -> None:
     assert [c.model for c in found.candidates] == ["a", "b", "c"]
     assert found.clear
     assert found.choice is not None and found.choice.model == "a"
-    assert found.recommendation.startswith("Fine-tune a: expect 90 ± 3 % with a linear head. The lead is clear: 8.0 points")
+    assert found.recommendation.startswith(
+        "Fine-tune a: expect 90 ± 3 % with a linear head. The lead is clear: 8.0 points"
+    )
     assert found.candidates[1].behind == pytest.approx(0.08)
     assert 0 < found.candidates[1].behind_low < 0.08 < found.candidates[1].behind_high
     assert found.candidates[0].low < 0.9 < found.candidates[0].high

@@ -220,9 +220,7 @@ def test_a_truth_that_was_interrupted_goes_on(
     """A probe and a sweep of two, stopped in the last: what the first of the sweep has reached is not trained again."""
     import unseen.benchmarks.rank.truth as module
 
-    bench, benchmark = Workbench(home), RankBenchmark(
-        scores=(), truth=True, steps=(2,), batch_size=4, truth_seeds=1
-    )
+    bench, benchmark = Workbench(home), RankBenchmark(scores=(), truth=True, steps=(2,), batch_size=4, truth_seeds=1)
     cells = benchmark.plan(small_model, f"folder:{images}")
     resumed: list[int] = []
     original = module.finetune

@@ -1,4 +1,4 @@
-"""The answer, made when results are read: what accuracy to expect of each candidate, which one to take, how sure that is.
+"""The answer, made when results are read: what accuracy to expect of each candidate, which one to take, how sure.
 
 Candidates stand in the order of the accuracy that a linear head on their features reaches on images left out in turn.
 Which of them may be the best is told from the same images for all (`leads`); among those that cannot be told apart the
@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from unseen.benchmarks.rank.candidates import POOLED
+from unseen.benchmarks.rank.candidates import Candidate as Candidate
+from unseen.benchmarks.rank.candidates import CheckpointRanking as CheckpointRanking
 from unseen.benchmarks.rank.combine import Combined, combine
 from unseen.benchmarks.rank.leads import find_leads, interval
 from unseen.benchmarks.rank.scoring import EXPECTED, read_hits
@@ -26,143 +29,6 @@ from unseen.results import comparable
 
 #: Resamples from which the share of them in which a candidate comes first is worth saying.
 SHARE_RESAMPLES = 200
-_POOLED = "pooled"
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One checkpoint (or one layer of it) and what to expect of it.
-
-    Attributes:
-        model, layer: what was looked at.
-        rank: 1 is the best; 0 for a candidate that failed.
-        expected, low, high: accuracy of a linear head on other images like these, and its 95 % interval.
-        behind, behind_low, behind_high: how much less it is than the first one's, paired on the same images; the
-            interval holds for all candidates together.
-        may_be_best: whether the images leave it open that it is the best.
-        best_share: how often it comes first when the images are drawn anew.
-        scores: by id; a score that could not be computed is missing.
-        mean_rank, rank_low, rank_high: over the counted scores, and its 95 % interval over resamples.
-        first_share: share of resamples in which its mean rank is the least; NaN below 200 resamples.
-        extraction_seconds, scoring_seconds: what it cost when it was computed; one extraction serves all layers.
-        parameters, flops, dimensions: of the features.
-        images_per_second: of the extraction on the machine that made it.
-        same_as: the candidate that has the same weights and stands before it.
-        notes: what a reader should know.
-        error: why it could not be ranked.
-        revision: of the weights and the data.
-    """
-
-    model: str
-    layer: str = _POOLED
-    rank: int = 0
-    expected: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    behind: float = math.nan
-    behind_low: float = math.nan
-    behind_high: float = math.nan
-    may_be_best: bool = False
-    best_share: float = math.nan
-    scores: Mapping[str, float] = field(default_factory=dict)
-    mean_rank: float = math.nan
-    rank_low: float = math.nan
-    rank_high: float = math.nan
-    first_share: float = math.nan
-    extraction_seconds: float = 0.0
-    scoring_seconds: float = 0.0
-    parameters: int | None = None
-    flops: int | None = None
-    dimensions: int | None = None
-    images_per_second: float | None = None
-    same_as: str = ""
-    notes: tuple[str, ...] = ()
-    error: str = ""
-    revision: str = ""
-
-    @property
-    def label(self) -> str:
-        """The model, with its layer where that is not the usual one."""
-        return self.model if self.layer == _POOLED else f"{self.model} at {self.layer}"
-
-
-@dataclass(frozen=True)
-class CheckpointRanking:
-    """The answer.
-
-    Attributes:
-        candidates: best first; those that failed at the end.
-        scores: the ids asked for; `counted` those that went into the mean rank.
-        images, total: images that were used, and that there are.
-        resamples: half-samples behind the intervals of mean ranks.
-        seconds: of the cells, or of the whole run where there was one.
-        recommendation: what to do, in words.
-        clear: whether one candidate alone may be the best: on equal candidates it is so in 5 to 10 % of data sets.
-        choice: the candidate that is recommended; None where nothing could be ranked.
-        measure: what `expected` is: "accuracy", "R2" of values, or "precision" of several labels.
-        notes: of the whole.
-        parameters: the options that all of its cells share.
-        page: the file of the page, where one was written.
-    """
-
-    dataset: str
-    candidates: tuple[Candidate, ...]
-    scores: tuple[str, ...]
-    counted: tuple[str, ...]
-    images: int
-    total: int
-    classes: int
-    resamples: int
-    seconds: float
-    recommendation: str
-    clear: bool = False
-    choice: Candidate | None = None
-    measure: str = "accuracy"
-    notes: tuple[str, ...] = ()
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    page: str = ""
-
-    @property
-    def best(self) -> Candidate | None:
-        """The first of the order; `choice` may be a cheaper one that cannot be told apart from it."""
-        return next((c for c in self.candidates if not c.error), None)
-
-    @property
-    def equals(self) -> list[Candidate]:
-        """Those that may be the best, in order; one checkpoint under two names stands once."""
-        return [c for c in self.candidates if c.may_be_best and not c.same_as]
-
-    @property
-    def failed(self) -> list[Candidate]:
-        return [candidate for candidate in self.candidates if candidate.error]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: NaN becomes None."""
-        values = asdict(self)
-        for candidate in [*values["candidates"], values["choice"] or {}]:
-            for name, value in candidate.items():
-                if isinstance(value, float) and math.isnan(value):
-                    candidate[name] = None
-        return values
-
-    def results(self) -> list[Result]:
-        """One result per candidate, in order: what charts and tables show."""
-        found = []
-        for candidate in self.candidates:
-            parameters = {**self.parameters, "layer": candidate.layer}
-            cell = Cell("rank", candidate.model, self.dataset, parameters, revision=candidate.revision)
-            metrics = {
-                "expected": candidate.expected,
-                "expected_low": candidate.low,
-                "expected_high": candidate.high,
-                "mean_rank": candidate.mean_rank,
-                "mean_rank_low": candidate.rank_low,
-                "mean_rank_high": candidate.rank_high,
-                **candidate.scores,
-            }
-            known = {} if candidate.error else {k: v for k, v in metrics.items() if math.isfinite(v)}
-            found.append(Result(cell, metrics=known, error=candidate.error, seconds=candidate.scoring_seconds))
-        return found
 
 
 def answer(
@@ -217,13 +83,19 @@ def answer(
 
 def grouped(results: Iterable[Result]) -> list[list[Result]]:
     """Scores over features that may stand in one order: same data, and the same options but score and layer."""
+    everything = list(results)
     # Neither the truth nor what was trained: half-samples of them are not had.
-    own = [result for result in results if "resamples" in result.cell.parameters]
+    own = [result for result in everything if "resamples" in result.cell.parameters]
     groups = [list(group.results) for group in comparable(own, axes=("score", "layer"), over=())]
     for result in own:
         if not result.ok:  # it stands with those that it would have stood with
             alike = [g for g in groups if _place(g[0].cell) == _place(result.cell)]
             alike[-1].append(result) if alike else groups.append([result])
+    for result in everything:  # early-stopped fine-tuning of the same images stands beside
+        if "early_learning_rate" in result.cell.parameters:
+            for group in groups:
+                same = group[0].cell.dataset == result.cell.dataset and group[0].cell.data == result.cell.data
+                group += [result] if same else []
     return groups
 
 
@@ -242,7 +114,7 @@ def _candidates(results: Sequence[Result]) -> dict[tuple[str, str], dict[str, Re
     layers = list(dict.fromkeys(str(r.cell.parameters["layer"]) for r in results if "layer" in r.cell.parameters))
     for result in results:
         own = result.cell.parameters.get("layer")
-        for layer in [own] if own is not None else layers or [_POOLED]:
+        for layer in [own] if own is not None else layers or [POOLED]:
             found.setdefault((result.cell.model, str(layer)), {})[str(result.cell.parameters["score"])] = result
     return found
 
@@ -258,7 +130,7 @@ def _candidate(
 ) -> Candidate:
     able = sorted((r for r in results.values() if r.ok), key=lambda r: "layer" not in r.cell.parameters)
     known = [result.details for result in able]  # those of its own layer first
-    notes = [note for details in known for note in details["notes"]]
+    notes = [note for details in known for note in details.get("notes", ())]
     skipped = max((sum(len(part) for part in details.get("skipped", {}).values()) for details in known), default=0)
     if skipped:
         notes.append(f"{counted(skipped, 'image')} could not be read and took no part")
@@ -266,7 +138,7 @@ def _candidate(
     return Candidate(
         model=model,
         layer=layer,
-        extraction_seconds=max((details["extraction_seconds"] for details in known), default=0.0),
+        extraction_seconds=max((details.get("extraction_seconds", 0.0) for details in known), default=0.0),
         scoring_seconds=sum(result.seconds for result in results.values()),
         parameters=first.get("parameters"),
         flops=first.get("flops"),
@@ -335,11 +207,11 @@ def _ordered(candidates: Sequence[Candidate], combined: Combined) -> list[Candid
 
 
 def _twins(candidates: Mapping[tuple[str, str], Mapping[str, Result]]) -> dict[tuple[str, str], str]:
-    """Checkpoints that are one under two names, the same weights looked at in the same way: the name that came first."""
+    """Checkpoints that are one under two names, the same weights looked at in the same way: the first of the names."""
     seen: dict[tuple[str, str], str] = {}
     found = {}
     for (model, layer), results in candidates.items():
-        weights = next(str(result.details["checkpoint"]) for result in results.values() if result.ok)
+        weights = next(str(r.details["checkpoint"]) for r in results.values() if r.ok and "checkpoint" in r.details)
         first = seen.setdefault((weights, layer), model)
         if first != model:
             found[model, layer] = first
@@ -347,5 +219,7 @@ def _twins(candidates: Mapping[tuple[str, str], Mapping[str, Result]]) -> dict[t
 
 
 def _said(twins: Mapping[tuple[str, str], str]) -> list[str]:
-    said = [f"{m} has the weights of {first}: they are one checkpoint under two names" for (m, _), first in twins.items()]
+    said = [
+        f"{m} has the weights of {first}: they are one checkpoint under two names" for (m, _), first in twins.items()
+    ]
     return list(dict.fromkeys(said))

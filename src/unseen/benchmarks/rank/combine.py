@@ -1,8 +1,8 @@
 """From the scores of candidates to mean ranks, and how much those depend on the images.
 
-A score on fewer images is not the score on all of them: N-LEEP of half the images is lower by 0.2 for one checkpoint and
-by 0.4 for another. So a draw says only how far it is from the mean of a candidate's draws, and that distance, scaled to
-what all images would give, is added to the score on all images. The recommended candidate and the shares then agree.
+A score on fewer images is not the score on all of them: N-LEEP of half the images is higher by 0.2 for one checkpoint
+and by 0.4 for another. So a draw says only how far it is from the mean of a candidate's draws, and that distance,
+scaled to what all images would give, is added to the score on all images. Order and shares then agree.
 """
 
 from __future__ import annotations
@@ -84,6 +84,8 @@ def combine(candidates: Sequence[Mapping[str, Result]], scores: Sequence[str]) -
 
 def _draw_ranks(candidates: Sequence[Mapping[str, Result]], counted: Sequence[str]) -> FloatArray:
     """Mean ranks of every half-sample in which every score of every candidate could be computed."""
+    # What was trained is not trained again on half of the images: it stands as it is in every draw.
+    counted = [name for name in counted if not find_score(name).needs_training]
     many = {name: [results[name].details for results in candidates] for name in counted}
     asked = min((len(d.get("draws", ())) for own in many.values() for d in own), default=0)
     able = [n for n in range(asked) if all(d["draws"][n] for own in many.values() for d in own)]
@@ -103,7 +105,7 @@ def _centred(details: Mapping[str, Any], able: Sequence[int]) -> FloatArray:
     images, size = int(details["images"]), int(details.get("draw_images", 0))
     # A sample of m of n without replacement scatters by sqrt(1/m - 1/n): a new sample of n would by sqrt(1/n).
     scale = np.sqrt(size / (images - size)) if 0 < size < images else 1.0
-    return np.asarray(details["terms"]) + scale * (draws - draws.mean(axis=0))
+    return np.asarray(np.asarray(details["terms"]) + scale * (draws - draws.mean(axis=0)))
 
 
 def _ranks(values: Sequence[float]) -> FloatArray:

@@ -67,7 +67,9 @@ class RankBenchmark(Benchmark):
     seed: Natural = option(0, help="Of samples, of scores that draw and of fine-tuning.")
     truth: bool = option(False, help="Also fine-tune every checkpoint, to judge the scores by.")
     learning_rates: tuple[Rate, ...] = option((0.05, 0.005), help="Of the truth's sweep; with every length of steps.")
-    steps: tuple[Positive, ...] = option((500,), help="Lengths of the truth's sweep; the linear probe it starts from is one more.")
+    steps: tuple[Positive, ...] = option(
+        (500,), help="Lengths of the truth's sweep; the linear probe it starts from is one more."
+    )
     truth_seeds: Positive = option(3, help="Seeds of the truth's chosen setting; their mean is reported.")
     batch_size: Positive = option(32, help="Images per step of fine-tuning.")
     early_learning_rate: Rate = option(0.01, help="Of scores that fine-tune for a few epochs.")

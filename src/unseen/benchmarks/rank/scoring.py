@@ -162,7 +162,7 @@ _WRONG, _RIGHT, _UNKNOWN = "01-"
 
 
 def written_hits(parts: FloatArray, index: npt.NDArray[np.int64], total: int) -> str | list[float | None]:
-    """What every image of the split said, by its place: "1" right, "0" wrong, "-" not asked; numbers where it is more."""
+    """What every image of the split said, by place: "1" right, "0" wrong, "-" not asked; numbers where it is more."""
     placed = np.full(total, np.nan)
     placed[index] = parts
     known = placed[np.isfinite(placed)]

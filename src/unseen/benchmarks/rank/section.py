@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from unseen.benchmarks.rank.answer import CheckpointRanking, answer, grouped
+from unseen.benchmarks.rank.answer import answer, grouped
+from unseen.benchmarks.rank.candidates import CheckpointRanking
 from unseen.benchmarks.rank.protocol import TRUTH
 from unseen.benchmarks.rank.published import GROUPS, ranking_table
 from unseen.benchmarks.rank.table import RankingRow, ranking_rows

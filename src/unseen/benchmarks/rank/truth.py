@@ -8,18 +8,22 @@ Implements: the evaluation procedure G: replace the head, fine-tune everything, 
             validation images. Several lengths are an early stop by validation accuracy
 Differs:    [P] takes the best test accuracy of the sweep. Here a setting is chosen by validation images (the dataset's
             own, or a stratified fifth of the training images), and its test accuracy is reported, the mean of several
-            seeds: test labels choose nothing. Early-stopped fine-tuning is scored on validation images, since a score must not touch test labels
+            seeds: test labels choose nothing. Early-stopped fine-tuning is scored on validation images, since a score
+            must not touch test labels
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from unseen.benchmarks.rank.candidates import CheckpointRanking
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset, Split
@@ -132,3 +136,21 @@ def _skipped(found: FinetuneResult, train: Split, shown: Split) -> dict[str, str
     names = {"train": train.names, "test": shown.names}
     places = ((*place.split(":"), reason) for place, reason in found.skipped.items())
     return {names[part][int(number)]: reason for part, number, reason in places}
+
+
+def with_truth(ranking: CheckpointRanking, results: Iterable[Result]) -> CheckpointRanking:
+    """The ranking with what fine-tuning some of its candidates reached, and whether that confirms the first of them."""
+    found = {result.cell.model: result for result in results}
+    reached = {model: result.metrics["top1"] for model, result in found.items() if result.ok}
+    candidates = tuple(replace(c, finetuned=reached.get(c.model, math.nan)) for c in ranking.candidates)
+    notes = [f"fine-tuning {model} failed: {result.error}" for model, result in found.items() if not result.ok]
+    if not reached:
+        return replace(ranking, candidates=candidates, notes=(*ranking.notes, *notes))
+    best = max(reached, key=lambda model: reached[model])
+    listing = ", ".join(f"{model} {100 * value:.1f} %" for model, value in reached.items())
+    chosen = ranking.choice.model if ranking.choice is not None else ""
+    verdict = "which confirms it" if best == chosen else f"so that {best} is the better choice"
+    said = f" Fine-tuned on the training images and tested: {listing}; {verdict}."
+    choice = next(c for c in candidates if c.model == best)
+    text = ranking.recommendation + said
+    return replace(ranking, candidates=candidates, choice=choice, recommendation=text, notes=(*ranking.notes, *notes))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from unseen.reports.wording import amount, listed
 
 if TYPE_CHECKING:
-    from unseen.benchmarks.rank.answer import Candidate
+    from unseen.benchmarks.rank.candidates import Candidate
 
 #: How a measure is shown: its name in a sentence, and whether in percent.
 _MEASURES = {"accuracy": ("", True), "R2": ("R\u00b2 ", False), "precision": ("a precision of ", True)}
@@ -51,18 +51,17 @@ def recommend(
     distinct = [c for c in ordered if not c.same_as]
     expect = f"expect {_MEASURES[measure][0]}"
     if len(distinct) == 1:
-        return best, (
-            f"Fine-tune {best.label}: it is the only candidate; {expect}{expected_text(best, measure)} with a linear head."
-        )
+        value = expected_text(best, measure)
+        return best, f"Fine-tune {best.label}: it is the only candidate; {expect}{value} with a linear head."
     equals = [c for c in distinct if c.may_be_best]
     choice = cheapest(equals) if len(equals) > 1 else best
     text = f"Fine-tune {choice.label}: {expect}{expected_text(choice, measure)} with a linear head."
     if len(equals) == 1:
         second = next(c for c in distinct if c is not best)
-        low, high = second.behind_low, second.behind_high
+        low, high = points(second.behind_low, measure).removesuffix(" points"), points(second.behind_high, measure)
         text += (
             f" The lead is clear: {points(second.behind, measure)} on {second.label}, the next "
-            f"({points(low, measure).removesuffix(' points')} to {points(high, measure)} on the same {images:,} images)."
+            f"({low} to {high} on the same {images:,} images)."
         )
     else:
         text += f" The lead is not clear: {_equals(equals, choice, images, measure)}"
@@ -75,6 +74,4 @@ def _equals(equals: Sequence[Candidate], choice: Candidate, images: int, measure
     cost = f" ({amount(choice.flops)} operations per image)" if choice.flops is not None else ""
     which = "both" if len(equals) == 2 else f"all {len(equals)}"
     names = listed([f"{c.label} ({expected_text(c, measure)})" for c in others], limit=5)
-    return (
-        f"{names} cannot be told apart from it on {images:,} images, and it is the cheapest of {which}{cost}."
-    )
+    return f"{names} cannot be told apart from it on {images:,} images, and it is the cheapest of {which}{cost}."

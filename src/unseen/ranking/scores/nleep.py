@@ -65,8 +65,17 @@ def nleep(
         tell: told when the number of Gaussians is capped.
     """
     if held_out:
-        every = {"energy": energy, "components_per_class": components_per_class, "starts": starts}
-        return float(np.nanmean(nleep_parts(features, labels, **every, smoothing=smoothing, seed=seed, tell=tell)))
+        parts = nleep_parts(
+            features,
+            labels,
+            energy=energy,
+            components_per_class=components_per_class,
+            starts=starts,
+            smoothing=smoothing,
+            seed=seed,
+            tell=tell,
+        )
+        return float(np.nanmean(parts))
     from unseen.ranking.gmm import fit_mixture
 
     reduced, known = _reduced(features, labels, energy)
@@ -135,7 +144,9 @@ def _components(images: int, classes: int, per_class: int, tell: Tell | None) ->
     wanted = per_class * classes
     components = max(1, min(wanted, images // IMAGES_PER_COMPONENT))
     if components < wanted and tell is not None:
-        tell(f"N-LEEP: {images} images cannot carry {wanted} Gaussians ({per_class} per class); {components} were fitted")
+        tell(
+            f"N-LEEP: {images} images cannot carry {wanted} Gaussians ({per_class} per class); {components} were fitted"
+        )
     return components
 
 

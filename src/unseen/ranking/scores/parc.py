@@ -7,8 +7,8 @@ Implements: section 4.1 of [P]: every feature is scaled to mean 0 and variance 1
             correlation of the lower triangles of D_f and D_y. [P] also reduces features to 32 dimensions by PCA first:
             `dimensions=32`, whose axes the scaling then whitens
 Differs:    the value is a correlation, not a percentage. In the authors' release rounding splits label distances that
-            are equal, and with them ranks; here they are equal. Pairs grow with the square of the images: above `limit` a seeded, stratified sample is
-            taken, and said.
+            are equal, and with them ranks; here they are equal. Pairs grow with the square of the images: above
+            `limit` a seeded, stratified sample is taken, and said.
 
 D_y has two values only, so that Spearman's correlation is that of the ranks of D_f with "of two classes or one": it
 needs the sorted distances and the ranks of the pairs within a class, not two rankings of all pairs.
@@ -104,4 +104,6 @@ def _cost(s: Sizes) -> float:
     return 2 * s.n * s.n * s.d + s.n * s.n / 2 * math.log2(max(s.n, 2.0)) * 2
 
 
-CARD = ScoreCard("parc", "PARC", FEATURES, parc, _cost, seeded=True, tells=True, version=2, citation="Bolya et al., NeurIPS 2021")
+CARD = ScoreCard(
+    "parc", "PARC", FEATURES, parc, _cost, seeded=True, tells=True, version=2, citation="Bolya et al., NeurIPS 2021"
+)
