@@ -147,7 +147,7 @@ def test_a_clear_lead_in_accuracy() -> None:
     assert found.clear
     assert found.choice is not None and found.choice.model == "a"
     assert found.recommendation.startswith(
-        "Fine-tune a: expect 90 ± 3 % with a linear head. The lead is clear: 8.0 points"
+        "Fine-tune a: expect 90 ± 2 % with a linear head. The lead is clear: 8.0 points"
     )
     assert found.candidates[1].behind == pytest.approx(0.08)
     assert 0 < found.candidates[1].behind_low < 0.08 < found.candidates[1].behind_high
@@ -167,10 +167,19 @@ def test_equals_are_said_and_the_cheapest_is_recommended() -> None:
     assert [c.model for c in found.equals] == ["a", "c", "b"]
     assert found.best is not None and found.best.model == "a"
     assert found.choice is not None and found.choice.model == "b"
-    assert "Fine-tune b: expect 89 ± 3 %" in found.recommendation
-    assert "The lead is not clear: a (89 ± 3 %) and c (89 ± 3 %) cannot be told apart from it" in found.recommendation
+    assert "Fine-tune b: expect 89 ± 2 %" in found.recommendation
+    assert "The lead is not clear: a (89 ± 2 %) and c (89 ± 2 %) cannot be told apart from it" in found.recommendation
     assert "cheapest of all 3" in found.recommendation
     assert [c.may_be_best for c in found.candidates] == [True, True, True, False]
+
+
+def test_who_has_little_chance_is_said_but_not_recommended_for_being_cheap() -> None:
+    good, poor = np.arange(90) >= 18, np.arange(90) < 60
+    found = answer([probed("a", good, flops=900), probed("b", poor, flops=1)])
+    assert not found.clear
+    assert found.candidates[1].best_share < 0.1
+    assert found.choice is not None and found.choice.model == "a"
+    assert "b (67 ± 12 %) cannot be ruled out on 90 images, but has little chance." in found.recommendation
 
 
 def test_a_difference_of_few_images_is_not_clear_and_order_and_share_agree() -> None:
@@ -194,7 +203,7 @@ def test_what_cannot_be_said_is_not_said() -> None:
     choice, text = recommend([Candidate("a", rank=1), Candidate("b", rank=2)], images=10)
     assert choice is None and "No accuracy could be estimated" in text
     (only,) = answer([probed("a", hits(0))]).equals
-    assert "it is the only candidate; expect 90 ± 3 %" in answer([probed("a", hits(0))]).recommendation
+    assert "it is the only candidate; expect 90 ± 2 %" in answer([probed("a", hits(0))]).recommendation
     assert only.model == "a"
 
 

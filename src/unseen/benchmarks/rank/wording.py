@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 _MEASURES = {"accuracy": ("", True), "R2": ("R\u00b2 ", False), "precision": ("a precision of ", True)}
 
 
+#: Of the draws of the images: who comes first in fewer is not recommended for being cheap.
+FAIR = 0.1
+
+
 def expected_text(candidate: Candidate, measure: str = "accuracy") -> str:
     """ "87 ± 3 %": what to expect, and half the interval; "0.61 ± 0.04" of values."""
     percent = _MEASURES[measure][1]
@@ -54,7 +58,8 @@ def recommend(
         value = expected_text(best, measure)
         return best, f"Fine-tune {best.label}: it is the only candidate; {expect}{value} with a linear head."
     equals = [c for c in distinct if c.may_be_best]
-    choice = cheapest(equals) if len(equals) > 1 else best
+    rivals = [c for c in equals if c is best or c.best_share >= FAIR]
+    choice = cheapest(rivals)
     text = f"Fine-tune {choice.label}: {expect}{expected_text(choice, measure)} with a linear head."
     if len(equals) == 1:
         second = next(c for c in distinct if c is not best)
@@ -64,14 +69,30 @@ def recommend(
             f"({low} to {high} on the same {images:,} images)."
         )
     else:
-        text += f" The lead is not clear: {_equals(equals, choice, images, measure)}"
+        text += f" The lead is not clear: {_equals(equals, rivals, choice, images, measure)}"
     others = [c.label for c in distinct if c is not choice][: max(top, 1) - 1]
     return choice, text + (f" Then try {listed(others)}." if others else "")
 
 
-def _equals(equals: Sequence[Candidate], choice: Candidate, images: int, measure: str) -> str:
-    others = [c for c in equals if c is not choice]
-    cost = f" ({amount(choice.flops)} operations per image)" if choice.flops is not None else ""
-    which = "both" if len(equals) == 2 else f"all {len(equals)}"
-    names = listed([f"{c.label} ({expected_text(c, measure)})" for c in others], limit=5)
-    return f"{names} cannot be told apart from it on {images:,} images, and it is the cheapest of {which}{cost}."
+def _equals(
+    equals: Sequence[Candidate], rivals: Sequence[Candidate], choice: Candidate, images: int, measure: str
+) -> str:
+    """Who cannot be told apart from the choice, and why it is the choice; who has little chance, but some."""
+    others, unlikely = [c for c in rivals if c is not choice], [c for c in equals if c not in rivals]
+    said = ""
+    if others:
+        cost = f" ({amount(choice.flops)} operations per image)" if choice.flops is not None else ""
+        which = "both" if len(rivals) == 2 else f"all {len(rivals)}"
+        said = (
+            f"{_named(others, measure)} cannot be told apart from it on {images:,} images, and it is the cheapest of "
+        )
+        said += f"{which}{cost}."
+    if unlikely:
+        also = " either" if others else f" on {images:,} images"
+        little = "has" if len(unlikely) == 1 else "have"
+        said += f"{' ' * bool(said)}{_named(unlikely, measure)} cannot be ruled out{also}, but {little} little chance."
+    return said
+
+
+def _named(candidates: Sequence[Candidate], measure: str) -> str:
+    return listed([f"{c.label} ({expected_text(c, measure)})" for c in candidates], limit=5)
