@@ -26,6 +26,8 @@ from unseen.metrics.significance import (
     bootstrap_interval,
     mcnemar,
     paired_bootstrap,
+    welch_comparison,
+    wilson_interval,
 )
 from unseen.metrics.softmax import log_softmax, softmax
 from unseen.metrics.zeroshot import harmonic_interval, harmonic_mean, mean_per_class, mean_per_class_interval
@@ -66,4 +68,6 @@ __all__ = [
     "top_k_accuracy",
     "top_k_correct",
     "weighted_tau",
+    "welch_comparison",
+    "wilson_interval",
 ]

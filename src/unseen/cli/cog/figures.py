@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,17 +12,44 @@ from unseen.cli.cog.run import DEFAULT_MODELS
 from unseen.cli.options import HomeOption, JsonOption, ModelsOption, split_names
 
 if TYPE_CHECKING:
-    from unseen.core.records import Result
+    from unseen.core.records import ModelCard, Result
 
-CHARTS = ("levels", "relative", "few-shot", "few-shot-relative", "distance", "images", "controls")
+CHARTS = (
+    "kin",
+    "ranking",
+    "levels",
+    "relative",
+    "few-shot",
+    "few-shot-relative",
+    "distance",
+    "controls",
+    "rankings",
+    "images",
+    "finetune",
+)
 
 
 def chart(
     kind: Annotated[str, typer.Argument(help=f"One of: {', '.join(CHARTS)}.")],
     out: Annotated[Path, typer.Option("--out", help="Where to: .html, .svg, .png or .pdf.")],
     study: Annotated[str, typer.Option("--study", help="Whose results.")] = "cog",
+    models: Annotated[
+        list[str] | None, typer.Option("--models", metavar="NAME ...", help="Which models: ids, names or patterns.")
+    ] = None,
+    category: Annotated[str | None, typer.Option(help="Of models, such as self-supervision.")] = None,
     baseline: Annotated[str | None, typer.Option(help="The model that others are compared with.")] = None,
-    level: Annotated[str, typer.Option(help="Of few-shot charts.")] = "L5",
+    level: Annotated[
+        list[str] | None,
+        typer.Option("--level", metavar="LEVEL ...", help="Of few-shot charts: L1 L3 L5, or all; three by default."),
+    ] = None,
+    seen: Annotated[
+        str | None, typer.Option(help="Whose seen concepts, where there are several, such as imagenet:in1k-blurred.")
+    ] = None,
+    levels: Annotated[Path | None, typer.Option(help="Of ranking: a file that `unseen cog levels` wrote.")] = None,
+    concept: Annotated[str | None, typer.Option(help="Of kin: a name or WordNet id, such as 'tiger cat'.")] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="DATA", help="Of kin and ranking: a dataset with pictures.")
+    ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option("--setting", metavar="NAME=VALUE", help="Which results, where a study holds several settings."),
@@ -30,57 +57,61 @@ def chart(
     home: HomeOption = None,
 ) -> None:
     """Draw one figure of the paper from stored results, for a page or a paper, and say what it shows."""
-    from unseen.benchmarks.cog.analysis import settings
+    from unseen.benchmarks import Workbench
+    from unseen.benchmarks.cog.figures import Request, draw
     from unseen.cli.tables import console
+    from unseen.core.errors import UnknownNameError
     from unseen.core.files import home as home_folder
+    from unseen.data.load import resolve_dataset
     from unseen.reports import save_chart
-    from unseen.results import FILE_NAME, ResultsDatabase, only
-    from unseen.results.comparability import older_said
-
-    with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
-        groups = settings(database.latest(study=study, benchmark="cog", include_failed=False))
-    chosen = only(groups, setting or ()) if groups else None
-    drawn, words = _draw(kind, chosen.results if chosen else (), baseline, level)
-    save_chart(drawn, out)
-    if chosen and chosen.older:
-        words.append(f"{older_said(chosen.older)}.")
-    for line in words:
-        console().print(line, soft_wrap=True)
-    console().print(f"Chart: {out}", soft_wrap=True)
-
-
-def _draw(kind: str, results: Sequence[Result], baseline: str | None, level: str) -> tuple[Any, list[str]]:
-    """The chart, and what it shows in words."""
-    from unseen.benchmarks.cog import analysis, charts
-    from unseen.benchmarks.cog.section import trend_sentences
-    from unseen.core.errors import DataError, UnknownNameError
-    from unseen.reports.wording import short_names
+    from unseen.reports.pictures import ClassPictures
 
     if kind not in CHARTS:
         raise UnknownNameError("chart", kind, CHARTS)
-    if not results:
-        raise DataError("there are no CoG results of that study yet. Make some with: unseen cog run")
-    scores = analysis.level_scores(results)
-    models = list(dict.fromkeys(score.model for score in scores))
-    names = short_names(models, {})
-    base = baseline or models[0]
-    if kind == "levels":
-        return charts.levels_chart(scores, names), trend_sentences(scores, names)
-    if kind == "relative":
-        pairs = [(base, model) for model in models if model != base]
-        said = analysis.statements(analysis.duels(results, pairs), names)
-        return charts.relative_chart(scores, names, base), said
-    if kind in ("few-shot", "few-shot-relative"):
-        relative = base if kind.endswith("relative") else None
-        return charts.few_shot_chart(scores, names, level, relative), []
-    if kind == "controls":
-        return charts.control_chart(scores, names, base), []
-    concepts = analysis.concept_scores(results)
-    if kind == "images":
-        return charts.images_chart(concepts), []
-    lines = analysis.slopes(concepts)
-    said = [analysis.slope_sentence(names[model], line) for model, line in lines.items()]
-    return charts.distance_chart(concepts, lines, names), said
+    bench = Workbench(home_folder(home))
+    results = _results(bench.home, study) if kind != "kin" and levels is None else []
+    request = Request(
+        results,
+        cards=known_cards({result.cell.model for result in results}),
+        baseline=baseline,
+        models=split_names(models),
+        category=category,
+        levels=split_names(level),
+        seen=seen,
+        setting=setting or (),
+        picture=ClassPictures(bench.dataset, size=104),
+        file=levels,
+        concept=concept,
+        data=bench.dataset(resolve_dataset(data, Path.cwd())) if data else None,
+    )
+    drawn, words = draw(kind, request)
+    save_chart(drawn, out)
+    for line in words:
+        console().print(line, soft_wrap=True, markup=False)
+    console().print(f"Chart: {out}", soft_wrap=True, markup=False)
+
+
+def _results(home: Path, study: str) -> list[Result]:
+    from unseen.results import FILE_NAME, ResultsDatabase
+
+    with ResultsDatabase(home / FILE_NAME, read_only=True) as database:
+        return [
+            result
+            for benchmark in ("cog", "cog-finetune")
+            for result in database.latest(study=study, benchmark=benchmark, include_failed=False)
+        ]
+
+
+def known_cards(models: Collection[str]) -> dict[str, ModelCard]:
+    """Cards of models as their sources list them, without loading any; those that are not listed have none."""
+    from unseen.backbones.load import BACKBONES
+
+    found: dict[str, ModelCard] = {}
+    for scheme in {model.partition(":")[0] for model in models}:
+        source = BACKBONES.get(scheme) if scheme in BACKBONES else None
+        if source is not None and source.listed:
+            found |= {card.id: card for card in source.cards() if card.id in models}
+    return found
 
 
 def noise(
