@@ -1,7 +1,7 @@
 """How many planted copies the image audit finds, and how many pairs it tells wrongly; what a million rows cost.
 
-    python bench/duplicates.py PHOTOS             # a folder per class, five images of each as the bed, 60 of them copied
-    python bench/duplicates.py PHOTOS --from 5    # images 6 to 10 of each class: not those that thresholds were chosen on
+    python bench/duplicates.py PHOTOS             # a folder per class: five images of each, 60 of them copied
+    python bench/duplicates.py PHOTOS --from 5    # images 6 to 10 of each class, which no threshold was chosen on
     python bench/duplicates.py --groceries        # the wheel's 2,054 rows, of which 661 are listed twice
     python bench/duplicates.py --rows 1000000 --others 100000 --dimensions 64
 

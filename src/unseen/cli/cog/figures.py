@@ -12,6 +12,7 @@ from unseen.cli.cog.run import DEFAULT_MODELS
 from unseen.cli.options import HomeOption, JsonOption, ModelsOption, split_names
 
 if TYPE_CHECKING:
+    from unseen.benchmarks.cog.noise import NoiseReport
     from unseen.core.records import ModelCard, Result
 
 CHARTS = (
@@ -118,13 +119,18 @@ def noise(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A dataset whose classes have ids.")] = "packaged:emoji",
     data_option: Annotated[str | None, typer.Option("--data", metavar="DATA", help="The same, as an option.")] = None,
     models: ModelsOption = None,
-    threshold: Annotated[float, typer.Option(min=0.0, max=1.0, help="Confidence above which to list an image.")] = 0.99,
+    confidence: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Least calibrated probability of another concept.")
+    ] = 0.7,
+    agreement: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Least share of the nearest neighbours with its label.")
+    ] = 0.7,
     levels: Annotated[int, typer.Option(min=1, help="Levels of unseen concepts.")] = 5,
-    most: Annotated[int, typer.Option(min=0, help="Show at most so many images per pair.")] = 5,
+    most: Annotated[int, typer.Option(min=0, help="Show at most so many images.")] = 20,
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
-    """List images that a classifier of other concepts is sure of: missing labels, most of the time (supplement A.3)."""
+    """List images whose label two kinds of evidence speak against, for a person to look at (supplement A.3)."""
     from dataclasses import asdict
 
     from unseen.backbones.load import resolve_model
@@ -132,32 +138,65 @@ def noise(
     from unseen.benchmarks.cog.domains import DomainRecipe
     from unseen.benchmarks.cog.noise import label_noise
     from unseen.cli.progress import RichProgress
-    from unseen.cli.tables import console, print_json, print_table
+    from unseen.cli.tables import console, print_json
     from unseen.core.files import home as home_folder
     from unseen.data.load import resolve_dataset
 
     bench = Workbench(home_folder(home), progress=RichProgress(console(error=True)))
     name = resolve_dataset(data_option or data, Path.cwd())
+    chosen = [resolve_model(each, Path.cwd()) for each in split_names(models) or DEFAULT_MODELS[:1]]
+    recipe = DomainRecipe(levels=levels)
     reports = {
-        model: label_noise(bench, model, name, recipe=DomainRecipe(levels=levels), threshold=threshold)
-        for model in [resolve_model(each, Path.cwd()) for each in split_names(models) or DEFAULT_MODELS[:1]]
+        model: label_noise(bench, model, name, recipe=recipe, confidence=confidence, agreement=agreement)
+        for model in chosen
     }
     if as_json:
-        print_json([{"model": model, **asdict(one)} for model, found in reports.items() for one in found])
+        print_json([{"model": model, **asdict(report)} for model, report in reports.items()])
         return
-    for model, found in reports.items():
-        rows = [[r.classifier, r.domain, f"{r.images:,}", f"{r.share:.1%}"] for r in found]
-        print_table(
-            ["classifier of", "images of", "images", "surer than asked"],
-            rows,
-            title=f"{model}: predictions above {threshold:g} for concepts that the classifier does not know",
-            numeric=("images", "surer than asked"),
-        )
-        seen = [
-            [r.classifier, s.image, s.true, s.predicted, f"{s.confidence:.4f}"]
-            for r in found
-            for s in r.suspects[:most]
+    for model, report in reports.items():
+        _print_noise(model, report, most)
+
+
+def _print_noise(model: str, report: NoiseReport, most: int) -> None:
+    from unseen.cli.tables import console, print_table
+
+    def place(name: str, domain: str) -> str:
+        return f"{name} ({domain})" if domain else name
+
+    rows = [
+        [
+            f"{s.split}: {s.image}",
+            place(s.labelled, s.labelled_domain),
+            place(s.suggested, s.suggested_domain),
+            f"{s.confidence:.2f}",
+            f"{s.own:.2f}",
+            f"{s.agreement:.0%}",
         ]
-        if seen:
-            columns = ["classifier of", "image", "labelled", "predicted", "confidence"]
-            print_table(columns, seen, numeric=("confidence",), prose=("labelled", "predicted"))
+        for s in report.suspects[:most]
+    ]
+    if rows:
+        columns = ["image", "labelled", "looks like", "probability", "of its label", "neighbours"]
+        numeric = ("probability", "of its label", "neighbours")
+        print_table(columns, rows, title=model, numeric=numeric, prose=("image", "labelled", "looks like"))
+    crossing = sum(
+        bool(s.labelled_domain and s.suggested_domain) and s.labelled_domain != s.suggested_domain
+        for s in report.suspects
+    )
+    shares = ", ".join(f"{pair} {share:.1%}" for pair, share in report.foreign.items())
+    left = f" {report.left_out:,} images of classes with too few images were not judged." if report.left_out else ""
+    for line in (
+        (
+            f"{model}: {len(report.suspects):,} of {report.images:,} images look like another of the {report.classes:,} "
+            f"concepts, by a calibrated classifier that has not seen them (right on {report.accuracy:.1%}) and by their "
+            f"neighbours; {crossing:,} of them like one of another level.{left}"
+        ),
+        (
+            "Look at each before you change a label: an image may show two concepts. On photographs with 2 % of the labels "
+            "flipped about nine of ten that are listed were flipped ones (docs/cog.md)."
+        ),
+        (
+            f"Supplement A.3, surer than 0.99 of concepts that the classifier does not know: {shares}. With few classes "
+            "that is no evidence of a wrong label."
+        ),
+    ):
+        console().print(line, soft_wrap=True, markup=False)
