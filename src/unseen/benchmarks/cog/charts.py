@@ -312,7 +312,7 @@ def _lines(
         value = alt.Y(
             f"{y}:Q",
             title=title,
-            axis=alt.Axis(format="+~g", tickCount=6),
+            axis=alt.Axis(format="+,.1~f", tickCount=6),
             scale=alt.Scale(zero=False, nice=True, domain=limits),
         )
     many = len(shown) > _MOST_BARS

@@ -51,7 +51,7 @@ def distance_chart(
     ends = [
         {"model": m, "group": keys[m].group, "name": keys[m].label, "x": x, "y": line.intercept + line.slope.value * x}
         for m, line in lines.items()
-        if m in keys
+        if m in models
         for x in (min(r["similarity"] for r in rows), max(r["similarity"] for r in rows))
     ]
     color, _ = series_channels([keys[model] for model in models])

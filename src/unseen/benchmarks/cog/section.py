@@ -91,6 +91,22 @@ class _Setting:
         return {model: key for model, key in self.all_keys.items() if model in own}
 
     @cached_property
+    def drawn(self) -> dict[str, Key]:
+        """Legend entries of the models in the charts: without random weights where these would squeeze the others."""
+        whole = [s for s in self.scores if s.shots == ALL and not s.level.startswith(CONTROL)]
+        own = [s.mean for s in whole if s.model in self.learned]
+        others = [s.mean for s in whole if s.model not in self.learned]
+        if not own or not others or min(own) - max(others) <= max(own) - min(own):
+            return self.keys
+        return {model: key for model, key in self.keys.items() if model in self.learned}
+
+    @property
+    def left_out(self) -> str:
+        """Whom the charts do without."""
+        names = [key.label for model, key in self.keys.items() if model not in self.drawn]
+        return f"{listed(names)}: far below, and left out of the charts; the table has it." if names else ""
+
+    @cached_property
     def learned(self) -> list[str]:
         """Models that have learnt something; all, where none has."""
         return [model for model in self.keys if not is_reference(model)] or list(self.keys)
@@ -159,10 +175,16 @@ class _Setting:
         ]
 
     def _figures(self) -> list[Figure]:
-        many = len(self.keys) > _FEW
+        many = len(self.drawn) > _FEW
         told = "; ".join(f"{self.names[s.model]} {s.level} {s.text}" for s in self.scores if s.shots == ALL)
         found = [
-            _figure("Top-1 by level", levels_chart(self.scores, self.keys), f"Top-1 by level: {told}.", wide=many),
+            _figure(
+                "Top-1 by level",
+                levels_chart(self.scores, self.drawn),
+                f"Top-1 by level: {told}.",
+                caption=self.left_out,
+                wide=many,
+            ),
             *self._relative(),
         ]
         if self.lines:
@@ -170,7 +192,7 @@ class _Setting:
             found.append(
                 _figure(
                     "Every unseen concept against its distance",
-                    distance_chart(self.concepts, self.lines, self.keys, self._pictures()),
+                    distance_chart(self.concepts, self.lines, self.drawn, self._pictures()),
                     f"Accuracy per concept over similarity to the nearest seen concept: {words}.",
                     caption="A point per concept, of one model; a line per model. Hover over a point to see it.",
                     wide=True,
@@ -181,7 +203,7 @@ class _Setting:
             found.append(
                 _figure(
                     "Levels against random draws of concepts",
-                    control_chart(self.scores, self.keys),
+                    control_chart(self.scores, self.drawn),
                     f"Points over the mean of random control levels. {controls_said(self.scores, self.learned)}",
                     caption="Zero is the mean of a model's controls; the band has all of them in it.",
                 )
@@ -193,12 +215,12 @@ class _Setting:
 
     def _relative(self) -> list[Figure]:
         """Against the first model that has learnt something: one figure per category where there are several."""
-        if len(self.keys) < 2 or ALL not in self.shots:
+        if len(self.drawn) < 2 or ALL not in self.shots:
             return []
         baseline = next((m for m in self.learned if self.keys[m].group == REFERENCE), self.learned[0])
         name = self.names[baseline]
-        groups = by_category(self.keys) if len(self.keys) > _FEW else {"": self.keys}
-        whole = [s for s in self.scores if s.shots == ALL and s.model in self.keys]
+        groups = by_category(self.drawn) if len(self.drawn) > _FEW else {"": self.drawn}
+        whole = [s for s in self.scores if s.shots == ALL and s.model in self.drawn]
         base = {s.level: s.mean for s in whole if s.model == baseline}
         gaps = [100 * (s.mean - base[s.level]) for s in whole if s.level in base and not s.level.startswith(CONTROL)]
         figures = []
@@ -216,13 +238,13 @@ class _Setting:
             return []
         middle = self.levels[len(self.levels) // 2]
         chosen = list(dict.fromkeys(v for v in (SEEN, *self.levels[1:2], middle, self.levels[-1]) if v in self.levels))
-        shown = [s for s in self.scores if s.level in chosen]
-        bars = len(self.keys) <= _FEW
+        shown = [s for s in self.scores if s.level in chosen and s.model in self.drawn]
+        bars = len(self.drawn) <= _FEW
         span = [v for s in shown for v in ((s.low, s.high) if bars else (s.mean,))]
         return [
             _figure(
                 f"Few-shot on {level}",
-                few_shot_chart(shown, self.keys, level, span=span),
+                few_shot_chart(shown, self.drawn, level, span=span),
                 f"Top-1 on {level} over training images per concept.",
             )
             for level in chosen
