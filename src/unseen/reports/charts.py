@@ -72,7 +72,9 @@ def percent_axis(values: Iterable[float], *, most: int = 6) -> dict[str, Any]:
     low, high = (min(known), max(known)) if known else (0.0, 1.0)
     low, high = max(0.0, low), min(1.0, high)
     step = next(
-        s for s in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if (high - low) / s <= most - 1 or s == 0.5
+        s
+        for s in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+        if (high - low) / s <= most - 1 + 1e-9 or s == 0.5
     )
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     last = min(max(last, first + 1), round(1 / step))

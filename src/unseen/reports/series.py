@@ -17,7 +17,8 @@ def series_keys(models: Sequence[str], names: Mapping[str, str], cards: Mapping[
     """A legend entry per model.
 
     Up to six models have a colour each, and so have more where all are of one family. Else they share the colour of
-    their family and differ in their symbol, and the legend lists them by family. Random weights are grey.
+    their family and differ in their symbol (more than six of a family in their shade, too), and the legend lists them
+    by family. Random weights are grey.
     """
     learned = [model for model in models if not is_reference(model)]
     families = list(dict.fromkeys(family(model, cards) for model in learned))
@@ -31,10 +32,20 @@ def series_keys(models: Sequence[str], names: Mapping[str, str], cards: Mapping[
         if is_reference(model):
             colour, symbol = NEUTRAL, SYMBOLS[len(kin) % len(SYMBOLS)]
         elif many:
-            colour, symbol = PALETTE[families.index(group) % len(PALETTE)], SYMBOLS[len(kin) % len(SYMBOLS)]
+            shade = len(kin) // len(SYMBOLS)
+            colour = _lighter(PALETTE[families.index(group) % len(PALETTE)], shade)
+            symbol = SYMBOLS[len(kin) % len(SYMBOLS)]
         else:
             place = len(keys)
             colour = PALETTE[place % len(PALETTE)]
             symbol = SYMBOLS[(place + place // len(PALETTE)) % len(SYMBOLS)]
         keys[model] = Key(names[model], colour, symbol, key=model, group=group if many or len(families) > 1 else "")
     return keys
+
+
+def _lighter(colour: str, shade: int) -> str:
+    """A colour moved towards white by 40 % of the way, `shade` times."""
+    for _ in range(shade):
+        parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+        colour = "#" + "".join(f"{round(part + 0.4 * (255 - part)):02X}" for part in parts)
+    return colour

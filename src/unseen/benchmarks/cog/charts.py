@@ -189,7 +189,8 @@ def finetune_chart(rows: Sequence[Mapping[str, Any]], levels: Sequence[str]) -> 
     import altair as alt
 
     names = list(dict.fromkeys(row["name"] for row in rows))
-    base = alt.Chart(alt.InlineData(values=list(rows))).encode(
+    plain = [{k: row[k] for k in ("model", "name", "level", "ratio", "low", "high") if k in row} for row in rows]
+    base = alt.Chart(alt.InlineData(values=plain)).encode(
         x=alt.X("level:N", sort=list(levels), title=None, axis=alt.Axis(labelAngle=0)),
         color=alt.Color(
             "name:N",

@@ -83,11 +83,10 @@ def _setting_section(group: Group, frozen: Sequence[Group], names: Mapping[str, 
                     TableCell(f"{row['ratio']:.2f}", row["ratio"]) if row else TableCell("–", None),
                 ]
             )
-    drawn = [{k: v for k, v in row.items() if k not in ("frozen", "tuned")} for row in found]
     return Section(
         title="",
         anchor="",
-        figures=[Figure("Frozen relative to fine-tuned", to_spec(finetune_chart(drawn, levels)), _described(found))]
+        figures=[Figure("Frozen relative to fine-tuned", to_spec(finetune_chart(found, levels)), _described(found))]
         if found
         else [],
         tables=[

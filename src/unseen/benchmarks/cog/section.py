@@ -301,7 +301,7 @@ def _points(value: float) -> str:
 def trend_sentences(scores: Sequence[LevelScore], names: Mapping[str, str]) -> list[str]:
     """Accuracy from level to level, for each model; a rise that the intervals do not bear out is said to be none."""
     said = []
-    for model in dict.fromkeys(score.model for score in scores):
+    for model in dict.fromkeys(score.model for score in scores if score.model in names):
         own = [s for s in scores if s.model == model and s.shots == ALL and s.level.startswith("L")]
         if len(own) < 2:
             continue

@@ -184,18 +184,18 @@ def _print_noise(model: str, report: NoiseReport, most: int) -> None:
     )
     shares = ", ".join(f"{pair} {share:.1%}" for pair, share in report.foreign.items())
     left = f" {report.left_out:,} images of classes with too few images were not judged." if report.left_out else ""
-    said = [
+    found = (
         f"{model}: {len(report.suspects):,} of {report.images:,} images look like another of the "
         f"{report.classes:,} concepts, by a calibrated classifier that has not seen them (right on "
         f"{report.accuracy:.1%}) and by their neighbours; {crossing:,} of them like one of another level.{left}"
-    ]
-    said += [
+    )
+    advice = (
         "Look at each before you change a label: an image may show two concepts. On photographs with 2 % of the "
         "labels flipped about nine of ten that were listed had been flipped (docs/cog.md)."
-    ]
-    said += [
+    )
+    paper = (
         f"Supplement A.3, surer than 0.99 of concepts that the classifier does not know: {shares}. With few "
         "classes that is no evidence of a wrong label."
-    ]
-    for line in said:
+    )
+    for line in (found, advice, paper):
         console().print(line, soft_wrap=True, markup=False)
