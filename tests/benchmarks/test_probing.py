@@ -100,3 +100,29 @@ def test_probes_compute_where_features_come_from_if_that_is_a_gpu() -> None:
     assert probe_device(Extraction(device="cpu")) == "cpu"
     assert probe_device(Extraction(device="cuda:1")) == "cuda:1"
     assert probe_device(Extraction(device="mps")) == "cpu"
+
+
+def test_square_roots_and_streaming_reach_the_probe(splits: dict[str, Arrays], monkeypatch: pytest.MonkeyPatch) -> None:
+    from unseen.probes.softmax import StreamedTable
+
+    asked = {"solver": "logistic", "shots": ("all",), "seeds": (1,), "validation": "drawn"}
+    plain, rooted = (probe_splits(splits, **asked, square_root=root)["all", 1] for root in (False, True))
+    assert plain.log_loss != rooted.log_loss
+    streamed: list[bool] = []
+    monkeypatch.setattr(StreamedTable, "blocks", _counting(StreamedTable.blocks, streamed))
+    again = probe_splits(splits, **asked, memory_limit=1)["all", 1]
+    assert streamed and again.log_loss == pytest.approx(plain.log_loss, rel=1e-3)
+
+
+def _counting(blocks: Any, seen: list[bool]) -> Any:
+    return lambda table, width: (seen.append(True), blocks(table, width))[1]
+
+
+@pytest.mark.parametrize("name", ["probe", "cog"])
+def test_results_from_before_square_roots_keep_their_ids(name: str) -> None:
+    plain, limited, rooted = (
+        make_benchmark(name, values).plan("model", "data")[0]
+        for values in ({}, {"memory_limit": 10**9}, {"square_root": True})
+    )
+    assert "square_root" not in plain.parameters and "memory_limit" not in plain.parameters
+    assert limited == plain and rooted != plain

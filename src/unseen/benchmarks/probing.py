@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,6 +38,7 @@ class ProbeOptions:
     seeds: tuple[int, ...] = option(SEEDS, axis="seed", count=SEEDS, help="One run each: a count, or the seeds.")
     layer: str = option("pooled", help="Which features: pooled, logits, or the name of a module.")
     validation: Validation = option("drawn", help="drawn: select on a fifth of train; own: on the validation split.")
+    square_root: bool = option(False, help="Take square roots of the features before they are scaled.")
     memory_limit: Natural = option(
         0,
         neutral="rows that are read again at every pass give the same classifier",
@@ -50,6 +51,10 @@ class ProbeOptions:
             object.__setattr__(self, "solver", "logistic")
         if not self.seeds or not self.shots:
             raise UsageError("a probe needs at least one seed and one number of shots.")
+
+    def idle(self) -> Collection[str]:
+        """Results from before there was a choice keep their ids."""
+        return () if self.square_root else ("square_root",)
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
         from unseen.probes.solvers import solver_version
@@ -78,6 +83,7 @@ def probe_cells(
         shots=tuple(dict.fromkeys(cell.parameters["shots"] for cell in cells)),
         seeds=tuple(dict.fromkeys(cell.parameters["seed"] for cell in cells)),
         validation=options.validation,
+        square_root=options.square_root,
         device=probe_device(how),
         memory_limit=options.memory_limit * 1_000_000 or None,
     )
@@ -100,16 +106,14 @@ def probe_splits(
     shots: Sequence[Shots],
     seeds: Sequence[int],
     validation: Validation,
-    device: str = "cpu",
-    memory_limit: int | None = None,
+    **how: Any,
 ) -> dict[tuple[Shots, int], ProbeResult]:
     """One record per shots and seed.
 
     Args:
-        device: where probes compute.
-        memory_limit: bytes that their copies of rows may take; a share of the machine's memory where not given.
         validation: "own" selects on the dataset's validation split where it has one; "drawn" pools it with train and
             holds out a fifth of each class, by seed, as ImageNet-CoG does.
+        how: of `evaluate_probe`: `device`, `memory_limit` in bytes, `square_root`.
     """
     from unseen.probes import evaluate_probe
 
@@ -128,8 +132,7 @@ def probe_splits(
             seeds=numbers,
             validation_features=held[0],
             validation_labels=held[1],
-            device=device,
-            memory_limit=memory_limit,
+            **how,
         )
 
     # More shots than any class has images are all images: the same draws, so the same record.
@@ -194,6 +197,7 @@ def probe_result(cell: Cell, record: ProbeResult, details: Mapping[str, Any]) ->
             "best": values["best"],
             **({"note": record.note} if record.note else {}),
             **({"expected_shots": record.expected_shots} if record.expected_shots else {}),
+            **({"expectation": record.expectation} if record.expectation else {}),
             "train_size": record.train_size,
             "validation_size": record.validation_size,
             "correct": pack_correct(record.correct),
