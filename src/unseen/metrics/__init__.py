@@ -32,6 +32,8 @@ from unseen.metrics.significance import (
     bootstrap_interval,
     mcnemar,
     paired_bootstrap,
+    welch_comparison,
+    wilson_interval,
 )
 from unseen.metrics.softmax import log_softmax, softmax
 from unseen.metrics.zeroshot import (
@@ -80,4 +82,6 @@ __all__ = [
     "top_k_accuracy",
     "top_k_correct",
     "weighted_tau",
+    "welch_comparison",
+    "wilson_interval",
 ]
