@@ -33,10 +33,7 @@ def read_class_list(path: str | PathLike[str]) -> list[str]:
     path = Path(path)
     text = _read(path, "class list")
     if path.suffix == ".json":
-        try:
-            content = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise DataError(f"{path} is not valid JSON: {error.msg} at line {error.lineno}.") from None
+        content = json.loads(text)
         if not isinstance(content, list) or not all(isinstance(name, str) for name in content):
             raise DataError(f"{path}: a class list in JSON is a list of names.")
         names = content

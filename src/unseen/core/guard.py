@@ -7,6 +7,7 @@ business to list. Inside `guarded` all of them become the one error that the cal
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,6 +44,8 @@ def guarded(what: object, kind: str, *, error: type[UnseenError] = DataError, ad
             raise UnavailableError(f"cannot read {what} at present: {reason}. Try again.") from found
         if isinstance(found, FileNotFoundError | IsADirectoryError | NotADirectoryError):
             raise error(f"cannot read {what}: {found.strerror}.{_then(advice)}") from found
+        if isinstance(found, json.JSONDecodeError):
+            raise error(f"{what} is not valid JSON: {found.msg} at line {found.lineno}.{_then(advice)}") from found
         text = " ".join(str(found).split())[:200].rstrip(".")
         told = f"{type(found).__name__}: {text}" if text else type(found).__name__
         raise error(f"{what} cannot be read as {kind} ({told}).{_then(advice)}") from found

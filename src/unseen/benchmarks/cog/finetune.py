@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from unseen.benchmarks.benchmark import WORTH_MEASURING, Benchmark, Expectation
-from unseen.benchmarks.cog.domains import Domain, DomainRecipe, check_ids, make_domains
+from unseen.benchmarks.cog.domains import Domain, DomainRecipe, check_domains, domains_of
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
@@ -41,7 +41,8 @@ class CogFinetuneBenchmark(DomainRecipe, Benchmark):
     paper: ClassVar[str] = "cog"
     section: ClassVar[str] = "unseen.benchmarks.cog.finetune_section:cog_finetune_section"
     command: ClassVar[str] = "cog finetune"
-    version: ClassVar[int] = 2  # begins at the probe; images as the frozen features saw them; warm-up
+    # Begins at the probe, with images as the frozen features saw them and a warm-up; the corpus is pinned.
+    version: ClassVar[int] = 2
 
     start: Literal["zero", "probe"] = option("probe", help="Of the head: a linear probe, or zero.")
     steps: Positive = option(200, help="Steps of SGD in each run.")
@@ -55,7 +56,7 @@ class CogFinetuneBenchmark(DomainRecipe, Benchmark):
             raise UsageError("benchmark 'cog-finetune' needs at least one learning rate and one seed.")
 
     def check(self, dataset: Dataset) -> None:
-        check_ids(dataset, self.recipe)
+        check_domains(dataset, self.recipe)
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
         return [
@@ -66,7 +67,7 @@ class CogFinetuneBenchmark(DomainRecipe, Benchmark):
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)
-        domains = make_domains(dataset, self.recipe).domains
+        domains = domains_of(dataset, self.recipe).domains
         for cell in cells:
             yield self._one(cell, bench, dataset, domains[str(cell.parameters["level"])])
             # Whoever asks for the next one has stored this one: its states are of no more use.
