@@ -105,6 +105,7 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "seeds": ((7,), {}),
         "preprocessing": ("own", {}),
         "patches": (True, {}),
+        "reduced_strides": (True, {"patches": True}),
         "micro_batch": (4, {"adaptation": "finetune"}),
         "only": (("folder:/elsewhere",), {}),
     },
