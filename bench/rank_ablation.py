@@ -21,8 +21,8 @@ from unseen.metrics import kendall_tau
 from unseen.ranking import nleep
 from unseen.reports.charts import save_chart
 
-ENERGIES = (0.5, 0.65, 0.8, 0.95)
-GAUSSIANS = (1, 2, 5, 8)
+ENERGIES = (0.5, 0.8, 0.95)
+GAUSSIANS = (1, 2, 5)
 
 
 def main() -> None:
