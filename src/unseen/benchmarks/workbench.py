@@ -9,20 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unseen.backbones import backbone_revision, load_backbone
+from unseen.backbones.load import backbone_revision, load_backbone
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.files import at_home, write_whole
 from unseen.core.identity import digest, identify
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.data import Dataset, load_dataset
-from unseen.features import Extraction, FeatureStore, NoProgress, Progress, extract
+from unseen.data.joined import JoinedSplit
+from unseen.features import Extraction, FeatureStore, NoProgress, Progress
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
@@ -41,6 +42,7 @@ class SplitRows:
         index: the place of each row among all images of the split.
         total: how many images the split has.
         skipped: images that could not be read, and why.
+        speed: images per second when they were extracted; None where nobody noted it.
     """
 
     features: Any
@@ -48,6 +50,7 @@ class SplitRows:
     index: npt.NDArray[np.int64]
     total: int
     skipped: dict[str, str] = field(default_factory=dict)
+    speed: float | None = None
 
 
 class Workbench:
@@ -106,6 +109,11 @@ class Workbench:
         images = data.split(split)
         if model.startswith(GIVEN):
             return {layer: _given(data, model, split) for layer in layers}
+        if isinstance(images, JoinedSplit):
+            parts = [self.layers(model, member, name, layers, view=view) for member, name in images.members]
+            return {layer: _joined(images, [part[layer] for part in parts]) for layer in layers}
+        from unseen.features import extract  # a plan or a help text needs no network
+
         backbone = self.backbone(model)
         stored = extract(
             view(backbone) if view else backbone,
@@ -123,6 +131,7 @@ class Workbench:
                 index=np.asarray(found.index, np.int64),
                 total=len(images),
                 skipped={images.names[one.index]: one.reason for one in found.skipped},
+                speed=_speed(found.provenance),
             )
             for layer, found in stored.items()
         }
@@ -160,6 +169,26 @@ def _given(dataset: Dataset, model: str, split: str) -> SplitRows:
         raise UnknownNameError(f"features of {dataset.id}", name, given)
     labels = dataset.split(split).labels
     return SplitRows(given[name](split), labels, np.arange(len(labels)), len(labels))
+
+
+def _joined(images: JoinedSplit, parts: Sequence[SplitRows]) -> SplitRows:
+    """The rows of a joined split, of which none is copied."""
+    from unseen.probes.rows import Joined
+
+    starts = np.cumsum([0, *(part.total for part in parts)])
+    index = np.concatenate([part.index + start for part, start in zip(parts, starts, strict=False)])
+    return SplitRows(
+        features=reduce(Joined, [part.features for part in parts]),
+        labels=images.labels[index],
+        index=index,
+        total=len(images),
+        skipped={name: reason for part in parts for name, reason in part.skipped.items()},
+    )
+
+
+def _speed(provenance: dict[str, Any]) -> float | None:
+    images, seconds = provenance.get("images", 0), provenance.get("seconds", 0)
+    return images / seconds if images and seconds else None
 
 
 def _read_card(path: Path) -> ModelCard:

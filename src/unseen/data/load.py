@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 from unseen.core.errors import UnknownNameError, UnseenError, UsageError
 from unseen.core.names import Name, Options, from_path
+from unseen.core.patience import read_patiently
 from unseen.core.records import DatasetCard
 from unseen.core.registry import PluginError, Registry
 from unseen.data.dataset import Dataset
@@ -88,7 +89,7 @@ def load_dataset(name: str, **options: Any) -> Dataset:
     sizes = {key: given.integer(key, at_least=1) for key in _SELECTION}
     selecting = any(size is not None for size in sizes.values())
     seed = given.integer("seed") if selecting else None
-    loaded = source.load(wanted.rest, given)
+    loaded = read_patiently(lambda: source.load(wanted.rest, given), wanted)
     given.finish()
     if selecting:
         loaded = select(loaded, **sizes, seed=seed or 0)
