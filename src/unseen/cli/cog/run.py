@@ -75,14 +75,11 @@ def _show_setting(group: Group) -> None:
     rows: list[list[str | Text]] = []
     for model in models:
         row = [cells.get((model, level)) for level in levels]
-        texts = [
-            Text(f"{100 * s.mean:.1f} ± {100 * s.std:.1f}", style="bold" if s.mean == best[s.level] else "")
-            if s
-            else Text("")
-            for s in row
-        ]
+        texts = [Text(s.text, style="bold" if s.mean == best[s.level] else "") if s else Text("") for s in row]
         rows.append([model, *texts])
-    title = "top-1 (%) with all images, by level" + (f" · {group.words}" if group.words else "")
+    title = "top-1 (%) with all images, by level, and its 95 % interval over test images" + (
+        f" · {group.words}" if group.words else ""
+    )
     print_table(["model", *levels], rows, title=title, numeric=levels)
     names = short_names(models, {})
     lines = analysis.slopes(analysis.concept_scores(group.results))
