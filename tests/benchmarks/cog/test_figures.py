@@ -198,6 +198,8 @@ def test_the_kin_of_a_concept() -> None:
     values = [float(line.rpartition(": ")[2]) for line in said]
     assert values == sorted(values, reverse=True) and len(values) == 6
     assert values[0] > 0.7 and values[-1] < 0.1
+    animal = draw("kin", Request(concept="leopard"))[1]
+    assert float(animal[0].rpartition(": ")[2]) > 0.7, "the animal, not its pelt"
     with pytest.raises(UsageError, match="--concept"):
         draw("kin", Request())
     picture = "data:image/gif;base64,R0lGODlhAQABAAAAACw="

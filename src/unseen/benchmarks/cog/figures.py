@@ -257,12 +257,15 @@ def _of_ranking(request: Request) -> Drawn:
 
 
 def _of_kin(request: Request) -> Drawn:
-    from unseen.concepts import corpus_information, imagenet_21k, load_wordnet, similarity_matrix
+    from unseen.concepts import corpus_information, imagenet_1k, imagenet_21k, load_wordnet, similarity_matrix
 
     if not request.concept:
         raise UsageError("whose kin? Give a concept, such as --concept 'tiger cat'.")
     wordnet = load_wordnet()
     wnid = wordnet.find(request.concept)
+    # Of several senses the one that ImageNet has pictures of: a leopard, not its pelt.
+    senses = [] if request.concept == wnid else [wnid, *wordnet.senses(request.concept)]
+    wnid = next((s for known in (imagenet_1k(), imagenet_21k()) for s in senses if s in set(known)), wnid)
     places = _class_names(request.data)
     ids = [one for one in (list(places) or imagenet_21k()) if one in wordnet and one != wnid]
     similar = similarity_matrix(wordnet, [wnid], ids, "lin", ic=corpus_information(wordnet))[0]
