@@ -47,7 +47,6 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "layer": ("logits", {}),
         "validation": ("drawn", {}),
         "square_root": (True, {}),
-        "memory_limit": (10**6, {}),
         "only": (("folder:/elsewhere",), {}),
     },
     "cog": {
@@ -58,7 +57,6 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "layer": ("logits", {}),
         "validation": ("own", {}),
         "square_root": (True, {}),
-        "memory_limit": (10**6, {}),
         "balanced": (3, {}),
         "seen": ("FILE", {}),
         "levels": (4, {}),

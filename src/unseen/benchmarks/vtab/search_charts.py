@@ -48,7 +48,7 @@ def violin_chart(found: Sensitivity) -> Any:
     by_value = {short(value): scores for value, scores in found.scores.items()} or dict(found.binned)
     rows = [{"value": value, "accuracy": score} for value, scores in by_value.items() for score in scores]
     width = max(36, 240 // max(1, len(by_value)))
-    slant = {"labelAngle": -25, "labelAlign": "right"} if found.binned else {}
+    slant: dict[str, Any] = {"labelAngle": -25, "labelAlign": "right"} if found.binned else {}
     header = alt.Header(labelOrient="bottom", **slant)
     return (
         alt.Chart(alt.InlineData(values=rows), width=width, height=150)

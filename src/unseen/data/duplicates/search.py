@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from unseen.core.errors import DataError
+from unseen.core.patience import read_patiently
 from unseen.data.duplicates.comparison import Agreement, Kind, compare
 from unseen.data.duplicates.images import ImageSet
 from unseen.data.duplicates.neighbours import NearPairs, near_pairs
@@ -156,9 +157,10 @@ class _Gallery:
     def _make(self, key: tuple[int, int]) -> Signature | None:
         which, image = key
         source = self._sets[which]
-        assert source.open is not None
+        opened = source.open
+        assert opened is not None
         try:
-            return signature(source.open(image))
+            return read_patiently(lambda: signature(opened(image)), source.names[image])
         except (DataError, OSError) as error:
             self.unreadable[source.names[image]] = str(error)
             return None
