@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -86,6 +87,7 @@ BACKBONES.add("timm", "unseen.backbones.sources.timm:TimmSource")
 BACKBONES.add("random", "unseen.backbones.sources.random:RandomSource")
 BACKBONES.add("torchvision", "unseen.backbones.sources.torchvision:TorchvisionSource")
 BACKBONES.add("file", "unseen.backbones.sources.file:FileSource")
+BACKBONES.add("object", "unseen.backbones.objects:ObjectSource")
 BACKBONES.add("cog", "unseen.backbones.sources.cog:CogSource")
 BACKBONES.add("xlsa17", "unseen.backbones.sources.xlsa17:Xlsa17Source")
 
@@ -148,6 +150,26 @@ def resolve_model(name: str, base: Path) -> str:
     if parsed.scheme not in BACKBONES:
         return name
     return str(parsed.resolved(base, _source(parsed).paths))
+
+
+def expand_models(text: str) -> list[str]:
+    """The models that a pattern such as `timm:*dino*` stands for; any other name stands for itself.
+
+    Raises:
+        UsageError: the source cannot list its models, or none fits.
+    """
+    scheme, colon, rest = text.partition(":")
+    head, mark, query = rest.partition("?")
+    if not (colon and "=" in query):  # the question mark of a pattern, not of options
+        head, mark, query = rest, "", ""
+    if not colon or scheme not in BACKBONES or not any(sign in head for sign in "*["):
+        return [text]
+    known = [card.id for card in BACKBONES.get(scheme).cards() if card.id.startswith(f"{scheme}:")]
+    found = [one for one in known if fnmatchcase(one, f"{scheme}:{head}")]
+    if not found:
+        hint = f"{scheme} lists {len(known)} models." if known else f"{scheme} cannot list its models: name them."
+        raise UnknownNameError("pattern of models", text, [], hint=hint)
+    return [f"{one}{mark}{query}" for one in found]
 
 
 def check_backbone(name: str) -> None:

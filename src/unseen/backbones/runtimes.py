@@ -26,7 +26,8 @@ from unseen.core.errors import BackboneError, StoreError, UnknownNameError
 from unseen.core.files import write_whole
 from unseen.core.identity import identify
 
-Pixels = npt.NDArray[np.uint8]
+#: uint8 (n, h, w, 3), or float32 (n, c, h, w) from a backbone's own transform.
+Pixels = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 Outputs = tuple[npt.NDArray[np.float32], ...]
 RuntimeName = Literal["auto", "onnx", "torch"]
 
@@ -132,7 +133,7 @@ def make_runtime(
         raise UnknownNameError("precision", precision, ("fp32", "bf16", "fp16"))
     device = best_device() if device == "auto" else device
     graph = None if cache is None else _graph_file(backbone, layers, cache)
-    chosen, refused = _choose(device, runtime, precision, graph)
+    chosen, refused = _choose(backbone, device, runtime, precision, graph)
     if chosen == "torch":
         return TorchRuntime(backbone, layers, device=device, precision=precision, note=refused)
     try:
@@ -155,11 +156,15 @@ def expected_runtime(
 ) -> str:
     """The name of the runtime that `make_runtime` will give, as far as that is known: enough to look for features."""
     graph = None if cache is None else _graph_file(backbone, layers, cache)
-    return _choose(best_device() if device == "auto" else device, runtime, precision, graph)[0]
+    return _choose(backbone, best_device() if device == "auto" else device, runtime, precision, graph)[0]
 
 
-def _choose(device: str, runtime: RuntimeName, precision: str, graph: Path | None) -> tuple[str, str]:
+def _choose(
+    backbone: Backbone, device: str, runtime: RuntimeName, precision: str, graph: Path | None
+) -> tuple[str, str]:
     """The runtime to try, and why ONNX was refused before, where it was."""
+    if not backbone.exportable:
+        return "torch", "the model is no torch code that could be traced"
     if runtime == "auto":
         runtime = "onnx" if device == "cpu" and precision == "fp32" else "torch"
     note = graph.with_suffix(_REFUSED) if graph is not None else None
@@ -183,8 +188,7 @@ def best_device() -> str:
 def export_onnx(backbone: Backbone, layers: Sequence[str]) -> bytes:
     """The taps of a backbone as an ONNX graph with a free batch dimension."""
     taps = Taps(backbone, layers).eval()
-    size = backbone.preprocessing.size
-    example = torch.zeros(2, size, size, 3, dtype=torch.uint8)
+    example = backbone.example(2)
     names = [f"layer{i}" for i in range(len(layers))]
     # The tracing exporter follows hooks, takes one second where the newer one takes nine, and is deprecated for it.
     with warnings.catch_warnings(), torch.no_grad(), tempfile.TemporaryDirectory() as folder:
@@ -224,10 +228,7 @@ def _checked_onnx(backbone: Backbone, layers: Sequence[str], *, threads: int, pa
 
 def _agreement(backbone: Backbone, layers: Sequence[str], runtime: OnnxRuntime) -> float:
     """The lowest cosine between ONNX and torch over a few smooth random images and all layers."""
-    size = backbone.preprocessing.size
-    coarse = torch.rand(3, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    images = torch.nn.functional.interpolate(coarse, size=(size, size), mode="bilinear").mul(255).to(torch.uint8)
-    pixels = images.permute(0, 2, 3, 1).contiguous()
+    pixels = backbone.example(3, seed=0)
     with torch.inference_mode():
         expected = Taps(backbone, layers).eval()(pixels)
     found = runtime(pixels.numpy())

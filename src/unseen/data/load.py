@@ -60,6 +60,7 @@ def _as_source(scheme: str, found: Any) -> DatasetSource:
 
 SOURCES: Registry[DatasetSource] = Registry("dataset source", "unseen.datasets", make=_as_source)
 SOURCES.add("folder", "unseen.data.sources.folder:FolderSource")
+SOURCES.add("object", "unseen.data.objects:ObjectSource")
 SOURCES.add("imagenet", "unseen.data.sources.imagenet.source:ImageNetSource")
 SOURCES.add("packaged", "unseen.data.sources.packaged.source:PackagedSource")
 SOURCES.add("procedural", "unseen.data.sources.procedural.source:ProceduralSource")

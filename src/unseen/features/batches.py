@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.backbones.backbone import Backbone
-from unseen.backbones.runtimes import Outputs, Runtime
+from unseen.backbones.runtimes import Outputs, Pixels, Runtime
 from unseen.core.errors import DataError
-from unseen.data import Split
+from unseen.data import Split, decode_rgb
 from unseen.features.manifest import Skipped
 from unseen.features.preprocess import to_pixels
 
@@ -34,7 +34,7 @@ class Batch:
 
     first: int
     count: int
-    pixels: npt.NDArray[np.uint8]
+    pixels: Pixels
     kept: list[int]
     skipped: list[Skipped]
     outputs: Outputs | None = None
@@ -113,13 +113,18 @@ def _run(batch: Batch, runtime: Runtime) -> Batch:
 
 def _decode(images: Split, backbone: Backbone, first: int, end: int, *, truncated: Truncated) -> Batch:
     """Decode images `first` to `end`; an unreadable one leaves a reason instead of pixels."""
-    size = backbone.preprocessing.size
-    pixels = np.empty((end - first, size, size, 3), np.uint8)
+    size, own = backbone.preprocessing.size, backbone.transform
+    shape, dtype = ((size, size, 3), np.uint8) if own is None else (own.shape, np.float32)
+    pixels = np.empty((end - first, *shape), dtype)
     kept: list[int] = []
     skipped: list[Skipped] = []
     for index in range(first, end):
         try:
-            pixels[len(kept)] = to_pixels(images.open(index), backbone.preprocessing, truncated=truncated)
+            image = images.open(index)
+            if own is None:
+                pixels[len(kept)] = to_pixels(image, backbone.preprocessing, truncated=truncated)
+            else:
+                pixels[len(kept)] = own(decode_rgb(image, truncated=truncated))
         except (DataError, OSError) as error:
             reason = str(error).partition("\n")[0] or type(error).__name__
             skipped.append(Skipped(index, images.names[index], reason))
