@@ -11,6 +11,7 @@ from unseen.core.registry import lazy_exports
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from unseen.api import ProbeCallback as ProbeCallback
     from unseen.api import compare as compare
     from unseen.api import evaluate as evaluate
     from unseen.api import evaluate_zeroshot as evaluate_zeroshot

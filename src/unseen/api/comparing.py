@@ -101,9 +101,12 @@ def compare(
         if not named:
             raise UsageError("name at least one model to compare.")
         dataset = holder.dataset(data, test)
-        results = run(study, list(dict.fromkeys(named.values())), dataset, {"probe": {"seeds": seeds, **options}}, bench)
+        results = run(
+            study, list(dict.fromkeys(named.values())), dataset, {"probe": {"seeds": seeds, **options}}, bench
+        )
+        classes = tuple(bench.dataset(dataset).class_names)
     found = {
-        label: Evaluation(name, dataset, tuple(result for result in results if result.cell.model == name))
+        label: Evaluation(name, dataset, tuple(result for result in results if result.cell.model == name), classes)
         for label, name in named.items()
     }
     return Contest(dict(sorted(found.items(), key=lambda item: -item[1].top1)))

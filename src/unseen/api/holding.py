@@ -122,7 +122,7 @@ def _given(data: Any) -> Any:
         data = load_dataset(resolve_dataset(str(data), Path()))
     if not isinstance(data, Dataset):
         return data
-    from unseen.data.objects import GivenImages
+    from unseen.data.given import GivenImages
 
     parts = list(data.splits.values())
     labels = [data.class_names[label] for part in parts for label in part.labels]

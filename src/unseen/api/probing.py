@@ -26,11 +26,13 @@ class Evaluation(Answer):
     Attributes:
         model, dataset: their names; an object's has the digest of its content.
         results: one per seed (and number of shots), as the database has them.
+        class_names: by class index.
     """
 
     model: str
     dataset: str
     results: tuple[Result, ...]
+    class_names: tuple[str, ...] = ()
 
     percent: ClassVar[tuple[str, ...]] = ("top1", "top1_low", "top1_high", "mean_per_class", "top5")
 
@@ -53,8 +55,12 @@ class Evaluation(Answer):
     def per_class(self) -> dict[str, float]:
         """Accuracy by class, the mean over seeds; NaN for a class without test images."""
         tables = [result.details["per_class"] for result in self.results]
-        known = {name: [t[name] for t in tables if t[name] is not None] for name in tables[0]}
-        return {name: float(np.mean(values)) if values else float("nan") for name, values in known.items()}
+        known = {label: [t[label] for t in tables if t[label] is not None] for label in tables[0]}
+        names = dict(enumerate(self.class_names))
+        return {
+            names.get(int(label), label): float(np.mean(values)) if values else float("nan")
+            for label, values in known.items()
+        }
 
     @property
     def tuned(self) -> tuple[Mapping[str, Any], ...]:
@@ -129,4 +135,5 @@ def evaluate(
         name = holder.model(model, transform=transform, preprocessing=preprocessing)
         data = holder.dataset(train, test)
         results = run(study, [name], data, {"probe": {"seeds": seeds, **options}}, bench)
-    return Evaluation(name, data, tuple(results))
+        classes = tuple(bench.dataset(data).class_names)
+    return Evaluation(name, data, tuple(results), classes)

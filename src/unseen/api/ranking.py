@@ -126,7 +126,9 @@ def _rank_features(models: Mapping[str, Any], labels: Any, options: Mapping[str,
     benchmark = RankBenchmark(**options)
     classes, y = np.unique(np.asarray(labels), return_inverse=True)
     if len(classes) < 2 or len(y) <= len(classes):
-        raise DataError(f"{len(y)} rows of {len(classes)} classes: ranking needs two classes, and more rows than those.")
+        raise DataError(
+            f"{len(y)} rows of {len(classes)} classes: ranking needs two classes, and more rows than those."
+        )
     results: list[Result] = []
     for label, matrix in models.items():
         features = np.asarray(matrix.detach().cpu() if hasattr(matrix, "detach") else matrix, np.float32)

@@ -42,7 +42,9 @@ class Answer(ABC):
         columns = list(dict.fromkeys(name for row in rows for name in row))
         head = "".join(f'<th style="{_STYLE}">{escape(name)}</th>' for name in columns)
         body = "".join(
-            "<tr>" + "".join(f'<td style="{_STYLE}">{self._text(name, row.get(name))}</td>' for name in columns) + "</tr>"
+            "<tr>"
+            + "".join(f'<td style="{_STYLE}">{self._text(name, row.get(name))}</td>' for name in columns)
+            + "</tr>"
             for row in rows[:_SHOWN_ROWS]
         )
         more = f"<p>… and {len(rows) - _SHOWN_ROWS} more rows.</p>" if len(rows) > _SHOWN_ROWS else ""

@@ -117,7 +117,14 @@ def _indices(labels: npt.ArrayLike, names: Sequence[str]) -> npt.NDArray[np.int6
 
 
 def _problem(
-    images: Images, S: Any, names: list[str], unseen: Sequence[Any] | float, test_share: float, seed: int, *, named: bool
+    images: Images,
+    S: Any,
+    names: list[str],
+    unseen: Sequence[Any] | float,
+    test_share: float,
+    seed: int,
+    *,
+    named: bool,
 ) -> Problem:
     if isinstance(unseen, float):
         # Class names can be audited: then no unseen class is one that ImageNet-1K has.

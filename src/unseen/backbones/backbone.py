@@ -115,7 +115,9 @@ class Backbone:
 
     def example(self, count: int, *, seed: int | None = None) -> Tensor:
         """Smooth random images (or blank ones, without a seed) as a runtime gets them."""
-        shape = (3, self.preprocessing.size, self.preprocessing.size) if self.transform is None else self.transform.shape
+        shape = (
+            (3, self.preprocessing.size, self.preprocessing.size) if self.transform is None else self.transform.shape
+        )
         images = torch.zeros(count, *shape)
         if seed is not None:
             coarse = torch.rand(count, shape[0], 8, 8, generator=torch.Generator().manual_seed(seed))

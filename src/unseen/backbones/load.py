@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from unseen.backbones.backbone import Backbone
 
+#: Among a source's `paths`: what follows the scheme is a path where there is something, else a name.
+IF_THERE = "?"
+
 #: Whose architectures are meant where `random:` and `file:` are given a name without a scheme.
 DEFAULT_ARCHITECTURES = "timm"
 
@@ -87,6 +90,11 @@ BACKBONES.add("timm", "unseen.backbones.sources.timm:TimmSource")
 BACKBONES.add("random", "unseen.backbones.sources.random:RandomSource")
 BACKBONES.add("torchvision", "unseen.backbones.sources.torchvision:TorchvisionSource")
 BACKBONES.add("file", "unseen.backbones.sources.file:FileSource")
+BACKBONES.add("onnx", "unseen.backbones.sources.onnx:OnnxSource")
+BACKBONES.add("hf", "unseen.backbones.sources.hf:HfSource")
+BACKBONES.add("transformers", "unseen.backbones.sources.hf:TransformersSource")
+BACKBONES.add("open_clip", "unseen.backbones.sources.open_clip:OpenClipSource")
+BACKBONES.add("torchhub", "unseen.backbones.sources.torchhub:TorchHubSource")
 BACKBONES.add("object", "unseen.backbones.objects:ObjectSource")
 BACKBONES.add("cog", "unseen.backbones.sources.cog:CogSource")
 BACKBONES.add("xlsa17", "unseen.backbones.sources.xlsa17:Xlsa17Source")
@@ -146,10 +154,24 @@ def architecture(text: str, name: ModelName) -> tuple[BackboneSource, ModelName]
 
 def resolve_model(name: str, base: Path) -> str:
     """The name with its paths absolute; a plain path is a checkpoint's. Relative ones are taken from `base`."""
-    parsed = ModelName.parse(from_path(name, "file", BACKBONES.__contains__, base))
+    parsed = ModelName.parse(from_path(name, _kind_of_path(name, base), BACKBONES.__contains__, base))
     if parsed.scheme not in BACKBONES:
         return name
-    return str(parsed.resolved(base, _source(parsed).paths))
+    paths = _source(parsed).paths
+    if IF_THERE in paths and (base / Path(parsed.rest).expanduser()).exists():
+        paths = ("", *paths)
+    return str(parsed.resolved(base, paths))
+
+
+def _kind_of_path(name: str, base: Path) -> str:
+    """The scheme that a plain path is meant for, by its ending or by what lies in the folder."""
+    head = name.partition("?")[0]
+    path = base / Path(head).expanduser()
+    if (path / "open_clip_config.json").is_file():
+        return "open_clip"
+    if (path / "config.json").is_file():
+        return "transformers"
+    return "onnx" if path.suffix.lower() == ".onnx" else "file"
 
 
 def expand_models(text: str) -> list[str]:

@@ -227,7 +227,11 @@ def _structure(module: nn.Module) -> list[Any]:
     found: list[Any] = []
     for name, part in module.named_modules():
         code = getattr(type(part).forward, "__code__", None)
-        body = hashlib.sha256(code.co_code + repr(code.co_consts).split(" at 0x")[0].encode()).hexdigest()[:16] if code else ""
+        body = (
+            hashlib.sha256(code.co_code + repr(code.co_consts).split(" at 0x")[0].encode()).hexdigest()[:16]
+            if code
+            else ""
+        )
         own = {k: v for k, v in vars(part).items() if isinstance(v, int | float | str | tuple) and k != "training"}
         plain = {k: repr(v) for k, v in own.items() if " at 0x" not in repr(v)}
         found.append([name, f"{type(part).__module__}.{type(part).__qualname__}", body, dict(sorted(plain.items()))])
@@ -237,5 +241,3 @@ def _structure(module: nn.Module) -> list[Any]:
 def _plain(text: str) -> str:
     """A label without the characters that names are parted at."""
     return "".join(c if c.isalnum() or c in "._-" else "-" for c in text).strip("-")
-
-

@@ -76,7 +76,7 @@ def label_of(item: Any) -> Any:
 
 def plain_label(value: Any) -> Any:
     """A label as a text or a whole number."""
-    if hasattr(value, "item") and getattr(value, "size", 1) in (1, None) or hasattr(value, "numel"):
+    if hasattr(value, "item") and hasattr(value, "dtype"):
         if getattr(value, "ndim", 0) and int(np.prod(value.shape)) != 1:
             raise DataError("an image has several labels; one class per image is needed.")
         return value.item()

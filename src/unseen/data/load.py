@@ -61,11 +61,20 @@ def _as_source(scheme: str, found: Any) -> DatasetSource:
 SOURCES: Registry[DatasetSource] = Registry("dataset source", "unseen.datasets", make=_as_source)
 SOURCES.add("folder", "unseen.data.sources.folder:FolderSource")
 SOURCES.add("object", "unseen.data.objects:ObjectSource")
+SOURCES.add("csv", "unseen.data.sources.table:CsvSource")
+SOURCES.add("parquet", "unseen.data.sources.table:ParquetSource")
+SOURCES.add("zip", "unseen.data.sources.zip:ZipSource")
+SOURCES.add("wds", "unseen.data.sources.wds:WdsSource")
+SOURCES.add("hf", "unseen.data.sources.hf:HfSource")
+SOURCES.add("torchvision", "unseen.data.sources.torchvision:TorchvisionSource")
 SOURCES.add("imagenet", "unseen.data.sources.imagenet.source:ImageNetSource")
 SOURCES.add("packaged", "unseen.data.sources.packaged.source:PackagedSource")
 SOURCES.add("procedural", "unseen.data.sources.procedural.source:ProceduralSource")
 SOURCES.add("vtab", "unseen.data.sources.vtab.source:VtabSource")
 SOURCES.add("xlsa17", "unseen.data.sources.xlsa17.source:Xlsa17Source")
+
+#: What a plain path with such an ending is.
+_ENDINGS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".zip": "zip", ".tar": "wds"}
 
 _SELECTION = ("classes", "limit", "per_class")
 
@@ -97,8 +106,9 @@ def load_dataset(name: str, **options: Any) -> Dataset:
 
 
 def resolve_dataset(name: str, base: Path) -> str:
-    """The name with its paths absolute; a plain path is a folder. Relative ones are taken from `base`."""
-    wanted = Name.parse(from_path(name, "folder", SOURCES.__contains__, base))
+    """The name with its paths absolute; a plain path is a folder, or what its ending says. Relative to `base`."""
+    kind = _ENDINGS.get(Path(name.partition("?")[0]).suffix.lower(), "folder")
+    wanted = Name.parse(from_path(name, kind, SOURCES.__contains__, base))
     if wanted.scheme not in SOURCES:
         return name
     return str(wanted.resolved(base, _source(wanted).paths))
