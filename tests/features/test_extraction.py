@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 
 from unseen.backbones import load_backbone
-from unseen.backbones.torchvision_shim import ensure_torchvision
+from unseen.core.torchvision_shim import ensure_torchvision
 from unseen.core.errors import UsageError
 from unseen.core.records import Preprocessing
 from unseen.data import load_dataset

@@ -8,11 +8,12 @@ exported, torch runs instead and the reason is kept.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import tempfile
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -191,7 +192,9 @@ def export_onnx(backbone: Backbone, layers: Sequence[str]) -> bytes:
     example = backbone.example(2)
     names = [f"layer{i}" for i in range(len(layers))]
     # The tracing exporter follows hooks, takes one second where the newer one takes nine, and is deprecated for it.
-    with warnings.catch_warnings(), torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+    # It prints a graph that it cannot export, which nobody has asked for.
+    quiet = contextlib.redirect_stdout(io.StringIO())
+    with warnings.catch_warnings(), torch.no_grad(), _plain_attention(), quiet, tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
         path = Path(folder) / "graph.onnx"
         torch.onnx.export(
@@ -205,6 +208,17 @@ def export_onnx(backbone: Backbone, layers: Sequence[str]) -> bytes:
             dynamic_axes={name: {0: "n"} for name in ("pixels", *names)},
         )
         return path.read_bytes()
+
+
+@contextlib.contextmanager
+def _plain_attention() -> Iterator[None]:
+    """Attention by plain operations: torch's fused one, which it takes where no gradient is asked for, has no export."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def _checked_onnx(backbone: Backbone, layers: Sequence[str], *, threads: int, path: Path | None) -> OnnxRuntime:

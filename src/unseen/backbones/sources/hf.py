@@ -22,7 +22,7 @@ from unseen.backbones.backbone import Backbone, Forward
 from unseen.core.hub import cached_file, check_available
 from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
-from unseen.backbones.torchvision_shim import ensure_torchvision
+from unseen.core.torchvision_shim import ensure_torchvision
 from unseen.backbones.transforms import ForeignTransform
 from unseen.core.errors import BackboneError, MissingExtraError, UnknownNameError
 from unseen.core.identity import digest, file_digest

@@ -20,7 +20,7 @@ from unseen.backbones.backbone import Backbone
 from unseen.core.hub import check_available
 from unseen.backbones.load import IF_THERE, BackboneSource
 from unseen.backbones.names import ModelName
-from unseen.backbones.torchvision_shim import ensure_torchvision
+from unseen.core.torchvision_shim import ensure_torchvision
 from unseen.backbones.transforms import ForeignTransform, read_transform
 from unseen.core.errors import BackboneError, CheckpointError, MissingExtraError, UnknownNameError
 from unseen.core.identity import digest, file_digest

@@ -13,7 +13,7 @@ from unseen.backbones.forwards import timm_forward
 from unseen.core.hub import cached_file, check_available
 from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
-from unseen.backbones.torchvision_shim import ensure_torchvision
+from unseen.core.torchvision_shim import ensure_torchvision
 from unseen.core.errors import BackboneError, UnknownNameError
 from unseen.core.records import ModelCard, Preprocessing
 

@@ -6,6 +6,7 @@ A hubconf is code, and it runs. So a checkout is one that the user has made: a f
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from torch import nn
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.load import BackboneSource, wrap_module
 from unseen.backbones.names import ModelName
-from unseen.backbones.torchvision_shim import ensure_torchvision
+from unseen.core.torchvision_shim import ensure_torchvision
 from unseen.core.errors import BackboneError, UnknownNameError
 from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard, Preprocessing
@@ -38,14 +39,11 @@ class TorchHubSource(BackboneSource):
         self.check(name)
         repository, model, local = _place(name)
         ensure_torchvision()
-        source = "local" if local else "github"
         try:
-            if model not in (known := torch.hub.list(repository, source=source, trust_repo=True, verbose=False)):
-                raise UnknownNameError(f"model of {repository}", model, known)
-            built = torch.hub.load(repository, model, source=source, trust_repo=True, verbose=False)
-        except UnknownNameError:
-            raise
+            built = torch.hub.load(repository, model, source="local" if local else "github", trust_repo=True, verbose=False)
         except Exception as error:  # whatever the hubconf raises
+            if local and "Cannot find callable" in str(error):
+                raise UnknownNameError(f"model of {repository}", model, _functions(Path(repository))) from None
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise BackboneError(f"{name} could not be built: {type(error).__name__}: {first}") from error
         if not isinstance(built, nn.Module):
@@ -55,6 +53,12 @@ class TorchHubSource(BackboneSource):
     def revision(self, name: ModelName) -> str:
         repository, _, local = _place(name)
         return file_digest(Path(repository) / "hubconf.py")[:16] if local else repository
+
+
+def _functions(folder: Path) -> list[str]:
+    """What a hubconf defines itself, read without running it."""
+    body = ast.parse((folder / "hubconf.py").read_text(encoding="utf-8")).body
+    return [node.name for node in body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
 
 
 def _place(name: ModelName) -> tuple[str, str, bool]:

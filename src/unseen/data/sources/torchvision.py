@@ -14,6 +14,7 @@ from typing import Any
 from unseen.core.errors import DataError, MissingExtraError, UnknownNameError
 from unseen.core.names import Name, Options
 from unseen.core.records import DatasetCard
+from unseen.core.torchvision_shim import ensure_torchvision
 from unseen.data.dataset import Dataset
 from unseen.data.foreign import read_torch
 from unseen.data.given import GivenImages, divide
@@ -52,6 +53,7 @@ class TorchvisionSource(DatasetSource):
 
 
 def _dataset_class(name: str) -> Any:
+    ensure_torchvision()
     try:
         from torchvision import datasets
     except ImportError:
