@@ -70,9 +70,7 @@ def build_transformers(kind: str, folder: Path) -> None:
             text_config=text, vision_config={**SMALL, "image_size": 64, "patch_size": 16}, projection_dim=24
         )
         model = transformers.CLIPModel(config)
-        processor = transformers.CLIPImageProcessor(
-            size={"shortest_edge": 64}, crop_size={"height": 64, "width": 64}
-        )
+        processor = transformers.CLIPImageProcessor(size={"shortest_edge": 64}, crop_size={"height": 64, "width": 64})
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
 

@@ -163,11 +163,11 @@ def _known(module: nn.Module, label: str, preprocessing: Preprocessing | None) -
 def _wrapped(module: nn.Module, label: str, blank: Tensor, preprocessing: Preprocessing) -> Backbone:
     from unseen.backbones.forwards import classifier_forward, find_classifier, output_forward
 
+    if (known := _known(module, label, preprocessing)) is not None:
+        return known
     classifier = find_classifier(module, blank)
     forward = classifier_forward(classifier) if classifier else output_forward
-    known = _known(module, label, preprocessing)
-    card = ModelCard(id=label, name=label, group=SCHEME, architecture=label)
-    return replace(known, card=card) if known else Backbone(card, module, forward, preprocessing)
+    return Backbone(ModelCard(id=label, group=SCHEME), module, forward, preprocessing)
 
 
 class _Called(nn.Module):

@@ -18,7 +18,7 @@ from unseen.core.errors import BackboneError
 from unseen.core.records import Preprocessing
 
 _TO_TENSOR = ("ToTensor", "MaybeToTensor", "PILToTensor", "ToImage")
-_NEUTRAL = ("_convert_to_rgb", "ToDtype", "ConvertImageDtype", "ToRGB", "RGB")
+_NEUTRAL = ("_convert_to_rgb", "MaybeConvertMode", "ToDtype", "ConvertImageDtype", "ToRGB", "RGB")
 
 
 class ForeignTransform:

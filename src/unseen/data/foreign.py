@@ -99,7 +99,8 @@ def read_torch(data: Any) -> dict[str, Any]:
     samples = getattr(data, "samples", None)
     if isinstance(samples, list) and samples and isinstance(samples[0], tuple) and isinstance(samples[0][0], str):
         items: Any = [path for path, _ in samples]
-        labels, names = [label for _, label in samples], list(items)
+        labels: list[Any] | None = [label for _, label in samples]
+        names = list(items)
     else:
         items = _Items(bare)
         labels = _attribute_labels(data)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,6 +21,14 @@ from unseen.data.subset import stratified_split
 SCHEME = "object"
 #: Decoded images of a foreign dataset that are kept between the first look and the extraction, in bytes.
 _KEEP = 256 << 20
+
+
+class Items(Protocol):
+    """Images that can be counted and taken by number; `threadsafe` ones by several threads at once."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, i: int, /) -> Any: ...
 
 
 @dataclass(eq=False)
@@ -39,7 +47,7 @@ class GivenImages:
         id: what its features are stored under, where it has a name; an object's is its content.
     """
 
-    items: Sequence[Any]
+    items: Items
     labels: Sequence[Any] | None = None
     class_names: Sequence[str] | None = None
     names: Sequence[str] | None = None
@@ -69,7 +77,7 @@ class GivenImages:
 class _Reader:
     """Images and their keys, one at a time where another library does the reading, each decoded once if few enough."""
 
-    def __init__(self, items: Sequence[Any]) -> None:
+    def __init__(self, items: Items) -> None:
         self._items, self._lock, self._room = items, Lock(), _KEEP
         self._foreign = not isinstance(items, list | tuple | np.ndarray) and not getattr(items, "threadsafe", False)
         self._kept: dict[int, Any] = {}
@@ -115,8 +123,9 @@ def divide(
     wholes = {name: part.whole() for name, part in given.items()}
     rows = {name: np.arange(len(part)) for name, part in given.items()}
     if "test" not in given and "val" in given:
-        for table in (wholes, rows, labels):
-            table["test"] = table.pop("val")  # type: ignore[attr-defined]
+        tables: tuple[dict[str, Any], ...] = (wholes, rows, labels)
+        for table in tables:
+            table["test"] = table.pop("val")
     elif "test" not in given:
         drawn = stratified_split(wholes["train"].split(ALL).names, labels["train"], test=share, val=val, seed=seed)
         rows = dict(drawn)

@@ -19,14 +19,14 @@ import torch
 from torch import Tensor, nn
 
 from unseen.backbones.backbone import Backbone, Forward
-from unseen.core.hub import cached_file, check_available
 from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
-from unseen.core.torchvision_shim import ensure_torchvision
 from unseen.backbones.transforms import ForeignTransform
 from unseen.core.errors import BackboneError, MissingExtraError, UnknownNameError
+from unseen.core.hub import cached_file, check_available
 from unseen.core.identity import digest, file_digest
 from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.torchvision_shim import ensure_torchvision
 
 OUTPUTS = ("cls", "mean", "pooled", "projected")
 _FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}

@@ -17,14 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from unseen.backbones.backbone import Backbone
-from unseen.core.hub import check_available
 from unseen.backbones.load import IF_THERE, BackboneSource
 from unseen.backbones.names import ModelName
-from unseen.core.torchvision_shim import ensure_torchvision
 from unseen.backbones.transforms import ForeignTransform, read_transform
 from unseen.core.errors import BackboneError, CheckpointError, MissingExtraError, UnknownNameError
+from unseen.core.hub import check_available
 from unseen.core.identity import digest, file_digest
 from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.torchvision_shim import ensure_torchvision
 
 _CONFIG = "open_clip_config.json"
 
@@ -78,7 +78,9 @@ def open_clip_backbone(model: nn.Module, name: ModelName, *, transform: Any = No
     """A model of open_clip as a backbone."""
     model = model.eval()
     if transform is None:
-        transform = _open_clip().image_transform_v2(_preprocess_config(model), is_train=False)
+        from open_clip.transform import image_transform_v2
+
+        transform = image_transform_v2(_preprocess_config(model), is_train=False)
     record = read_transform(transform)
     foreign = ForeignTransform(transform) if record is None else None
     return Backbone(

@@ -10,13 +10,12 @@ import torch
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.forwards import timm_forward
-from unseen.core.hub import cached_file, check_available
 from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
-from unseen.core.torchvision_shim import ensure_torchvision
 from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.hub import cached_file, check_available
 from unseen.core.records import ModelCard, Preprocessing
-
+from unseen.core.torchvision_shim import ensure_torchvision
 
 _HUB = "hf-hub:"
 

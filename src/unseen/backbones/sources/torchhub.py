@@ -16,10 +16,10 @@ from torch import nn
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.load import BackboneSource, wrap_module
 from unseen.backbones.names import ModelName
-from unseen.core.torchvision_shim import ensure_torchvision
 from unseen.core.errors import BackboneError, UnknownNameError
 from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.torchvision_shim import ensure_torchvision
 
 
 class TorchHubSource(BackboneSource):
@@ -40,7 +40,9 @@ class TorchHubSource(BackboneSource):
         repository, model, local = _place(name)
         ensure_torchvision()
         try:
-            built = torch.hub.load(repository, model, source="local" if local else "github", trust_repo=True, verbose=False)
+            built = torch.hub.load(
+                repository, model, source="local" if local else "github", trust_repo=True, verbose=False
+            )
         except Exception as error:  # whatever the hubconf raises
             if local and "Cannot find callable" in str(error):
                 raise UnknownNameError(f"model of {repository}", model, _functions(Path(repository))) from None

@@ -32,7 +32,10 @@ _MOST_CELL = 1 << 20
 class CsvSource(DatasetSource):
     """Loads `csv:FILE`."""
 
-    pattern, hint = "csv:FILE", "a table of image and label per row, such as Kaggle's; the path alone does too: labels.csv"
+    pattern, hint = (
+        "csv:FILE",
+        "a table of image and label per row, such as Kaggle's; the path alone does too: labels.csv",
+    )
     paths = ("", "root", "test", "val")
 
     def cards(self) -> Iterable[DatasetCard]:
@@ -149,7 +152,13 @@ def _images(
     relative = [_inside(str(cell) + ending) for cell in cells]
     paths = [folder / each for each in relative]
     return GivenImages(
-        paths, labels, names=relative, title=table.stem, notes=tuple(notes), keys=lambda i: content_key(paths[i]), id=own
+        paths,
+        labels,
+        names=relative,
+        title=table.stem,
+        notes=tuple(notes),
+        keys=lambda i: content_key(paths[i]),
+        id=own,
     )
 
 
@@ -179,5 +188,3 @@ def _inside(text: str) -> str:
 
 def _is_image_name(cell: str) -> bool:
     return Path(cell).suffix.lower() in image_extensions()
-
-

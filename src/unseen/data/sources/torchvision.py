@@ -26,7 +26,10 @@ _OWN_SPLITS = ("train", "val", "valid", "test")
 class TorchvisionSource(DatasetSource):
     """Loads `torchvision:NAME`."""
 
-    pattern, hint = "torchvision:NAME?root=FOLDER", "a dataset of torchvision, from its files (download=true fetches them)"
+    pattern, hint = (
+        "torchvision:NAME?root=FOLDER",
+        "a dataset of torchvision, from its files (download=true fetches them)",
+    )
     paths = ("root",)
 
     def cards(self) -> Iterable[DatasetCard]:
