@@ -293,7 +293,8 @@ def test_the_five_lines_run_in_a_fresh_interpreter(home: Path, images: Path) -> 
 import unseen, numpy as np, torch
 offered = set(dir(unseen))
 assert {{"extract", "evaluate", "compare", "rank", "evaluate_zeroshot", "load_results", "ProbeCallback"}} <= offered
-net = torch.nn.Sequential(torch.nn.Conv2d(3, 6, 5, 4), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+nn = torch.nn
+net = nn.Sequential(nn.Conv2d(3, 6, 5, 4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
 f = unseen.extract(net, {str(images)!r})
 r = unseen.evaluate(net, {str(images)!r})
 c = unseen.compare({{"net": net, "pixels": lambda b: b[:, ::32, ::32].reshape(len(b), -1)}}, {str(images)!r})

@@ -106,7 +106,8 @@ def test_transformers_equal_their_own_forward(
     expected = own_forward(kind, tmp_path / "model", photographs)
     assert cosine(found.features, expected) > 0.99999
     notes = unseen.load_backbone(name).notes
-    assert notes[0] == f"features: {dict(clip='projected', resnet='mean').get(kind, 'cls')}"
+    stated = {"clip": "projected", "resnet": "mean"}
+    assert notes[0] == f"features: {stated.get(kind, 'cls')}"
 
 
 def test_outputs_of_transformers_differ_and_are_stated(tmp_path: Path) -> None:

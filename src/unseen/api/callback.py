@@ -35,7 +35,12 @@ from unseen.metrics import alpha_req, effective_rank, rankme, uniformity
 _FIRST = 4
 #: Of the budget, what a look is planned to take; the rest is for what cannot be foreseen.
 _PLANNED = 0.6
-_LABEL_FREE = {"rankme": rankme, "effective_rank": effective_rank, "alpha_req": alpha_req, "uniformity": uniformity}
+_LABEL_FREE: dict[str, Callable[[Any], float]] = {
+    "rankme": rankme,
+    "effective_rank": effective_rank,
+    "alpha_req": alpha_req,
+    "uniformity": uniformity,
+}
 
 Log = Callable[[Mapping[str, float], int], None]
 
@@ -229,10 +234,14 @@ def _unchanged() -> Iterator[None]:
     import torch
 
     threads, grad = torch.get_num_threads(), torch.is_grad_enabled()
-    kept = [(random.setstate, random.getstate()), (np.random.set_state, np.random.get_state())]  # noqa: NPY002
+    cuda: Any = torch.cuda
+    kept: list[tuple[Callable[[Any], None], Any]] = [
+        (random.setstate, random.getstate()),
+        (np.random.set_state, np.random.get_state()),
+    ]  # noqa: NPY002
     kept.append((torch.set_rng_state, torch.get_rng_state()))
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        kept.append((torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
+    if cuda.is_available() and cuda.is_initialized():
+        kept.append((cuda.set_rng_state_all, cuda.get_rng_state_all()))
     try:
         with torch.enable_grad():
             yield

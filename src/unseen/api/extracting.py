@@ -90,7 +90,7 @@ class Features(Answer):
         if target.suffix.lower() != ".npz":
             return super().save(target)
         target.parent.mkdir(parents=True, exist_ok=True)
-        arrays = {"features": self.features, "names": np.asarray(self.names), "splits": self.splits}
+        arrays: dict[str, Any] = {"features": self.features, "names": np.asarray(self.names), "splits": self.splits}
         if self.labels is not None:
             arrays |= {"labels": self.labels, "class_names": np.asarray(self.class_names)}
         with aside(target) as temporary, temporary.open("wb") as stream:

@@ -44,7 +44,7 @@ class Evaluation(Answer):
     @cached_property
     def correct(self) -> npt.NDArray[np.float64]:
         """Per test image, the share of seeds that got it right."""
-        return np.mean([unpack_correct(str(result.details["correct"])) for result in self.results], axis=0)
+        return np.asarray(np.mean([unpack_correct(str(result.details["correct"])) for result in self.results], axis=0))
 
     @cached_property
     def interval(self) -> Interval:

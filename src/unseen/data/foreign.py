@@ -109,7 +109,7 @@ def read_torch(data: Any) -> dict[str, Any]:
     known = getattr(data, "classes", None)
     return {
         "items": items,
-        "labels": None if any(label is None for label in labels) else [plain_label(label) for label in labels],
+        "labels": None if labels is None or None in labels else [plain_label(label) for label in labels],
         "class_names": list(known) if isinstance(known, list | tuple) else None,
         "names": names,
         "title": type(data).__name__,

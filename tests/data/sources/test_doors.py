@@ -1,4 +1,4 @@
-"""Data as others write it: torchvision's and Hugging Face's own datasets, webdataset's own shards, Kaggle's tables, zips."""
+"""Data as others write it: torchvision's and Hugging Face's datasets, webdataset's shards, Kaggle's tables, zips."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_columns_of_tables(kaggle: Path) -> None:
     assert list(loaded.class_names) == ["a", "not a"]
     piped = [f"{name};{'x|y' if i % 2 else 'y'}" for i, name in enumerate(ids)]
     (folder / "piped.csv").write_text("\n".join(["image;label", *piped]))
-    with pytest.raises(DataError, match="several labels per image.*pick=LABEL"):
+    with pytest.raises(DataError, match=r"several labels per image.*pick=LABEL"):
         load_dataset(f"csv:{folder}/piped.csv")
     (folder / "age.csv").write_text("\n".join(["image,age", *(f"{n},{i / 7:.3f}" for i, n in enumerate(ids))]))
     with pytest.raises(DataError, match="bins=5"):
@@ -251,7 +251,7 @@ def test_offline_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
     hub.reachable.cache_clear()
     try:
-        with pytest.raises(DataError, match="cannot be reached. In the cache"):
+        with pytest.raises(DataError, match=r"cannot be reached\. In the cache"):
             load_dataset("hf:nobody/nothing")
     finally:
         hub.reachable.cache_clear()

@@ -9,16 +9,16 @@ that the repository brings; nothing else does. Preprocessing is that of the mode
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from unseen.backbones.backbone import Backbone, Forward
+from unseen.backbones.backbone import Backbone, Forward, TextTower
 from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
 from unseen.backbones.transforms import ForeignTransform
@@ -37,7 +37,7 @@ class TransformersSource(BackboneSource):
     """Folders that `save_pretrained` has written."""
 
     pattern, hint = "transformers:PATH", "a folder that save_pretrained of transformers has written (extra: hf)"
-    paths = ("",)
+    paths: ClassVar[tuple[str, ...]] = ("",)
 
     def cards(self) -> Iterator[ModelCard]:
         return iter(())
@@ -166,7 +166,7 @@ def _forward(output: str, prefix: int) -> Forward:
     return forward
 
 
-def _text_tower(model: Any, tokenizer: Any) -> Callable[[Sequence[str]], npt.NDArray[np.float32]]:
+def _text_tower(model: Any, tokenizer: Any) -> TextTower:
     def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
         longest = getattr(getattr(model.config, "text_config", None), "max_position_embeddings", None)
         tokens = tokenizer(list(texts), padding="max_length", truncation=True, max_length=longest, return_tensors="pt")

@@ -7,7 +7,7 @@ space. Option: `weights=FILE` fills ARCH from a checkpoint of one's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from unseen.backbones.backbone import Backbone
+from unseen.backbones.backbone import Backbone, TextTower
 from unseen.backbones.load import IF_THERE, BackboneSource
 from unseen.backbones.names import ModelName
 from unseen.backbones.transforms import ForeignTransform, read_transform
@@ -99,7 +99,7 @@ def _image_forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | 
     return model.encode_image(images), None
 
 
-def _text_tower(model: Any, tokenizer: Any) -> Callable[[Sequence[str]], npt.NDArray[np.float32]]:
+def _text_tower(model: Any, tokenizer: Any) -> TextTower:
     def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
         with torch.inference_mode():
             return np.asarray(model.encode_text(tokenizer(list(texts))).float(), np.float32)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -40,9 +41,8 @@ class TorchHubSource(BackboneSource):
         repository, model, local = _place(name)
         ensure_torchvision()
         try:
-            built = torch.hub.load(
-                repository, model, source="local" if local else "github", trust_repo=True, verbose=False
-            )
+            hub: Any = torch.hub
+            built = hub.load(repository, model, source="local" if local else "github", trust_repo=True, verbose=False)
         except Exception as error:  # whatever the hubconf raises
             if local and "Cannot find callable" in str(error):
                 raise UnknownNameError(f"model of {repository}", model, _functions(Path(repository))) from None
