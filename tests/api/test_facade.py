@@ -234,7 +234,7 @@ def test_answers_show_and_save_themselves(home: Path, labelled: Labelled, net: S
     )
     loaded = np.load(features.save(tmp_path / "f.npz"))
     np.testing.assert_array_equal(loaded["features"], features.features)
-    with pytest.raises(UnseenError, match="ends in .doc"):
+    with pytest.raises(UnseenError, match=r"ends in \.doc"):
         result.save(tmp_path / "r.doc")
 
 

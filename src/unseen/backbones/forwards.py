@@ -88,7 +88,7 @@ def replace_module(module: nn.Module, name: str, other: nn.Module) -> None:
 
 
 class Taps(nn.Module):
-    """A backbone as a module from uint8 images (or what its own transform gives) to a tuple with one (n, d) tensor per asked layer.
+    """A backbone as a module: from uint8 images, or what its own transform gives, to one (n, d) tensor per asked layer.
 
     Args:
         layers: "pooled", "logits" or names of modules, in the order in which the outputs are wanted.

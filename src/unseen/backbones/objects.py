@@ -60,8 +60,8 @@ def as_backbone(
         made = _callable_backbone(model, preprocessing, transform)
     else:
         raise BackboneError(
-            f"{type(model).__name__} is no model. Give a name such as timm:resnet50, a checkpoint or .onnx file, a torch "
-            "module, or a function from a batch of images to an array."
+            f"{type(model).__name__} is no model. Give a name such as timm:resnet50, a checkpoint or .onnx file, a "
+            "torch module, or a function from a batch of images to an array."
         )
     label = name or (made.card.architecture if not isinstance(model, Backbone) else "")
     if not label:

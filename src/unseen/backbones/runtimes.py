@@ -8,13 +8,16 @@ exported, torch runs instead and the reason is kept.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import os
+import sys
 import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -194,7 +197,14 @@ def export_onnx(backbone: Backbone, layers: Sequence[str]) -> bytes:
     # The tracing exporter follows hooks, takes one second where the newer one takes nine, and is deprecated for it.
     # It prints a graph that it cannot export, which nobody has asked for.
     quiet = contextlib.redirect_stdout(io.StringIO())
-    with warnings.catch_warnings(), torch.no_grad(), _plain_attention(), quiet, tempfile.TemporaryDirectory() as folder:
+    with (
+        warnings.catch_warnings(),
+        torch.no_grad(),
+        _plain_attention(),
+        _without_onnx(),
+        quiet,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         warnings.simplefilter("ignore")
         path = Path(folder) / "graph.onnx"
         torch.onnx.export(
@@ -212,13 +222,29 @@ def export_onnx(backbone: Backbone, layers: Sequence[str]) -> bytes:
 
 @contextlib.contextmanager
 def _plain_attention() -> Iterator[None]:
-    """Attention by plain operations: torch's fused one, which it takes where no gradient is asked for, has no export."""
+    """Attention by plain operations: torch's fused one, taken where no gradient is asked for, has no export."""
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextlib.contextmanager
+def _without_onnx() -> Iterator[None]:
+    """Lets the exporter do without the `onnx` package: it only searches the finished graph for functions written in
+    onnxscript, of which a traced module has none."""
+    if "onnx" in sys.modules or importlib.util.find_spec("onnx") is not None:
+        yield
+        return
+    stand_in: Any = ModuleType("onnx")
+    stand_in.load_model_from_string = lambda _content: SimpleNamespace(graph=SimpleNamespace(node=()))
+    sys.modules["onnx"] = stand_in
+    try:
+        yield
+    finally:
+        del sys.modules["onnx"]
 
 
 def _checked_onnx(backbone: Backbone, layers: Sequence[str], *, threads: int, path: Path | None) -> OnnxRuntime:

@@ -36,7 +36,7 @@ def read_labels(values: Sequence[Any], options: Options, column: str) -> list[st
         return _ranges(texts, bins, column)
     if several := next((text for text in texts if "|" in text or ";" in text), None):
         raise DataError(
-            f"column {column!r} has several labels per image, such as {several[:40]!r}. Add pick=LABEL to ask about one."
+            f"column {column!r} has several labels per image, such as {several[:40]!r}. Add pick=LABEL to ask for one."
         )
     numbers = [as_number(text) for text in texts]
     if any(n is not None and not float(n).is_integer() for n in numbers) and len(set(texts)) > len(texts) // 4:

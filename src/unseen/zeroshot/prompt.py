@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from unseen.concepts.class_names import clean
-from unseen.core.errors import DataError, MissingExtraError, UsageError
+from unseen.core.errors import DataError, UsageError
+from unseen.core.extras import import_extra
 from unseen.core.records import MethodCard
 from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, unit_rows
 
@@ -87,10 +88,7 @@ def read_templates(source: str) -> tuple[str, ...]:
         from unseen.core.torchvision_shim import ensure_torchvision
 
         ensure_torchvision()
-        try:
-            import open_clip
-        except ImportError:
-            raise MissingExtraError("open_clip, which brings the templates,", "clip") from None
+        open_clip = import_extra("open_clip", "clip")
         shipped = open_clip.OPENAI_IMAGENET_TEMPLATES if source == "openai" else open_clip.SIMPLE_IMAGENET_TEMPLATES
         return tuple(str(template("{}")) for template in shipped)
     path = Path(source.removeprefix("file:")).expanduser()

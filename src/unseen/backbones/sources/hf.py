@@ -22,7 +22,8 @@ from unseen.backbones.backbone import Backbone, Forward, TextTower
 from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
 from unseen.backbones.transforms import ForeignTransform
-from unseen.core.errors import BackboneError, MissingExtraError, UnknownNameError
+from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.extras import import_extra
 from unseen.core.hub import cached_file, check_available
 from unseen.core.identity import digest, file_digest
 from unseen.core.records import ModelCard, Preprocessing
@@ -250,8 +251,4 @@ def _quiet(transformers: Any) -> Iterator[None]:
 
 def _transformers() -> Any:
     ensure_torchvision()
-    try:
-        import transformers
-    except ImportError:
-        raise MissingExtraError("transformers, which loads hf: and transformers: models,", "hf") from None
-    return transformers
+    return import_extra("transformers", "hf")

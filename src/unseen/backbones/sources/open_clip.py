@@ -20,7 +20,8 @@ from unseen.backbones.backbone import Backbone, TextTower
 from unseen.backbones.load import IF_THERE, BackboneSource
 from unseen.backbones.names import ModelName
 from unseen.backbones.transforms import ForeignTransform, read_transform
-from unseen.core.errors import BackboneError, CheckpointError, MissingExtraError, UnknownNameError
+from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError
+from unseen.core.extras import import_extra
 from unseen.core.hub import check_available
 from unseen.core.identity import digest, file_digest
 from unseen.core.records import ModelCard, Preprocessing
@@ -154,8 +155,4 @@ def _check_cached(library: Any, arch: str, tag: str, name: ModelName) -> None:
 
 def _open_clip() -> Any:
     ensure_torchvision()
-    try:
-        import open_clip
-    except ImportError:
-        raise MissingExtraError("open_clip, which loads open_clip: models,", "clip") from None
-    return open_clip
+    return import_extra("open_clip", "clip")

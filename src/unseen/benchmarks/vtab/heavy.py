@@ -15,6 +15,7 @@ from typing import Any
 
 from unseen.benchmarks.vtab.adapters import FinetuneAdapter
 from unseen.benchmarks.vtab.sealed import Selection, select
+from unseen.core.extras import import_extra
 from unseen.core.identity import digest
 
 TRIALS = 100
@@ -68,8 +69,7 @@ def heavy_search(
         name: of the search, which covers all that its trials depend on.
         longest: no schedule is longer than so many steps; 0 for no limit.
     """
-    import optuna
-
+    optuna = import_extra("optuna", "search")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage.parent.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(
@@ -92,8 +92,7 @@ def heavy_search(
 
 
 def _run_trial(study: Any, adapter: FinetuneAdapter, index: int, longest: int) -> dict[str, Any]:
-    import optuna
-
+    optuna = import_extra("optuna", "search")
     trial = study.ask()
     setting = draw_setting(trial, len(adapter.train), adapter.backbone.preprocessing.size)
     if longest:

@@ -1,7 +1,7 @@
 """`hf:DATASET[@REV]`: datasets of the Hugging Face hub, or `hf:PATH`, a folder that `save_to_disk` has written.
 
-Options: `config=NAME`; `split=NAME` (of one split test images are drawn, `test=` share and `seed=`; else its own splits are
-taken); `image=COLUMN`, `label=COLUMN`. Images are decoded by us. No code of a repository is run.
+Options: `config=NAME`; `split=NAME` (of one split test images are drawn, `test=` share and `seed=`; else its own splits
+are taken); `image=COLUMN`, `label=COLUMN`. Images are decoded by us. No code of a repository is run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from unseen.core.errors import DataError, MissingExtraError
+from unseen.core.errors import DataError
+from unseen.core.extras import import_extra
 from unseen.core.hub import check_available
 from unseen.core.names import Name, Options
 from unseen.core.records import DatasetCard
@@ -54,10 +55,7 @@ class HfSource(DatasetSource):
 
 
 def _loaded(name: str, config: str | None) -> Any:
-    try:
-        import datasets
-    except ImportError:
-        raise MissingExtraError("datasets, which loads hf: data,", "hf") from None
+    datasets = import_extra("datasets", "hf")
     folder = Path(name).expanduser()
     try:
         if folder.is_dir() and any(folder.glob("*.json")):

@@ -1,8 +1,8 @@
 """`csv:FILE` (or a plain path to a .csv or .tsv) and `parquet:FILE`: a table with an image and a label per row.
 
-Options: `image=COLUMN`, `label=COLUMN` where their names do not tell (Kaggle's do: image_id, label ...); `split=COLUMN` of
-train, val and test; else `test=` and `val=` are shares, or other tables; `root=FOLDER` holds the images; `pick=`, `bins=` as
-in `unseen.data.columns`; `seed=`. What was guessed stands in the card's notes. Without a label column, columns of 0 and
+Options: `image=COLUMN`, `label=COLUMN` where their names do not tell (Kaggle's do: image_id, label ...); `split=COLUMN`
+of train, val and test; else `test=` and `val=` are shares, or other tables; `root=FOLDER` holds the images; `pick=` and
+`bins=` as in `unseen.data.columns`; `seed=`. What was guessed stands in the card's notes. Without a label column, columns of 0 and
 1 are classes.
 """
 
@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from unseen.core.errors import DataError, MissingExtraError, UsageError
+from unseen.core.errors import DataError, UsageError
+from unseen.core.extras import import_extra
 from unseen.core.names import Name, Options, as_number
 from unseen.core.records import DatasetCard
 from unseen.data.columns import one_hot_labels, read_labels
@@ -96,11 +97,7 @@ class ParquetSource(CsvSource):
     pattern, hint = "parquet:FILE", "a Parquet table of image (path or bytes) and label per row (extra: parquet)"
 
     def read(self, path: Path) -> Columns:
-        try:
-            import pyarrow
-            from pyarrow import parquet
-        except ImportError:
-            raise MissingExtraError("pyarrow, which reads Parquet files,", "parquet") from None
+        pyarrow, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
         try:
             table = parquet.read_table(path)
             return {name: table.column(name).to_pylist() for name in table.column_names}

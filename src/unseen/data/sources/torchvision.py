@@ -1,6 +1,6 @@
 """`torchvision:NAME?root=FOLDER`: the datasets of torchvision, from files that are there already.
 
-Nothing is downloaded unless `download=true`. Other options go to the dataset as they are (`torchvision:FakeData?size=60`).
+Nothing is downloaded unless `download=true`. Other options go to the dataset as they are (`FakeData?size=60`).
 Test images are its own where it has some (`train=`, or `split=` with test, val), else a share of each class, `test=`.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from unseen.core.errors import DataError, MissingExtraError, UnknownNameError
+from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.names import Name, Options
 from unseen.core.records import DatasetCard
 from unseen.core.torchvision_shim import ensure_torchvision
@@ -57,10 +57,8 @@ class TorchvisionSource(DatasetSource):
 
 def _dataset_class(name: str) -> Any:
     ensure_torchvision()
-    try:
-        from torchvision import datasets
-    except ImportError:
-        raise MissingExtraError("torchvision", "vision") from None
+    from torchvision import datasets
+
     known = [each for each in datasets.__all__ if isinstance(getattr(datasets, each), type)]
     if name not in known:
         raise UnknownNameError("torchvision dataset", name, known)

@@ -1,6 +1,6 @@
 """`wds:PATH-{000..012}.tar`: shards of webdataset, read where they lie and indexed once.
 
-A sample is the files with one name: an image (.jpg, .png, .webp ...) and its class in .cls, .txt, or .json (`label=KEY`).
+A sample is the files with one name: an image (.jpg, .png ...) and its class in .cls, .txt, or .json (`label=KEY`).
 Options: `test=PATTERN` (and `val=`) of other shards, or shares to draw; `names=FILE`, a class name per line; `seed=`.
 """
 
@@ -111,8 +111,8 @@ def _read(pattern: str, key: str, classes: list[str] | None) -> GivenImages:
             label = next((kind for kind in _LABELS if kind in kinds), None)
             if image is None or label is None:
                 raise DataError(
-                    f"{shard.path.name}: the sample {sample!r} has {', '.join(kinds)}; an image and one of .cls, .txt and "
-                    ".json are needed."
+                    f"{shard.path.name}: the sample {sample!r} has {', '.join(kinds)}; an image and one of .cls, .txt "
+                    "and .json are needed."
                 )
             own.append(image)
             labels.append(_label(shard.read(kinds[label]), label, key, f"{shard.path.name}: {sample}"))
