@@ -7,6 +7,7 @@ import typer
 from unseen.cli.audit import audit
 from unseen.cli.clip import clip_commands
 from unseen.cli.cog import cog_commands
+from unseen.cli.doctor import doctor
 from unseen.cli.features import features_commands
 from unseen.cli.ls import ls
 from unseen.cli.options import study_command
@@ -43,5 +44,6 @@ application.command("rank", cls=Command, help="Which checkpoint should I fine-tu
 )
 application.command(cls=Command)(audit)
 application.command(cls=Command)(ls)
+application.command(cls=Command)(doctor)
 application.add_typer(results_commands)
 application.add_typer(features_commands)

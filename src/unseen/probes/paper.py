@@ -191,11 +191,12 @@ class _Run:
 
 def _quiet_study(seed: int) -> optuna.Study:
     """A study that maximises accuracy, created without a line in the log."""
-    optuna: Any = import_extra("optuna", "search")
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    library: Any = import_extra("optuna", "search")
+    verbosity = library.logging.get_verbosity()
+    library.logging.set_verbosity(library.logging.WARNING)
     try:
-        sampler = optuna.samplers.TPESampler(multivariate=True, seed=seed, n_startup_trials=_STARTUP)
-        return optuna.create_study(sampler=sampler, direction="maximize")
+        sampler = library.samplers.TPESampler(multivariate=True, seed=seed, n_startup_trials=_STARTUP)
+        study: optuna.Study = library.create_study(sampler=sampler, direction="maximize")
+        return study
     finally:
-        optuna.logging.set_verbosity(verbosity)
+        library.logging.set_verbosity(verbosity)

@@ -1,8 +1,8 @@
 """`onnx:FILE`: a graph that somebody exported, run as it is.
 
 Its first input takes images (n, 3, h, w) of floats, or (n, h, w, 3). Its first output is the features; `output=NAME`
-takes another. The side of the images is the graph's own, or `size=`; values are ImageNet's unless `mean=` and `std=` (one
-number, or three with commas between) say otherwise: a graph does not tell.
+takes another. The side of the images is the graph's own, or `size=`; values are ImageNet's unless `mean=` and `std=`
+(one number, or three with commas between) say otherwise: a graph does not tell.
 """
 
 from __future__ import annotations

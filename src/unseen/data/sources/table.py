@@ -2,8 +2,8 @@
 
 Options: `image=COLUMN`, `label=COLUMN` where their names do not tell (Kaggle's do: image_id, label ...); `split=COLUMN`
 of train, val and test; else `test=` and `val=` are shares, or other tables; `root=FOLDER` holds the images; `pick=` and
-`bins=` as in `unseen.data.columns`; `seed=`. What was guessed stands in the card's notes. Without a label column, columns of 0 and
-1 are classes.
+`bins=` as in `unseen.data.columns`; `seed=`. What was guessed stands in the card's notes. Without a label column,
+columns of 0 and 1 are classes.
 """
 
 from __future__ import annotations
