@@ -94,7 +94,9 @@ def test_other_names_are_offered_not_taken(trained: nn.Module, tmp_path: Path) -
     with pytest.raises(CheckpointError, match="agree in order and shape. Add rename=true"):
         load_backbone(f"file:{tmp_path}/c.pth?arch=timm:{ARCH}")
     found = load_backbone(f"file:{tmp_path}/c.pth?arch=timm:{ARCH}&rename=true")
-    assert all(torch.equal(a, b) for a, b in zip(found.module.state_dict().values(), seven.state_dict().values(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(found.module.state_dict().values(), seven.state_dict().values(), strict=True)
+    )
     assert "by order and shape" in found.notes[0]
     torch.save(state, tmp_path / "other.pth")  # a head of seven classes: not the same shapes
     with pytest.raises(CheckpointError, match="rename=true cannot be"):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from unseen.backbones.names import PREPROCESSING_OPTIONS, ModelName
 from unseen.core.errors import BackboneError, UnknownNameError, UnseenError
 from unseen.core.identity import digest
+from unseen.core.extras import extra_note
 from unseen.core.names import from_path
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.registry import PluginError, Registry
@@ -38,6 +39,8 @@ class BackboneSource(ABC):
     #: How names that are not listed are written, such as "timm:NAME", and a line on them, for `unseen ls models`.
     pattern: ClassVar[str] = ""
     hint: ClassVar[str] = ""
+    #: The extra that it needs, for the same list.
+    extra: ClassVar[str] = ""
     #: Whether all its cards are listed without being asked for.
     listed: ClassVar[bool] = True
     #: Parts of a name that are paths: options, and "" for what follows the scheme.
@@ -223,7 +226,9 @@ def model_cards(source: str | None = None) -> Iterator[ModelCard]:
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             yield _broken(scheme, PluginError(BACKBONES.kind, scheme, error))
         if found.pattern:
-            yield ModelCard(id=found.pattern, name=found.hint, group="pattern", source=scheme)
+            yield ModelCard(
+                id=found.pattern, name=found.hint, group="pattern", source=scheme, notes=extra_note(found.extra)
+            )
 
 
 def _broken(scheme: str, error: UnseenError) -> ModelCard:

@@ -11,7 +11,18 @@ from typing import Any
 
 from unseen.cli.options import HomeOption, JsonOption
 
-_PACKAGES = ("unseen", "torch", "torchvision", "timm", "onnxruntime", "numpy", "scipy", "scikit-learn", "pillow", "altair")
+_PACKAGES = (
+    "unseen",
+    "torch",
+    "torchvision",
+    "timm",
+    "onnxruntime",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "pillow",
+    "altair",
+)
 
 
 def doctor(home: HomeOption = None, as_json: JsonOption = False) -> None:
@@ -47,7 +58,9 @@ def examine(home: Path | None = None) -> dict[str, Any]:
         name: {"installed": installed(name), "for": what, "install": f"pip install 'unseen[{name}]'"}
         for name, (what, _) in EXTRAS.items()
     }
-    problems = [f"Problem: {name} is not installed; reinstall unseen." for name, v in versions.items() if v == "missing"]
+    problems = [
+        f"Problem: {name} is not installed; reinstall unseen." for name, v in versions.items() if v == "missing"
+    ]
     places = {"home": _place(base), "features": _place(base / "features"), **_caches()}
     if places["home"]["state"] == "not writable":
         problems.append(f"Problem: {base} cannot be written to. Set UNSEEN_HOME, or give --home.")

@@ -29,6 +29,13 @@ def installed(extra: str) -> bool:
     return find_spec(EXTRAS[extra][1]) is not None
 
 
+def extra_note(extra: str) -> str:
+    """Whether an extra is installed, for a list of what there is; "" where none is needed."""
+    if not extra:
+        return ""
+    return f"extra {extra}: installed" if installed(extra) else f"extra {extra}: pip install 'unseen[{extra}]'"
+
+
 def import_extra(module: str, extra: str) -> Any:
     """A module of an optional package.
 

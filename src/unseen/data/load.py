@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from unseen.core.errors import UnknownNameError, UnseenError, UsageError
+from unseen.core.extras import extra_note
 from unseen.core.names import Name, Options, from_path
 from unseen.core.records import DatasetCard
 from unseen.core.registry import PluginError, Registry
@@ -30,6 +31,8 @@ class DatasetSource(ABC):
     #: How names that are not listed are written, such as "folder:PATH", and a line on them, for `unseen ls datasets`.
     pattern: ClassVar[str] = ""
     hint: ClassVar[str] = ""
+    #: The extra that it needs, for the same list.
+    extra: ClassVar[str] = ""
     #: Whether all its cards are listed without being asked for.
     listed: ClassVar[bool] = True
     #: Parts of a name that are paths: options, and "" for what follows the scheme.
@@ -150,7 +153,8 @@ def dataset_cards(source: str | None = None) -> list[DatasetCard]:
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             cards.append(_broken(scheme, PluginError(SOURCES.kind, scheme, error)))
         if found.pattern:
-            cards.append(DatasetCard(id=found.pattern, name=found.hint, group="pattern", splits=(), source=scheme))
+            about = {"name": found.hint, "notes": extra_note(found.extra)}
+            cards.append(DatasetCard(id=found.pattern, group="pattern", splits=(), source=scheme, **about))
     return cards
 
 

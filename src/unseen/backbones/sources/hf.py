@@ -37,7 +37,8 @@ _OPTIONS = ("output", "trust_remote_code")
 class TransformersSource(BackboneSource):
     """Folders that `save_pretrained` has written."""
 
-    pattern, hint = "transformers:PATH", "a folder that save_pretrained of transformers has written (extra: hf)"
+    pattern, hint = "transformers:PATH", "a folder that save_pretrained of transformers has written"
+    extra = "hf"
     paths: ClassVar[tuple[str, ...]] = ("",)
 
     def cards(self) -> Iterator[ModelCard]:
@@ -69,7 +70,7 @@ class TransformersSource(BackboneSource):
 class HfSource(TransformersSource):
     """Models of the Hugging Face hub, by name and revision."""
 
-    pattern, hint = "hf:ORG/NAME[@REV]", "a vision model of the Hugging Face hub (extra: hf)"
+    pattern, hint = "hf:ORG/NAME[@REV]", "a vision model of the Hugging Face hub"
     paths = ()
 
     def revision(self, name: ModelName) -> str:

@@ -35,9 +35,10 @@ class OpenClipSource(BackboneSource):
 
     pattern, hint, listed = (
         "open_clip:ARCH/TAG",
-        "CLIP models with a text tower, or open_clip:PATH (extra: clip)",
+        "CLIP models with a text tower, or open_clip:PATH",
         False,
     )
+    extra = "clip"
     paths = ("weights", IF_THERE)
 
     def cards(self) -> Iterator[ModelCard]:

@@ -26,7 +26,9 @@ _SPLITS = {"train": "train", "validation": "val", "val": "val", "valid": "val", 
 class HfSource(DatasetSource):
     """Loads `hf:DATASET`."""
 
-    pattern, hint = "hf:DATASET[@REV]?split=train", "a dataset of the Hugging Face hub, or hf:PATH (extra: hf)"
+    pattern, hint = "hf:DATASET[@REV]?split=train", "a dataset of the Hugging Face hub, or hf:PATH"
+
+    extra = "hf"
 
     def cards(self) -> Iterable[DatasetCard]:
         return ()

@@ -94,7 +94,9 @@ class CsvSource(DatasetSource):
 class ParquetSource(CsvSource):
     """Loads `parquet:FILE`: paths, or images themselves as bytes, as Hugging Face stores them."""
 
-    pattern, hint = "parquet:FILE", "a Parquet table of image (path or bytes) and label per row (extra: parquet)"
+    pattern, hint = "parquet:FILE", "a Parquet table of image (path or bytes) and label per row"
+
+    extra = "parquet"
 
     def read(self, path: Path) -> Columns:
         pyarrow, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
