@@ -33,8 +33,8 @@ def nested(kind: str, state: dict[str, torch.Tensor], other: dict[str, torch.Ten
     bare = {k: v for k, v in state.items() if not k.startswith("head.")}
     return {
         "dino": {"teacher": {f"module.backbone.{k}": v for k, v in bare.items()}, "epoch": 3},
-        "moco": {"state_dict": {**{f"module.encoder_q.{k}": v for k, v in state.items()},
-                                **{f"module.encoder_k.{k}": v for k, v in other.items()}, "module.queue": torch.ones(4)}},
+        "moco": {"state_dict": {**{f"module.encoder_q.{k}": v for k, v in state.items()}, "module.queue": torch.ones(4),
+                                **{f"module.encoder_k.{k}": v for k, v in other.items()}}},
         "mae": {"model": {**bare, "decoder_embed.weight": torch.zeros(2, 2), "mask_token": torch.zeros(1, 1, 2)}},
         "byol": {"online_network_state_dict": {f"encoder.{k}": v for k, v in bare.items()},
                  "target_network_state_dict": {f"encoder.{k}": v for k, v in list(other.items())[:9]}},
@@ -91,7 +91,7 @@ def test_other_names_are_offered_not_taken(trained: nn.Module, tmp_path: Path) -
 
     seven = timm.create_model(ARCH, num_classes=1000)
     torch.save({f"w{i}": v for i, v in enumerate(seven.state_dict().values())}, tmp_path / "c.pth")
-    with pytest.raises(CheckpointError, match="agree in order and shape. Add rename=true"):
+    with pytest.raises(CheckpointError, match=r"agree in order and shape\. Add rename=true"):
         load_backbone(f"file:{tmp_path}/c.pth?arch=timm:{ARCH}")
     found = load_backbone(f"file:{tmp_path}/c.pth?arch=timm:{ARCH}&rename=true")
     assert all(

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from unseen.backbones.names import PREPROCESSING_OPTIONS, ModelName
 from unseen.core.errors import BackboneError, UnknownNameError, UnseenError
-from unseen.core.identity import digest
 from unseen.core.extras import extra_note
+from unseen.core.identity import digest
 from unseen.core.names import from_path
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.registry import PluginError, Registry

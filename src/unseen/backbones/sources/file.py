@@ -1,6 +1,6 @@
 """`file:PATH?arch=timm:resnet50`: one's own checkpoint, in the architecture that it was trained with.
 
-Options: `arch` is a timm name, or one of another source (`torchvision:NAME`), and guessed from names and shapes when left
+Options: `arch` is a timm name, or one of another source (`torchvision:NAME`), guessed from names and shapes when left
 out; `key` is where the state dict stands in the file ("teacher"), found by itself when left out; `ema=true` prefers an
 average of the weights; `partial=true` accepts a checkpoint that fills only part of the network; `rename=true` takes
 tensors that agree with the network in order and shape under other names.
@@ -23,7 +23,6 @@ from unseen.backbones.names import ModelName
 from unseen.core.errors import CheckpointError
 from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard
-
 
 _OPTIONS = ("arch", "key", "ema", "partial", "rename")
 
@@ -84,8 +83,8 @@ def _filled(name: ModelName, arch: str, path: Path, checkpoint: Any) -> tuple[Ba
     report = load_into(built.module, tensors, prefix)
     if report.matched == 0 and (renamed := rename_in_order(tensors, built.module)) is not None:
         raise CheckpointError(
-            f"{path.name} names its tensors otherwise than {arch}, but all {len(renamed)} agree in order and shape. Add "
-            "rename=true to take them so."
+            f"{path.name} names its tensors otherwise than {arch}, but all {len(renamed)} agree in order and shape. "
+            "Add rename=true to take them so."
         )
     headless = _check(report, head, path, arch, partial=name.flag("partial"))
     if headless:
