@@ -112,7 +112,7 @@ def test_what_is_logged(home: Path) -> None:
 
 
 def test_tensorboard_gets_scalars(home: Path, tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
+    pytest.importorskip("torch.utils.tensorboard", exc_type=ImportError)
     from torch.utils.tensorboard import SummaryWriter
 
     writer = SummaryWriter(str(tmp_path / "runs"))
@@ -120,3 +120,73 @@ def test_tensorboard_gets_scalars(home: Path, tmp_path: Path) -> None:
     callback(nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()), 0)
     writer.close()
     assert any(path.stat().st_size > 200 for path in (tmp_path / "runs").iterdir())
+
+
+def small_net() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 6, 3, stride=2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 3))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_in_lightnings_trainer(home: Path, tmp_path: Path) -> None:
+    from unseen.core.torchvision_shim import ensure_torchvision
+
+    ensure_torchvision()  # before torchmetrics imports torchvision
+    lightning: Any = pytest.importorskip("pytorch_lightning")
+    pixels, labels = make_data()
+    x = torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
+    rows = torch.utils.data.TensorDataset(x, torch.from_numpy(labels))
+
+    class Module(lightning.LightningModule):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = small_net()
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            return self.net(images)
+
+        def training_step(self, batch: Any, _number: int) -> torch.Tensor:
+            return nn.functional.cross_entropy(self(batch[0]), batch[1])
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    def fit(callbacks: list[Any]) -> dict[str, torch.Tensor]:
+        lightning.seed_everything(0)
+        module = Module()
+        trainer = lightning.Trainer(
+            max_epochs=2, logger=False, enable_checkpointing=False, enable_progress_bar=False, accelerator="cpu",
+            enable_model_summary=False, default_root_dir=str(tmp_path), callbacks=callbacks,
+        )  # fmt: skip
+        trainer.fit(module, torch.utils.data.DataLoader(rows, batch_size=8, shuffle=True))
+        return module.state_dict()
+
+    callback = unseen.ProbeCallback((pixels, labels), preprocessing=SMALL, options={"solver": "ridge"})
+    with_it, without = fit([callback.for_lightning()]), fit([])
+    assert [row["epoch"] for row in callback.history] == [0, 1]
+    assert all(torch.equal(value, without[name]) for name, value in with_it.items())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_in_hugging_faces_trainer(home: Path, tmp_path: Path) -> None:
+    from unseen.core.torchvision_shim import ensure_torchvision
+
+    ensure_torchvision()
+    transformers: Any = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    pixels, labels = make_data()
+    x = torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
+    rows = [{"pixel_values": image, "labels": int(label)} for image, label in zip(x, labels, strict=True)]
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    model = transformers.ViTForImageClassification(
+        transformers.ViTConfig(**size, image_size=32, patch_size=16, num_labels=3)
+    )
+    callback = unseen.ProbeCallback((pixels, labels), preprocessing=SMALL, options={"solver": "ridge"})
+    arguments = transformers.TrainingArguments(
+        output_dir=str(tmp_path), num_train_epochs=2, report_to=[], save_strategy="no", use_cpu=True, disable_tqdm=True
+    )
+    trainer = transformers.Trainer(model=model, args=arguments, train_dataset=rows, callbacks=[callback.for_trainer()])
+    trainer.train()
+    assert [row["epoch"] for row in callback.history] == [0, 1]
+    assert model.training

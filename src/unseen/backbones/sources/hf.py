@@ -152,13 +152,14 @@ def _forward(output: str, prefix: int) -> Forward:
         if output == "projected":
             found = model.get_image_features(pixel_values=images)
             return (found if isinstance(found, Tensor) else found.pooler_output).flatten(1), None
-        inner = model.vision_model if hasattr(model, "get_image_features") else model
+        # The trunk of a model with a head for some task is what it calls its base.
+        inner = model.vision_model if hasattr(model, "get_image_features") else getattr(model, "base_model", model)
         found = inner(pixel_values=images)
         if output == "pooled":
             if getattr(found, "pooler_output", None) is None:
                 raise BackboneError("the model has no pooler. Ask for output=cls or output=mean.")
             return found.pooler_output.flatten(1), None
-        hidden = found.last_hidden_state if hasattr(found, "last_hidden_state") else found.logits
+        hidden = found.last_hidden_state
         if hidden.ndim == 4:
             return hidden.mean((2, 3)), None
         if output == "cls":
