@@ -139,6 +139,18 @@ def test_prompts_stand_beside_other_methods(home: Path, clip_folder: Path, pictu
     assert {"zsl", "top1"} <= set(frame.columns)
 
 
+def test_a_dataset_may_be_all_test_images(home: Path, clip_folder: Path, pictures: Path) -> None:
+    data = unseen.load_dataset(f"folder:{pictures}?as=test")
+    assert {name: len(split) for name, split in data.splits.items()} == {"test": 48}
+    study = unseen.Study(
+        "t", (f"open_clip:{clip_folder}",), (f"folder:{pictures}?as=test",), {"clip": {"templates": "plain"}}
+    )
+    (result,) = unseen.run_study(study, report=False).results
+    assert result.details["test_images"] == 48
+    with pytest.raises(DataError, match="no split 'train'"):
+        unseen.evaluate("random:test_resnet?size=64", f"folder:{pictures}?as=test")
+
+
 def test_the_template_and_the_tower_count_and_models_without_one_are_told(home: Path, pictures: Path) -> None:
     clip = unseen.BENCHMARKS.get("clip")
     ids = {clip(templates=t).plan("m", "d")[0].id for t in ("plain", "simple", "openai")}

@@ -18,7 +18,7 @@ from unseen.core.extras import extra_note
 from unseen.core.names import Name, Options, from_path
 from unseen.core.records import DatasetCard
 from unseen.core.registry import PluginError, Registry
-from unseen.data.dataset import Dataset
+from unseen.data.dataset import Dataset, join_splits
 from unseen.data.subset import select
 
 DatasetFunction = Callable[..., Dataset]
@@ -88,7 +88,8 @@ def load_dataset(name: str, **options: Any) -> Dataset:
     Args:
         name: the id; its options may also be given as keyword arguments, which win.
         **options: those of the source and, for every source, `per_class`, `limit` and `classes`, which keep at most so
-            many images per class and split, images per split, and classes, drawn by `seed` (0).
+            many images per class and split, images per split, and classes, drawn by `seed` (0); `as=test` makes all
+            images test images, for what needs no others.
 
     Raises:
         UsageError: a scheme, name or option that is not known.
@@ -101,8 +102,11 @@ def load_dataset(name: str, **options: Any) -> Dataset:
     sizes = {key: given.integer(key, at_least=1) for key in _SELECTION}
     selecting = any(size is not None for size in sizes.values())
     seed = given.integer("seed") if selecting else None
+    tested = given.text("as") is not None and given.choice("as", ("test",)) == "test"
     loaded = source.load(wanted.rest, given)
     given.finish()
+    if tested:
+        loaded = replace(loaded, splits={"test": join_splits(list(loaded.splits.values()))})
     if selecting:
         loaded = select(loaded, **sizes, seed=seed or 0)
     return _with_id(loaded, wanted, selecting=selecting)
@@ -153,8 +157,10 @@ def dataset_cards(source: str | None = None) -> list[DatasetCard]:
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             cards.append(_broken(scheme, PluginError(SOURCES.kind, scheme, error)))
         if found.pattern:
-            about = {"name": found.hint, "notes": extra_note(found.extra)}
-            cards.append(DatasetCard(id=found.pattern, group="pattern", splits=(), source=scheme, **about))
+            note = extra_note(found.extra)
+            cards.append(
+                DatasetCard(id=found.pattern, name=found.hint, group="pattern", splits=(), source=scheme, notes=note)
+            )
     return cards
 
 

@@ -1,6 +1,6 @@
 """`unseen.evaluate` beside VisBench's classification probe: the same folder, the same network with the same weights.
 
-python bench/visbench.py            # needs: pip install --no-deps visbench
+python bench/facade.py            # needs: pip install --no-deps visbench
 
 Each runs in a process of its own with one thread for torch, and its CPU time is that of the process, imports and the
 building of the network left out. VisBench gets the network's last map, from which it makes its own pooled features;
