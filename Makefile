@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check bench docs clean
+.PHONY: help setup demo test quick check bench fuzz docs clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -35,6 +35,9 @@ check: $(STAMP) ## Format, lint, types, import layers
 
 bench: $(STAMP) ## Speed and memory beside peers, in one run
 	for script in bench/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
+
+fuzz: $(STAMP) ## Feed every reader with damaged files (make fuzz INPUTS=20000)
+	$(BIN)/python -m tools.fuzz --inputs $(or $(INPUTS),2000)
 
 docs: $(STAMP) ## Check the documentation: links, names, examples that parse (`make test` runs them)
 	$(BIN)/python tools/check_docs.py

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from memory import peak_gflops, time_passes, write_store
+from probe_sets import write_docs
 from unseen.backbones import load_backbone
 from unseen.benchmarks.cog.cost import FULL_COG, in_words
 from unseen.probes import Protocol, evaluate_probe, logistic
@@ -102,10 +103,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cores", type=int, default=2, help="of the CPU")
     parser.add_argument("--gpu-gflops", type=float, default=19_500, help="stated float32 peak of one GPU (an A100's)")
+    parser.add_argument("--docs", type=Path, default=None, help="page to write the table into")
     options = parser.parse_args()
     torch.set_num_threads(1)
     known = measure()
-    print("measured:", ", ".join(f"{name} {value:.0f}" for name, value in known._asdict().items()), "GFLOP/s or passes")
+    lines = [
+        (
+            f"In GFLOP/s per thread: extraction {known.extraction:.0f}, passes of `logistic` {known.passes:.0f},"
+            f" trainings of `paper` {known.training:.0f}, the best of large products {known.peak:.0f}. Gradients: "
+            f"{known.path} for the path, {known.final} for the final fit."
+        ),
+        "",
+    ]
     images = sum(one.images for one in FULL_COG)
     work = {
         "extraction": MODELS * images * FORWARD,
@@ -124,12 +133,17 @@ def main() -> None:
         "logistic": known.passes,
         "paper": known.training,
     }
-    print(f"| stage | TFLOP | this CPU, {options.cores} cores | one GPU of {options.gpu_gflops:,.0f} GFLOP/s | eight |")
-    print("|---|---|---|---|---|")
+    lines.append(
+        f"| stage | TFLOP | this CPU, {options.cores} cores | one GPU of {options.gpu_gflops:,.0f} GFLOP/s | eight |"
+    )
+    lines.append("|---|---|---|---|---|")
     for stage, gflop in work.items():
         cpu = gflop / speeds[stage] / options.cores / 3600
         gpu = gflop / (options.gpu_gflops * speeds[stage] / known.peak) / 3600
-        print(f"| {stage} | {gflop / 1e3:,.0f} | {in_words(cpu)} | {in_words(gpu)} | {in_words(gpu / 8)} |", flush=True)
+        lines.append(f"| {stage} | {gflop / 1e3:,.0f} | {in_words(cpu)} | {in_words(gpu)} | {in_words(gpu / 8)} |")
+    print("\n".join(lines))
+    if options.docs:
+        write_docs(options.docs, "cog", lines)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
     python bench/memory.py                   1,000,000 x 1,024 float16 on disk (2 GB), 1,000 classes
     python bench/memory.py --rows 100000     the same, smaller
 
-The rows are written to a feature store in a temporary folder and removed afterwards. Three passes of the search are
-timed (CPU time, beside the best matrix product of this machine at the same moment); how many passes a whole fit takes
-is counted on a smaller set, which is fitted and predicted by `LinearProbe` from the disk. The peak is the kernel's own
-figure for this process (VmHWM): mapped pages count. Exits with 1 above 2 GB or below 60 % of the machine's peak.
+The rows are written to a feature store in a temporary folder and removed afterwards, unless `--keep` names one. Three
+passes of the search are timed (CPU time, beside the best matrix product of this machine at the same moment); how many
+passes a whole fit takes is counted on a smaller set, which is fitted and predicted by `LinearProbe` from the disk. The
+peak is the kernel's own figure for this process (VmHWM): mapped pages count. Exits with 1 above 2 GB or below 60 % of
+the machine's peak.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import argparse
 import math
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from probe_sets import write_docs
 from unseen import FeatureKey, FeatureStore, LinearProbe, Preprocessing, StoredFeatures
 from unseen.probes import logistic
 from unseen.probes.folds import draw_folds
@@ -40,6 +43,8 @@ def write_store(root: Path, rows: int, dimensions: int, classes: int) -> StoredF
     means = generator.standard_normal((classes, dimensions), dtype=np.float32) * scale
     store = FeatureStore(root)
     key = FeatureKey("drawn", "0", "pooled", Preprocessing(), "fp16", "torch", "drawn", "train", f"{rows}x{dimensions}")
+    if found := store.find(key, check="size"):
+        return found
     with store.writer(key, total=rows, part_size=PART) as writer:
         for start in range(0, rows, PART):
             places = np.arange(start, min(start + PART, rows))
@@ -90,7 +95,7 @@ def time_passes(stored: StoredFeatures, classes: int, passes: int, limit: int) -
     return 4 * passes * fits * features.count * features.dimension * classes / seconds / 1e9, first
 
 
-def fit_smaller(stored: StoredFeatures) -> None:
+def fit_smaller(stored: StoredFeatures) -> str:
     """A whole fit from the disk: how many passes it takes, and what it reaches."""
     counted: list[int] = []
     walk = logistic.follow_paths
@@ -106,11 +111,10 @@ def fit_smaller(stored: StoredFeatures) -> None:
     finally:
         logistic.follow_paths = walk
     accuracy = float((probe.predict(stored.features) == stored.labels).mean())
-    print(
+    return (
         f"{stored.features.shape[0]:,} rows, a whole fit: {counted[0]} passes for the path of penalties, {counted[1]} "
         f"for the final fit, 3 for coordinates and left-out rows; chosen {probe.best_params_}, training accuracy "
-        f"{100 * accuracy:.1f} %",
-        flush=True,
+        f"{100 * accuracy:.1f} %."
     )
 
 
@@ -123,23 +127,30 @@ def main() -> None:
     parser.add_argument("--smaller", type=int, default=20_000, help="rows of the whole fit")
     parser.add_argument("--limit", type=int, default=1_000_000_000, help="bytes of working copies")
     parser.add_argument("--folder", type=Path, default=None, help="where to write; a temporary folder by default")
+    parser.add_argument("--keep", type=Path, default=None, help="folder whose rows are used again and not removed")
+    parser.add_argument("--docs", type=Path, default=None, help="page to write the figures into")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+    with nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory(dir=options.folder) as folder:
         stored = write_store(Path(folder, "whole"), options.rows, options.dimensions, options.classes)
         shape, size = stored.features.shape, stored.nbytes / 1e9
-        print(f"{shape[0]:,} x {shape[1]:,} {stored.features.dtype} on disk: {size:.2f} GB, {options.classes} classes")
-        print(f"before: peak {peak_bytes() / 1e9:.2f} GB, {torch.get_num_threads()} threads", flush=True)
+        before = peak_bytes()
         speed, first = time_passes(stored, options.classes, options.passes, options.limit)
         peak, best = peak_bytes(), peak_gflops()
-        print(
-            f"{options.passes} passes: {speed:.0f} GFLOP/s per thread, {100 * speed / best:.0f} % of the machine's "
-            f"{best:.0f}; coordinates: {first:.0f} GFLOP/s; peak {peak / 1e9:.2f} GB",
-            flush=True,
-        )
         small = write_store(Path(folder, "small"), options.smaller, options.dimensions // 4, options.classes // 10)
-        fit_smaller(small)
-    met = peak < LIMIT and speed >= 0.6 * best
-    print(f"{'met' if met else 'MISSED'}: under {LIMIT / 1e9:.0f} GB and at least 60 % of the machine's peak")
+        met = peak < LIMIT and speed >= 0.6 * best
+        lines = [
+            (
+                f"- {shape[0]:,} x {shape[1]:,} {stored.features.dtype} ({size:.2f} GB), {options.classes} classes: "
+                f"{options.passes} passes at {speed:.0f} GFLOP/s per thread, {100 * speed / best:.0f} % of the "
+                f"machine's {best:.0f} in the same minute; coordinates at {first:.0f}."
+            ),
+            f"- Peak {peak / 1e9:.2f} GB, {before / 1e9:.2f} of it before the first pass.",
+            f"- {fit_smaller(small)}",
+            f"- {'Met' if met else 'MISSED'}: under {LIMIT / 1e9:.0f} GB and at least 60 % of the machine's peak.",
+        ]
+    print("\n".join(lines))
+    if options.docs:
+        write_docs(options.docs, "memory", lines)
     raise SystemExit(0 if met else 1)
 
 

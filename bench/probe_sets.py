@@ -6,6 +6,7 @@ The photographs lie under the folder that the environment variable UNSEEN_GOLDEN
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,6 +46,7 @@ class Features(NamedTuple):
         return len(np.unique(self.train_labels))
 
 
+@cache
 def load(task: str, network: str, folder: Path | None = None, photos: str = PHOTOS) -> Features:
     """Features from the store, extracted now where it does not have them."""
     bench = Workbench(home(folder))
@@ -59,3 +61,11 @@ def joined(bench: Workbench, model: str, name: str) -> Features:
     features = np.concatenate([np.asarray(rows.features[:], np.float32) for rows in splits.values()])
     labels = np.concatenate([rows.labels for rows in splits.values()])
     return Features(features, labels, np.asarray(test.features[:], np.float32), test.labels)
+
+
+def write_docs(path: Path, marker: str, lines: list[str]) -> None:
+    """Put a table between its markers on a page."""
+    head, rest = path.read_text(encoding="utf-8").split(f"<!-- {marker} -->\n")
+    tail = rest.split(f"<!-- /{marker} -->")[1]
+    table = "\n".join(lines)
+    path.write_text(f"{head}<!-- {marker} -->\n{table}\n<!-- /{marker} -->{tail}", encoding="utf-8")

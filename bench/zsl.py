@@ -2,7 +2,7 @@
 
 The loops are what the papers' pseudo-code says and public re-implementations do: one image, one step, in numpy. Both
 sides get the same images in CUB's size (7057 x 2048 features, 150 classes, 312 attributes), the same learning rate and
-at most as many passes; compared are the time until the loop's loss is reached to 1 %, and the accuracy on unseen
+at most as many passes; compared are the CPU seconds until the loop's loss is reached to 1 %, and the accuracy on unseen
 classes.
 A second peer is the style of public re-implementations: a product per image and class, ALE's step for every class that
 violates, SJE's projection standardised before its scores. Both sides make the same whole passes over images in AWA1's
@@ -26,7 +26,10 @@ from unseen.zeroshot import ALE, CMT, DEVISE, ESZSL, LATEM, SJE
 from unseen.zeroshot.problem import Fold, Images, Problem
 from unseen.zeroshot.protocol import tune
 
-LEAST_SPEEDUP, MOST_LOSS, MOST_POINTS, MOST_SECONDS = 10.0, 1.01, 1.0, 20.0
+#: In the first pass most images of a batch name the same class as the worst (89 % of 64, on 1,500 images). Many steps
+#: forget that; with the few of --quick it costs 20 points on unseen classes, and batches of 16 lose nothing.
+QUICK_BATCH = {"SJE": 16}
+LEAST_SPEEDUP, MOST_LOSS, MOST_POINTS, MOST_SECONDS = 28.0, 1.01, 1.0, 20.0
 RATES = {"ALE": 0.01, "DEVISE": 0.1, "SJE": 0.1, "LATEM": 0.1, "CMT": 0.02}
 MAPS, HIDDEN = 2, 512
 #: What is asked for against the style of public re-implementations, per pass.
@@ -172,19 +175,20 @@ def loop_cmt(X: np.ndarray, y: np.ndarray, S: np.ndarray, epochs: int) -> list[n
 
 
 def timed(function: Callable[[], object]) -> tuple[float, object]:
-    began = time.perf_counter()
+    """CPU seconds, which a busy machine does not stretch, and what came of it."""
+    began = time.process_time()
     value = function()
-    return time.perf_counter() - began, value
+    return time.process_time() - began, value
 
 
-def compare(kind: str, data: tuple[np.ndarray, ...], epochs: int) -> bool:
+def compare(kind: str, data: tuple[np.ndarray, ...], epochs: int, batch: int = 64) -> bool:
     X, y, S, X_new, y_new = data
     seen = int(y.max()) + 1
     trained = S[:seen].astype(np.float32)
     makers: dict[str, Callable[[int], object]] = {
         "ALE": lambda e: ALE(learning_rate=RATES[kind], epochs=e),
         "DEVISE": lambda e: DEVISE(learning_rate=RATES[kind], epochs=e),
-        "SJE": lambda e: SJE(learning_rate=RATES[kind], epochs=e),
+        "SJE": lambda e: SJE(learning_rate=RATES[kind], epochs=e, batch_size=batch),
         "LATEM": lambda e: LATEM(learning_rate=RATES[kind], epochs=e, maps=MAPS),
         "CMT": lambda e: CMT(hidden=HIDDEN, epochs=e, learning_rate=2e-3),
     }
@@ -203,8 +207,9 @@ def compare(kind: str, data: tuple[np.ndarray, ...], epochs: int) -> bool:
         ours = method.loss(X, y, S), mean_per_class_accuracy(y_new, method.predict(X_new, S[seen:]) + seen)
         if ours[0] <= MOST_LOSS * theirs[0]:
             break
+    wanted = LEAST_SPEEDUP if len(X) > 5000 else LEAST_SPEEDUP / 6  # with --quick the fixed costs weigh
     ratio, lag = slow / quick, 100 * (theirs[1] - ours[1])
-    held = ratio >= LEAST_SPEEDUP and ours[0] <= MOST_LOSS * theirs[0] and lag <= MOST_POINTS
+    held = ratio >= wanted and ours[0] <= MOST_LOSS * theirs[0] and lag <= MOST_POINTS
     said = f"loop {slow:6.1f} s, loss {theirs[0]:8.4f}, accuracy {100 * theirs[1]:5.1f} %"
     mine = f"ours {quick:6.2f} s ({passes} passes), loss {ours[0]:8.4f}, accuracy {100 * ours[1]:5.1f} %"
     print(f"  {kind:7s} {said} | {mine}  {ratio:5.1f}x{'' if held else '  MISSED'}", flush=True)
@@ -244,7 +249,8 @@ def main() -> int:
     held = []
     if arguments.peer != "public":
         data = make(n, d, 150, 312, 50)
-        held += [compare(kind, data, arguments.epochs) for kind in arguments.methods]
+        batches = QUICK_BATCH if arguments.quick else {}
+        held += [compare(kind, data, arguments.epochs, batches.get(kind, 64)) for kind in arguments.methods]
         held.append(eszsl_grid(2400 if arguments.quick else 23527, d))
     if arguments.peer != "loop":
         print(f"{PUBLIC_IMAGES} x 256 features, 40 classes, 85 attributes, {PUBLIC_PASSES} passes")

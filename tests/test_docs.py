@@ -77,6 +77,9 @@ def folder(
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 9))  # to whoever asks
     monkeypatch.chdir(tmp_path)
     make_folder(tmp_path / "photos", classes=4, per_class=10)
+    named = sorted(make_folder(tmp_path / "products", classes=10, per_class=5).iterdir())
+    for path, name in zip(named, (*PRODUCTS, "running shoe", "parka"), strict=True):
+        path.rename(tmp_path / "products" / name)
     torch.save(load_backbone("random:test_resnet").module.state_dict(), tmp_path / "mine.pth")
     for name, lines in FILES.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))

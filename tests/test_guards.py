@@ -95,7 +95,15 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "statement", ["import unseen", "import unseen.cli.application", "import unseen.backbones", "import unseen.testing"]
+    "statement",
+    [
+        "import unseen",
+        "import unseen.cli.application",
+        "import unseen.backbones",
+        "import unseen.testing",
+        # What the help of a command, and a plan, are made from.
+        "import unseen.study; from unseen.benchmarks import BENCHMARKS; dict(BENCHMARKS.entries())",
+    ],
 )
 def test_imports_stay_light(statement: str) -> None:
     code = f"{statement}; import sys; print([m for m in {HEAVY!r} if m in sys.modules])"

@@ -13,6 +13,7 @@ import threading
 import tomllib
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import InitVar, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -20,11 +21,12 @@ from time import perf_counter
 from typing import Any
 
 from unseen.backbones.load import check_backbone, expand_models, resolve_model
-from unseen.benchmarks.benchmark import BENCHMARKS, Benchmark, group_cells, make_benchmark
+from unseen.benchmarks.benchmark import BENCHMARKS, Benchmark, Expectation, group_cells, make_benchmark
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import DiskFullError, StudyError, UnseenError, closest
 from unseen.core.files import home as home_folder
-from unseen.core.identity import parameters_of
+from unseen.core.guard import guarded
+from unseen.core.identity import canonical_json, parameters_of
 from unseen.core.options import make_options
 from unseen.core.records import Cell, MethodCard, ModelCard, Result
 from unseen.data.load import resolve_dataset
@@ -101,7 +103,8 @@ class Study:
             raise StudyError(f"no study file at {path}. {advice}") from None
         except (OSError, ValueError, RecursionError) as error:
             raise StudyError(f"{path} is not a TOML file: {error}.") from error
-        return cls.parse(values, source=str(path), base=path.parent)
+        with guarded(path, "a study", error=StudyError):
+            return cls.parse(values, source=str(path), base=path.parent)
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], *, source: str = "study", base: Path | None = None) -> Study:
@@ -139,13 +142,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Task:
-    """A group of cells with all that a worker in another process needs to evaluate it."""
+    """A group of cells, or a piece of its work, with all that a worker in another process needs for it."""
 
     home: Path
     study: str
     extraction: Extraction
     benchmark: Benchmark
     cells: tuple[Cell, ...]
+    piece: Mapping[str, Any] = field(default_factory=dict)
+    threads: int = 0
 
 
 def shipped_studies() -> list[str]:
@@ -182,6 +187,17 @@ def plan_study(study: Study, home: Path | None = None, *, bench: Workbench | Non
         return Plan(study, tuple(cells), frozenset(database.done(cells)))
 
 
+def expect_plan(plan: Plan, bench: Workbench) -> dict[str, Expectation]:
+    """By model, what the long work of a plan will take on one worker; nothing of what is quick."""
+    parts: dict[str, list[Expectation]] = {}
+    for benchmark, cells in _planned(plan.study, bench):
+        for group in group_cells(cell for cell in cells if cell.id not in plan.done):
+            with suppress(UnseenError):  # the evaluation of the group will say
+                expected = benchmark.expect(group, bench)
+                parts.setdefault(group[0].model, []).extend([] if expected is None else [expected])
+    return {model: Expectation.joined(found) for model, found in parts.items() if found}
+
+
 def run_study(
     study: Study,
     home: Path | None = None,
@@ -190,6 +206,7 @@ def run_study(
     progress: Progress | None = None,
     on_plan: Callable[[Plan], None] | None = None,
     on_result: Callable[[Result], None] | None = None,
+    on_piece: Callable[[int, int], None] | None = None,
     report: Path | bool = True,
     bench: Workbench | None = None,
 ) -> Outcome:
@@ -203,6 +220,7 @@ def run_study(
         progress: told of extractions in this process.
         on_plan: called with the plan, before anything of it is done.
         on_result: called with each result as it is filed.
+        on_piece: called with how many pieces of long work are done, and of how many that can be done by now.
         report: where to write the page, `HOME/reports/STUDY.html` by default; False for none.
         bench: a workbench of this home and extraction that has loaded something already.
     """
@@ -231,12 +249,9 @@ def run_study(
             for group in group_cells(cell for cell in cells if cell.id not in plan.done)
         ]
         if tasks:
-            with _at_work(bench, file), inbox.collected(study.name, file):
-                if engine is not None:
-                    _drain(engine, tasks, file)
-                else:
-                    with make_engine("local") as local:
-                        _drain(local, tasks, file)
+            chosen = make_engine("local") if engine is None else nullcontext(engine)
+            with _at_work(bench, file), inbox.collected(study.name, file), chosen as at_work:
+                _drain(at_work, tasks, bench, file, on_piece)
         newest = {result.cell.id: result for result in database.cells(plan.cells)}
     results = tuple(newest[cell.id] for cell in plan.cells if cell.id in newest)
     page = None
@@ -304,11 +319,75 @@ def _planned(study: Study, bench: Workbench) -> Iterator[tuple[Benchmark, list[C
                     )
 
 
-def _drain(engine: Engine, tasks: Sequence[_Task], file: Callable[[Result], None]) -> None:
-    """Run the tasks; what came one by one is filed already, and what a task returns leaves nothing out."""
+def _drain(
+    engine: Engine,
+    tasks: Sequence[_Task],
+    bench: Workbench,
+    file: Callable[[Result], None],
+    on_piece: Callable[[int, int], None] | None,
+) -> None:
+    """Run the tasks; what came one by one is filed already, and what a task returns leaves nothing out.
+
+    Groups that fall into pieces come last: their pieces first, as many side by side as the engine can, then the rest.
+    """
+    whole: list[_Task] = []
+    in_pieces: list[_Task] = []
+    for task in tasks:
+        (in_pieces if _pieces(task, bench) else whole).append(task)
+    _evaluate_all(engine, whole, file)
+    tried: set[str] = set()
+    while pieces := [piece for task in in_pieces for piece in _pieces(task, bench) if _name(piece) not in tried]:
+        tried.update(map(_name, pieces))
+        for done, _ in enumerate(engine.map(_do_piece, pieces), start=1):
+            if on_piece is not None:
+                on_piece(done, len(pieces))
+    _evaluate_all(engine, in_pieces, file)
+
+
+def _evaluate_all(engine: Engine, tasks: Sequence[_Task], file: Callable[[Result], None]) -> None:
     for results in engine.map(_evaluate, tasks):
         for result in results:
             file(result)
+
+
+def _pieces(task: _Task, bench: Workbench) -> list[_Task]:
+    """What of a group can be done now by any worker; whatever goes wrong here, its evaluation will say."""
+    try:
+        found = task.benchmark.pieces(task.cells, bench)
+    except DiskFullError:
+        raise
+    except Exception:  # noqa: BLE001 - it becomes the reason of the group's cells
+        return []
+    return [replace(task, piece=piece, threads=_threads()) for piece in found]
+
+
+def _name(task: _Task) -> str:
+    return canonical_json([task.cells[0].id, task.benchmark.name, dict(task.piece)])
+
+
+def _do_piece(task: _Task) -> None:
+    """Do a piece of a group's work, here or in a worker, with as many threads as the run's own process has: sums of
+    floats depend on them in their last bits."""
+    bench = _HERE[-1].bench if _HERE else _workbench(task.home, task.extraction)
+    before = _threads(task.threads)
+    try:
+        task.benchmark.do_piece(task.piece, task.cells, bench)
+    except DiskFullError:
+        raise
+    except Exception:  # noqa: BLE001, S110 - the group's evaluation meets it again, and files it
+        pass
+    finally:
+        _threads(before)
+
+
+def _threads(wanted: int = 0) -> int:
+    """The number of threads that torch computes with; set to `wanted` where that is not 0."""
+    import torch
+
+    present = torch.get_num_threads()
+    if wanted and wanted != present:
+        torch.set_num_threads(wanted)
+    return present
 
 
 def _evaluate(task: _Task) -> list[Result]:

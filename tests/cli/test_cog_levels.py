@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from unseen.cli import main
-from unseen.concepts import Levels
+from unseen.concepts import Levels, load_wordnet, read_counts
+from unseen.concepts.eligibility import PERSON
 
 EDGES = """child,parent
 plant,thing
@@ -64,6 +65,39 @@ def test_the_paper(counts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     first = out.read_bytes()
     assert main(["cog", "levels", "--counts", str(counts), "--out", str(out)]) == 0
     assert out.read_bytes() == first
+
+
+def test_the_release_without_people_gives_the_same_levels(counts: Path, tmp_path: Path) -> None:
+    """Winter 2021 lacks the `person` sub-tree (supplement E): the same concepts in the same levels, one by one."""
+    wordnet = load_wordnet()
+    people = {PERSON, *wordnet.descendants(PERSON)}
+    kept = {wnid: count for wnid, count in read_counts(counts).items() if wnid not in people}
+    winter = tmp_path / "winter.csv"
+    winter.write_text("".join(f"{wnid},{count}\n" for wnid, count in kept.items()))
+    assert len(read_counts(counts)) - len(kept) > 2000
+    for name, file in (("fall", counts), ("winter", winter)):
+        assert main(["cog", "levels", "--counts", str(file), "--out", str(tmp_path / f"{name}.json")]) == 0
+    fall, short = (Levels.load(tmp_path / f"{name}.json") for name in ("fall", "winter"))
+    assert len(fall.ids) == 5000
+    assert [level.concepts for level in fall.levels] == [level.concepts for level in short.levels]
+    assert fall.gaps == short.gaps
+
+
+def test_an_ontology_asks_for_no_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "edges.csv").write_text(EDGES)
+    (tmp_path / "seen.txt").write_text("tabby\n")
+    run = ["cog", "levels", "--ontology", str(tmp_path / "edges.csv"), "--seen", str(tmp_path / "seen.txt")]
+    sizes = ["--levels", "2", "--size", "2", "--out", str(tmp_path / "levels.json")]
+    assert main([*run, *sizes]) == 0, capsys.readouterr().err
+    levels = Levels.load(tmp_path / "levels.json")
+    assert [level.ids for level in levels.levels] == [("siamese", "poodle"), ("fern", "oak")]
+    (tmp_path / "counts.csv").write_text("oak,1\nelm,2\nsiamese,1\npoodle,1\ntabby,3\n")
+    assert main([*run, *sizes, "--counts", str(tmp_path / "counts.csv")]) == 0, "a concept of one image will do"
+    assert set(Levels.load(tmp_path / "levels.json").ids) == {"oak", "elm", "siamese", "poodle"}
+    # A minimum that is asked for needs counts, and is kept.
+    assert main([*run, *sizes, "--min-images", "2"]) == 2
+    assert main([*run, *sizes, "--counts", str(tmp_path / "counts.csv"), "--min-images", "2"]) == 2
+    assert "1 are eligible" in capsys.readouterr().err
 
 
 def test_an_ontology_of_ones_own(own: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import Field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -16,6 +17,7 @@ from unseen.benchmarks import BENCHMARKS
 from unseen.cli import main
 from unseen.cli.options import Fields, split_names
 from unseen.cli.parser import spread_lists
+from unseen.concepts import cog_filters, imagenet_1k, imagenet_21k, load_wordnet, run_funnel
 from unseen.core.options import choices_of, is_many, kinds_of
 from unseen.features import Extraction
 
@@ -36,12 +38,22 @@ VOCABULARY = (
 OTHER = {
     "layer": "logits", "layers": "logits", "measure": "wu-palmer", "rerank": "path", "seen": "seen.txt", "size": "1",
     "ontology": "edges.csv", "methods": "SAE", "split": "SS", "embedding": "embedding.csv", "test_on": "others/",
-    "device": "cpu", "graphs": "graphs", "scores": "hscore", "calibration": "0.5", "share": "0.4", "seeds": "7,",
+    "vectors": "vectors.txt", "device": "cpu", "graphs": "graphs", "scores": "hscore", "calibration": "0.5",
+    "share": "0.4", "seeds": "7,",
 }  # fmt: skip
-OTHER_OF = {("rank", "split"): "test", ("rank", "sample"): "12"}
+OTHER_OF = {
+    ("cog", "levels"): "3",
+    ("cog-finetune", "levels"): "3",
+    ("cog", "size"): "2",
+    ("cog-finetune", "size"): "2",
+    ("rank", "split"): "test",
+    ("rank", "sample"): "12",
+}
 
 #: What a field needs beside it to matter.
 BESIDE = {
+    ("cog", "vectors"): ["--measure", "text"],
+    ("cog-finetune", "vectors"): ["--measure", "text"],
     ("cog", "ontology"): ["--seen", "seen.txt"],
     ("cog-finetune", "ontology"): ["--seen", "seen.txt"],
     ("vtab", "trials"): ["--adaptation", "finetune", "--sweep", "heavyweight"],
@@ -85,21 +97,34 @@ def place(
     """The current folder: images whose classes have ids, others, and files for options."""
     make_folder(tmp_path / "others")
     (tmp_path / "wnids.tsv").write_text("class0\tn02128385\nclass1\tn02391049\nclass2\tn02084071\n")
-    (tmp_path / "seen.txt").write_text("n02128385\n")
-    (tmp_path / "edges.csv").write_text("child,parent\nclass0,thing\nclass1,thing\nclass2,thing\nn02128385,thing\n")
+    make_folder(tmp_path / "concepts", classes=16, per_class=4)
+    wnids = concept_ids()
+    (tmp_path / "concepts.tsv").write_text("".join(f"class{i}\t{wnid}\n" for i, wnid in enumerate(wnids)))
+    (tmp_path / "seen.txt").write_text("\n".join(wnids[:3]) + "\n")
+    (tmp_path / "edges.csv").write_text("child,parent\n" + "".join(f"{wnid},thing\n" for wnid in wnids))
+    (tmp_path / "vectors.txt").write_text("bird 1 0\nplant 0 1\nused 1 1\n")
     (tmp_path / "embedding.csv").write_text("class0,1,0\nclass1,0,1\nclass2,1,1\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@cache
+def concept_ids() -> tuple[str, ...]:
+    """Four concepts of ImageNet-1K and twelve that may enter a level."""
+    every, seen = imagenet_21k(), imagenet_1k()
+    eligible = run_funnel(load_wordnet(), every, cog_filters(every, seen)).concepts
+    return *seen[::250], *eligible[::400][:12]
 
 
 @pytest.fixture
 def plan(place: Path, small_model: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[dict[str, Any]]]:
     """The cells that a command line plans."""
 
-    def cells(
-        *arguments: str, data: str = f"images/?val=0.25&wnids={'{}'}", models: bool = True
-    ) -> list[dict[str, Any]]:
-        named = [data.format(place / "wnids.tsv")] if data else []
+    def cells(*arguments: str, data: str | None = None, models: bool = True) -> list[dict[str, Any]]:
+        if data is None:
+            folder, ids = ("concepts", "concepts.tsv") if arguments[0] == "cog" else ("images", "wnids.tsv")
+            data = f"{folder}/?val=0.25&wnids={place / ids}"
+        named = [data] if data else []
         chosen = ["--models", small_model] if models else []
         code = main([*arguments, "--dry-run", "--json", *chosen, *(["--data", *named] if named else [])])
         captured = capsys.readouterr()
@@ -235,14 +260,14 @@ def test_files_are_relative_to_the_study_or_to_where_one_is(
     folder.mkdir()
     (folder / "seen.txt").write_bytes((place / "seen.txt").read_bytes())
     (folder / "study.toml").write_text(
-        f'models = ["{small_model}"]\ndatasets = ["../images?val=0.25&wnids={place}/wnids.tsv"]\n'
+        f'models = ["{small_model}"]\ndatasets = ["../concepts?val=0.25&wnids={place}/concepts.tsv"]\n'
         '[benchmarks.cog]\nseen = "seen.txt"\nseeds = 1\n'
     )
     monkeypatch.chdir(home := place / "others")
     by_study = plan("run", str(folder / "study.toml"), data="", models=False)
     assert ids(by_study) == ids(by_command)
     assert not (home / "seen.txt").exists()
-    (folder / "seen.txt").write_text("n02391049\n")
+    (folder / "seen.txt").write_text("\n".join(concept_ids()[:2]) + "\n")
     assert ids(plan("run", str(folder / "study.toml"), data="", models=False)) != ids(by_command)
 
 
@@ -285,7 +310,7 @@ def test_suites_and_kinds_are_expanded(plan: Callable[..., list[dict[str, Any]]]
         (["probe", "images", "--models", "random:test_resnet", "--engine", "slurm"], "slurm"),
         (["probe", "images", "--models", "random:test_resnet", "--scheduler", "tcp://x:1"], "--engine dask"),
         (["probe", "images", "--modles", "random:test_resnet"], "--models"),
-        (["cog", "run", "images", "--models", "random:test_resnet"], "has an id in the ontology"),
+        (["cog", "run", "images", "--models", "random:test_resnet"], "images-wnids.tsv lists them all"),
         (["vtab", "run", "images", "--models", "random:test_resnet"], "'val'"),
         (["zsl", "run", "images", "--models", "random:test_resnet", "--calibration", "much"], "auto"),
     ],

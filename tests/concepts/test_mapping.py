@@ -81,7 +81,7 @@ def test_what_readers_accept(tmp_path: Path) -> None:
 
 
 def test_the_photographs(golden_data: Path, tmp_path: Path) -> None:
-    """From the folder's names alone: what is sure agrees with what a person settled, but for one class in a hundred."""
+    """From the folder's names alone: what is sure agrees with what a person settled."""
     folder = golden_data / "photos" / "caltech101"
     names = sorted(path.name for path in (folder / "images").iterdir())
     settled = read_wnids(folder / "wnids.tsv", names)
@@ -89,5 +89,5 @@ def test_the_photographs(golden_data: Path, tmp_path: Path) -> None:
     mapping.write(tmp_path / "wnids.tsv")
     proposed = read_wnids(tmp_path / "wnids.tsv", names)
     wrong = [n for n, a, b in zip(names, proposed, settled, strict=True) if a and b and a != b]
-    assert wrong == ["Motorbikes"] and sum(wnid is not None for wnid in proposed) >= 60
+    assert not wrong and sum(wnid is not None for wnid in proposed) >= 60
     assert len(mapping.sure) + len(mapping.doubtful) == len(names) == 95

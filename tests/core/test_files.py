@@ -56,7 +56,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
             raise OSError(number, os.strerror(number))
 
         monkeypatch.setattr(os, "fsync", fail)
-        with pytest.raises(kind, match=str(path)):
+        with pytest.raises(kind, match=str(tmp_path)):
             write_whole(path, "new")
         monkeypatch.undo()
     assert path.read_text() == "old"

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from unseen.core.errors import DiskFullError, StoreError
+from unseen.core.files import format_size, make_folder
 from unseen.features import FeatureStore
-from unseen.features.durable import format_size, make_folder
 
 SCRIPT = Path(__file__).parent / "store_process.py"
 

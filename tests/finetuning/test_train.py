@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from unseen.backbones import load_backbone
 from unseen.backbones.backbone import Backbone, state_digest
@@ -19,6 +21,7 @@ from unseen.core.errors import CheckpointError, DataError, UsageError
 from unseen.data import Dataset, Split, load_dataset
 from unseen.finetuning.data import TrainingBatches, micro_batches
 from unseen.finetuning.train import FinetuneOptions, FinetuneResult, finetune
+from unseen.finetuning.trainer import own_device
 from unseen.finetuning.views import EvalView, TrainView, inception_box
 from unseen.probes.batch_order import BatchOrder
 
@@ -197,18 +200,12 @@ def test_weight_decay_is_decoupled_and_shrinks(backbone: Backbone, data: Dataset
     assert adam.history[-1][2] < np.log(3)
 
 
-def test_watching_changes_nothing_and_can_give_up(backbone: Backbone, data: Dataset) -> None:
-    seen: list[tuple[int, float]] = []
-    watched = tune(backbone, data, steps=9, watch=lambda step, top1: seen.append((step, top1)))
-    assert [step for step, _ in seen] == [3, 6]  # before the rate falls at 1/3 and 2/3; at 9/10 there is no step left
-    assert all(0 <= top1 <= 1 for _, top1 in seen)
-    assert same(watched, tune(backbone, data, steps=9))
-
-    def give_up(_step: int, _top1: float) -> None:
-        raise Killed
-
-    with pytest.raises(Killed):
-        tune(backbone, data, steps=9, watch=give_up)
+def test_a_part_of_the_steps_changes_nothing_of_the_whole(backbone: Backbone, data: Dataset, tmp_path: Path) -> None:
+    path, whole = tmp_path / "state.pt", tune(backbone, data, steps=9)
+    parts = [tune(backbone, data, steps=9, checkpoint=path, until=until) for until in (3, 6, 20)]
+    assert [part.resumed_at for part in parts] == [0, 3, 6]
+    assert not same(parts[0], whole)
+    assert same(parts[2], whole)
 
 
 @pytest.mark.parametrize(("count", "batch"), [(7, 3), (7, 20), (50, 16)])
@@ -241,7 +238,12 @@ def test_evaluation_views(data: Dataset) -> None:
     image = data.split("train").open(0).resize((90, 45))
     assert EvalView().apply(image, 32).shape == (32, 32, 3)
     assert EvalView(48).apply(image, 32).shape == (48, 48, 3)
-    assert EvalView(48, crop=True).apply(image, 32).shape == (48, 48, 3)
+    shown = EvalView(40, resize=48).apply(image, 32)
+    assert shown.shape == (40, 40, 3)
+    plain = np.asarray(image.convert("RGB").resize((96, 48), Image.Resampling.BILINEAR))
+    assert np.array_equal(shown, plain[4:44, 28:68])
+    with pytest.raises(UsageError, match="no more than there are"):
+        EvalView(48, resize=40)
 
 
 def test_inception_boxes_lie_inside_the_image() -> None:
@@ -270,3 +272,14 @@ def test_bad_arguments_are_explained(
 ) -> None:
     with pytest.raises((UsageError, DataError), match=message):
         tune(backbone, data, **changes)
+
+
+def test_workers_on_several_gpus_take_one_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unseen.finetuning.trainer.best_device", lambda: "cuda")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    process = multiprocessing.current_process()
+    found = []
+    for identity in ((), (1,), (2,), (6,)):
+        monkeypatch.setattr(process, "_identity", identity)
+        found.append([str(own_device(wanted)) for wanted in ("auto", "cuda:3", "cpu")])
+    assert found == [[name, "cuda:3", "cpu"] for name in ("cuda", "cuda:0", "cuda:1", "cuda:1")]

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import gmean, kendalltau
 
-from unseen.benchmarks.vtab.published_tables import aggregation_taus, score_table
+from unseen.benchmarks.vtab.published_tables import (
+    aggregation_taus,
+    balduzzi_readings,
+    published_aggregations,
+    score_table,
+)
 from unseen.core.errors import DataError
 from unseen.data.sources.vtab.tasks import vtab_tasks
 from unseen.metrics import aggregation
@@ -72,43 +77,52 @@ def test_order_of_methods_and_tasks_does_not_matter(table: np.ndarray, methods: 
         assert way(moved) == pytest.approx(way(table)[methods])
 
 
-def test_balduzzi_weights_solve_the_game() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        table = rng.uniform(5, 95, (6, 8))
-        weights = aggregation.balduzzi_weights(table)
-        assert weights.sum() == pytest.approx(1)
-        assert weights.min() >= 0
-        value = (table @ weights).max()
-        # No single task, nor any of many random mixtures, holds the methods to less.
-        others = np.vstack([np.eye(8), rng.dirichlet(np.full(8, 0.3), 500)])
-        assert (others @ table.T).max(axis=1).min() >= value - 1e-4
-
-
-def test_balduzzi_ignores_a_copy_of_a_task() -> None:
-    table = np.random.default_rng(1).uniform(5, 95, (6, 5))
-    doubled = np.column_stack([table, table[:, 0]])
-    assert aggregation.balduzzi_mean(doubled) == pytest.approx(aggregation.balduzzi_mean(table), abs=1e-3)
-    weights = aggregation.balduzzi_weights(doubled)
-    assert weights[0] == pytest.approx(weights[5], abs=1e-3)  # the most even of all solutions
-
-
-#: What the printed medians give where Table 4, which samples single runs, is more than two deviations away.
-EXPLAINED = {
-    ("balduzzi", "1000"): "which game of Balduzzi et al. was played, and on what scale, is not said",
-    ("balduzzi", "full"): "the same",
-}
-
-
 @pytest.mark.parametrize("size", ["1000", "full"])
-def test_table_4_within_two_deviations_or_explained(size: str) -> None:
-    ways = aggregations([row.data for row in ROWS], [row.group for row in ROWS])
-    found = agreement_with_mean(score_table("lightweight", size).scores, ways)  # type: ignore[arg-type]
+def test_table_4_within_two_deviations(size: str) -> None:
+    found = agreement_with_mean(score_table("lightweight", size).scores, published_aggregations())  # type: ignore[arg-type]
     published = aggregation_taus(size)  # type: ignore[arg-type]
     assert set(found) == set(published)
     for name, (tau, deviation) in published.items():
-        close = abs(found[name] - tau) <= 2 * deviation
-        assert close != ((name, size) in EXPLAINED), (name, found[name], tau)
+        assert abs(found[name] - tau) <= 2 * deviation, (name, found[name], tau)
+
+
+def test_no_other_reading_of_balduzzi_gives_both_printed_values() -> None:
+    """What the paper leaves open is chosen by this: the weights of one game, from the full datasets."""
+    close: dict[tuple[str, int], list[bool]] = {}
+    for size in ("1000", "full"):
+        tau, deviation = aggregation_taus(size)["balduzzi"]  # type: ignore[arg-type]
+        for name, values in balduzzi_readings(score_table("lightweight", size).scores).items():  # type: ignore[arg-type]
+            for source, value in enumerate(values):
+                close.setdefault((name, source), []).append(abs(value - tau) <= 2 * deviation)
+    assert [key for key, both in close.items() if all(both)] == [("one game, scores less their grand mean", 1)]
+
+
+def test_single_runs_keep_balduzzi_within_two_deviations() -> None:
+    """Table 4 samples single runs. Noise of 2 points (1,000) and 1 (full) spreads the other rows as printed."""
+    rng = np.random.default_rng(0)
+    ways = published_aggregations()
+    for size, points in (("1000", 2.0), ("full", 1.0)):
+        scores = score_table("lightweight", size).scores  # type: ignore[arg-type]
+        runs = np.clip(scores[..., None] + rng.normal(0, points, (*scores.shape, 3)), 0, 100)
+        chosen = {name: ways[name] for name in ("balduzzi", "average-rank")}
+        found = aggregation.sampled_agreement(runs.tolist(), chosen, samples=40)
+        for name, (mean, deviation) in found.items():
+            tau, printed = aggregation_taus(size)[name]  # type: ignore[arg-type]
+            assert abs(mean - tau) <= 2 * printed, (size, name, mean)
+            assert printed / 2 < deviation < 2 * printed, (size, name, deviation)
+
+
+def test_sampled_repeats_are_drawn_for_every_method_and_task() -> None:
+    table = np.random.default_rng(0).uniform(20, 90, (5, 4))
+    ways = {"average-rank": aggregation.average_rank, "mean": aggregation.mean_score}
+    fixed = aggregation.sampled_agreement([[[v, v, v] for v in row] for row in table.tolist()], ways, samples=5)
+    assert fixed["mean"] == (1.0, 0.0)
+    assert fixed["average-rank"] == (pytest.approx(agreement_with_mean(table, ways)["average-rank"]), 0.0)
+    # Two methods whose repeats are each other's: the order is a coin's, in independent throws per task.
+    twins = [[[10.0, 20.0]] * 6, [[20.0, 10.0]] * 6, [[50.0]] * 6]
+    mean, deviation = aggregation.sampled_agreement(twins, {"first": lambda s: s[:, 0]}, samples=200)["first"]
+    assert 0.5 < mean < 0.95
+    assert deviation > 0.1
 
 
 def test_the_perturbed_rank_on_average_over_noise() -> None:

@@ -218,3 +218,14 @@ def test_square_roots_change_the_features(sample):
     first, second = evaluate_probe(*positive, seeds=1, square_root=True)[0], evaluate_probe(*rooted, seeds=1)[0]
     assert (first.predictions == second.predictions).mean() > 0.99
     assert (first.predictions != evaluate_probe(*positive, seeds=1)[0].predictions).any()
+
+
+def test_the_expectation_in_words_says_how_many_shots_and_whether_it_was_kept(sample):
+    few, some, everything = evaluate_probe(*sample, shots=(1, 3, "all"), seeds=1)
+    assert few.expectation == ""
+    assert "on images like these at 2 shots" in some.expectation
+    assert everything.expectation.startswith(f"expect {100 * everything.expected:.0f} ± ")
+    assert "not like" not in everything.expectation and "shots" not in everything.expectation
+    shifted = evaluate_probe(*sample[:2], -sample.test, sample.test_labels, seeds=1)[0]
+    assert "the test images have fewer right" in shifted.expectation
+    assert shifted.to_dict()["expectation"] == shifted.expectation

@@ -77,12 +77,20 @@ def test_answers_that_are_all_right_do_not_make_a_model_infinitely_sure():
 def test_the_estimate_weights_classes_as_the_population_does():
     labels = np.repeat([0, 1], 50)
     correct = np.concatenate([np.ones(50, bool), np.arange(50) < 25])
-    accuracy, error = estimate_accuracy(correct, labels, np.array([0.9, 0.1]), drawn=False)
+    accuracy, error = estimate_accuracy(correct, labels, np.array([0.9, 0.1]), rows=len(labels), fits=5)
     assert accuracy == pytest.approx(0.9 * 1.0 + 0.1 * 0.5)
-    balanced, wider = estimate_accuracy(correct, labels, np.array([0.5, 0.5]), drawn=False)
+    balanced, wider = estimate_accuracy(correct, labels, np.array([0.5, 0.5]), rows=len(labels), fits=5)
     assert balanced == pytest.approx(0.75) and wider > error
-    same, more = estimate_accuracy(correct, labels, np.array([0.5, 0.5]), drawn=True)
-    assert same == balanced and more == pytest.approx(1.5**0.5 * wider)
+    # One fit that left out a fifth instead of five that left out all in turn: 1 + 1 / 4 in place of 1 + 5 / 4.
+    same, less = estimate_accuracy(correct, labels, np.array([0.5, 0.5]), rows=5 * len(labels), fits=1)
+    assert same == balanced and less == pytest.approx((1.25 / 2.25) ** 0.5 * wider)
+
+
+def test_the_error_is_that_of_a_binomial_times_the_correction():
+    generator = np.random.default_rng(0)
+    correct, labels = generator.random(20_000) < 0.7, np.zeros(20_000, np.int64)
+    accuracy, error = estimate_accuracy(correct, labels, np.ones(1), rows=20_000, fits=5)
+    assert error == pytest.approx((2.25 * accuracy * (1 - accuracy) / 20_000) ** 0.5, rel=1e-3)
 
 
 def test_fewer_new_images_scatter_more():
@@ -95,5 +103,5 @@ def test_weights_that_round_above_one_are_no_domain_error():
     shares = np.array([0.1] * 3 + [0.7 / 11] * 11)
     labels = np.repeat(np.arange(14), 3)
     for scale in np.linspace(0.9, 1.1, 41):
-        accuracy, error = estimate_accuracy(np.ones(42, bool), labels, shares * scale, drawn=True)
+        accuracy, error = estimate_accuracy(np.ones(42, bool), labels, shares * scale, rows=42, fits=3)
         assert accuracy <= 1.0 and 0.0 <= error < 0.1

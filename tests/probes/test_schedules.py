@@ -22,8 +22,12 @@ def test_steps_down_by_ten_after_a_third_two_thirds_and_shortly_before_the_end()
 
 def test_warm_up_is_linear_and_reaches_the_full_rate() -> None:
     schedule = StepSchedule(300, warmup=10)
-    assert [schedule.factor(s) for s in range(10)] == pytest.approx([k / 10 for k in range(1, 11)])
+    assert [schedule.factor(s) for s in range(10)] == pytest.approx([k / 10 for k in range(10)])
     assert schedule.factor(10) == 1.0
+
+
+def test_the_warm_up_is_that_of_the_authors_script() -> None:
+    assert [default_warmup(steps) for steps in (1000, 2500, 10_000)] == [80, 200, 800]
 
 
 @given(st.integers(1, 5000))

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from unseen.data.sources.xlsa17.splits import read_attribute_splits, read_classes, read_folds
-from unseen.zeroshot import evaluate_method
+from unseen.metrics import harmonic_mean, mean_per_class
+from unseen.zeroshot import CMT, evaluate_method
 from unseen.zeroshot.problem import Fold, Images, Problem
 
 #: Images per class, what is a class's own, the factors that all images share, and noise, in units of what is told.
@@ -49,6 +50,11 @@ def test_generative_and_novelty_methods_keep_their_level(golden_data: Path, name
     assert found["GFZSL"]["zsl"] > found["ESZSL"]["zsl"] - 0.02
     assert found["GFZSL-tran"]["zsl"] > found["GFZSL"]["zsl"]
     # In the paper CMT* gains on AWA2 (1.0 to 15.9) and loses on CUB (12.6 to 8.7), where 50 classes are new.
-    assert found["CMT*"]["H"] > (5 if name == "AWA2" else 1) * found["CMT"]["H"]
+    assert found["CMT*"]["H"] > (5 if name == "AWA2" else 1.3) * found["CMT"]["H"]
+    if name == "CUB":  # five times is out of reach: who knew which images are new would not get there
+        told = CMT(epochs=20).fit(problem.train.X, problem.train.y, problem.S)
+        held, seen = problem.test_seen, problem.seen
+        tr = mean_per_class(held.y, seen[told.predict(held.X, problem.S[seen])] == held.y)
+        assert harmonic_mean(found["CMT"]["zsl"], tr) < 3.5 * found["CMT"]["H"]
     for method in ("ESZSL", "CMT"):
         assert found[method]["tr"] > 3 * found[method]["ts"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from unseen.api.holding import holding, workbench
 from unseen.api.shown import Answer
 from unseen.benchmarks.workbench import SplitRows
 from unseen.core.errors import UsageError
-from unseen.core.files import aside
+from unseen.core.files import write_whole
 from unseen.core.records import Preprocessing
 from unseen.data import Dataset
 from unseen.data.dataset import ALL
@@ -89,12 +90,12 @@ class Features(Answer):
         target = Path(path).expanduser()
         if target.suffix.lower() != ".npz":
             return super().save(target)
-        target.parent.mkdir(parents=True, exist_ok=True)
         arrays: dict[str, Any] = {"features": self.features, "names": np.asarray(self.names), "splits": self.splits}
         if self.labels is not None:
             arrays |= {"labels": self.labels, "class_names": np.asarray(self.class_names)}
-        with aside(target) as temporary, temporary.open("wb") as stream:
-            np.savez(stream, **arrays)
+        content = io.BytesIO()
+        np.savez(content, **arrays)
+        write_whole(target, content.getvalue())
         return target
 
 

@@ -18,13 +18,10 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from unseen.backbones.names import LOGITS, POOLED
 from unseen.core.errors import BackboneError
 from unseen.core.identity import digest
 from unseen.core.records import ModelCard, Preprocessing
-
-#: Layer names that every backbone understands beside the names of its modules.
-POOLED = "pooled"
-LOGITS = "logits"
 
 #: (module, images) -> (pooled features (n, d), class logits (n, c) or None where there is no head).
 Forward = Callable[[nn.Module, Tensor], tuple[Tensor, Tensor | None]]

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unseen.backbones.backbone import LOGITS, POOLED, Backbone, Forward
+from unseen.backbones.backbone import Backbone, Forward
+from unseen.backbones.names import LOGITS, POOLED
 from unseen.core.errors import BackboneError, UnknownNameError
 
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.names import Name
 from unseen.core.records import Preprocessing
+
+#: Layer names that every backbone understands beside the names of its modules.
+POOLED = "pooled"
+LOGITS = "logits"
+
+RuntimeName = Literal["auto", "onnx", "torch"]
 
 #: Options that every model takes: they change how images reach it.
 PREPROCESSING_OPTIONS = ("size", "resize", "mode", "interpolation")

@@ -18,14 +18,15 @@ import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from unseen.backbones.backbone import POOLED, Backbone
+from unseen.backbones.backbone import Backbone
 from unseen.backbones.forwards import Taps
+from unseen.backbones.names import POOLED, RuntimeName
 from unseen.core.errors import BackboneError, StoreError, UnknownNameError
 from unseen.core.files import write_whole
 from unseen.core.identity import identify
@@ -33,7 +34,6 @@ from unseen.core.identity import identify
 #: uint8 (n, h, w, 3), or float32 (n, c, h, w) from a backbone's own transform.
 Pixels = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 Outputs = tuple[npt.NDArray[np.float32], ...]
-RuntimeName = Literal["auto", "onnx", "torch"]
 
 #: Below this cosine to torch, on any image, an exported graph is not trusted.
 AGREEMENT = 0.9999

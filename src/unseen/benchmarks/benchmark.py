@@ -31,6 +31,35 @@ if TYPE_CHECKING:
     from unseen.data import Dataset
 
 
+#: Images to train on below which nobody needs to be told how long it takes.
+WORTH_MEASURING = 20_000
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the work of a group will take on one worker, said before it begins.
+
+    Attributes:
+        seconds: at most.
+        memory, disk: bytes, at most, while it runs.
+        images: to train on, counted as often as they are shown.
+        per_second: of them, as measured here.
+    """
+
+    seconds: float
+    memory: int
+    disk: int
+    images: int
+    per_second: float
+
+    @staticmethod
+    def joined(parts: Sequence[Expectation]) -> Expectation:
+        """One after the other."""
+        most = {name: max(getattr(part, name) for part in parts) for name in ("memory", "disk")}
+        total = {name: sum(getattr(part, name) for part in parts) for name in ("seconds", "images")}
+        return Expectation(**most, **total, per_second=min(part.per_second for part in parts))
+
+
 @dataclass(frozen=True)
 class Benchmark(ABC):
     """A protocol with its options, as a study's `[benchmarks.NAME]`, a command line or Python gives them."""
@@ -63,6 +92,23 @@ class Benchmark(ABC):
     @abstractmethod
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         """Yield one result per cell, each as soon as it is known; all cells are of one model and one dataset."""
+
+    def pieces(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Mapping[str, Any]]:
+        """Independent parts of a group's work that can be done now, each by any worker, as JSON values.
+
+        They are asked for again when all are done, until there are no new ones; then comes `evaluate`, which finds
+        what they left under `bench.home` and does itself what is missing. A benchmark whose groups are quick, or do
+        not fall into parts, has none.
+        """
+        return ()
+
+    def do_piece(self, piece: Mapping[str, Any], cells: Sequence[Cell], bench: Workbench) -> None:
+        """Do one part; a failure here is met again, and told, by `evaluate`."""
+        raise NotImplementedError
+
+    def expect(self, cells: Sequence[Cell], bench: Workbench) -> Expectation | None:
+        """What a group will take, where that is worth a measurement of some seconds; None where it is not."""
+        return None
 
     def check(self, dataset: Dataset) -> None:  # noqa: B027 - any dataset will do unless a benchmark says otherwise
         """Raise a `DataError` where the benchmark cannot be run on a dataset; called before anything is extracted."""

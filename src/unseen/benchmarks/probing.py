@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,11 +13,12 @@ import numpy.typing as npt
 from unseen.benchmarks.workbench import SplitRows, skipped_details
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
-from unseen.core.options import Positive, check_options
+from unseen.core.options import Natural, Positive, check_options
 from unseen.core.records import Cell, Result
 from unseen.probes.protocol import SEEDS
 
 if TYPE_CHECKING:
+    from unseen.features import Extraction
     from unseen.probes import ProbeResult
 
 SolverName = Literal["logistic", "paper", "ridge", "knn", "ncm", "fast"]
@@ -37,6 +38,12 @@ class ProbeOptions:
     seeds: tuple[int, ...] = option(SEEDS, axis="seed", count=SEEDS, help="One run each: a count, or the seeds.")
     layer: str = option("pooled", help="Which features: pooled, logits, or the name of a module.")
     validation: Validation = option("drawn", help="drawn: select on a fifth of train; own: on the validation split.")
+    square_root: bool = option(False, help="Take square roots of the features before they are scaled.")
+    memory_limit: Natural = option(
+        0,
+        neutral="rows that are read again at every pass give the same classifier",
+        help="MB that a probe's copies of rows may take; beyond it rows stay on the disk. 0: a quarter of the machine.",
+    )
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -44,6 +51,10 @@ class ProbeOptions:
             object.__setattr__(self, "solver", "logistic")
         if not self.seeds or not self.shots:
             raise UsageError("a probe needs at least one seed and one number of shots.")
+
+    def idle(self) -> Collection[str]:
+        """Results from before there was a choice keep their ids."""
+        return () if self.square_root else ("square_root",)
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
         from unseen.probes.solvers import solver_version
@@ -58,8 +69,13 @@ def probe_cells(
     *,
     classes: int,
     details: Mapping[str, Any] | None = None,
+    how: Extraction | None = None,
 ) -> Iterator[Result]:
-    """The results of cells that differ in shots and seed, over the same rows."""
+    """The results of cells that differ in shots and seed, over the same rows.
+
+    Args:
+        how: settings of the extraction: probes compute where it does, if that is a GPU.
+    """
     splits = {name: (rows.features, rows.labels) for name, rows in parts.items()}
     records = probe_splits(
         splits,
@@ -67,6 +83,9 @@ def probe_cells(
         shots=tuple(dict.fromkeys(cell.parameters["shots"] for cell in cells)),
         seeds=tuple(dict.fromkeys(cell.parameters["seed"] for cell in cells)),
         validation=options.validation,
+        square_root=options.square_root,
+        device=probe_device(how),
+        memory_limit=options.memory_limit * 1_000_000 or None,
     )
     about = {
         "classes": classes,
@@ -87,12 +106,14 @@ def probe_splits(
     shots: Sequence[Shots],
     seeds: Sequence[int],
     validation: Validation,
+    **how: Any,
 ) -> dict[tuple[Shots, int], ProbeResult]:
     """One record per shots and seed.
 
     Args:
         validation: "own" selects on the dataset's validation split where it has one; "drawn" pools it with train and
             holds out a fifth of each class, by seed, as ImageNet-CoG does.
+        how: of `evaluate_probe`: `device`, `memory_limit` in bytes, `square_root`.
     """
     from unseen.probes import evaluate_probe
 
@@ -111,6 +132,7 @@ def probe_splits(
             seeds=numbers,
             validation_features=held[0],
             validation_labels=held[1],
+            **how,
         )
 
     # More shots than any class has images are all images: the same draws, so the same record.
@@ -132,6 +154,16 @@ def probe_splits(
         for seed in seeds
         for record in [records[same, seed]]
     }
+
+
+def probe_device(how: Extraction | None) -> str:
+    """Where probes compute: on the GPU that features come from, else on the CPU, whose threads they know how to use."""
+    from unseen.backbones.runtimes import best_device
+
+    if how is None:
+        return "cpu"
+    device = best_device() if how.device == "auto" else how.device
+    return device if device.startswith("cuda") else "cpu"
 
 
 def _pooled(train: Arrays, held: Arrays) -> Arrays:
@@ -165,6 +197,7 @@ def probe_result(cell: Cell, record: ProbeResult, details: Mapping[str, Any]) ->
             "best": values["best"],
             **({"note": record.note} if record.note else {}),
             **({"expected_shots": record.expected_shots} if record.expected_shots else {}),
+            **({"expectation": record.expectation} if record.expectation else {}),
             "train_size": record.train_size,
             "validation_size": record.validation_size,
             "correct": pack_correct(record.correct),

@@ -9,21 +9,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unseen.backbones import backbone_revision, load_backbone
+from unseen.backbones.load import backbone_revision, load_backbone
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.files import at_home, write_whole
 from unseen.core.identity import digest, identify
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.data import Dataset, Split, load_dataset
 from unseen.data.dataset import ALL
-from unseen.features import Extraction, FeatureStore, NoProgress, Progress, extract
+from unseen.data.joined import JoinedSplit
+from unseen.features import Extraction, FeatureStore, NoProgress, Progress
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
@@ -110,6 +111,11 @@ class Workbench:
         if images.whole is not None:
             whole = self.layers(model, images.whole.dataset, ALL, layers, view=view)
             return {layer: _drawn(found, images, images.whole.rows) for layer, found in whole.items()}
+        if isinstance(images, JoinedSplit):
+            parts = [self.layers(model, member, name, layers, view=view) for member, name in images.members]
+            return {layer: _joined(images, [part[layer] for part in parts]) for layer in layers}
+        from unseen.features import extract  # a plan or a help text needs no network
+
         backbone = self.backbone(model)
         stored = extract(
             view(backbone) if view else backbone,
@@ -180,6 +186,21 @@ def _given(dataset: Dataset, model: str, split: str) -> SplitRows:
         raise UnknownNameError(f"features of {dataset.id}", name, given)
     labels = dataset.split(split).labels
     return SplitRows(given[name](split), labels, np.arange(len(labels)), len(labels))
+
+
+def _joined(images: JoinedSplit, parts: Sequence[SplitRows]) -> SplitRows:
+    """The rows of a joined split, of which none is copied."""
+    from unseen.probes.rows import Joined
+
+    starts = np.cumsum([0, *(part.total for part in parts)])
+    index = np.concatenate([part.index + start for part, start in zip(parts, starts, strict=False)])
+    return SplitRows(
+        features=reduce(Joined, [part.features for part in parts]),
+        labels=images.labels[index],
+        index=index,
+        total=len(images),
+        skipped={name: reason for part in parts for name, reason in part.skipped.items()},
+    )
 
 
 def _read_card(path: Path) -> ModelCard:

@@ -36,7 +36,8 @@ def audit(
     seen: Annotated[str, typer.Option(help="imagenet-1k, imagenet-21k, or a file of wnids or names.")] = "imagenet-1k",
     mapping: Annotated[Path | None, typer.Option(help="Classes settled by hand: class<TAB>wnid per line.")] = None,
     write_mapping: Annotated[
-        Path | None, typer.Option(help="Write the doubtful classes to this file, to be settled and given back.")
+        Path | None,
+        typer.Option(help="Write all classes to this file, the doubtful ones to be settled; ?wnids=FILE takes it."),
     ] = None,
     as_json: JsonOption = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write everything to this JSON file.")] = None,

@@ -107,7 +107,7 @@ def _print_table(entries: list[Entry]) -> None:
     from rich.text import Text
 
     from unseen.cli.tables import print_table
-    from unseen.features.durable import format_size
+    from unseen.core.files import format_size
 
     columns = ("id", "model", "dataset", "split", "layer", "rows", "skipped", "dim", "size", "state")
     rows = []
@@ -132,7 +132,7 @@ def _described(entry: Entry) -> list[str]:
 
 
 def _total(entries: list[Entry]) -> str:
-    from unseen.features.durable import format_size
+    from unseen.core.files import format_size
 
     rows = sum(entry.manifest.rows for entry in entries if entry.manifest is not None)
     stored = count(len(entries), "entry", "entries")

@@ -110,7 +110,9 @@ class Fields:
     def given(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """By field, the texts that were given; a dataclass's own default need not be said."""
         found = {each.name: values[self._key(each.name)] for each in self.fields()}
-        unsaid = {name: None if self.defaults is None else self._default(name) for name in found}
+        # Where the command shows no default of its own, a value that equals the dataclass's was said.
+        shown = {name for name in found if self.defaults is not None and self.defaults.get(name, "") is not None}
+        unsaid = {name: self._default(name) if name in shown else None for name in found}
         return {name: value for name, value in found.items() if value is not None and value != unsaid[name]}
 
     def _key(self, name: str) -> str:
@@ -155,7 +157,7 @@ def _metavar(hint: Any, each: dataclasses.Field[Any]) -> str:
     elif Path in kinds:
         text = "FOLDER"
     elif each.metadata.get("file"):
-        text = "NAME|FILE"
+        text = "N|FILE" if int in kinds else "NAME|FILE"
     else:
         numbers = ["N"] if int in kinds else ["X"] if float in kinds else []
         text = "|".join([*numbers, *words])
@@ -172,6 +174,7 @@ class Draft:
         benchmarks: by name, the options that were given: texts by field.
         extraction: the same of the extraction.
         more: values of the command's own options.
+        home: as it was given.
     """
 
     command: str
@@ -182,6 +185,7 @@ class Draft:
     benchmarks: dict[str, dict[str, Any]]
     extraction: dict[str, Any]
     more: dict[str, Any]
+    home: Path | None = None
 
 
 def study_command(
@@ -231,6 +235,7 @@ def study_command(
                 benchmarks={benchmark: own.given(values)},
                 extraction=how.given(values),
                 more={name: values[name] for name in names},
+                home=values["home"],
             )
             if prepare is not None:
                 prepare(draft)

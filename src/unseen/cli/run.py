@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from unseen.benchmarks.benchmark import Expectation
+    from unseen.benchmarks.workbench import Workbench
     from unseen.core.records import Cell, Result
     from unseen.study import Outcome, Plan, Study
 
@@ -64,6 +66,7 @@ def run_and_report(study: Study, how: Running, *, show: Callable[[Sequence[Resul
     Raises:
         CellsFailedError: some cells failed; the others are there, and so is the page.
     """
+    from unseen.benchmarks.workbench import Workbench
     from unseen.cli.progress import RichProgress
     from unseen.cli.results import show_results
     from unseen.cli.tables import console, count, print_json
@@ -76,18 +79,20 @@ def run_and_report(study: Study, how: Running, *, show: Callable[[Sequence[Resul
     ENGINES.get(how.engine)
     options = engine_options(how)
     if how.dry_run:
-        plan = plan_study(study, home)
-        show_plan(plan, as_json=how.as_json)
+        bench = Workbench(home, how=study.extraction)
+        plan = plan_study(study, bench=bench)
+        show_plan(plan, expectations(plan, bench), as_json=how.as_json)
         return
-    told = Told(screen)
+    bench = Workbench(home, how=study.extraction, progress=RichProgress(screen))
+    told = Told(screen, bench)
     with make_engine(how.engine, **options) as engine:
         outcome = run_study(
             study,
-            home,
-            engine,
-            progress=RichProgress(screen),
+            engine=engine,
+            bench=bench,
             on_plan=told.plan,
             on_result=told.result,
+            on_piece=told.piece,
             report=how.report or True,
         )
     if how.as_json:
@@ -133,8 +138,8 @@ def scheduler_address(text: str) -> str:
 class Told:
     """One line for each model on each dataset, when the last of its cells has come."""
 
-    def __init__(self, screen: Console) -> None:
-        self.screen = screen
+    def __init__(self, screen: Console, bench: Workbench) -> None:
+        self.screen, self.bench = screen, bench
         self.left: Counter[tuple[str, str, str]] = Counter()
         self.come: dict[tuple[str, str, str], list[Result]] = {}
         self.groups = self.done = 0
@@ -142,6 +147,12 @@ class Told:
     def plan(self, plan: Plan) -> None:
         self.left = Counter(_group(cell) for cell in plan.remaining)
         self.groups = len(self.left)
+        for line in expectations(plan, self.bench).values():
+            self.screen.print(line, style="dim", markup=False, soft_wrap=True)
+
+    def piece(self, done: int, total: int) -> None:
+        if done == total or done * 10 // total > (done - 1) * 10 // total:
+            self.screen.print(f"{done} of {total} trainings done", style="dim", markup=False)
 
     def result(self, result: Result) -> None:
         group = _group(result.cell)
@@ -178,6 +189,21 @@ def _group(cell: Cell) -> tuple[str, str, str]:
     return cell.model, cell.dataset, cell.benchmark
 
 
+def expectations(plan: Plan, bench: Workbench) -> dict[str, str]:
+    """By model, what the long work of a plan will take, in words."""
+    from unseen.study import expect_plan
+
+    return {model: _expected(model, found) for model, found in expect_plan(plan, bench).items()}
+
+
+def _expected(model: str, whole: Expectation) -> str:
+    length = f"{whole.seconds / 3600:,.1f} hours" if whole.seconds >= 3600 else f"{whole.seconds / 60:.0f} minutes"
+    return (
+        f"{model}: up to {length} on one worker ({whole.images:,} images to train on, {whole.per_second:,.3g} per "
+        f"second as measured now), {whole.memory / 1e9:.1f} GB of memory, {whole.disk / 1e9:.2f} GB of disk on the way"
+    )
+
+
 def plan_json(plan: Plan) -> dict[str, Any]:
     """A plan for programs: every cell with its id, parameters, and whether it is done."""
     cells = [{"id": cell.id, **cell.to_dict(), "done": cell.id in plan.done} for cell in plan.cells]
@@ -193,13 +219,13 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     return {"study": study, "evaluated": outcome.evaluated, "report": page, "results": results}
 
 
-def show_plan(plan: Plan, *, as_json: bool = False) -> None:
-    """Print what would be done: a line for each model on each dataset, or every cell as JSON."""
+def show_plan(plan: Plan, expected: Mapping[str, str] | None = None, *, as_json: bool = False) -> None:
+    """Print what would be done: a line for each model on each dataset, what it takes, or every cell as JSON."""
     from unseen.benchmarks import group_cells
-    from unseen.cli.tables import count, print_json, print_table
+    from unseen.cli.tables import console, count, print_json, print_table
 
     if as_json:
-        print_json(plan_json(plan))
+        print_json({**plan_json(plan), "expected": dict(expected or {})})
         return
     rows = []
     for group in group_cells(plan.cells):
@@ -213,3 +239,5 @@ def show_plan(plan: Plan, *, as_json: bool = False) -> None:
         numeric=("to do", "done"),
         keep=("model", "dataset", "to do", "done"),
     )
+    for line in (expected or {}).values():
+        console().print(line, markup=False, soft_wrap=True)

@@ -57,6 +57,7 @@ def print_table(
     numeric: Collection[str] = (),
     prose: Collection[str] = PROSE,
     keep: Collection[str] = (),
+    error: bool = False,
 ) -> None:
     """Print a table.
 
@@ -66,12 +67,13 @@ def print_table(
         numeric: the headings of columns that are set flush right.
         prose: the headings of columns whose texts may wrap.
         keep: the headings of columns that are left out last; the first column always stays.
+        error: print where messages go, for what is no result.
     """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    screen = console()
+    screen = console(error=error)
     texts = [[Text(printable(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
     columns_of = [[row[k] for row in texts] for k in range(len(columns))]
     widths = [_widths(heading, columns_of[k], heading in prose) for k, heading in enumerate(columns)]

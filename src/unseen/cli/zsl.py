@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,16 +22,16 @@ zsl_commands = typer.Typer(
 )
 
 _DEFAULT_MODEL = "packaged:efficientnet-lite0"
-_PUBLISHED_MODEL = "xlsa17:res101"
 _PUBLISHED_SCHEME = "xlsa17:"
-_SHOWN = ("zsl", "ts", "tr", "H", "zsl_per_image")
+_WIDEST = 10  # columns of a table that a terminal shows
+_SHOWN = ("zsl", "ts", "tr", "H", "AUSUC", "zsl_per_image")
 
 
 def _prepare(draft: Draft) -> None:
     """Kinds of methods become methods, datasets of the paper get their split, and features of their own."""
     options = draft.benchmarks["zsl"]
     split = str(options.get("split", "PS"))
-    draft.data = [_with_split(name, split) for name in draft.data]
+    draft.data = [_with_split(each, split) for name in draft.data for each in _every(name)]
     if "test_on" in options:
         options["test_on"] = _with_split(options["test_on"], split)
     if "methods" in options:
@@ -40,14 +40,25 @@ def _prepare(draft: Draft) -> None:
 
 
 def _methods(names: Sequence[str]) -> list[str]:
-    """ "transductive" and "inductive" are names of kinds."""
-    from unseen.zeroshot.catalogue import builtin_methods, transductive_methods
+    """ "transductive", "inductive" and "generative" are names of kinds; the first two are of the paper's methods."""
+    from unseen.zeroshot.catalogue import generative_methods, paper_methods, transductive_methods
 
     kinds = {
         "transductive": list(transductive_methods()),
-        "inductive": [name for name in builtin_methods() if name not in transductive_methods()],
+        "inductive": [name for name in paper_methods() if name not in transductive_methods()],
+        "generative": list(generative_methods()),
     }
     return [method for name in names for method in kinds.get(name, [name])]
+
+
+def _every(name: str) -> list[str]:
+    """`xlsa17:all` is the five datasets of the paper, with the same options."""
+    from unseen.data.sources.xlsa17.source import NAMES
+
+    head, mark, query = name.partition("?")
+    if head != f"{_PUBLISHED_SCHEME}all":
+        return [name]
+    return [f"{_PUBLISHED_SCHEME}{each}{mark}{query}" for each in NAMES]
 
 
 def _with_split(name: str, split: str) -> str:
@@ -58,14 +69,19 @@ def _with_split(name: str, split: str) -> str:
 
 
 def _default_model(names: Sequence[str]) -> str:
+    """The features that the datasets bring, or the packaged model."""
+    from unseen.benchmarks.zsl.protocol import given_model
     from unseen.core.errors import UsageError
 
-    published = [name.startswith(_PUBLISHED_SCHEME) and "images=" not in name for name in names]
-    if all(published):
-        return _PUBLISHED_MODEL
-    if any(published):
-        raise UsageError("xlsa17 data have features of their own and the others need a model: run them one by one.")
-    return _DEFAULT_MODEL
+    models = {given_model(name) for name in names}
+    if models == {""}:
+        return _DEFAULT_MODEL
+    if len(models) > 1:
+        raise UsageError(
+            "xlsa17 data have features of their own, each file under its own name, and other data need a model: run "
+            "them one by one."
+        )
+    return models.pop()
 
 
 def show_zsl(results: Sequence[Result]) -> None:
@@ -90,14 +106,13 @@ def _print_group(group: Sequence[Result], everything: Sequence[Result], words: s
     from rich.text import Text
 
     from unseen.benchmarks.zsl.compare import robustness
-    from unseen.benchmarks.zsl.published import published_value
+    from unseen.benchmarks.zsl.published import printed_beside, printed_value
     from unseen.cli.tables import print_table
     from unseen.results import metric_style
 
     first = group[0].cell
     metrics = [m for m in _SHOWN if any(m in r.metrics for r in group)]
-    asked = first.parameters
-    paper = first.model == _PUBLISHED_MODEL and not asked["calibration"] and not asked.get("test_on")
+    paper = printed_beside(group[0])
     folds = robustness(everything)
     best = {m: max(r.metrics.get(m, 0.0) for r in group) for m in metrics}
     rows: list[list[str | Text]] = []
@@ -107,18 +122,25 @@ def _print_group(group: Sequence[Result], everything: Sequence[Result], words: s
         for metric in metrics:
             value = result.metrics.get(metric)
             style = "bold" if value is not None and value == best[metric] else ""
-            row.append(Text("" if value is None else metric_style(metric, "zsl").text(value), style=style))
+            shown = "" if value is None else metric_style(metric, "zsl").text(value)
+            row.append(Text(shown + _bounds(result, metric), style=style))
         if folds:
             alone = folds.get((first.dataset, first.model, split, method), ())
             row.append(" ".join(metric_style("zsl", "zsl").text(value) for value in alone))
         if paper:
-            printed = (published_value(first.dataset, method, m, split) for m in ("zsl", "ts", "tr", "H"))
+            printed = (printed_value(result, m) for m in ("zsl", "ts", "tr", "H"))
             row.append(" / ".join("–" if v is None else f"{100 * v:.1f}" for v in printed))
         rows.append(row)
     columns = ["method", *(metric_style(m, "zsl").heading for m in metrics)]
     columns += ["ZSL by fold"] * bool(folds) + ["paper: ZSL / ts / tr / H"] * paper
     caption = _caption(group[0]) + (f"; {words}" if words else "")
     print_table(columns, rows, title=_title(group[0]), caption=caption, numeric=columns[1:])
+
+
+def _bounds(result: Result, metric: str) -> str:
+    """Half of the interval over test images, as it stands behind a number."""
+    low, high = (result.metrics.get(f"{metric}_{end}") for end in ("low", "high"))
+    return "" if low is None or high is None else f" ±{50 * (high - low):.1f}"
 
 
 def _title(result: Result) -> str:
@@ -135,7 +157,7 @@ def _caption(result: Result) -> str:
         f"{details['embedding']} ({details['embedding_dimensions']}); chance {100 * details['chance']:.1f} %"
     )
     text += f"; calibrated stacking {options['calibration']}" if options["calibration"] else ""
-    return text + "; per class unless said"
+    return text + "; per class unless said; ± half of the 95 % interval over test images"
 
 
 zsl_commands.command(
@@ -178,6 +200,7 @@ def compare(
         _print_ranks(title, ranks)
     if published:
         _print_published_checks()
+        _print_published_tables()
     else:
         _print_studies(results)
     if chart is not None:
@@ -196,6 +219,7 @@ def _stored_results(home: Path | None) -> list[Result]:
 
 
 def _print_ranks(title: str, ranks: MethodRanks) -> None:
+    from unseen.benchmarks.zsl.figures import tested_words
     from unseen.cli.tables import print_table
 
     table = ranks.table
@@ -204,14 +228,7 @@ def _print_ranks(title: str, ranks: MethodRanks) -> None:
         for method, mean, counts in zip(table.methods, table.mean_ranks.tolist(), table.counts.tolist(), strict=True)
     ]
     columns = ["method", "mean rank", *(str(i + 1) for i in range(len(table.methods)))]
-    caption = f"{table.ranks.shape[1]} observations"
-    if ranks.friedman is not None:
-        test = ranks.friedman
-        caption += (
-            f"; Friedman chi-square {test.statistic:.1f}, p = {test.p_value:.2g} (Iman-Davenport p = "
-            f"{test.f_p_value:.2g}); Nemenyi: mean ranks {ranks.critical_difference:.2f} apart differ at "
-            f"{ranks.level:.0%}"
-        )
+    caption = f"{table.ranks.shape[1]} observations. {tested_words(ranks)}"
     caption += f"; left out for gaps: {', '.join(ranks.left_out)}" if ranks.left_out else ""
     print_table(columns, rows, title=f"ranks by {title}", caption=caption, numeric=columns[1:])
 
@@ -234,21 +251,29 @@ def _print_published_checks() -> None:
     )
 
 
+def _print_published_tables() -> None:
+    """Tables 2 to 6 as printed."""
+    from unseen.benchmarks.zsl.published import table
+    from unseen.cli.tables import print_table
+
+    for number in (2, 3, 4, 5, 6):
+        found = table(number)
+        for start in range(0, len(found.columns), _WIDEST):
+            columns = found.columns[start : start + _WIDEST]
+            values = {row: [found.value(row, column) for column in columns] for row in found.rows}
+            rows = [[row, *("–" if v is None else f"{v:.1f}" for v in of_row)] for row, of_row in values.items()]
+            print_table(["method", *columns], rows, title=f"Table {number}: {found.caption}", numeric=columns)
+
+
 def _print_studies(results: Sequence[Result]) -> None:
-    """SS against PS, across datasets, and transductive beside inductive, where there are results for it."""
-    from unseen.benchmarks.zsl.studies import cross_dataset_tests, inductive_and_transductive, splits_compared
+    """SS against PS, across datasets, ImageNet splits, transductive beside inductive: what there are results for."""
+    from unseen.benchmarks.zsl.studies import all_studies, cross_dataset_tests
     from unseen.cli.tables import console, print_table
 
-    tables: list[tuple[str, list[str], list[list[Any]]]] = [
-        splits_compared(results),
-        inductive_and_transductive(results),
-    ]
-    for title, columns, rows in tables:
-        if rows:
-            shown = [
-                [v if isinstance(v, str) else ("" if v is None else f"{100 * v:.1f}") for v in row] for row in rows
-            ]
-            print_table(columns, shown, title=title, numeric=columns[2:])
+    for title, columns, rows in all_studies(results):
+        shown = [[v if isinstance(v, str) else ("" if v is None else f"{100 * v:.1f}") for v in row] for row in rows]
+        texts = sum(isinstance(value, str) for value in rows[0])
+        print_table(columns, shown, title=title, numeric=columns[texts:])
     for words, test in cross_dataset_tests(results):
         where = f"Across datasets ({words})" if words else "Across datasets"
         console().print(
@@ -256,3 +281,38 @@ def _print_studies(results: Sequence[Result]) -> None:
             f"difference is {100 * test.difference:.1f} points, t = {test.statistic:.2f}, p = {test.p_value:.2g}.",
             soft_wrap=True,
         )
+
+
+@zsl_commands.command("look", cls=Command)
+def look(
+    data: Annotated[list[str], typer.Argument(metavar="DATA ...", help="Datasets, such as xlsa17:AWA1 xlsa17:AWA2.")],
+    models: Annotated[
+        list[str] | None, typer.Option("--models", metavar="NAME", help="Whose features; those of xlsa17 by default.")
+    ] = None,
+    images: Annotated[int, typer.Option(min=10, help="Images of unseen classes that t-SNE shows, per dataset.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Of the images that are drawn, and of t-SNE.")] = 0,
+    chart: Annotated[Path | None, typer.Option(help="Draw to .html, .svg, .png or .pdf.")] = None,
+    home: HomeOption = None,
+) -> None:
+    """Classes and images of each split beside Table 1 of the paper; images per class and t-SNE drawn (Fig. 2)."""
+    from unseen.benchmarks.workbench import Workbench
+    from unseen.benchmarks.zsl.look import class_counts, look_chart, statistics, tsne_points
+    from unseen.cli.tables import console, print_table
+    from unseen.core.files import home as home_folder
+
+    names = [each for name in split_names(data) for each in _every(name)]
+    bench = Workbench(home_folder(home))
+    columns, rows = statistics([bench.dataset(name) for name in names])
+    print_table(columns, rows, title="datasets; the paper's Table 1 in brackets where it differs", numeric=columns[1:])
+    if chart is None:
+        return
+    from unseen.reports.charts import save_chart
+
+    counts = [row for name in names for row in class_counts(bench.dataset(name))]
+    chosen = split_names(models) or [_default_model([name]) for name in names]
+    points = [
+        row
+        for name, model in zip(names, chosen * len(names) if len(chosen) == 1 else chosen, strict=True)
+        for row in tsne_points(bench, model, name, images=images, seed=seed)
+    ]
+    console().print(f"Drawn to {save_chart(look_chart(counts, points), chart)}.", soft_wrap=True)

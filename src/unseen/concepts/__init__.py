@@ -15,7 +15,7 @@ from unseen.concepts.published_levels import ConceptImages, read_published_level
 from unseen.concepts.senses import ClassMatch, match_classes
 from unseen.concepts.similarity import MEASURES, pair_similarity, similarity_matrix
 from unseen.concepts.taxonomy import Taxonomy
-from unseen.concepts.text import TextEmbedder, text_similarity_matrix, vocabulary
+from unseen.concepts.text import TextEmbedder, text_measure, text_similarity_matrix, vocabulary
 from unseen.concepts.wordnet import WordNet, load_wordnet
 from unseen.concepts.words import WordVectors, read_word_vectors
 from unseen.concepts.zeroshot_splits import imagenet_zeroshot_split, read_split
@@ -69,6 +69,7 @@ __all__ = [
     "run_funnel",
     "similarity_matrix",
     "taxonomy_from_networkx",
+    "text_measure",
     "text_similarity_matrix",
     "vocabulary",
     "write_mapping",

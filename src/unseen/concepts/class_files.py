@@ -21,20 +21,19 @@ from unseen.concepts.mapping import OPEN, mapping_of
 from unseen.concepts.senses import NOT_IN_WORDNET, match_classes
 from unseen.concepts.wordnet import WordNet
 from unseen.core.errors import DataError, UsageError, closest
+from unseen.core.guard import reader
 
 _NUMBERED = re.compile(r"^\d+[\s,;:]+(\S.*)$")
 SEEN_SETS = {"imagenet-1k": ("ImageNet-1K", imagenet_1k), "imagenet-21k": ("ImageNet-21K", imagenet_21k)}
 
 
+@reader("a class list")
 def read_class_list(path: str | PathLike[str]) -> list[str]:
     """Class names of a file, in its order."""
     path = Path(path)
     text = _read(path, "class list")
     if path.suffix == ".json":
-        try:
-            content = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise DataError(f"{path} is not valid JSON: {error.msg} at line {error.lineno}.") from None
+        content = json.loads(text)
         if not isinstance(content, list) or not all(isinstance(name, str) for name in content):
             raise DataError(f"{path}: a class list in JSON is a list of names.")
         names = content
@@ -78,6 +77,7 @@ def read_seen(value: str, wordnet: WordNet) -> tuple[str, list[str]]:
     return Path(value).name, list(dict.fromkeys(m.wnid for m in matches if m.wnid is not None))
 
 
+@reader("a mapping")
 def read_mapping(path: str | PathLike[str]) -> dict[str, str]:
     """Class name to wnid, as a person settled it; classes that the file leaves open are left out."""
     path = Path(path)

@@ -16,6 +16,7 @@ from os import PathLike
 from pathlib import Path
 
 from unseen.core.errors import DataError
+from unseen.core.guard import reader
 
 _LISTS = {"imagenet-1k": "imagenet_synsets.txt", "imagenet-21k": "imagenet22k_synsets.txt"}
 _IMAGE_SUFFIXES = frozenset({".jpeg", ".jpg", ".png", ".webp", ".bmp"})
@@ -51,6 +52,7 @@ def is_wnid(text: str) -> bool:
     return _WNID.fullmatch(text) is not None
 
 
+@reader("image counts")
 def read_counts(path: str | PathLike[str]) -> dict[str, int]:
     """Images per concept from a CSV file with two columns, concept and count; a header row is skipped."""
     path = Path(path)

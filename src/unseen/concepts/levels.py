@@ -25,6 +25,7 @@ from unseen.concepts.information import InformationContent, information_content
 from unseen.concepts.nearest import Nearest, SimilarityFunction, nearest_seen
 from unseen.concepts.taxonomy import Taxonomy
 from unseen.core.errors import DataError, TaxonomyError
+from unseen.core.guard import guarded
 
 FORMAT = "unseen-levels/1"
 
@@ -120,12 +121,8 @@ class Levels:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Levels:
         """Read what `save` wrote."""
-        try:
+        with guarded(path, "levels", advice="Make them with: unseen cog levels"):
             return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
-        except OSError as error:
-            raise DataError(f"cannot read the levels {path}: {error.strerror}.") from None
-        except json.JSONDecodeError as error:
-            raise DataError(f"{path} is not valid JSON: {error.msg} at line {error.lineno}.") from None
 
 
 def level_starts(count: int, levels: int, size: int) -> list[int]:

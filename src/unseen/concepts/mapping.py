@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -42,9 +42,11 @@ class ClassMapping:
 
     Attributes:
         rows: one per class, in the order given: the match, and every synset that the name may mean.
+        left: classes that a person has left open.
     """
 
     rows: tuple[AuditRow, ...]
+    left: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -54,15 +56,13 @@ class ClassMapping:
     def sure(self) -> dict[str, str]:
         """Class name to wnid, of the classes that need nobody's look."""
         return {
-            row.match.name: row.match.wnid
-            for row in self.rows
-            if row.match.wnid is not None and not self.why_open(row) and row.match.name not in self.repeated
+            row.match.name: row.match.wnid for row in self.rows if row.match.wnid is not None and not self.reason(row)
         }
 
     @cached_property
     def doubtful(self) -> tuple[AuditRow, ...]:
         """The classes for a person to settle; `row.senses` are the candidates, the most likely first."""
-        return tuple(row for row in self.rows if row.match.name in self.repeated or self.why_open(row))
+        return tuple(row for row in self.rows if self.reason(row))
 
     @cached_property
     def absent(self) -> tuple[str, ...]:
@@ -90,13 +90,19 @@ class ClassMapping:
                 found[match.name] = first
         return found
 
-    @staticmethod
-    def why_open(row: AuditRow) -> str:
+    def why_open(self, row: AuditRow) -> str:
         """Why a class is open, in words, or "" if it is not (see `repeated` for one more reason)."""
         match = row.match
         if match.how == "given":
             return ""
-        return match.reason if match.ambiguous or match.wnid is None or match.how in ("head", "spelling") else ""
+        if match.ambiguous or match.wnid is None or match.how in ("head", "spelling"):
+            return match.reason
+        return "left open" if match.name in self.left else ""
+
+    def reason(self, row: AuditRow) -> str:
+        """Why a class is open, in words, whatever the reason, or "" if it is not."""
+        other = self.repeated.get(row.match.name)
+        return f"the synset of {other!r} already" if other else self.why_open(row)
 
     @property
     def summary(self) -> str:
@@ -110,11 +116,21 @@ class ClassMapping:
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the mapping file, whole or not at all; .csv has commas, any other name tabs."""
+        write_whole(Path(path), "\n".join([*_HEADER, *self._text(path, self.names)]) + "\n")
+
+    def append(self, path: str | PathLike[str], names: Sequence[str]) -> None:
+        """Add the lines of some classes to a file that has the others; what stands there stays as it is."""
+        if names:
+            before = Path(path).read_text(encoding="utf-8-sig").rstrip("\n")
+            write_whole(Path(path), "\n".join([before, *self._text(path, names)]) + "\n")
+
+    def left_open(self, names: Iterable[str]) -> ClassMapping:
+        """The same, with some classes open because a person has left them so."""
+        return ClassMapping(self.rows, self.left.union(names))
+
+    def _text(self, path: str | PathLike[str], names: Sequence[str]) -> list[str]:
         separator = "," if Path(path).suffix == ".csv" else "\t"
-        lines = list(_HEADER)
-        for row in self.rows:
-            lines += self._lines(row, separator)
-        write_whole(Path(path), "\n".join(lines) + "\n")
+        return [line for row in self.rows if row.match.name in names for line in self._lines(row, separator)]
 
     def _lines(self, row: AuditRow, separator: str) -> list[str]:
         name = row.match.name
@@ -123,8 +139,7 @@ class ClassMapping:
         if name in self.sure:
             about = f"# {row.senses[0].lemmas[0]}: {row.senses[0].definition}" if row.senses else ""
             return [_join((name, self.sure[name], about), separator)]
-        why = f"the synset of {self.repeated[name]!r} already" if name in self.repeated else self.why_open(row)
-        lines = ["#", f"# {name}: {why}"]
+        lines = ["#", f"# {name}: {self.reason(row)}"]
         lines += [
             f"#   {sense.wnid} {', '.join(sense.lemmas)}: {sense.definition} [{sense.relation}]"
             for sense in row.senses[:_MOST_CANDIDATES]

@@ -17,10 +17,12 @@ from typing import Any
 
 from unseen.concepts.taxonomy import Taxonomy
 from unseen.core.errors import TaxonomyError
+from unseen.core.guard import reader
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 
 
+@reader("an ontology", error=TaxonomyError)
 def read_taxonomy(path: str | PathLike[str], *, root: str | None = None) -> Taxonomy:
     """Read a taxonomy from an edge list.
 
@@ -78,10 +80,7 @@ def _row_edges(path: Path, text: str, separator: str) -> Iterator[tuple[str, str
 
 
 def _json_edges(path: Path, text: str) -> Iterator[tuple[str, str]]:
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise TaxonomyError(f"{path} is not valid JSON: {error.msg} at line {error.lineno}.") from None
+    content = json.loads(text)
     if isinstance(content, dict):
         for child, parents in content.items():
             for parent in [parents] if isinstance(parents, str) else parents or []:

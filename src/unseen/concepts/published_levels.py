@@ -19,6 +19,7 @@ import numpy as np
 from unseen.concepts.imagenet import is_wnid
 from unseen.concepts.levels import Level, Levels, RankedConcept
 from unseen.core.errors import DataError
+from unseen.core.guard import reader
 from unseen.core.safe_pickle import load_plain_pickle
 
 
@@ -30,6 +31,7 @@ class ConceptImages:
     test: tuple[str, ...]
 
 
+@reader("published levels")
 def read_published_levels(path: str | PathLike[str]) -> Levels:
     """Read `cog_levels_mapping_file.pkl`; concepts keep its order, similarities are not in it."""
     content = load_plain_pickle(path)
@@ -47,6 +49,7 @@ def read_published_levels(path: str | PathLike[str]) -> Levels:
     return Levels(levels, (), "published", {"source": str(path)})
 
 
+@reader("a published split")
 def read_published_split(path: str | PathLike[str]) -> dict[str, ConceptImages]:
     """Read `cog_concepts_split_file.pkl`: the train and test images of every concept."""
     content = load_plain_pickle(path)

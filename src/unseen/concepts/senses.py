@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import product
 
 import numpy as np
 
@@ -140,12 +141,34 @@ def _without_context(wordnet: WordNet, reader: ClassNameReader, name: str, readi
         return ClassMatch(name, None, "none", "WordNet has no noun for it, nor for a part of it", ambiguous=True)
     senses = reading.senses
     if len(senses) == 1:
+        if (broader := _broader(wordnet, reader, reading, senses[0])) is not None:
+            reason = f"only sense; but it may mean any {wordnet.label(broader)!r}"
+            wider = replace(reading, senses=(senses[0], broader))
+            return _match(wordnet, name, wider, senses[0], reason, ambiguous=True)
         return _match(wordnet, name, reading, senses[0], "only sense")
     if reading.hint and (chosen := _hinted(wordnet, senses, reader.lookup(reading.hint))):
         return _match(wordnet, name, reading, chosen, f"the sense that {reading.hint!r} points to")
     kinds = _kinds(wordnet, senses)
     if kinds == [senses[0]]:
         return _match(wordnet, name, reading, senses[0], "only sense that is not a proper name")
+    return None
+
+
+def _broader(wordnet: WordNet, reader: ClassNameReader, reading: Reading, chosen: str) -> str | None:
+    """The concept above a synset that the name may mean as well, or None.
+
+    A compound that is put together from two names of the concept above is likely to be a third one: WordNet has
+    `motorbike` as a name of the minibike only, and above it the motorcycle, or bike.
+    """
+    forms = [form for form in reader.forms(reading.phrase) if " " not in form]
+    if clean(wordnet.label(chosen)) in forms:
+        return None
+    for above in wordnet.parents(chosen):
+        names = [clean(lemma) for lemma in wordnet.lemmas(above)]
+        for form, tail in product(forms, names):
+            stem = form.removesuffix(tail) if form.endswith(tail) else ""
+            if len(stem) > 2 and any(name.startswith(stem) for name in names if name != tail):
+                return above
     return None
 
 

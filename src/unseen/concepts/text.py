@@ -19,15 +19,17 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from os import PathLike
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.concepts.imagenet import imagenet_21k
+from unseen.concepts.nearest import SimilarityFunction
 from unseen.concepts.taxonomy import Taxonomy
 from unseen.concepts.wordnet import WordNet
-from unseen.concepts.words import WordVectors, default_word_vectors, entity_key
+from unseen.concepts.words import WordVectors, default_word_vectors, entity_key, read_word_vectors
 from unseen.core.errors import TaxonomyError
 
 FloatArray = npt.NDArray[np.float64]
@@ -158,6 +160,18 @@ def text_similarity_matrix(
         return embedder.embed([name for name, _ in texts], [description for _, description in texts])
 
     return cosine_matrix(embed(a), embed(b))
+
+
+def text_measure(taxonomy: Taxonomy, path: str | PathLike[str]) -> SimilarityFunction:
+    """The measure `text` over a file of word vectors, of which only what the taxonomy can ask for is kept."""
+    described: object = taxonomy
+    only = vocabulary(described, taxonomy.ids) if isinstance(described, Described) else None
+    vectors = read_word_vectors(path, only=only)
+
+    def text(a: Sequence[str], b: Sequence[str]) -> FloatArray:
+        return text_similarity_matrix(taxonomy, a, b, vectors=vectors)
+
+    return text
 
 
 def _texts(taxonomy: Described, concept: str) -> tuple[list[str], str]:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError, MissingExtraError
+from unseen.core.guard import reader
 
 #: What the name of an entity begins with, in files of Wikipedia2Vec and among the words of `WordVectors`.
 ENTITY = "ENTITY/"
@@ -77,6 +78,7 @@ def default_word_vectors() -> WordVectors:
     return WordVectors(words, table)
 
 
+@reader("word vectors")
 def read_word_vectors(
     path: str | PathLike[str], *, limit: int | None = None, only: Container[str] | None = None
 ) -> WordVectors:

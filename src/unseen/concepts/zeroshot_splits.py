@@ -20,6 +20,7 @@ import numpy as np
 
 from unseen.concepts.taxonomy import IntArray, Taxonomy, expand
 from unseen.core.errors import DataError, UnknownNameError
+from unseen.core.guard import reader
 
 POPULATED = {"500": 500, "1k": 1_000, "5k": 5_000}
 
@@ -77,6 +78,7 @@ def imagenet_zeroshot_split(name: str, taxonomy: Taxonomy, counts: Mapping[str, 
     raise UnknownNameError("zero-shot split", name, known)
 
 
+@reader("a split")
 def read_split(path: str | PathLike[str], name: str | None = None) -> list[str]:
     """A published split: a JSON object from split name to concepts, a JSON list, or text with one concept per line."""
     path = Path(path)

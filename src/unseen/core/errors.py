@@ -11,6 +11,7 @@
     ├── StoreError            the feature store or the results database
     │   ├── CorruptPartError      bytes on disk are not the bytes that were written
     │   └── DiskFullError         no room to go on; everything written so far is whole
+    ├── UnavailableError      a disk, mount or machine that fails for now; nothing is known against the file
     ├── MissingExtraError     an optional dependency is not installed
     └── CellsFailedError      a run ended, but some of its cells did not
 
@@ -87,6 +88,10 @@ class CorruptPartError(StoreError):
 
 class DiskFullError(StoreError):
     """There is no room to go on. Everything that was written before is whole."""
+
+
+class UnavailableError(UnseenError):
+    """A disk, a mount or the machine failed, and went on failing. It says nothing about the file."""
 
 
 class MissingExtraError(UnseenError, ImportError):

@@ -1,20 +1,40 @@
-"""Files of our own: the home folder, writing so that no reader finds a half, and memory maps that stay small."""
+"""Files of our own: the home folder, writing so that no reader finds a half, and memory maps that stay small.
+
+A file is written aside under a name that nobody else uses, flushed to the disk, renamed over its final name, and the
+rename is flushed too. Whoever is killed on the way leaves the old file, or none, and a temporary file that nobody
+reads. No room, no permission and a read-only disk become errors that say what to do.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import mmap
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from unseen.core.errors import DataError, DiskFullError, StoreError, UsageError
+from unseen.core.patience import patiently
+
+TEMPORARY_SUFFIX = ".tmp"
+
+Block = bytes | memoryview
 
 _CHOSEN: ContextVar[Path | None] = ContextVar("unseen_home", default=None)
+_NO_ROOM = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "a file size limit",
+}
+_NOT_ALLOWED = {errno.EROFS, errno.EACCES, errno.EPERM}
+# Never through a link that somebody has laid there, and with the mode that any new file gets.
+_WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 def home(path: str | os.PathLike[str] | None = None) -> Path:
@@ -40,8 +60,8 @@ def at_home(path: Path) -> Iterator[None]:
         _CHOSEN.reset(token)
 
 
-def write_whole(path: Path, content: bytes | str | Iterable[bytes]) -> None:
-    """Write a file under a name nobody else uses, flush it to the disk, and rename it into place.
+def write_whole(path: Path, content: Block | str | Iterable[Block]) -> str:
+    """Write a file, replacing what was there, and return the sha256 of its bytes in hex.
 
     Args:
         content: all of it, or its pieces one by one.
@@ -51,38 +71,134 @@ def write_whole(path: Path, content: bytes | str | Iterable[bytes]) -> None:
         StoreError: it cannot be written for another reason.
         UsageError: the path is a folder.
     """
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder. Give the name of a file in it.")
+    with explained(path):
+        if patiently(path.is_dir):
+            raise UsageError(f"{path} is a folder. Give the name of a file in it.")
     data = content.encode() if isinstance(content, str) else content
-    pieces = [data] if isinstance(data, bytes) else data
+    pieces = [data] if isinstance(data, bytes | memoryview) else data
+    make_folder(path.parent)
+    if not isinstance(pieces, Sequence):  # pieces that are gone when they are read cannot be tried again
+        with explained(path):
+            return _write_aside(path, pieces)
+    with explained(path, needed=sum(len(piece) for piece in pieces)):
+        return patiently(lambda: _write_aside(path, pieces))
+
+
+def _write_aside(path: Path, pieces: Iterable[Block]) -> str:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
+    descriptor = os.open(temporary, _WRITE_FLAGS, 0o666)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with aside(path) as temporary, temporary.open("wb") as stream:
-            stream.writelines(pieces)
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        raise write_error(path, error) from error
+        try:
+            sha256 = _write_and_sync(descriptor, pieces, path)
+        finally:
+            os.close(descriptor)
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    sync_folder(path.parent)
+    return sha256
+
+
+def _write_and_sync(descriptor: int, pieces: Iterable[Block], path: Path) -> str:
+    sha256 = hashlib.sha256()
+    for piece in pieces:
+        sha256.update(piece)
+        rest = memoryview(piece)
+        while len(rest):
+            written = os.write(descriptor, rest)
+            if written == 0:
+                raise OSError(errno.ENOSPC, "nothing more could be written", str(path))
+            rest = rest[written:]
+    # Some file systems find out only here that they have no room.
+    os.fsync(descriptor)
+    return sha256.hexdigest()
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in `folder` (what was created, renamed or removed) to the disk."""
+    if os.name == "nt":  # Windows neither needs nor allows it
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Create `folder` and what is missing above it, durably.
+
+    Somebody may be removing empty folders above at the same time, so a level that vanishes is made again.
+    """
+    with explained(folder):
+        for _ in range(100):
+            try:
+                patiently(lambda: _make_levels(folder))
+            except FileNotFoundError:
+                continue
+            return
+        raise StoreError(f"cannot create {folder}: the folders above it keep vanishing. Is something removing them?")
+
+
+def _make_levels(folder: Path) -> None:
+    missing = [folder] if not folder.is_dir() else []
+    while missing and not missing[-1].parent.exists():
+        missing.append(missing[-1].parent)
+    for level in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            level.mkdir()
+            sync_folder(level.parent)
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "there is a file of that name", str(folder))
 
 
 @contextlib.contextmanager
-def aside(path: Path) -> Iterator[Path]:
-    """A new empty file beside `path`, renamed to it where the block ends well and removed where it does not."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    # Never through a link that somebody has laid there, and with the mode that any new file gets.
-    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o666))
+def explained(path: Path, *, needed: int = 0) -> Iterator[None]:
+    """Turn an `OSError` on the way to writing `path` into an error that says what to do."""
     try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        raise _explanation(error, path, needed) from error
 
 
-def write_error(path: Path, error: OSError) -> StoreError:
-    """What to say where a file could not be written."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFullError(f"cannot write {path}: the disk is full. Make room and run the same command to go on.")
-    return StoreError(f"cannot write {path}: {error.strerror or error}.")
+def _explanation(error: OSError, path: Path, needed: int) -> StoreError:
+    reason = error.strerror or str(error)
+    if error.errno in _NO_ROOM:
+        needs = f"it needs {format_size(needed)} and " if needed else ""
+        return DiskFullError(
+            f"no room to write {path.name} in {path.parent}: {_NO_ROOM[error.errno]} ({reason}); {needs}"
+            f"{_free(path.parent)}. Everything written before is whole: make room there, or "
+            "choose another folder with --home or UNSEEN_HOME, and run the same command to go on."
+        )
+    if error.errno in _NOT_ALLOWED:
+        return StoreError(
+            f"cannot write {path}: {reason}. Make the folder writable for this user, or choose another one with "
+            "--home or UNSEEN_HOME."
+        )
+    return StoreError(f"cannot write {path}: {reason}.")
+
+
+def _free(folder: Path) -> str:
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        return f"{format_size(shutil.disk_usage(folder).free)} is free"
+    except OSError:
+        return "how much is free cannot be told"
+
+
+def format_size(size: int) -> str:
+    """A number of bytes as a person reads it: `12.3 MB`, in powers of 1000 as disks are sold."""
+    if size < 1000:
+        return f"{size} B"
+    value = float(size)
+    for unit in ("kB", "MB", "GB"):
+        value /= 1000
+        if value < 999.95:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1000:.1f} TB"
 
 
 def map_file(path: Path) -> mmap.mmap | bytes:

@@ -70,9 +70,16 @@ class Name:
         An option that is not there may be a number (`test=0.2`) or relative to the data itself: its source knows.
         """
         there = {k: _absolute(v, base) for k, v in self.options.items() if k in paths}
-        found = {k: str(there[k]) if k in there and there[k].exists() else v for k, v in self.options.items()}
+        found = {k: str(there[k]) if k in there and _is_there(there[k]) else v for k, v in self.options.items()}
         rest = str(_absolute(self.rest, base)) if "" in paths and self.rest else self.rest
         return replace(self, rest=rest, options=found)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name too long for a file
+        return False
 
 
 def from_path(text: str, scheme: str, known: Callable[[str], bool], base: Path) -> str:
@@ -84,7 +91,10 @@ def from_path(text: str, scheme: str, known: Callable[[str], bool], base: Path) 
     """
     head, mark, query = text.partition("?")
     first, colon, _ = head.partition(":")
-    there = (base / Path(head).expanduser()).exists()
+    try:
+        there = _is_there(base / Path(head).expanduser())
+    except (ValueError, RuntimeError):  # no file can have that name
+        there = False
     if known(first) and (colon or not there):
         return text
     looks_like_path = head.startswith((".", "/", "~")) or "/" in head or "\\" in head or bool(Path(head).suffix)
@@ -94,7 +104,10 @@ def from_path(text: str, scheme: str, known: Callable[[str], bool], base: Path) 
 
 
 def _absolute(text: str, base: Path) -> Path:
-    return (base / Path(text).expanduser()).resolve()
+    try:
+        return (base / Path(text).expanduser()).resolve()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UsageError(f"{text[:80]!r} is no path: {error}.") from None
 
 
 def _cut_options(text: str) -> tuple[str, dict[str, str]]:

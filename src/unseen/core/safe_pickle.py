@@ -17,6 +17,8 @@ remembers what the file said (`Foreign`).
 from __future__ import annotations
 
 import io
+import math
+import mmap
 import pickle
 import zipfile
 from collections import OrderedDict, defaultdict
@@ -30,6 +32,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
+from unseen.core.guard import allowance, guarded, read_limited
+from unseen.core.pickle_scan import UnsafePickle, scan_pickle
 
 _PLAIN_KINDS = frozenset("biufcSU")
 _FACTORIES: dict[str, type] = {t.__name__: t for t in (list, dict, set, frozenset, tuple, int, float, str, bool)}
@@ -330,44 +334,60 @@ def load_plain_numpy(path: str | PathLike[str]) -> Any:
         an array, or a dictionary of arrays for an archive.
     """
     path = Path(path)
-    try:
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                return {
-                    n.removesuffix(".npy"): _load_npy(io.BytesIO(archive.read(n)), path) for n in archive.namelist()
-                }
-        with path.open("rb") as stream:
-            return _load_npy(stream, path)
-    except (OSError, zipfile.BadZipFile) as error:
-        raise DataError(f"cannot read {path}: {error}.") from None
+    with guarded(path, "a NumPy file"):
+        if not zipfile.is_zipfile(path):
+            with path.open("rb") as stream:
+                return _load_npy(stream, path)
+        found, left = {}, allowance(path.stat().st_size)
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                with archive.open(name) as member:
+                    content = read_limited(member, left, path)
+                left -= len(content)
+                found[name.removesuffix(".npy")] = _load_npy(io.BytesIO(content), path)
+        return found
 
 
 def _load_npy(stream: BinaryIO, name: object) -> npt.NDArray[Any]:
-    try:
-        version = np.lib.format.read_magic(stream)
-        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read_header(stream)
-        if not dtype.hasobject:
-            stream.seek(0)
-            array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-            return array
-    except (ValueError, EOFError, SyntaxError, TypeError) as error:
-        raise DataError(f"{name} is not a NumPy file: {error}") from None
+    version = np.lib.format.read_magic(stream)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read_header(stream)
+    if not dtype.hasobject:
+        begin = stream.tell()
+        there = stream.seek(0, io.SEEK_END) - begin
+        if math.prod(shape) * dtype.itemsize > there:
+            raise DataError(f"{name}: its header promises {shape} of {dtype}, and {there:,} bytes follow.")
+        stream.seek(0)
+        array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+        return array
     loaded = np.asarray(_load(stream, name), dtype=object)
     if loaded.size != int(np.prod(shape, dtype=np.int64)):
         raise DataError(f"{name}: its header promises {shape}, its contents have {loaded.shape}.")
     return loaded.reshape(shape, order="F" if fortran else "C")
 
 
-def _load(stream: BinaryIO, name: object, rules: PickleRules = _PLAIN_RULES) -> Any:
+def _rest(stream: BinaryIO) -> memoryview:
+    """What is left of a stream, which stays where it is; a file is looked at without being read as a whole."""
+    place = stream.tell()
+    if isinstance(stream, io.BytesIO):
+        return stream.getbuffer()[place:].toreadonly()
     try:
-        return _Rebuilder(rules)(_PlainUnpickler(stream, rules).load())
-    except _Refused as refusal:
-        raise DataError(
-            f"{name} is refused: {refusal}. Only containers of strings and numbers are read; nothing in the file was "
-            "run. If you trust it, load it yourself and save it as JSON."
-        ) from None
-    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, LookupError, ImportError) as error:
-        raise DataError(f"{name} is not a readable pickle: {error}.") from None
-    except (MemoryError, OverflowError, RecursionError) as error:
-        raise DataError(f"{name} is not a sane pickle: {type(error).__name__}.") from None
+        return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))[place:]
+    except (OSError, ValueError):  # no file, or an empty one
+        rest = stream.read()
+        stream.seek(place)
+        return memoryview(rest)
+
+
+def _load(stream: BinaryIO, name: object, rules: PickleRules = _PLAIN_RULES) -> Any:
+    with guarded(name, "a pickle"):
+        try:
+            scan_pickle(_rest(stream))
+            return _Rebuilder(rules)(_PlainUnpickler(stream, rules).load())
+        except _Refused as refusal:
+            raise DataError(
+                f"{name} is refused: {refusal}. Only containers of strings and numbers are read; nothing in the file "
+                "was run. If you trust it, load it yourself and save it as JSON."
+            ) from None
+        except UnsafePickle as error:
+            raise DataError(f"{name} is not a sane pickle: {error}.") from None

@@ -27,6 +27,7 @@ import numpy as np
 
 from unseen.core.errors import DataError, StoreError
 from unseen.core.files import home, write_whole
+from unseen.core.guard import reader
 from unseen.core.identity import digest
 from unseen.data.dataset import IntArray
 from unseen.data.decode import MAX_BYTES
@@ -87,6 +88,7 @@ class TarIndex:
         return _index(self.path, int(self.offsets[i]), int(self.sizes[i]), self.names[i])
 
 
+@reader("a tar file")
 def index_tar(path: Path) -> TarIndex:
     """The index of an archive: as it was noted before, or made now.
 

@@ -6,6 +6,7 @@ Everything here is safe to call from many threads: Pillow's module-wide switches
 
 from __future__ import annotations
 
+import errno
 import io
 import struct
 import zlib
@@ -49,10 +50,10 @@ def open_image(source: Path | bytes) -> Image.Image:
 
     Raises:
         DataError: it is empty, too large, or not an image that Pillow can read.
-        OSError: the file cannot be read.
+        OSError: the file cannot be read: it is gone, or (`unseen.core.patience`) the disk fails.
     """
     if isinstance(source, Path):
-        size = source.stat().st_size
+        size = _size(source)
         if size > MAX_BYTES:
             raise DataError(f"a file of {size:,} bytes; the limit is {MAX_BYTES:,}")
         source = source.read_bytes()
@@ -69,9 +70,21 @@ def open_image(source: Path | bytes) -> Image.Image:
                 answer = accepts is None or accepts(source[:16])
                 if answer and not isinstance(answer, str):  # a string tells why it cannot, such as a missing codec
                     return factory(io.BytesIO(source), "")
+            except MemoryError as error:
+                raise DataError("its header asks for more memory than there is") from error
             except _READ_ERRORS:
                 continue  # a reader that looked and found that the file is not for it
     raise DataError("not an image that Pillow can read, or one whose header is broken")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        if path.parent.is_dir():
+            raise
+        # Not the file but all around it is missing, as where a mount went away.
+        raise OSError(errno.ESTALE, "its folder is gone", str(path)) from None
 
 
 def decode_rgb(

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from unseen.core.errors import DataError
+from unseen.core.guard import reader
 from unseen.data.dataset import IntArray
 
 _WNID = re.compile(r"n\d{8}")
@@ -34,6 +35,7 @@ def read_lines(path: Path) -> list[tuple[int, str]]:
     return [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
 
 
+@reader("a list of images")
 def read_list(path: Path, root: Path) -> tuple[list[str], list[str]]:
     """The paths and labels of a list file, whose lines are `relative/path label`.
 
@@ -80,6 +82,7 @@ def number_labels(
     return ordered, {split: np.asarray([index[n] for n in labels], np.int64) for split, labels in lists.items()}
 
 
+@reader("a table of classes")
 def read_table(path: Path, classes: Sequence[str]) -> dict[str, str]:
     """What a file says of each class: lines of `class<TAB>value`, or with spaces where the class has none.
 
@@ -114,6 +117,7 @@ def _cells(line: str, *, comma: bool) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
+@reader("a mapping")
 def read_wnids(path: Path, classes: Sequence[str]) -> list[str | None]:
     """WordNet ids by class, from a file of `class<TAB>wnid` lines such as a mapping file has.
 

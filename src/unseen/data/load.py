@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 from unseen.core.errors import UnknownNameError, UnseenError, UsageError
 from unseen.core.extras import extra_note
 from unseen.core.names import Name, Options, from_path
+from unseen.core.patience import read_patiently
 from unseen.core.records import DatasetCard
 from unseen.core.registry import PluginError, Registry
 from unseen.data.dataset import Dataset, join_splits
@@ -103,7 +104,7 @@ def load_dataset(name: str, **options: Any) -> Dataset:
     selecting = any(size is not None for size in sizes.values())
     seed = given.integer("seed") if selecting else None
     tested = given.text("as") is not None and given.choice("as", ("test",)) == "test"
-    loaded = source.load(wanted.rest, given)
+    loaded = read_patiently(lambda: source.load(wanted.rest, given), wanted)
     given.finish()
     if tested:
         loaded = replace(loaded, splits={"test": join_splits(list(loaded.splits.values()))})

@@ -6,7 +6,6 @@ Differs:    HDF5 stores arrays with their axes reversed: they are turned back, s
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,20 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError, MissingExtraError
+from unseen.core.files import map_file
+from unseen.core.guard import allowance, guarded
+from unseen.data.matlab_v5 import Value, read_variables
 
 Variable = npt.NDArray[Any] | list[str]
 
 _HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
-_PLAIN = frozenset(
-    (
-        "double",
-        "single",
-        "logical",
-        "char",
-        "cell",
-        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-    )
-)
 
 
 def read_matlab(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Variable]:
@@ -37,63 +29,38 @@ def read_matlab(path: Path, required: Sequence[str], optional: Sequence[str] = (
     Raises:
         DataError: the file is missing, damaged or cut short, lacks a required variable, or one is not a plain array.
     """
-    try:
-        with path.open("rb") as stream:
-            head = stream.read(520)
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}.") from None
-    modern = _HDF5_MAGIC in (head[:8], head[512:520])
-    try:
-        found = _read_hdf5(path, (*required, *optional)) if modern else _read_v5(path, (*required, *optional))
-    except (DataError, MissingExtraError):
-        raise
-    # scipy and h5py raise whatever they trip over in a damaged file.
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        KeyError,
-        IndexError,
-        NotImplementedError,
-        RuntimeError,
-        zlib.error,
-    ) as error:
-        raise DataError(
-            f"{path} cannot be read as a MATLAB file ({type(error).__name__}: {error}). It is damaged or was cut "
-            "short: copy it again."
-        ) from None
+    wanted = (*required, *optional)
+    with guarded(path, "a MATLAB file", advice="It is damaged or was cut short: copy it again."):
+        data = memoryview(map_file(path))
+        modern = _HDF5_MAGIC in (bytes(data[:8]), bytes(data[512:520]))
+        found = _read_hdf5(path, wanted) if modern else _read_v5(data, path, wanted)
     if missing := [name for name in required if name not in found]:
         raise DataError(f"{path} has no variable {missing[0]!r}. It has: {', '.join(sorted(found)) or 'none of use'}.")
     return found
 
 
-def _read_v5(path: Path, names: Sequence[str]) -> dict[str, Variable]:
-    from scipy.io import loadmat, whosmat
-
-    kinds = {name: kind for name, _, kind in whosmat(path)}
-    for name in names:
-        if name in kinds and kinds[name] not in _PLAIN:
-            raise DataError(f"{path}: variable {name!r} is a {kinds[name]}; numbers and cells of strings are accepted.")
-    wanted = [name for name in names if name in kinds]
-    loaded = loadmat(path, variable_names=wanted, chars_as_strings=True) if wanted else {}
-    return {name: _plain(path, name, loaded[name]) for name in wanted}
+def _read_v5(data: memoryview, path: Path, names: tuple[str, ...]) -> dict[str, Variable]:
+    return {name: _plain(path, name, value) for name, value in read_variables(data, names, path).items()}
 
 
-def _plain(path: Path, name: str, value: npt.NDArray[Any]) -> Variable:
-    if value.dtype.kind in "fiub":
+def _plain(path: Path, name: str, value: Value) -> Variable:
+    if isinstance(value, np.ndarray):
         return value
-    if value.dtype.kind == "U":
-        return [str(text).strip() for text in value.ravel()]
+    if isinstance(value, str):
+        return [value.strip()]
     strings = []
-    for cell in value.ravel():  # a cell array: each entry is itself an array
-        inner = np.asarray(cell)
-        if inner.dtype.kind != "U" or inner.size > 1:
-            raise DataError(f"{path}: a cell of {name!r} holds {inner.dtype}, not a string.")
-        strings.append(str(inner.ravel()[0]) if inner.size else "")
+    for cell in value:
+        if isinstance(cell, np.ndarray) and not cell.size:
+            cell = ""
+        if isinstance(cell, dict):
+            raise DataError(f"{path}: variable {name!r} is a structure; numbers and cells of strings are accepted.")
+        if not isinstance(cell, str):
+            raise DataError(f"{path}: variable {name!r} holds a {type(cell).__name__}; cells of strings are accepted.")
+        strings.append(cell)
     return strings
 
 
-def _read_hdf5(path: Path, names: Sequence[str]) -> dict[str, Variable]:
+def _read_hdf5(path: Path, names: tuple[str, ...]) -> dict[str, Variable]:
     try:
         import h5py
     except ImportError:
@@ -101,11 +68,20 @@ def _read_hdf5(path: Path, names: Sequence[str]) -> dict[str, Variable]:
     found: dict[str, Variable] = {}
     with h5py.File(path, "r") as file:
         for name in names:
-            if name not in file:
+            link = file.get(name, getlink=True)
+            if link is None:
                 continue
+            if not isinstance(link, h5py.HardLink):
+                raise DataError(f"{path}: variable {name!r} is in another file, which is not followed.")
             item = file[name]
             if not isinstance(item, h5py.Dataset):
                 raise DataError(f"{path}: variable {name!r} is a structure; numbers and cells of strings are accepted.")
+            if item.external or item.is_virtual:
+                raise DataError(f"{path}: the values of {name!r} are in another file, which is not followed.")
+            if item.nbytes > allowance(path.stat().st_size):
+                raise DataError(
+                    f"{path}: {name!r} would be {item.nbytes:,} bytes, which no file of its size should be."
+                )
             if h5py.check_ref_dtype(item.dtype) is not None:
                 found[name] = [_hdf5_string(path, name, file[reference]) for reference in item[()].T.ravel(order="F")]
             elif item.dtype.kind in "fiub":

@@ -14,6 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 from unseen.core.errors import DataError
+from unseen.core.patience import read_patiently
 from unseen.data.decode import NOT_PICTURES
 
 # What operating systems leave lying about, beside everything that begins with a dot.
@@ -87,16 +88,20 @@ def content_key(path: Path) -> bytes:
     An edit inside a large file that keeps its size goes unnoticed: possible in uncompressed formats, unlikely in
     compressed ones, whose length changes. In return, large datasets need not be read twice.
     """
-    try:
+
+    def read() -> bytes:
         with path.open("rb") as file:
             head = file.read(_SAMPLE)
             size = os.fstat(file.fileno()).st_size
             if size > len(head):
                 file.seek(max(len(head), size - _SAMPLE))
                 head += file.read(_SAMPLE)
+        return b"%d:" % size + hashlib.blake2b(head, digest_size=16).digest()
+
+    try:
+        return read_patiently(read, path)
     except OSError:
         return b"unreadable"
-    return b"%d:" % size + hashlib.blake2b(head, digest_size=16).digest()
 
 
 _SAMPLE = 16 * 1024

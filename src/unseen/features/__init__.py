@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from unseen.core.registry import lazy_exports
 
 if TYPE_CHECKING:
-    from unseen.features.extraction import Extraction as Extraction
     from unseen.features.extraction import extract as extract
     from unseen.features.manifest import Manifest as Manifest
     from unseen.features.manifest import Part as Part
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from unseen.features.progress import Progress as Progress
     from unseen.features.rows import FeatureRows as FeatureRows
     from unseen.features.rows import StoredFeatures as StoredFeatures
+    from unseen.features.settings import Extraction as Extraction
     from unseen.features.store import Entry as Entry
     from unseen.features.store import FeatureStore as FeatureStore
     from unseen.features.store import Problem as Problem

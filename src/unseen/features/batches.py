@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +19,14 @@ import numpy.typing as npt
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.runtimes import Outputs, Pixels, Runtime
 from unseen.core.errors import DataError
+from unseen.core.patience import read_patiently
 from unseen.data import Split, decode_rgb
 from unseen.features.manifest import Skipped
 from unseen.features.preprocess import to_pixels
+from unseen.features.settings import Truncated
 
 #: First image, and the one behind the last.
 Span = tuple[int, int]
-Truncated = Literal["refuse", "accept"]
 
 
 @dataclass(frozen=True)
@@ -112,19 +113,21 @@ def _run(batch: Batch, runtime: Runtime) -> Batch:
 
 
 def _decode(images: Split, backbone: Backbone, first: int, end: int, *, truncated: Truncated) -> Batch:
-    """Decode images `first` to `end`; an unreadable one leaves a reason instead of pixels."""
+    """Decode images `first` to `end`; a bad one leaves a reason instead of pixels, a failing disk ends the work."""
     size, own = backbone.preprocessing.size, backbone.transform
     shape, dtype = ((size, size, 3), np.uint8) if own is None else (own.shape, np.float32)
     pixels = np.empty((end - first, *shape), dtype)
     kept: list[int] = []
     skipped: list[Skipped] = []
+
+    def read(index: int) -> Pixels:
+        if own is not None:
+            return own(decode_rgb(images.open(index), truncated=truncated))
+        return to_pixels(images.open(index), backbone.preprocessing, truncated=truncated)
+
     for index in range(first, end):
         try:
-            image = images.open(index)
-            if own is None:
-                pixels[len(kept)] = to_pixels(image, backbone.preprocessing, truncated=truncated)
-            else:
-                pixels[len(kept)] = own(decode_rgb(image, truncated=truncated))
+            pixels[len(kept)] = read_patiently(partial(read, index), images.names[index])
         except (DataError, OSError) as error:
             reason = str(error).partition("\n")[0] or type(error).__name__
             skipped.append(Skipped(index, images.names[index], reason))

@@ -6,56 +6,21 @@ part by part, under the locks of the entries: two processes that want the same f
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
-from unseen.backbones.backbone import POOLED, Backbone
-from unseen.backbones.runtimes import Runtime, RuntimeName, best_device, expected_runtime, make_runtime
-from unseen.core.errors import UsageError
-from unseen.core.identity import option
-from unseen.core.options import Natural, Positive, check_options
+from unseen.backbones.backbone import Backbone
+from unseen.backbones.names import POOLED
+from unseen.backbones.runtimes import Runtime, best_device, expected_runtime, make_runtime
 from unseen.core.records import FeatureKey
 from unseen.data import Dataset, Split
-from unseen.features.batches import Batch, Truncated, batch_spans, parts, run_batches, runs_in_workers
+from unseen.features.batches import Batch, batch_spans, parts, run_batches, runs_in_workers
 from unseen.features.progress import NoProgress, Progress
 from unseen.features.rows import StoredFeatures
+from unseen.features.settings import Extraction
 from unseen.features.store import FeatureStore
 from unseen.features.writer import FeatureWriter
-
-Precision = Literal["fp32", "bf16", "fp16"]
-
-_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
-
-
-@dataclass(frozen=True)
-class Extraction:
-    """How to extract. The defaults suit any machine; numbers agree across devices because fp32 is one of them."""
-
-    device: str = option(
-        "auto", neutral="devices agree to 1e-4", help="auto, cpu, cuda, cuda:1 or mps: where the network runs."
-    )
-    runtime: RuntimeName = option("auto", help="auto is onnx on the CPU and torch elsewhere.")
-    precision: Precision = option("fp32", help="Of the computation; bf16 and fp16 are faster on some devices.")
-    dtype: Literal["float32", "float16"] = option("float32", help="Of the stored features; float16 halves the disk.")
-    workers: Natural = option(0, neutral="images are independent", help="Threads; 0 means one per core.")
-    batch_size: Natural = option(
-        0, neutral="images are independent", help="Images per batch; 0 means 8 on the CPU, 128 elsewhere."
-    )
-    part_size: Positive = option(
-        1024, neutral="parts are joined", help="Images per part file: what a kill loses at most."
-    )
-    truncated: Truncated = option("refuse", help="accept keeps images whose file ends early, as ImageNet-CoG does.")
-    graphs: Path | None = option(None, neutral="a cache", help="Folder for exported graphs; under the home by default.")
-
-    def __post_init__(self) -> None:
-        check_options(self)
-        if not _DEVICE.fullmatch(self.device):
-            raise UsageError(f"device {self.device!r} is none of auto, cpu, cuda, cuda:NUMBER, mps.")
 
 
 def extract(

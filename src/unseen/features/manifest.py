@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unseen.core.errors import StoreError
+from unseen.core.files import write_whole
 from unseen.core.identity import canonical_json, digest
+from unseen.core.patience import read_patiently
 from unseen.core.records import FeatureKey
-from unseen.features.durable import write_whole
 from unseen.features.layout import MANIFEST, PART
 
 SCHEMA = 1
@@ -124,7 +125,7 @@ def load_manifest(folder: Path) -> Manifest | None:
     """
     path = folder / MANIFEST
     try:
-        content = path.read_bytes()
+        content = read_patiently(path.read_bytes, path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

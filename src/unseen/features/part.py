@@ -28,7 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import CorruptPartError
-from unseen.features.durable import Block
+from unseen.core.files import Block
+from unseen.core.patience import read_patiently
 from unseen.features.manifest import Part
 
 Check = Literal["sha256", "size"]
@@ -110,7 +111,10 @@ def open_part(
     Raises:
         CorruptPartError: it is missing, or its bytes are not those that were written.
     """
-    path = folder / part.file
+    return read_patiently(lambda: _read_part(folder / part.file, part, dim, dtype, check, reading), folder / part.file)
+
+
+def _read_part(path: Path, part: Part, dim: int, dtype: str, check: Check, reading: Reading) -> PartFile:
     with _opened(path) as file:
         stamp = _stamp(file)
         if (size := stamp[2]) != part.bytes:
@@ -120,12 +124,17 @@ def open_part(
         shape = (part.rows, dim) if part.rows else (0, 0)
         kind = np.dtype(dtype if part.rows else "float32").newbyteorder("<")
         begin = _check_header(file, path, shape, kind)
-        index = np.fromfile(file, "<i8", part.rows)
-        labels = np.fromfile(file, "<i8", part.rows)
+        index, labels = _column(file, part.rows), _column(file, part.rows)
         offset = begin + index.nbytes + labels.nbytes
     if not np.array_equal(index, _expected_index(part)):
         raise _corrupt(path, "its image indices are not those of the manifest")
     return PartFile(path, stamp, offset, shape, kind, labels.astype(np.int64), index.astype(np.int64))
+
+
+def _column(file: BufferedReader, rows: int) -> IntArray:
+    """The next `rows` whole numbers, or as many as there are."""
+    data = file.read(8 * rows)
+    return np.frombuffer(data[: len(data) // 8 * 8], "<i8")
 
 
 def _expected_index(part: Part) -> IntArray:

@@ -126,6 +126,41 @@ class FeatureRows:
         return result
 
 
+class ChosenRows:
+    """Some rows of an (n, d) array-like, in an order of their own: an index, and no copy of what it points to."""
+
+    def __init__(self, rows: Any, chosen: npt.NDArray[np.int64]) -> None:
+        nested = isinstance(rows, ChosenRows)  # a choice among chosen rows points to the first ones
+        self._rows: Any = rows._rows if nested else rows
+        self._chosen = np.asarray(rows._chosen[chosen] if nested else chosen, np.int64)
+        self.shape: tuple[int, ...] = (len(self._chosen), *rows.shape[1:])
+        self.dtype: np.dtype[Any] = np.dtype(rows.dtype)
+        self.ndim = len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"ChosenRows(shape={self.shape}, of={self._rows!r})"
+
+    def __getitem__(self, rows: Any) -> FloatArray:
+        wanted = self._chosen[rows]
+        if isinstance(rows, slice) and len(wanted) and wanted[-1] - wanted[0] == len(wanted) - 1 and _ascending(wanted):
+            found: FloatArray = np.asarray(self._rows[int(wanted[0]) : int(wanted[-1]) + 1])
+            return found
+        return np.asarray(self._rows[wanted])
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> FloatArray:
+        if copy is False:
+            raise ValueError("chosen rows cannot become an array without a copy")
+        array = self[:]
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+
+def _ascending(numbers: npt.NDArray[np.int64]) -> bool:
+    return bool((np.diff(numbers) == 1).all())
+
+
 @dataclass(frozen=True, eq=False)
 class StoredFeatures:
     """The features of one key, complete and checked.

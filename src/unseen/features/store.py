@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unseen.core.errors import CorruptPartError, StoreError, UnknownNameError
+from unseen.core.files import explained, sync_folder
 from unseen.core.records import FeatureKey
-from unseen.features.durable import explained, sync_folder
 from unseen.features.layout import DIGEST, LOCKS, MANIFEST, PART, entry_folder, lock_file
 from unseen.features.manifest import Manifest, load_manifest
 from unseen.features.part import Check, open_part

@@ -18,8 +18,8 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from unseen.core.errors import CorruptPartError, StoreError
+from unseen.core.files import TEMPORARY_SUFFIX, explained, make_folder, sync_folder, write_whole
 from unseen.core.records import FeatureKey
-from unseen.features.durable import TEMPORARY_SUFFIX, explained, make_folder, sync_folder, write_whole
 from unseen.features.layout import PART, PROVENANCE, part_name
 from unseen.features.manifest import Manifest, Part, Skipped, load_manifest, save_manifest
 from unseen.features.part import FloatArray, IntArray, encode_part, open_part

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,6 @@ from unseen.finetuning.trainer import FinetuneOptions, Progress, Trainer
 from unseen.probes.batch_order import IntArray
 
 __all__ = ["FinetuneOptions", "FinetuneResult", "finetune"]
-
-#: Told the step just finished and the accuracy so far.
-Watch = Callable[[int, float], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +68,7 @@ def finetune(
     freeze: Sequence[str] | None = None,
     checkpoint: Path | None = None,
     progress: Progress | None = None,
-    watch: Watch | None = None,
+    until: int | None = None,
     options: FinetuneOptions | None = None,
 ) -> FinetuneResult:
     """Fine-tune a copy of the backbone on `train` and evaluate it on `test`.
@@ -80,11 +77,12 @@ def finetune(
     killed on the way and went on from its checkpoint.
 
     Args:
+        steps: model updates; 0 only where the start is a probe, which is then all there is.
         freeze: names of modules whose parameters and statistics stay as they are; "" is the whole backbone.
         checkpoint: file that keeps the training's state; where it is there, the training goes on from it.
         progress: told of every step.
-        watch: told the top-1 on `test` whenever the learning rate is about to fall, so that a search can give up early
-            by raising. Only for splits that may be looked at.
+        until: stop after so many of the steps and evaluate what is there; with a checkpoint a later call goes on. A
+            search that gives up the worse half of its trials asks so, on images that may be looked at.
     """
     options = options or FinetuneOptions()
     if not learning_rate > 0 or batch_size < 1 or classes < 2:
@@ -99,8 +97,7 @@ def finetune(
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(seed)
         trainer = Trainer(backbone, train, classes, steps, learning_rate, batch_size, seed, freeze or (), options)
-        look = None if watch is None else lambda step: watch(step, trainer.accuracy(test))
-        trainer.run(checkpoint, identity, progress, look)
+        trainer.run(checkpoint, identity, progress, steps if until is None else min(until, steps))
     began = time.perf_counter()
     predictions, unreadable = trainer.predict(test)
     readable = predictions >= 0
@@ -120,6 +117,7 @@ def finetune(
 
 
 def _numbers_of(options: FinetuneOptions) -> dict[str, Any]:
-    """The options that change a number: not how often a checkpoint is written, nor how test images are shown."""
-    values = dataclasses.asdict(options)
-    return {name: value for name, value in values.items() if name not in ("checkpoint_every", "eval_view")}
+    """The options that change a training: not how images are fed, how often a checkpoint is written, nor how test
+    images are shown."""
+    neutral = ("checkpoint_every", "eval_view", "workers", "cache_bytes")
+    return {name: value for name, value in dataclasses.asdict(options).items() if name not in neutral}

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageEnhance
 
-from unseen.core.errors import UnknownNameError
+from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.records import Preprocessing
 from unseen.data import decode_rgb
 from unseen.features.preprocess import to_pixels
@@ -105,17 +105,27 @@ class EvalView:
 
     Attributes:
         size: of what enters the network; 0 takes the network's own.
-        crop: keep the aspect and take the centre, with the shortest side resized to 8/7 of `size`.
+        resize: of the shortest side before the centre is cut out; 0 for the plain resize.
     """
 
     size: int = 0
-    crop: bool = False
+    resize: int = 0
+
+    def __post_init__(self) -> None:
+        if self.resize and not 0 < self.size <= self.resize:
+            raise UsageError(
+                f"an evaluation view cuts {self.size} pixels out of {self.resize}: no more than there are."
+            )
+
+    def with_size(self, size: int) -> EvalView:
+        """The view for an input of another size, never cut out of less than it."""
+        return EvalView(size, max(self.resize, size) if self.resize else 0)
 
     def apply(self, image: Image.Image, size: int) -> Pixels:
         rgb, side = decode_rgb(image), self.size or size
-        if not self.crop:
+        if not self.resize:
             return np.asarray(_plain(rgb, side), np.uint8)
-        return _centre(_shortest(rgb, round(_LARGER * side), _BILINEAR), side)
+        return _centre(_shortest(rgb, self.resize, _BILINEAR), side)
 
 
 def own_view(image: Image.Image, preprocessing: Preprocessing) -> Pixels:

@@ -19,7 +19,13 @@ from unseen.metrics.ranks import (
     rank_methods,
 )
 from unseen.metrics.seeds import SeedSummary, over_seeds
-from unseen.metrics.seen_unseen import SeenUnseenCurve, seen_leads, seen_unseen_curve, seen_unseen_outcomes
+from unseen.metrics.seen_unseen import (
+    SeenUnseenCurve,
+    seen_leads,
+    seen_unseen_area_interval,
+    seen_unseen_curve,
+    seen_unseen_outcomes,
+)
 from unseen.metrics.significance import (
     Comparison,
     Interval,
@@ -29,7 +35,13 @@ from unseen.metrics.significance import (
     paired_bootstrap,
 )
 from unseen.metrics.softmax import log_softmax, softmax
-from unseen.metrics.zeroshot import harmonic_interval, harmonic_mean, mean_per_class, mean_per_class_interval
+from unseen.metrics.zeroshot import (
+    harmonic_interval,
+    harmonic_mean,
+    mean_per_class,
+    mean_per_class_interval,
+    share_interval,
+)
 
 __all__ = [
     "Comparison",
@@ -65,8 +77,10 @@ __all__ = [
     "recall_at_k",
     "relative_accuracy_at_k",
     "seen_leads",
+    "seen_unseen_area_interval",
     "seen_unseen_curve",
     "seen_unseen_outcomes",
+    "share_interval",
     "softmax",
     "top_k_accuracy",
     "top_k_correct",

@@ -4,8 +4,7 @@ Papers:     Zhai et al., 2019 [P], section 3.5 and Appendix E; Balduzzi et al., 
             [B]; Shahandashti, "Electoral systems used around the world", 2016 (exhaustive ballot)
 Shapes:     S (m, t) scores in percent, a row per method, a column per task; every function gives (m,), higher = better
 Implements: the mean and the seven alternatives of [P], and the weighting of [B]
-Differs:    what [P] leaves open is stated at each function: ties, the direction of the ballot, and which of the games
-            of [B] gives the weights
+Differs:    what [P] leaves open is stated at each function: ties and the direction of the ballot; for [B], in `nash`
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from unseen.core.errors import DataError
 from unseen.metrics.kendall import kendall_tau
+from unseen.metrics.nash import nash_weights
 
 FloatArray = npt.NDArray[np.float64]
 Aggregation = Callable[[FloatArray], FloatArray]
@@ -85,45 +85,31 @@ def elimination_rank(scores: npt.ArrayLike) -> FloatArray:
     return left_at
 
 
-def balduzzi_weights(scores: npt.ArrayLike) -> FloatArray:
-    """(t,) weights of tasks: their maximum-entropy equilibrium strategy in the game of methods against tasks.
+def balduzzi_mean(scores: npt.ArrayLike, reference: npt.ArrayLike | None = None) -> FloatArray:
+    """The mean over tasks with the weights of [B].
 
-    The methods want high scores, the tasks low ones [B, section 3.2: agents against tasks]. Scores enter as they are.
+    Args:
+        reference: the table that the weights come from; by default `scores` themselves.
     """
-    from scipy.optimize import linprog
-
-    table = _table(scores) / 100
-    methods, tasks = table.shape
-    found = linprog(
-        np.r_[np.zeros(tasks), 1.0],
-        A_ub=np.c_[table, -np.ones(methods)],
-        b_ub=np.zeros(methods),
-        A_eq=[np.r_[np.ones(tasks), 0.0]],
-        b_eq=[1.0],
-        bounds=[(0, None)] * tasks + [(None, None)],
-    )
-    solution = np.asarray(found.x, np.float64)  # the game of a full table always has one
-    return _most_even(table, float(solution[-1]), np.clip(solution[:-1], 0, None))
-
-
-def balduzzi_mean(scores: npt.ArrayLike) -> FloatArray:
-    """The mean over tasks with the weights of [B]."""
     table = _table(scores)
-    return np.asarray(table @ balduzzi_weights(table))
+    return np.asarray(table @ nash_weights(table if reference is None else _table(reference)))
 
 
-def aggregations(data: Sequence[str], groups: Sequence[str], *, seed: int = 0) -> dict[str, Aggregation]:
+def aggregations(
+    data: Sequence[str], groups: Sequence[str], *, seed: int = 0, reference: npt.ArrayLike | None = None
+) -> dict[str, Aggregation]:
     """All alternatives to the mean, under the names of the published table.
 
     Args:
         data: per task, which images it uses.
         groups: per task, its group.
         seed: of the perturbation.
+        reference: the table that [B]'s weights of tasks come from; by default the one that is aggregated.
     """
     return {
         "datasets": lambda scores: macro_mean(scores, data),
         "groups": lambda scores: macro_mean(scores, groups),
-        "balduzzi": balduzzi_mean,
+        "balduzzi": lambda scores: balduzzi_mean(scores, reference),
         "geometric": geometric_mean,
         "average-rank": average_rank,
         "perturbed-rank": lambda scores: perturbed_rank(scores, seed=seed),
@@ -139,39 +125,30 @@ def agreement_with_mean(scores: npt.ArrayLike, ways: Mapping[str, Aggregation]) 
     return {name: kendall_tau(reference, way(table)) for name, way in ways.items()}
 
 
+def sampled_agreement(
+    runs: Sequence[Sequence[Sequence[float]]], ways: Mapping[str, Aggregation], *, samples: int = 100, seed: int = 0
+) -> dict[str, tuple[float, float]]:
+    """By aggregation the mean and standard deviation of tau with the mean, over sampled repeats (Table 4 of [P]).
+
+    Args:
+        runs: per method and task the scores of its repeats, in percent; numbers of repeats may differ.
+        samples: how often one repeat is drawn, independently for every method and task.
+    """
+    generator = np.random.default_rng(seed)
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(samples):
+        table = [[repeats[int(generator.integers(len(repeats)))] for repeats in row] for row in runs]
+        for name, tau in agreement_with_mean(table, ways).items():
+            found[name].append(tau)
+    return {name: (float(np.nanmean(taus)), float(np.nanstd(taus))) for name, taus in found.items()}
+
+
 def tau_matrix(scores: npt.ArrayLike, ways: Mapping[str, Aggregation]) -> tuple[list[str], FloatArray]:
     """Names (the mean first) and the matrix of Kendall's tau between all of them."""
     table = _table(scores)
     values = {"mean": mean_score(table), **{name: way(table) for name, way in ways.items()}}
     taus = [[kendall_tau(a, b) for b in values.values()] for a in values.values()]
     return list(values), np.asarray(taus)
-
-
-def _most_even(table: FloatArray, value: float, start: FloatArray) -> FloatArray:
-    """Among all optimal strategies of the tasks the one of greatest entropy (unique, as [B] asks)."""
-    from scipy.optimize import LinearConstraint, minimize
-
-    def negative_entropy(weights: FloatArray) -> float:
-        return float(np.sum(weights * np.log(np.clip(weights, 1e-12, None))))
-
-    def slope(weights: FloatArray) -> FloatArray:
-        return np.asarray(np.log(np.clip(weights, 1e-12, None)) + 1, np.float64)
-
-    found = minimize(
-        negative_entropy,
-        start,
-        jac=slope,
-        bounds=[(0, 1)] * len(start),
-        constraints=[
-            LinearConstraint(np.ones((1, len(start))), 1, 1),
-            LinearConstraint(table, -np.inf, value + 1e-9),
-        ],
-        method="SLSQP",
-    )
-    weights = np.clip(found.x, 0, None)
-    weights /= weights.sum()
-    even = found.success and float((table @ weights).max()) <= value + 1e-6
-    return np.asarray(weights if even else start / start.sum())
 
 
 def _table(scores: npt.ArrayLike) -> FloatArray:

@@ -40,8 +40,9 @@ class RankTable:
         return np.asarray(self.ranks.mean(axis=1))
 
     def place(self, method: str) -> int:
-        """The place of a method by mean rank, from 1."""
-        return self.methods.index(method) + 1
+        """The place of a method by mean rank, from 1; methods with the same mean rank share the better place."""
+        means = self.mean_ranks
+        return 1 + int((means < means[self.methods.index(method)] - 1e-9).sum())
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
+from unseen.metrics.significance import Interval
 from unseen.metrics.zeroshot import harmonic_mean
 
 FloatArray = npt.NDArray[np.float64]
@@ -42,8 +43,7 @@ class SeenUnseenCurve:
     @property
     def area(self) -> float:
         """AUSUC."""
-        ts, tr = np.append(0.0, self.ts), np.append(self.tr[0], self.tr)  # from the axis on
-        return float((np.diff(ts) * (tr[1:] + tr[:-1]) / 2).sum())
+        return _area(self.ts, self.tr)
 
     @property
     def best_harmonic_mean(self) -> float:
@@ -99,14 +99,66 @@ def seen_unseen_curve(
         raise DataError(f"a seen-unseen curve needs one value of each per image; found shapes {shapes}.")
     if kind.all() or not kind.any():
         raise DataError("a seen-unseen curve needs images of seen and of unseen classes; all are of one kind.")
-    _, place, counts = np.unique(wanted, return_inverse=True, return_counts=True)
-    groups = {side: len(np.unique(wanted[kind == side])) for side in (False, True)}
-    weight = hit / counts[place] / np.where(kind, groups[True], groups[False])  # Eq. (21), one term per image
-    gamma = np.unique(lead[np.isfinite(lead)])
-    at = np.searchsorted(gamma, lead)  # leads of -inf fall to 0, of inf behind the last
-    gained = np.bincount(at[~kind] + (lead[~kind] > -np.inf), weight[~kind], len(gamma) + 2)
-    lost = np.bincount(at[kind] + (lead[kind] > -np.inf), weight[kind], len(gamma) + 2)
-    # Point k lies between the leads k and k + 1: unseen images with smaller leads are right, seen ones with greater.
-    ts: FloatArray = np.cumsum(gained, dtype=np.float64)
-    tr = lost.sum() - np.cumsum(lost)
-    return SeenUnseenCurve(ts[:-1], np.maximum(tr[:-1], 0.0), gamma)
+    steps = _Steps.of(lead, hit, wanted, kind)
+    ts, tr = steps.curve(np.ones(len(lead)))
+    return SeenUnseenCurve(ts, tr, steps.gamma)
+
+
+def seen_unseen_area_interval(
+    leads: npt.ArrayLike,
+    right: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    of_seen: npt.ArrayLike,
+    *,
+    level: float = 0.95,
+    resamples: int = 400,
+    seed: int = 0,
+) -> Interval:
+    """AUSUC with the percentile interval over test images, drawn with replacement within each class."""
+    lead, wanted = np.asarray(leads, np.float64), np.asarray(labels)
+    steps = _Steps.of(lead, np.asarray(right, bool), wanted, np.asarray(of_seen, bool))
+    rng = np.random.default_rng(seed)
+    groups = [np.flatnonzero(wanted == c) for c in np.unique(wanted)]
+    draws = np.empty(resamples)
+    for i in range(resamples):
+        times = np.empty(len(lead))
+        for rows in groups:
+            times[rows] = rng.multinomial(len(rows), np.full(len(rows), 1 / len(rows)))
+        draws[i] = _area(*steps.curve(times))
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(_area(*steps.curve(np.ones(len(lead)))), float(low), float(high), level)
+
+
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """Where on the curve each image is gained or lost, and how much it weighs."""
+
+    gamma: FloatArray
+    at: npt.NDArray[np.int64]
+    weight: FloatArray
+    kind: BoolArray
+
+    @classmethod
+    def of(cls, lead: FloatArray, hit: BoolArray, labels: npt.NDArray[Any], kind: BoolArray) -> _Steps:
+        _, place, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        groups = {side: len(np.unique(labels[kind == side])) for side in (False, True)}
+        weight = hit / counts[place] / np.where(kind, groups[True], groups[False])  # Eq. (21), one term per image
+        gamma = np.unique(lead[np.isfinite(lead)])
+        at = np.searchsorted(gamma, lead) + (lead > -np.inf)  # leads of -inf fall to 0, of inf behind the last
+        return cls(gamma, at, weight, kind)
+
+    def curve(self, times: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """ts and tr, each image counted so often.
+
+        Point k lies between the leads k and k + 1: unseen images with smaller leads are right, seen ones with greater.
+        """
+        weight, size = self.weight * times, len(self.gamma) + 2
+        gained = np.bincount(self.at[~self.kind], weight[~self.kind], size)
+        lost = np.bincount(self.at[self.kind], weight[self.kind], size)
+        ts: FloatArray = np.cumsum(gained, dtype=np.float64)
+        return ts[:-1], np.maximum((lost.sum() - np.cumsum(lost))[:-1], 0.0)
+
+
+def _area(ts: FloatArray, tr: FloatArray) -> float:
+    ts, tr = np.append(0.0, ts), np.append(tr[0], tr)  # from the axis on
+    return float((np.diff(ts) * (tr[1:] + tr[:-1]) / 2).sum())

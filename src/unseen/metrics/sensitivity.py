@@ -8,12 +8,16 @@ Implements: per hyper-parameter the best value, the values of all trials within 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from unseen.core.errors import DataError
+
+#: What a trial tells beside its hyper-parameters: how it went, and its number.
+_OUTCOMES = ("log_loss", "note", "seconds", "state", "index", "number", "reason")
+_RANGES = 4
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,8 @@ class Sensitivity:
         good: its values in the trials within the margin of the best, sorted, each once.
         tried: all its values, sorted, each once.
         scores: for discrete hyper-parameters, the scores of the trials by value; empty for continuous ones.
+        binned: for continuous ones, the scores by four ranges of equal width, logarithmic where all values are
+            positive; empty for discrete ones, and ranges without a trial are left out.
     """
 
     name: str
@@ -32,6 +38,7 @@ class Sensitivity:
     good: tuple[Any, ...]
     tried: tuple[Any, ...]
     scores: Mapping[Any, tuple[float, ...]]
+    binned: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def freedom(self) -> float:
@@ -60,7 +67,7 @@ def sensitivities(
     if not valid:
         raise DataError(f"no trial has a finite {score!r}: there is nothing to learn from this search.")
     top = max(valid, key=lambda t: t[score])
-    names = dict.fromkeys(k for t in valid for k in t if k not in (score, "log_loss", "note", "seconds", "state"))
+    names = dict.fromkeys(k for t in valid for k in t if k != score and k not in _OUTCOMES)
     found = {}
     for name in names:
         having = [t for t in valid if t.get(name) is not None]
@@ -69,13 +76,27 @@ def sensitivities(
             continue
         good = _distinct([t[name] for t in having if t[score] >= top[score] - margin])
         numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in tried)
-        scores = (
-            {}
-            if numeric and len(tried) > discrete
-            else {value: tuple(float(t[score]) for t in having if t[name] == value) for value in tried}
-        )
-        found[name] = Sensitivity(name, top.get(name), good, tried, scores)
+        pairs = [(t[name], float(t[score])) for t in having]
+        if numeric and len(tried) > discrete:
+            found[name] = Sensitivity(name, top.get(name), good, tried, {}, _binned(pairs))
+        else:
+            scores = {value: tuple(s for v, s in pairs if v == value) for value in tried}
+            found[name] = Sensitivity(name, top.get(name), good, tried, scores)
     return found
+
+
+def _binned(pairs: Sequence[tuple[float, float]]) -> dict[str, tuple[float, ...]]:
+    values = np.array([value for value, _ in pairs], np.float64)
+    spaced = np.geomspace if values.min() > 0 else np.linspace
+    edges = spaced(values.min(), values.max(), _RANGES + 1)
+    places = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, _RANGES - 1)
+    return {
+        f"{edges[k]:.1g} to {edges[k + 1]:.1g}": tuple(
+            s for place, (_, s) in zip(places, pairs, strict=True) if place == k
+        )
+        for k in range(_RANGES)
+        if (places == k).any()
+    }
 
 
 def _distinct(values: Sequence[Any]) -> tuple[Any, ...]:

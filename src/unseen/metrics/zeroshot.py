@@ -54,6 +54,13 @@ def mean_per_class_interval(
     return _interval(mean_per_class(labels, correct), draws, level)
 
 
+def share_interval(correct: npt.ArrayLike, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Interval:
+    """The share of images that are `correct`, whatever their classes, with the percentile interval over images."""
+    right = np.asarray(correct, np.float64)
+    draws = np.random.default_rng(seed).binomial(len(right), right.mean(), resamples) / len(right)
+    return _interval(float(right.mean()), draws, level)
+
+
 def harmonic_interval(
     first: tuple[npt.ArrayLike, npt.ArrayLike],
     second: tuple[npt.ArrayLike, npt.ArrayLike],

@@ -1,7 +1,8 @@
 """Which rows are left out in turn, the penalty that they choose, and what they promise of other images.
 
 Paper:      Breiman et al., "Classification and Regression Trees", 1984, Section 3.4.3 (the rule of one standard error);
-            Guo et al., "On calibration of modern neural networks", ICML 2017, Section 4.2 (temperature)
+            Guo et al., "On calibration of modern neural networks", ICML 2017, Section 4.2 (temperature);
+            Nadeau & Bengio, "Inference for the generalization error", Machine Learning 2003 (the estimate's error)
 Implements: five folds, stratified; N folds with one image per class where the largest class has N < 5 images; one fold
             of a fifth from HOLD_OUT_ROWS rows; none where every class has a single image
 Differs:    among penalties within one standard error of the best, the error being that of the paired difference, the
@@ -26,7 +27,6 @@ from unseen.probes.softmax import TRAINS_ONLY
 FOLDS = 5
 HOLD_OUT_ROWS = 5000
 _FOLD_STREAM = 3  # of a run's seed: its draws have the first three
-_SCATTER_OF_DRAWS = 1.5
 _SHARPEST, _FLATTEST = 0.25, 20.0  # temperatures
 
 BoolArray = npt.NDArray[np.bool_]
@@ -118,19 +118,21 @@ class Estimate:
 
 
 def estimate_accuracy(
-    correct: BoolArray, labels: IntArray, shares: npt.NDArray[np.float64], *, drawn: bool
+    correct: BoolArray, labels: IntArray, shares: npt.NDArray[np.float64], *, rows: int, fits: int
 ) -> tuple[float, float]:
     """Accuracy and its standard error for a population with the given shares of classes.
 
-    The error is that of a stratified sample. Where few images were drawn it is too small by itself: which ones they are
-    moves the fits of all folds together, and the final fit once more. The variance is then half as large again, as
-    bench/probe_coverage.py finds it on random splits.
+    The error is that of a stratified sample, its variance v raised to v (1 + K m / t) for K fits on t rows each that
+    are tested on m others. Folds share most of their training rows: which images were drawn moves all of them together,
+    and the final fit once more, which a sum over left-out rows cannot see. That is the correction of Nadeau and Bengio:
+    2.25 v for five folds, 1.25 v for one fifth. Nothing in it is fitted; bench/probe_coverage.py counts how it holds.
 
     Args:
-        correct: (m,) per left-out row.
-        labels: (m,) class of each.
+        correct: (n,) per left-out row.
+        labels: (n,) class of each.
         shares: (c,) of the population; classes without left-out rows are not counted.
-        drawn: whether the rows are a few-shot draw of the population.
+        rows: of the search, left out or not.
+        fits: K.
     """
     counts = np.bincount(labels, minlength=len(shares)).astype(np.float64)
     seen = counts > 0
@@ -141,7 +143,8 @@ def estimate_accuracy(
     # Few images of a class say little of its own spread: each class's rate is drawn towards the mean of all by one.
     smooth = (hits + accuracy) / (counts + 1.0)
     variance = np.divide(weights**2 * smooth * (1.0 - smooth), counts, out=np.zeros_like(hits), where=seen).sum()
-    return accuracy, math.sqrt(float(variance) * (_SCATTER_OF_DRAWS if drawn else 1.0))
+    overlap = len(correct) / (rows - len(correct) / fits)  # K m / t
+    return accuracy, math.sqrt(float(variance) * (1.0 + overlap))
 
 
 def accuracy_interval(expected: float, error: float, images: int) -> Interval:

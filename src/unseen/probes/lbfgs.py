@@ -10,8 +10,9 @@ Implements: Eq. (7.20) of [N] in the metric of D, backtracking on the sufficient
             D = mean of p(1 - p) per class times the features' spectrum, plus the penalty: the diagonal of the Hessian
             if probabilities and features were uncorrelated
 Differs:    curvature pairs survive a change of the penalty from a to b: the loss part of y = H s does not change, so
-            y + (b - a) s is exact. The next penalty starts from the last two solutions, extrapolated. Stops by the
-            predicted decrease g'Hg / 2, which estimates what is left to gain.
+            y + (b - a) s is exact. Steps that were turned down leave their pairs too. The next penalty starts from the
+            last two solutions, extrapolated. Stops by the predicted decrease g'Hg / 2, which estimates what is left to
+            gain.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ import torch
 from torch import Tensor
 
 MEMORY = 4  # curvature pairs kept
-TOLERANCE = 1e-5
+TOLERANCE = 1e-4
 ITERATIONS = 100  # of one penalty, before a problem is left as it is
 _DECREASE = 1e-4  # c1 of Eq. (3.4)
 _ROUNDING = 2e-6  # of a loss in float32: a step that raises it by no more is no worse
 _SMALLEST_LOSS = 1e-7
-_SHORTEST_STEP = 1e-2
+_SHORTER = 0.8  # what is left of a step that was turned down: the pair learned from it shortens the next one too
+_SHORTEST_STEP = 0.2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,8 +125,8 @@ class _Walk:
         active = self.stage < self.penalties.shape[1]
         accepted = self._judge(evaluation, penalty, wide) & active
         self.tried += 1
-        # Where a guess was turned down, its stage starts from the point before. A step that was turned down is halved.
-        shortened = torch.where(self.guessing | accepted, 1.0, self.length / 2)
+        # A guess that was turned down leaves its stage to start from the point before; a step is shortened.
+        shortened = torch.where(self.guessing | accepted, 1.0, self.length * _SHORTER)
         self.guessing = torch.zeros_like(self.guessing)
         stuck = shortened < _SHORTEST_STEP
         self.curvatures *= ~stuck
@@ -150,8 +152,9 @@ class _Walk:
         known = torch.isfinite(before)
         slack = torch.where(known, _ROUNDING * before.abs() + _SMALLEST_LOSS, 0.0)
         accepted = after <= before - wanted + slack
-        accepted &= self.stage < self.penalties.shape[1]
-        self._remember(evaluation, wide, accepted & known)
+        active = self.stage < self.penalties.shape[1]
+        accepted &= active
+        self._remember(evaluation, wide, active & known)
         if bool(accepted.all()):
             self.point, self.gradient = self.trial, evaluation.gradient
         else:
@@ -164,22 +167,22 @@ class _Walk:
         self.square = torch.where(accepted, square, self.square)
         return accepted
 
-    def _remember(self, evaluation: Evaluation, wide: Tensor, taken: Tensor) -> None:
-        """Put the pair of the step just taken in the place of the oldest; a step not taken leaves an empty place."""
+    def _remember(self, evaluation: Evaluation, wide: Tensor, valid: Tensor) -> None:
+        """Put the pair of the step just tried in the place of the oldest: the loss is convex, so that a step which was
+        turned down tells of its curvature as well as any other."""
         step = torch.sub(self.trial, self.point, out=self.steps[self.oldest])
         change = torch.sub(evaluation.gradient, self.gradient, out=self.changes[self.oldest])
         change.addcmul_(step, wide)
         product = _dots(step, change)
-        usable = taken & (product > 1e-8 * _dots(change, change))
+        usable = valid & (product > 1e-8 * _dots(change, change))
         self.curvatures[self.oldest] = torch.where(usable, 1.0 / product, 0.0)
         self.oldest = (self.oldest + 1) % MEMORY
 
     def _precondition(self, fresh: Tensor, wide: Tensor) -> None:
         """Renew D for the problems that begin with a penalty."""
-        rows = fresh.nonzero()[:, 0]
-        if len(rows):
-            variance = self.variance[rows].clamp_min(1e-8)
-            self.diagonal[rows] = torch.addcmul(wide[rows], variance[:, :, None], self.spectrum[rows])
+        for row in fresh.nonzero()[:, 0].tolist():
+            variance = self.variance[row].clamp_min(1e-8)
+            torch.addcmul(wide[row], variance[:, None], self.spectrum[row], out=self.diagonal[row])
 
     def _direction(self, slope: Tensor) -> Tensor:
         """H g by the two-loop recursion, Algorithm 7.4; empty places have no curvature and change nothing."""
@@ -203,22 +206,21 @@ class _Walk:
 
     def _next_stage(self, finished: Tensor, given_up: Tensor) -> None:
         """Keep the solutions found, and send their problems on to the next penalty from an extrapolated guess."""
-        rows = finished.nonzero()[:, 0]
-        before, stage, point = self.penalty, self.stage[rows], self.point[rows]
-        self.found[stage, rows] = point
-        self.settled[stage, rows] = ~given_up[rows]
-        self.trial[rows] = 2.0 * point - self.last[rows]
-        self.last[rows] = point
+        before, stages = self.penalty, self.stage.tolist()
         self.stage, self.guessing = self.stage + finished, finished
         self.tried = torch.where(finished, 0, self.tried)
         self.is_done = bool((self.stage >= self.penalties.shape[1]).all())
-        shift = (self.penalty - before)[rows, None, None] * self.penalised[rows]
-        steps = self.steps[:, rows]
-        changes = torch.addcmul(self.changes[:, rows], steps, shift)
-        self.changes[:, rows] = changes
-        products: Tensor = torch.linalg.vecdot(steps.flatten(2), changes.flatten(2))
-        kept = (self.curvatures[:, rows] > 0) & (products > 0)
-        self.curvatures[:, rows] = torch.where(kept, 1.0 / products, 0.0)
+        shift = (self.penalty - before)[:, None, None] * self.penalised
+        for row in finished.nonzero()[:, 0].tolist():  # in place: gathered copies cost more than a gradient
+            self.found[stages[row], row] = self.point[row]
+            self.settled[stages[row], row] = ~given_up[row]
+            torch.sub(self.point[row], self.last[row], alpha=0.5, out=self.trial[row]).mul_(2.0)
+            self.last[row] = self.point[row]
+            steps, changes = self.steps[:, row], self.changes[:, row]
+            changes.addcmul_(steps, shift[row])
+            products = _dots(steps, changes)
+            kept = (self.curvatures[:, row] > 0) & (products > 0)
+            self.curvatures[:, row] = torch.where(kept, 1.0 / products, 0.0)
 
     def _square(self, weights: Tensor) -> Tensor:
         """|W|^2 per problem, the bias excepted."""

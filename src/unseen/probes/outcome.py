@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -142,6 +141,20 @@ class ProbeResult:
         count = len(self.correct) if images is None else images
         return accuracy_interval(self.expected, self.expected_se, count)
 
+    @property
+    def expectation(self) -> str:
+        """What the left-out images promise, and whether the test images keep it, in words; "" without an estimate."""
+        interval = self.expected_interval()
+        if interval is None:
+            return ""
+        half = 50 * (interval.high - interval.low)
+        seen = f" at {self.expected_shots} shots" if self.expected_shots else ""
+        found = f"expect {100 * interval.value:.0f} ± {max(half, 1):.0f} % on images like these{seen}"
+        if self.top1 in interval:
+            return found
+        side = "fewer" if self.top1 < interval.low else "more"
+        return f"{found}; the test images have {side} right, {100 * self.top1:.0f} %: they are not like these"
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the per-image arrays, as JSON values."""
         interval = self.interval()
@@ -163,6 +176,7 @@ class ProbeResult:
             "expected": self.expected,
             "expected_se": self.expected_se,
             "expected_shots": self.expected_shots,
+            "expectation": self.expectation,
             "note": self.note,
             "version": self.version,
             "trials": [trial.to_dict() for trial in self.trials],
@@ -185,14 +199,6 @@ class ProbeResult:
         ]
 
 
-def best_trial(trials: Sequence[Trial], rows: int | None = None) -> int:
-    """Position of the most accurate trial; among equals the one of least log loss, then the earliest.
-
-    Args:
-        trials: what was tried.
-        rows: of validation; where given, accuracies within one standard error of the best count as equal.
-    """
-    top = max(trial.accuracy for trial in trials)
-    margin = 0.0 if rows is None else math.sqrt(top * (1.0 - top) / rows)
-    equals = [position for position, trial in enumerate(trials) if trial.accuracy >= top - margin]
-    return min(equals, key=lambda position: (trials[position].log_loss or 0.0, position))
+def best_trial(trials: Sequence[Trial]) -> int:
+    """Position of the most accurate trial; among equals the one of least log loss, then the earliest."""
+    return min(range(len(trials)), key=lambda k: (-trials[k].accuracy, trials[k].log_loss or 0.0, k))

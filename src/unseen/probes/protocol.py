@@ -30,12 +30,3 @@ class Protocol:
     def factor(self, epoch: int) -> float:
         """What the learning rate of an epoch is multiplied by: epochs 0 and 1 both run at the full rate."""
         return 0.5 * (1.0 + math.cos(math.pi * max(epoch - 1, 0) / self.epochs))
-
-    def training_time(self, count: int) -> float:
-        """The time t that a training on `count` rows covers per unit of learning rate.
-
-        One step of SGD with momentum moves the weights, in the long run, by lr / (1 - momentum) times the gradient: it
-        advances the gradient flow dW/dt = -gradient by that much.
-        """
-        steps = math.ceil(count / min(self.batch_size, count))
-        return steps * sum(map(self.factor, range(self.epochs))) / (1.0 - self.momentum)

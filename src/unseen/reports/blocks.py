@@ -34,12 +34,14 @@ class Figure:
     Attributes:
         spec: a Vega-Lite specification with its data inside, as `charts.to_spec` gives it.
         description: what it shows, in words, for those who cannot see it.
+        wide: whether it takes a row of its own.
     """
 
     title: str
     spec: Mapping[str, Any]
     description: str
     caption: str = ""
+    wide: bool = False
 
 
 @dataclass(frozen=True)

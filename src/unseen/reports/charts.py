@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import lzma
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ FAINT = "#DDE1E7"
 # Set in figures that grow with the page; a file has a fixed width instead.
 CONTAINER = "container"
 FILE_WIDTH = 460
+PANEL_WIDTH = 300
 
 CONFIG: dict[str, Any] = {
     "background": None,
@@ -65,6 +66,27 @@ def to_spec(chart: Any) -> dict[str, Any]:
     spec.pop("$schema", None)
     spec["config"] = {**CONFIG, **{k: v for k, v in spec.get("config", {}).items() if k not in CONFIG and k != "view"}}
     return spec
+
+
+def beside(specs: Sequence[Mapping[str, Any]], *, titles: Sequence[str] = (), columns: int = 2) -> dict[str, Any]:
+    """Several specifications as one figure, side by side, each with axes and legends of its own.
+
+    Parameters and data of the parts become those of the whole, each once.
+    """
+    parts: list[dict[str, Any]] = []
+    parameters: dict[str, Any] = {}
+    datasets: dict[str, Any] = {}
+    for number, spec in enumerate(specs):
+        part = {key: value for key, value in copy.deepcopy(dict(spec)).items() if key != "config"}
+        datasets |= part.pop("datasets", {})
+        for each in (part, *part.get("layer", ())):
+            parameters |= {parameter["name"]: parameter for parameter in each.pop("params", [])}
+        part |= {"width": PANEL_WIDTH} if part.get("width") == CONTAINER else {}
+        part |= {"title": titles[number]} if titles else {}
+        parts.append(part)
+    whole: dict[str, Any] = {"concat": parts, "columns": columns, "resolve": {"scale": {"color": "independent"}}}
+    whole |= {"datasets": datasets} if datasets else {}
+    return to_spec(whole | ({"params": list(parameters.values())} if parameters else {}))
 
 
 def save_chart(chart: Any, path: Path | str, *, scale: float = 2.0) -> Path:

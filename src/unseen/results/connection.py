@@ -83,6 +83,8 @@ def explained(path: Path, action: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _from_sqlite(error, path, action) from error
+    except UnicodeDecodeError as error:  # a name in its schema that was damaged
+        raise _damaged(path, action, error) from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _full(path, action) from error

@@ -1,9 +1,10 @@
 """What generative methods share: a generator learned on seen classes, and a classifier of what it generates.
 
 Shapes:     X (n, d) features; S (c, a) class embeddings; points (m, q) what the classifier is trained on
-Implements: `fit` learns the generator from training images alone. Candidates come later: `_prepare(S)` draws points of
-            every candidate class, real images of those that were trained on and generated ones of the others, trains
-            softmax regression on them, and keeps it for the next call with the same candidates
+Implements: features are scaled to [0, 1] by the training images, and `fit` learns the generator from these alone.
+            Candidates come later: `_prepare(S)` draws points of every candidate class, real images of those that were
+            trained on and generated ones of the others, trains softmax regression on them, and keeps it for the next
+            call with the same candidates
 Differs:    the papers draw several times as many points of an unseen class as a training class has images; here a
             generated point counts `weight` times, which is the same balance at the cost of few. Softmax regression is
             solved by L-BFGS to its minimum where the papers take some epochs of Adam
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from zlib import crc32
 
@@ -27,22 +29,103 @@ if TYPE_CHECKING:
     import torch
 
 
+@dataclass(frozen=True)
+class TrainingImages:
+    """What a generator learns from, on its device, with the one source of its random numbers.
+
+    Attributes:
+        images: (n, d) features in [0, 1].
+        labels: (n,) rows of `embeddings`.
+    """
+
+    images: torch.Tensor
+    labels: torch.Tensor
+    embeddings: torch.Tensor
+    random: torch.Generator
+    device: str
+
+    def batches(self, size: int) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+        """One pass in a new order: features, embeddings and labels of each batch."""
+        import torch
+
+        for rows in torch.split(torch.randperm(len(self.images), generator=self.random), size):
+            labels = self.labels[rows]
+            yield self.images[rows], self.embeddings[labels], labels
+
+    def noise(self, *shape: int) -> torch.Tensor:
+        import torch
+
+        return torch.randn(*shape, generator=self.random).to(self.device)
+
+
 class GenerativeMethod(EarlyStoppedMethod):
     """Base of methods that draw points of unseen classes and classify among them.
 
-    Subclasses give `_points` and `_seen_points`, and `_path` and `_keep` of `EarlyStoppedMethod`.
+    Subclasses give `_train`, which yields layers after each epoch, `_generated` and, where the classifier does not work
+    on the features themselves, `_encoded`.
+
+    Args:
+        epochs: how long the generator is trained.
+        samples: points per unseen class.
+        weight: what a point of an unseen class counts against one of a training image.
+        learning_rate: of Adam.
+        hidden: units of the hidden layers.
+        batch_size: images per step.
+        real: images of each training class that the last classifier is trained on, at most.
+        l2: weight decay of that classifier.
+        device: "auto", "cpu", "cuda" ...
+        seed: of weights, noise and the order of images.
     """
 
     tuned_by: ClassVar[Literal["zsl", "H"]] = "H"
     scoring_params: ClassVar[tuple[str, ...]] = ("samples", "weight", "l2")
-    samples: int
-    weight: float
-    real: int
-    l2: float
-    seed: int
     #: (n', d) some images of each training class, and their classes.
     images_: FloatArray
     labels_: IntArray
+    weights_: dict[str, FloatArray]
+    low_: FloatArray
+    range_: FloatArray
+
+    def __init__(
+        self,
+        epochs: int,
+        samples: int,
+        weight: float,
+        learning_rate: float,
+        hidden: int,
+        batch_size: int,
+        real: int,
+        l2: float,
+        device: str,
+        seed: int,
+    ) -> None:
+        self.epochs = epochs
+        self.samples = samples
+        self.weight = weight
+        self.learning_rate = learning_rate
+        self.hidden = hidden
+        self.batch_size = batch_size
+        self.real = real
+        self.l2 = l2
+        self.device = device
+        self.seed = seed
+
+    def _train(self, data: TrainingImages, epochs: int) -> Iterator[tuple[int, Layers]]:
+        """After each epoch its number and the layers that are needed afterwards."""
+        raise NotImplementedError
+
+    def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, Any]]:
+        self.low_ = X.min(0).astype(np.float32)
+        self.range_ = np.maximum(X.max(0) - self.low_, 1e-6).astype(np.float32)
+        self._remember(X, y)
+        with torch_training(self.device, self.seed) as (device, random, torch):
+            images, labels, embeddings = (
+                torch.from_numpy(part).to(device) for part in (self._scaled(X), y, S.astype(np.float32))
+            )
+            yield from self._train(TrainingImages(images, labels, embeddings, random, device), epochs)
+
+    def _keep(self, learned: Layers) -> None:
+        self.weights_ = learned.arrays()
 
     def _remember(self, X: FloatArray, y: IntArray) -> None:
         """Keep `real` images of each training class, drawn by the seed."""
@@ -51,13 +134,16 @@ class GenerativeMethod(EarlyStoppedMethod):
         rows = np.sort(np.concatenate(kept))
         self.images_, self.labels_ = X[rows].astype(np.float32), y[rows]
 
+    def _scaled(self, X: FloatArray) -> FloatArray:
+        return np.asarray((X.astype(np.float32) - self.low_) / self.range_)
+
     def _generated(self, s: FloatArray, rng: np.random.Generator) -> FloatArray:
         """(n, q) one point for each row of s, an embedding."""
         raise NotImplementedError
 
     def _encoded(self, X: FloatArray, rng: np.random.Generator | None) -> FloatArray:
         """(n, q) images where the classifier works: drawn for training, without a draw for tests."""
-        raise NotImplementedError
+        return self._scaled(X)
 
     def _prepare(self, S: FloatArray) -> FloatArray:
         """(q + 1, c) weights of softmax regression among the candidates."""

@@ -22,9 +22,21 @@ from threadpoolctl import threadpool_limits
 
 from unseen.core.errors import DataError, UsageError
 from unseen.metrics.accuracy import per_class_accuracy, top_k_correct
-from unseen.metrics.seen_unseen import SeenUnseenCurve, seen_leads, seen_unseen_curve, seen_unseen_outcomes
+from unseen.metrics.seen_unseen import (
+    SeenUnseenCurve,
+    seen_leads,
+    seen_unseen_area_interval,
+    seen_unseen_curve,
+    seen_unseen_outcomes,
+)
 from unseen.metrics.significance import Interval
-from unseen.metrics.zeroshot import harmonic_interval, harmonic_mean, mean_per_class, mean_per_class_interval
+from unseen.metrics.zeroshot import (
+    harmonic_interval,
+    harmonic_mean,
+    mean_per_class,
+    mean_per_class_interval,
+    share_interval,
+)
 from unseen.zeroshot.catalogue import load_method
 from unseen.zeroshot.grids import grid_of
 from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod
@@ -66,7 +78,7 @@ class Evaluation:
         metrics: `zsl` per-class top-1 among unseen classes, `zsl_top5`, `zsl_top10`; `ts`, `tr`, `H` among all
             classes, for the 5 and 10 best too (`H_top5`, ...); `AUSUC`, the area under the seen-unseen curve; the
             same per image (`zsl_per_image`, ...).
-        intervals: of `zsl`, `ts`, `tr` and `H`, over test images.
+        intervals: of every metric, over test images.
         curve: ts and tr as a constant is subtracted from the scores of seen classes; None without seen test images.
         best: the setting that was chosen.
         per_class: accuracy per unseen class, among unseen classes.
@@ -227,9 +239,11 @@ class _Tested:
     def add(self, name: str, y: IntArray, ranks: Mapping[int, Any]) -> None:
         """Eq. (21) for each k, per image, and with its interval."""
         for k, right in ranks.items():
-            self.metrics[name if k == 1 else f"{name}_top{k}"] = mean_per_class(y, right)
-        self.metrics[f"{name}_per_image"] = float(ranks[1].mean())
-        self.intervals[name] = mean_per_class_interval(y, ranks[1])
+            self.put(name if k == 1 else f"{name}_top{k}", mean_per_class_interval(y, right))
+        self.put(f"{name}_per_image", share_interval(ranks[1]))
+
+    def put(self, name: str, found: Interval) -> None:
+        self.metrics[name], self.intervals[name] = found.value, found
 
 
 def _test(method: ZeroShotMethod, problem: Problem, seen: IntArray, calibration: float) -> _Tested:
@@ -248,16 +262,11 @@ def _test(method: ZeroShotMethod, problem: Problem, seen: IntArray, calibration:
     if len(old):
         of_old = {k: right[len(new) :] for k, right in found.right.items()}
         tested.add("tr", old.y, of_old)
-        for k in found.right:
-            name = "" if k == 1 else f"_top{k}"
-            tested.metrics[f"H{name}"] = harmonic_mean(  # Eq. (22)
-                tested.metrics[f"tr{name}"], tested.metrics[f"ts{name}"]
-            )
-        tested.intervals["H"] = harmonic_interval((new.y, of_new[1]), (old.y, of_old[1]))
-        tested.curve = seen_unseen_curve(
-            found.leads, found.right_of_kind, everything.y, np.arange(len(everything)) >= len(new)
-        )
-        tested.metrics["AUSUC"] = tested.curve.area
+        for k in found.right:  # Eq. (22)
+            tested.put("H" if k == 1 else f"H_top{k}", harmonic_interval((new.y, of_new[k]), (old.y, of_old[k])))
+        outcomes = (found.leads, found.right_of_kind, everything.y, np.arange(len(everything)) >= len(new))
+        tested.curve = seen_unseen_curve(*outcomes)
+        tested.put("AUSUC", seen_unseen_area_interval(*outcomes))
     return tested
 
 

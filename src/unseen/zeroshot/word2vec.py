@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
+from unseen.core.guard import reader
 
 SUFFIXES = (".bin", ".vec", ".txt", ".bin.gz", ".vec.gz", ".txt.gz")
 _MOST_DIMENSIONS, _LONGEST_WORD = 20_000, 4096
@@ -27,6 +28,7 @@ _MOST_DIMENSIONS, _LONGEST_WORD = 20_000, 4096
 Vector = npt.NDArray[np.float32]
 
 
+@reader("word vectors")
 def read_wanted(path: Path, wanted: Collection[str]) -> dict[str, Vector]:
     """Vectors of those of the `wanted` words that the file has, by the word as it is wanted.
 

@@ -261,6 +261,24 @@ def test_the_real_thing() -> None:
     assert "read from the disk at every pass" in text
 
 
+def test_other_machines_by_hand() -> None:
+    from unseen.benchmarks.cog.machines import Machine, price, usual_machines
+
+    sets = (ImageSet("in1k", 10, 1000, 100), ImageSet("l1", 10, 500, 100))
+    models = [ModelSpeed("a", 100, 50.0), ModelSpeed("b", 200, 10.0)]
+    plan = plan_cost(sets, models, probe=ProbeCost(0.0, 3.0))
+    cpu, one, eight = price(plan, 100.0, usual_machines(100.0, 1000.0))
+    assert (cpu.extraction_hours, cpu.probe_hours) == (plan.extraction_hours, plan.probe_hours)
+    assert one.extraction_hours == pytest.approx(plan.extraction_hours / 10)
+    assert eight.probe_hours == pytest.approx((plan.probe_hours or 0) / 80)
+    assert one.images_per_second == pytest.approx(2 * 1700 / (one.extraction_hours * 3600))
+    assert one.device_gb == pytest.approx(1000 * 200 * 4 / 1e9)
+    assert "1,000 GFLOP/s" in one.line() and "eight GPUs" in eight.line()
+    assert price(plan_cost(sets, models), 1.0, [Machine("m", 1.0)])[0].probe_hours is None
+    with pytest.raises(UsageError, match="both must be above 0"):
+        Machine("m", 0.0)
+
+
 def test_the_disk_is_what_a_store_takes(tmp_path: Path) -> None:
     from unseen.core.records import FeatureKey, Preprocessing
     from unseen.features import FeatureStore

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+from dataclasses import fields
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+from unseen.benchmarks.cog.protocol import CogBenchmark
 from unseen.cli import main
 from unseen.core.records import Result
+from unseen.features import FeatureWriter
 from unseen.results import ResultsDatabase
 
 CAPS = "train=8&test=2&min=6"
@@ -31,6 +36,217 @@ def tree_module() -> ModuleType:
 def results(home: Path) -> list[Result]:
     with ResultsDatabase(home / "results.sqlite", read_only=True) as database:
         return database.latest()
+
+
+class Counted:
+    """How many images went through a model and into the store."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.images = 0
+        write = FeatureWriter.write_part
+
+        def counting(writer: FeatureWriter, features: Any, *rest: Any, **more: Any) -> Any:
+            self.images += len(features)
+            return write(writer, features, *rest, **more)
+
+        monkeypatch.setattr(FeatureWriter, "write_part", counting)
+
+
+def domains_of(found: list[Result]) -> dict[str, list[str]]:
+    return {r.cell.parameters["level"]: [c["id"] for c in r.details["concepts"]] for r in found}
+
+
+@pytest.fixture
+def tree(tree_module: ModuleType, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that writes a small ImageNet in a layout, makes its levels, and says where all is."""
+
+    def make(layout: str = "folders", **sizes: int) -> Any:
+        made = tree_module.make_imagenet(tmp_path / "data", layout, **sizes)
+        monkeypatch.setenv("UNSEEN_IMAGENET_1K", str(made.in1k))
+        monkeypatch.setenv("UNSEEN_IMAGENET_21K", str(made.in21k))
+        monkeypatch.setenv("UNSEEN_COG_LEVELS", str(tmp_path / "levels.json"))
+        size = str((len(made.others) - len(made.short)) // 6)
+        levels = ["cog", "levels", "--images", str(made.in21k), "--min-images", "8", "--size", size]
+        assert main([*levels, "--out", str(tmp_path / "levels.json")]) == 0
+        return made
+
+    return make
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["folders", "tars"])
+def test_everything_is_a_view_of_one_extraction(
+    layout: str,
+    tree: Any,
+    tmp_path: Path,
+    home: Path,
+    small_model: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Levels, controls, re-ranked and text levels, balanced and few-shot variants, levels of other files: one pass."""
+    made = tree(layout, seen=24, others=96, short=3)
+    counted = Counted(monkeypatch)
+    run = ["cog", "run", "--data", f"imagenet?{CAPS}", "--models", small_model, "--seeds", "1", "--solver", "ncm"]
+
+    def cells(*more: str) -> list[Result]:
+        before = {result.cell.id for result in results(home)} if (home / "results.sqlite").exists() else set()
+        code = main([*run, "--shots", "all", *more])
+        assert code == 0, capsys.readouterr().err
+        return [result for result in results(home) if result.cell.id not in before]
+
+    plain = cells()
+    once = counted.images
+    unseen = [wnid for wnid in made.others if wnid not in made.short]
+    trained = sum(made.counts[wnid] for wnid in made.seen)
+    # Of ImageNet-1K all, of every other concept at most 8 to train and 2 to test; one file is no picture.
+    assert once == trained + 2 * 24 + sum(min(8, made.counts[w] - 2) + 2 for w in unseen) - 1
+    levels = {
+        level["name"]: sorted(row[0] for row in level["concepts"])
+        for level in json.loads((tmp_path / "levels.json").read_text())["levels"]
+    }
+    found = domains_of(plain)
+    assert {name: sorted(ids) for name, ids in found.items() if name != "seen"} == levels
+    assert set(found["seen"]) <= set(made.seen)
+
+    controls = cells("--controls", "3")
+    assert sorted(domains_of(controls)) == ["R1", "R2", "R3"], "the levels are there already"
+    for option in (["--rerank", "path"], ["--rerank", "text"], ["--measure", "wu-palmer"], ["--size", "6"]):
+        other = domains_of(cells(*option))
+        assert list(other) == list(found) and any(other[name] != found[name] for name in levels), option
+    balanced = cells("--balanced", "3")
+    assert {count for result in balanced for count in result.details["train_per_class"]} == {3}
+    assert len(cells("--shots", "1", "2")) == 12
+    assert (
+        main(
+            [
+                "cog",
+                "levels",
+                "--images",
+                str(made.in21k),
+                "--min-images",
+                "8",
+                "--size",
+                "9",
+                "--random",
+                "4",
+                "--out",
+                str(tmp_path / "random.json"),
+            ]
+        )
+        == 0
+    )
+    assert list(domains_of(cells("--levels", str(tmp_path / "random.json")))) == ["seen", "R1", "R2", "R3", "R4"]
+    assert counted.images == once, "nothing went through the model again"
+
+
+@pytest.mark.slow
+def test_the_blurred_imagenet_stands_in_for_the_seen_concepts(
+    tree: Any,
+    tmp_path: Path,
+    home: Path,
+    small_model: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    made = tree(seen=12, others=48, short=2)
+    blurred = tmp_path / "blurred"
+    shutil.copytree(made.in1k / "train", blurred / "train_blurred")
+    shutil.copytree(made.in1k / "val", blurred / "val_blurred")
+    monkeypatch.setenv("UNSEEN_IMAGENET_1K_BLURRED", str(blurred))
+    run = ["cog", "run", "--models", small_model, "--seeds", "1", "--solver", "ncm", "--shots", "all", "--data"]
+    counted = Counted(monkeypatch)
+    assert main([*run, f"imagenet?{CAPS}"]) == 0, capsys.readouterr().err
+    whole = counted.images
+    assert main([*run, f"imagenet?seen=in1k-blurred&{CAPS}"]) == 0, capsys.readouterr().err
+    # The unseen concepts are extracted already; the seen ones are other images.
+    assert counted.images - whole == sum(made.counts[wnid] for wnid in made.seen) + 2 * 12
+    assert len({result.cell.dataset for result in results(home)}) == 2
+
+
+#: Another value of every option, and the options beside which it acts.
+OTHER: dict[str, list[str]] = {
+    "solver": ["ridge"],
+    "shots": ["1"],
+    "seeds": ["7,"],
+    "layer": ["logits"],
+    "balanced": ["3"],
+    "seen": ["SEEN"],
+    "levels": ["3"],
+    "size": ["4"],
+    "measure": ["wu-palmer"],
+    "rerank": ["path"],
+    "vectors": ["VECTORS", "--measure", "text"],
+    "controls": ["2"],
+    "ontology": ["ONTOLOGY", "--seen", "SEEN"],
+    "draw_seed": ["5"],
+    "memory_limit": ["1"],
+}
+#: Options that are refused on ImageNet, with a word of the reason.
+REFUSED = {"validation": (["own"], "no validation split")}
+
+
+@pytest.mark.slow
+def test_every_option_acts_on_imagenet_or_is_refused(
+    tree: Any, tmp_path: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = tree(seen=12, others=48, short=2)
+    unseen = [wnid for wnid in made.others if wnid not in made.short]
+    (tmp_path / "seen.txt").write_text("\n".join(made.seen[:8]) + "\n")
+    edges = [f"{wnid},{'near' if i % 3 else 'far'}" for i, wnid in enumerate([*made.seen, *unseen])]
+    (tmp_path / "ontology.csv").write_text("\n".join(["child,parent", "near,all", "far,all", *edges]) + "\n")
+    (tmp_path / "vectors.txt").write_text("".join(f"{word} {i} {7 - i} 1\n" for i, word in enumerate(WORDS)))
+    files = {"SEEN": "seen.txt", "ONTOLOGY": "ontology.csv", "VECTORS": "vectors.txt"}
+    run = ["cog", "run", "--data", f"imagenet?{CAPS}", "--models", small_model]
+
+    def outcome(*given: str) -> dict[Any, Any]:
+        """What was asked and what came of it, by level, shots and seed."""
+        words = [str(tmp_path / files[word]) if word in files else word for word in given]
+        usual = {"--shots": "all", "--seeds": "22,", "--solver": "ncm"}
+        rest = [part for name, value in usual.items() if name not in words for part in (name, value)]
+        code = main([*run, *rest, *words, "--json"])
+        captured = capsys.readouterr()
+        assert code == 0, captured.err
+        asked = json.loads(captured.out)["results"]
+        stored = {result.cell.id: result for result in results(home)}
+        return {
+            (r["parameters"]["level"], r["parameters"]["shots"], r["parameters"]["seed"]): (
+                r["metrics"],
+                stored[r["id"]].details["concepts"],
+                stored[r["id"]].details["train_per_class"],
+            )
+            for r in asked
+        }
+
+    capsys.readouterr()
+    usual = outcome()
+    own = {field.name: field for field in fields(CogBenchmark) if field.name != "only"}
+    assert own.keys() == OTHER.keys() | REFUSED.keys(), "every option is tried"
+    for name, given in OTHER.items():
+        found = outcome(f"--{name.replace('_', '-')}", *given, *(["--controls", "1"] if name == "draw_seed" else []))
+        if own[name].metadata.get("neutral"):
+            assert found.items() >= usual.items(), f"{name} is declared to change no number"
+        else:
+            assert found != usual, f"{name} changes nothing"
+    for name, (given, why) in REFUSED.items():
+        assert main([*run, f"--{name}", *given]) == 2
+        assert why in capsys.readouterr().err
+    # Options that would change nothing beside others, or on a level alone.
+    level, file = f"imagenet:cog-l2?{CAPS}", str(tmp_path / "levels.json")
+    for words in (
+        ["--vectors", str(tmp_path / "vectors.txt")],
+        ["--levels", file, "--size", "3"],
+        ["--levels", file, "--measure", "path"],
+        *(
+            [option, value, "--data", level]
+            for option, value in (("--controls", "2"), ("--rerank", "path"), ("--size", "4"), ("--levels", "3"))
+        ),
+    ):
+        assert main([*run[:2], *run[4:], *(words if "--data" in words else [*run[2:4], *words])]) == 2
+        assert "would change nothing" in capsys.readouterr().err
+
+
+WORDS = ("bird", "dog", "fish", "plant", "used", "large", "small")
 
 
 @pytest.mark.slow
@@ -73,7 +289,7 @@ def test_from_a_root_to_a_page(
     assert len(found) == 6 * 2 * 2
     assert all(result.ok for result in found)
     assert {result.cell.parameters["level"] for result in found} == {"seen", "L1", "L2", "L3", "L4", "L5"}
-    assert {result.details["classes"] for result in found} == {50, 60}
+    assert {result.details["classes"] for result in found} == {50}, "domains have one size"
     page = (home / "reports" / "cog.html").read_text()
     assert "Top-1 by level" in page
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,11 +27,15 @@ from unseen.benchmarks.cog.analysis import (
     statements,
 )
 from unseen.benchmarks.cog.domains import DomainRecipe, given_domain, make_domains
+from unseen.benchmarks.cog.protocol import _balance, restrict
 from unseen.benchmarks.probing import pack_correct, unpack_correct
+from unseen.benchmarks.workbench import SplitRows
+from unseen.concepts import build_levels, read_taxonomy
 from unseen.core.errors import DataError, StoreError, UsageError
 from unseen.core.records import Cell, Result
 from unseen.data import load_dataset
 from unseen.engines import make_engine
+from unseen.features.rows import ChosenRows
 from unseen.metrics.slope import fit_line
 from unseen.results import ResultsDatabase
 from unseen.study import Outcome, Study, run_study
@@ -68,6 +73,69 @@ def test_domains_are_disjoint_and_of_one_size(world: tuple[str, dict[str, str]])
     similarity = [made.domains[name].mean_similarity for name in names[:4]]
     assert similarity == sorted(similarity, reverse=True)
     assert similarity[0] == 1.0
+
+
+def test_levels_of_a_file_are_taken_as_they_are(world: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+    dataset, file = load_dataset(world[0]), tmp_path / "levels.json"
+    made = make_domains(dataset, DomainRecipe(**world[1], levels=2, size=3))
+    ids = {name: [c.id for c in domain.concepts] for name, domain in made.domains.items()}
+    # The other way round, in the plain form: the file's word counts, whatever the similarities say.
+    file.write_text(json.dumps({"near": ids["L2"], "far": ids["L1"]}))
+    recipe = DomainRecipe(**world[1], levels=str(file))
+    assert recipe.domain_names(world[0]) == ["seen", "L1", "L2"]
+    given = make_domains(dataset, recipe)
+    assert {c.id for c in given.domains["L1"].concepts} == set(ids["L2"])
+    assert (given.domains["L1"].mean_similarity or 0) < (given.domains["L2"].mean_similarity or 0)
+    assert given.account["size"] == 3
+    # Written by ourselves, with similarities, and put in order again by another measure.
+    build = build_levels(read_taxonomy(world[1]["ontology"]), [*ids["L1"], *ids["L2"]], ["class0"], levels=2, size=3)
+    build.save(file)
+    again = make_domains(dataset, recipe)
+    assert [c.similarity for c in again.domains["L1"].concepts] == [c.similarity for c in build.levels[0].concepts]
+    ranked = make_domains(dataset, replace(recipe, rerank="path", controls=2))
+    assert list(ranked.domains) == ["seen", "L1", "L2", "R1", "R2"]
+    assert (ranked.domains["L1"].mean_similarity or 0) >= (ranked.domains["L2"].mean_similarity or 0)
+    for content, words in (
+        ({"L1": ["class5", "class6", "unheard-of"]}, "are no class of"),
+        ({"L1": ["class0", "class5"]}, "seen concepts"),
+        ({"L1": ["class5"], "L2": ["class6", "class7"]}, "fewer than two"),
+    ):
+        file.write_text(json.dumps(content))
+        with pytest.raises(DataError, match=words):
+            make_domains(dataset, recipe)
+
+
+def test_an_edited_file_of_levels_makes_other_cells(world: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+    file = tmp_path / "levels.json"
+
+    def evaluated(levels: dict[str, list[str]]) -> tuple[int, list[str]]:
+        file.write_text(json.dumps(levels))
+        options = {**world[1], "levels": str(file), "seeds": [1], "solver": "ncm"}
+        values = {"models": ["random:test_resnet?size=64"], "datasets": [world[0]], "benchmarks": {"cog": options}}
+        outcome = run(Study.parse(values), tmp_path / "home")
+        assert not outcome.failed
+        return outcome.evaluated, [c["id"] for c in outcome.results[1].details["concepts"]]
+
+    first = {"L1": ["class5", "class6"], "L2": ["class9", "class12"]}
+    assert evaluated(first) == (3, ["class5", "class6"])
+    assert evaluated(first)[0] == 0
+    assert evaluated({**first, "L1": ["class6", "class7"]}) == (3, ["class6", "class7"])
+
+
+def test_no_level_is_copied(world: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+    """Restricted and balanced rows are views: an index over the one set of rows, which is read when asked for."""
+    features = np.arange(60.0).reshape(30, 2)
+    rows = SplitRows(features, np.arange(30) % 6, np.arange(30), 30)
+    some = restrict(rows, np.array([1, 4]))
+    assert isinstance(some.features, ChosenRows) and some.features._rows is features
+    np.testing.assert_array_equal(some.features[:], features[some.index])
+    np.testing.assert_array_equal(some.labels, np.where(some.index % 6 == 4, 1, 0))
+    few = _balance(some, 2, 0)
+    assert few.features._rows is features, "a view of a view is one of the rows themselves"
+    np.testing.assert_array_equal(few.features[1:3], features[few.index][1:3])
+    np.testing.assert_array_equal(few.features[np.array([3, 0])], features[few.index[[3, 0]]])
+    np.testing.assert_array_equal(np.asarray(few.features), features[few.index])
+    assert np.bincount(few.labels).tolist() == [2, 2]
 
 
 def test_emoji_becomes_a_cog() -> None:
@@ -110,8 +178,8 @@ def outcome(world: tuple[str, dict[str, str]], tmp_path: Path) -> Outcome:
 
 def test_a_run_has_every_level_shot_and_seed(outcome: Outcome) -> None:
     assert not outcome.failed
-    # Per model: 4 domains x 2 shots x 2 seeds, and 2 controls x 2 seeds.
-    assert len(outcome.results) == 2 * (4 * 2 * 2 + 2 * 2)
+    # Per model: 4 domains and 2 controls x 2 shots x 2 seeds.
+    assert len(outcome.results) == 2 * 6 * 2 * 2
     details = outcome.results[0].details
     assert (details["classes"], details["test_images"], len(details["concepts"])) == (3, 3, 3)
     scores = level_scores(outcome.results)

@@ -14,14 +14,15 @@ import torch
 from unseen.backbones import load_backbone
 from unseen.backbones.patchwise import cut_patches, patchwise
 from unseen.benchmarks import Workbench, make_benchmark
-from unseen.benchmarks.vtab.adapters import FinetuneAdapter
-from unseen.benchmarks.vtab.heavy import draw_setting, heavy_search
+from unseen.benchmarks.vtab.finetune import FinetuneAdapter
+from unseen.benchmarks.vtab.heavy import RUNGS, draw_settings
 from unseen.benchmarks.vtab.protocol import VtabBenchmark, scratch_model
 from unseen.benchmarks.vtab.sealed import SealedTest, Selection, select
 from unseen.benchmarks.vtab.suites import MINI, suite, task_info
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.records import Cell
 from unseen.data import Dataset, Split, load_dataset
+from unseen.finetuning.train import FinetuneOptions
 
 DATA = "procedural:sprites-location?train=48&val=24&test=40"
 SMALL = {"learning_rates": (0.1, 0.01), "steps": (20, 40), "batch_size": 16, "seeds": (0, 1, 2)}
@@ -54,8 +55,8 @@ class Diary:
 
         monkeypatch.setattr(SealedTest, "open", opened)
         for name in ("tune", "predict"):
-            for kind in ("LinearAdapter", "FinetuneAdapter"):
-                self._note(monkeypatch, f"unseen.benchmarks.vtab.adapters.{kind}.{name}", name)
+            for kind in ("adapters.LinearAdapter", "finetune.FinetuneAdapter"):
+                self._note(monkeypatch, f"unseen.benchmarks.vtab.{kind}.{name}", name)
 
     def _told(self, predictions: Any) -> Any:
         self.events.append("predicted")
@@ -129,7 +130,9 @@ def test_nothing_that_tunes_is_handed_a_test_label(bench: Workbench, small_model
         benchmark = VtabBenchmark(adaptation=adaptation)  # type: ignore[arg-type]
         adapter = benchmark._adapter(Cell("vtab", small_model, DATA), bench, dataset, sealed, 0)
         for value in vars(adapter).values():
-            labels = value.labels if isinstance(value, Split) else value[1] if isinstance(value, tuple) else None
+            labels = (
+                value.labels if isinstance(value, Split) else value[1] if isinstance(value, tuple) and value else None
+            )
             if labels is not None and len(labels) == len(dataset.split("test")):
                 assert (np.asarray(labels) == -1).all()
 
@@ -279,67 +282,131 @@ def test_joined_splits() -> None:
 
 
 @pytest.fixture
-def make_adapter(tmp_path: Path, small_model: str) -> Callable[[str], FinetuneAdapter]:
+def make_adapter(tmp_path: Path) -> Callable[..., FinetuneAdapter]:
     data = load_dataset("procedural:sprites-location?train=16&val=8&test=8")
 
-    def make(folder: str) -> FinetuneAdapter:
+    def make(folder: str, *, trials: int = 4, longest: int = 2, **more: Any) -> FinetuneAdapter:
+        backbone = load_backbone(more.pop("model", "random:test_efficientnet?size=32"))
         return FinetuneAdapter(
-            backbone=load_backbone("random:test_efficientnet?size=32"),
+            backbone=backbone,
             train=data.split("train"),
             val=data.split("val"),
             test=SealedTest(data.split("test")).images,
             classes=16,
-            settings=(),
-            batch_size=8,
+            settings=[
+                {**setting, "batch_size": 8}
+                for setting in draw_settings(trials, images=16, size=backbone.preprocessing.size, longest=longest)
+            ],
+            options=FinetuneOptions(device="cpu"),
             folder=tmp_path / folder,
             name=Cell("vtab", "m", "d").name_of,
+            tolerant=True,
+            **more,
         )
 
     return make
 
 
 def test_the_space_is_that_of_appendix_i() -> None:
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    drawn = [draw_setting(study.ask(), 1000, 224) for _ in range(300)]
+    drawn = draw_settings(300, images=1000, size=224)
     assert {s["batch_size"] for s in drawn} == {128, 256, 512}
     assert {s["crop"] for s in drawn} == {"resize", "resize-crop", "shortest-crop", "inception", "pad-crop"}
-    assert {s["eval_size"] for s in drawn} == {224, 320, 384}
-    assert {2500, 5000, 10_000, 20_000, 40_000} <= {s["steps"] for s in drawn}
-    assert -(-100 * 1000 // 512) in {s["steps"] for s in drawn}  # 100 epochs
+    views = {(s["eval_resize"], s["eval_size"]) for s in drawn}
+    assert views == {(0, 224), (0, 320), (0, 384), (256, 224), (352, 320), (448, 384)}
+    by_steps = [s for s in drawn if s["schedule"] == "steps"]
+    assert {s["steps"] for s in by_steps} == {2500, 5000, 10_000, 20_000, 40_000}
+    by_epochs = [s for s in drawn if s["schedule"] == "epochs"]
+    assert {s["epochs"] for s in by_epochs} == {100, 200, 300, 400, 500}
+    assert all(s["steps"] == -(-s["epochs"] * 1000 // s["batch_size"]) for s in by_epochs)
+    assert 100 < len(by_steps) < 200
     for optimizer, low, high in (("sgd", 1e-3, 1.0), ("adam", 1e-5, 1e-2)):
         rates = [s["learning_rate"] for s in drawn if s["optimizer"] == optimizer]
         assert low <= min(rates) < 3 * low
         assert high / 3 < max(rates) <= high
     assert all(1e-5 <= s["weight_decay"] <= 1e-1 for s in drawn)
+    assert draw_settings(10, images=1000, size=224) == drawn[:10]
+    assert draw_settings(10, images=1000, size=224, seed=1) != drawn[:10]
+    assert draw_settings(1, images=1000, size=224, longest=7)[0] == {**drawn[0], "steps": 7}
+
+
+def without_time(selection: Selection) -> list[dict[str, Any]]:
+    return [{k: v for k, v in trial.items() if k != "seconds"} for trial in selection.trials]
 
 
 @pytest.mark.slow
-def test_a_search_resumes_with_the_settings_it_would_have_drawn(
-    make_adapter: Callable[[str], FinetuneAdapter], tmp_path: Path
-) -> None:
-    whole = heavy_search(make_adapter("a"), tmp_path / "a.sqlite", name="s", trials=4, longest=2)
-    heavy_search(make_adapter("b"), tmp_path / "b.sqlite", name="s", trials=2, longest=2)
-    resumed = heavy_search(make_adapter("b"), tmp_path / "b.sqlite", name="s", trials=4, longest=2)
-    strip = [{k: v for k, v in t.items() if k != "seconds"} for t in whole.trials]
-    assert strip == [{k: v for k, v in t.items() if k != "seconds"} for t in resumed.trials]
+def test_a_search_goes_on_with_what_is_there_in_any_order(make_adapter: Callable[..., FinetuneAdapter]) -> None:
+    whole = make_adapter("a").tune()
+    other = make_adapter("b")
+    assert other.waiting() == [(0, 1.0), (1, 1.0), (2, 1.0), (3, 1.0)]
+    for trial in (3, 1):
+        other.advance(trial, 1.0)
+    assert other.waiting() == [(0, 1.0), (2, 1.0)]
+    resumed = make_adapter("b").tune()
+    assert without_time(resumed) == without_time(whole)
+    assert resumed.chosen == whole.chosen
     predictions = list(make_adapter("a").predict(whole, [0]))
     assert predictions[0].shape == (8,)
+    assert not any(key in trial for trial in whole.trials for key in ("index", "rungs"))
 
 
 @pytest.mark.slow
-def test_hopeless_trials_are_pruned_and_never_chosen(
-    make_adapter: Callable[[str], FinetuneAdapter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_pruning_depends_on_no_order_and_what_is_pruned_is_never_chosen(
+    make_adapter: Callable[..., FinetuneAdapter],
 ) -> None:
-    import optuna
+    adapter = make_adapter("c", longest=6, rungs=RUNGS)
+    found = adapter.tune()
+    states = [trial["state"] for trial in found.trials]
+    assert sorted(states) == ["complete", "pruned", "pruned", "pruned"]  # 4, then 2, then 1
+    assert found.trials[found.chosen]["state"] == "complete"
+    assert all("accuracy" not in trial for trial in found.trials if trial["state"] == "pruned")
+    assert not list(adapter.folder.glob("*.pt"))
+    other = make_adapter("d", longest=6, rungs=RUNGS)
+    while waiting := other.waiting():
+        for trial, share in reversed(waiting):
+            other.advance(trial, share)
+    assert without_time(other.selection()) == without_time(found)
+    full = make_adapter("e", longest=6).tune()  # a candidate that came through is what it is without pruning
+    assert full.trials[found.chosen]["accuracy"] == found.trials[found.chosen]["accuracy"]
 
-    adapter = make_adapter("c")
-    monkeypatch.setattr(optuna.trial.Trial, "should_prune", lambda trial: trial.number == 1)
-    found = heavy_search(adapter, tmp_path / "c.sqlite", name="s", trials=3, longest=9)
-    assert [t["state"] for t in found.trials] == ["complete", "pruned", "complete"]
-    assert found.chosen != 1
+
+@pytest.mark.slow
+def test_one_trial_that_fails_fails_alone(
+    make_adapter: Callable[..., FinetuneAdapter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import unseen.finetuning.train as module
+
+    whole, true_finetune = make_adapter("f").tune(), module.finetune
+    rate = whole.trials[1]["learning_rate"]
+
+    def failing(*arguments: Any, **named: Any) -> Any:
+        if named["learning_rate"] == rate:
+            raise RuntimeError("CUDA out of memory")
+        return true_finetune(*arguments, **named)
+
+    monkeypatch.setattr(module, "finetune", failing)
+    adapter = make_adapter("g")
+    found = adapter.tune()
+    assert [trial["state"] for trial in found.trials] == ["complete", "failed", "complete", "complete"]
+    assert found.trials[1]["error"] == "RuntimeError: CUDA out of memory"
+    assert adapter.waiting() == []
+    list(adapter.predict(found, []))  # once all is stored, a later search may try again
+    assert adapter.waiting() == [(1, 1.0)]
+    monkeypatch.setattr(module, "finetune", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("no disk")))
+    with pytest.raises(DataError, match=r"came to an end.*no disk"):
+        make_adapter("h").tune()
+    assert len(make_adapter("h").waiting()) == 4
+
+
+@pytest.mark.slow
+def test_a_transformer_of_fixed_size_is_evaluated_on_larger_images(
+    make_adapter: Callable[..., FinetuneAdapter],
+) -> None:
+    adapter = make_adapter("v", model="random:test_vit3", trials=1, longest=1)
+    assert adapter.backbone.preprocessing.size == 160
+    adapter.settings = [{**adapter.settings[0], "eval_size": round(320 * 160 / 224), "eval_resize": 0}]
+    assert adapter.settings[0]["eval_size"] == 229  # 14.3 patches of 16: the nearest whole number of them is taken
+    found = adapter.tune()
+    assert found.trials[0]["state"] == "complete"
 
 
 # ---- options and suites --------------------------------------------------------------------------------------------

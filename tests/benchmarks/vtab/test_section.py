@@ -7,17 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unseen.benchmarks.vtab.analysis import (
-    budget_curves,
-    comparisons,
-    linear_against_finetuning,
-    metric_agreement,
-    model_scores,
-    pair_differences,
-    settings,
-    standings,
-)
-from unseen.benchmarks.vtab.published_tables import score_table
+from unseen.benchmarks.vtab.analysis import comparisons, model_scores, settings, standings
+from unseen.benchmarks.vtab.relations import budget_curves, metric_agreement
 from unseen.benchmarks.vtab.section import vtab_section
 from unseen.benchmarks.vtab.suites import MINI
 from unseen.core.errors import DataError, UsageError
@@ -70,7 +61,10 @@ def test_a_mean_over_fewer_tasks_is_not_compared() -> None:
     section = vtab_section(Material([r for r in some if r.cell.model != "random:c"] + best), "vtab")
     assert section is not None
     last = section.tables[0].rows[-1]
-    assert (last[0].text, last[0].note, last[-1].text) == ("c", "2 of 6 tasks", "–")
+    assert (last[0].text, last[0].note, last[1].text) == ("c", "yours, 2 of 6 tasks", "–")
+    means = next(figure for figure in section.figures if figure.title == "Means by group of tasks")
+    assert "Left out: 1 without all of these tasks" in means.caption
+    assert "c 99" not in means.description
     assert section.points[0][0] == "Best: a"
 
 
@@ -78,10 +72,10 @@ def test_published_methods_stand_in_the_table_of_their_tasks() -> None:
     section = vtab_section(Material(results(("vtab:pets", "vtab:svhn"))), "vtab")
     assert section is not None
     table = section.tables[0]
-    assert table.columns == ["method", "Pets", "SVHN", "mean"]
+    assert table.columns == ["method", "mean", "Pets", "SVHN"]
     assert len(table.rows) == 3 + 17
     assert "linear" in table.caption
-    means = [row[-1].sort for row in table.rows]
+    means = [row[1].sort for row in table.rows]
     assert means == sorted(means, reverse=True)  # type: ignore[type-var]
 
 
@@ -99,26 +93,6 @@ def test_budgets_become_a_curve_and_stay_out_of_the_means() -> None:
     section = vtab_section(Material(runs), "vtab")
     assert section is not None
     assert any(figure.title.startswith("Accuracy under a budget") for figure in section.figures)
-
-
-def test_a_search_shows_what_matters(tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    sweep = tuple(
-        {
-            "learning_rate": float(10 ** rng.uniform(-3, 0)),
-            "flip": bool(k % 2),
-            "accuracy": float(rng.uniform(0.5, 0.6)),
-        }
-        for k in range(30)
-    )
-    base = results(("vtab:pets",))
-    searched = [Result(r.cell, r.metrics, sweep=sweep, details=r.details) for r in base]
-    section = vtab_section(Material(searched), "vtab")
-    assert section is not None
-    assert sum(figure.title.startswith("What matters") for figure in section.figures) == 3
-    violins = [figure for figure in section.figures if figure.title.startswith("flip on")]
-    assert len(violins) == 3
-    assert save_chart(violins[0].spec, tmp_path / "violin.svg").stat().st_size > 2000
 
 
 def test_no_results_no_section() -> None:
@@ -176,6 +150,13 @@ def test_sizes_roots_and_adaptations_are_kept_apart() -> None:
         ("table linear, size 1000, root /x", "linear", "1000", 3),
         ("table lightweight, size 1000", "lightweight", "1000", 6),
     ]
+    names = [sorted(row.method for row in c.rows if row.own and "timm:a" in row.method) for c in own]
+    assert names == [
+        ["timm:a (linear)"],
+        ["timm:a (linear, all examples)"],
+        ["timm:a (linear)"],
+        ["timm:a (fine-tuned)", "timm:a (from scratch)"],
+    ]
     assert len(comparisons(model_scores(both), size="full")) == 1
 
 
@@ -197,21 +178,3 @@ def test_the_section_shows_settings_apart() -> None:
     tables = [table for table in section.tables if table.caption.startswith("Top-1")]
     assert [len(table.rows) for table in tables] == [3, 3]
     assert section.points[0][0] == "Best: a · steps [5000]"
-
-
-def test_figure_5_linear_evaluation_agrees_less_on_structured_tasks() -> None:
-    found = linear_against_finetuning("1000")
-    assert len(found) == 19
-    natural = np.mean([found[t] for t in ("caltech101", "cifar100", "dtd", "flowers102", "pets", "sun397")])
-    structured = np.mean([found[t] for t in ("clevr-distance", "dsprites-location", "smallnorb-azimuth", "dmlab")])
-    assert natural > 0.75
-    assert structured < natural - 0.1
-
-
-def test_figure_4_supervised_pretraining_helps_natural_tasks_most() -> None:
-    table = score_table("lightweight", "1000")
-    first, second = (dict(zip(table.tasks, table.row(m).tolist(), strict=True)) for m in ("Sup-100%", "From-Scratch"))
-    found = pair_differences(first, second)
-    assert next(iter(found)) == "pets"
-    assert found["pets"] == pytest.approx(89.1 - 13.3)
-    assert found["clevr-distance"] < 0  # "even the best ImageNet representations fail to capture these aspects"

@@ -17,15 +17,18 @@ from unseen.benchmarks.zsl.compare import (
     harmonic_mismatches,
     published_ranks,
     rank_results,
+    rank_values,
     ranks_by_setting,
     robustness,
     settings,
 )
 from unseen.benchmarks.zsl.protocol import ZslBenchmark
+from unseen.benchmarks.zsl.published import KNOWN_SPLITS, printed_value
 from unseen.benchmarks.zsl.section import zsl_section
 from unseen.benchmarks.zsl.studies import (
     cross_dataset,
     cross_dataset_tests,
+    imagenet_splits,
     inductive_and_transductive,
     splits_compared,
 )
@@ -36,37 +39,6 @@ from unseen.reports.blocks import Material
 from unseen.study import Study, run_study, write_report
 
 ANIMALS = ["cat", "dog", "horse", "cow", "sheep", "goat", "lion", "wolf", "mouse", "otter", "bat", "seal"]
-
-
-@pytest.fixture
-def release(tmp_path: Path) -> Path:
-    """A release of 12 classes: 9 seen, 3 unseen, 8 attributes, 10 images each."""
-    rng = np.random.default_rng(0)
-    folder = tmp_path / "xlsa17" / "AWA1"
-    folder.mkdir(parents=True)
-    att = rng.random((8, 12))
-    labels = np.repeat(np.arange(12), 10)
-    means = (att.T - 0.5) @ rng.normal(size=(8, 24))
-    features = np.maximum(means[labels] + 0.3 * rng.normal(size=(120, 24)), 0).T
-    place, seen = np.tile(np.arange(10), 12), labels < 9
-    savemat(folder / "res101.mat", {"features": features, "labels": labels[:, None] + 1})
-    savemat(
-        folder / "att_splits.mat",
-        {
-            "att": att / np.linalg.norm(att, axis=0),
-            "allclasses_names": np.array([[name] for name in ANIMALS], dtype=object),
-            "trainval_loc": np.flatnonzero(seen & (place < 7))[:, None] + 1,
-            "test_seen_loc": np.flatnonzero(seen & (place >= 7))[:, None] + 1,
-            "test_unseen_loc": np.flatnonzero(~seen)[:, None] + 1,
-        },
-    )
-    lists = {"testclasses": ANIMALS[9:], "trainvalclasses": ANIMALS[:9]}
-    for n in (1, 2, 3):
-        val = ANIMALS[3 * n - 3 : 3 * n]
-        lists |= {f"valclasses{n}": val, f"trainclasses{n}": [a for a in ANIMALS[:9] if a not in val]}
-    for name, classes in lists.items():
-        (folder / f"{name}.txt").write_text("\n".join(classes) + "\n")
-    return tmp_path / "xlsa17"
 
 
 def run(home: Path, dataset: str, model: str, **options: object) -> list[Result]:
@@ -92,12 +64,15 @@ def test_published_features_from_file_to_page(release: Path, home: Path, tmp_pat
     all_folds, one_fold = ranks_by_setting(results, "zsl")
     assert (all_folds.setting, all_folds.table.ranks.shape) == ("parameters chosen on all folds", (3, 1))
     assert (one_fold.setting, one_fold.table.ranks.shape) == ("parameters chosen on one fold", (3, 3))
-    assert one_fold.friedman is not None
+    assert one_fold.friedman is None, "folds of one dataset are not independent"
     with pytest.raises(UsageError, match="not ranked together"):
         rank_results(results, "zsl")
     page = write_report(results, tmp_path / "page.html", title="zsl").read_text()
-    for word in ("ZSL", "Ranks by H", "Leak audit", "ESZSL", "paper"):
+    for word in ("ZSL", "Ranks by H", "Ranks by tr", "Leak audit", "ESZSL", "Robustness", "Seen-unseen curve", "AUSUC"):
         assert word in page
+    assert "ZSL, paper" not in page, "the paper's numbers are of other features and another split"
+    lacking = {m for m in main[0].metrics if not m.endswith(("_low", "_high")) and f"{m}_low" not in main[0].metrics}
+    assert not lacking, "every number has its interval"
 
 
 def test_a_second_run_does_nothing(release: Path, home: Path) -> None:
@@ -196,7 +171,7 @@ def test_studies_of_the_paper_on_our_results() -> None:
     assert rows == [["d PS m", "ALE", 0.5, 0.6, 0.2, 0.1]]
     ranks = rank_results(results, "zsl", "PS")
     assert ranks is not None
-    assert ranks.table.methods == ("ALE-tran", "ALE", "GFZSL")
+    assert ranks.table.methods == ("ALE", "GFZSL"), "a transductive method is in no contest with inductive ones"
     assert rank_results(results, "tr") is None
 
 
@@ -225,8 +200,9 @@ def test_no_observation_is_dropped_in_silence() -> None:
     section = zsl_section(Material(results), "zsl")
     assert section is not None
     assert [table.caption for table in section.tables] == ["a · PS · m", "b · PS · m", "c · PS · m"]
-    assert "Left out for gaps: c m." in section.figures[3].caption
-    assert any(line.startswith("12 results with parameters chosen on one") for line in section.prose)
+    assert any("Left out for gaps: c m." in figure.caption for figure in section.figures)
+    robust = [figure.title for figure in section.figures if figure.title.startswith("Robustness")]
+    assert robust == ["Robustness · a · PS · m", "Robustness · b · PS · m"]
 
 
 def test_test_sets_grids_and_versions_are_shown_apart() -> None:
@@ -258,7 +234,11 @@ def test_test_sets_grids_and_versions_are_shown_apart() -> None:
         "a · PS · m · grid quick",
         "a · PS · m · grid full, test_on b",
         "b · PS · m · grid full, test_on a",
+        "across datasets, training set : test set: ZSL (%) · grid full",
     ]
+    across = section.tables[-1]
+    assert across.columns == ["model", "method", "a:a", "a:b", "b:b", "b:a"]
+    assert [cell.text for cell in across.rows[0]] == ["m", "ALE", "50.0", "20.0", "60.0", "20.0"]
     mended = fake("SAE", "PS", "a", grid="full", zsl=0.9)
     mended = replace(mended, cell=replace(mended.cell, version="1 SAE.2"))
     newest, older = settings([*results[:2], mended], ("method",))
@@ -282,3 +262,57 @@ def test_what_follows_from_the_papers_tables() -> None:
         friedman = published_ranks(metric).friedman
         assert friedman is not None
         assert friedman.p_value < 0.02
+
+
+def test_ties_are_ties() -> None:
+    table = rank_values({"A": [0.5, 0.4], "B": [0.4, 0.5], "C": [0.1, 0.1]}, "zsl", ["a", "b"]).table
+    assert [table.place(method) for method in ("A", "B", "C")] == [1, 1, 3]
+    star = next(s for s in check_statements() if "CMT*" in s.text)
+    assert "tr 5 against 5" in star.evidence or "tr 6 against 6" in star.evidence
+
+
+def test_friedman_is_asked_over_different_datasets_only() -> None:
+    methods = ("ALE", "SAE", "SJE")
+    different = [fake(m, "PS", d, zsl=0.1 * i) for d in ("a", "b") for i, m in enumerate(methods)]
+    (ranks,) = ranks_by_setting(different, "zsl")
+    assert ranks.friedman is not None
+    assert ranks.critical_difference is not None
+    other = [replace(r, cell=replace(r.cell, model="n")) for r in different if r.cell.dataset == "a"]
+    (ranks,) = ranks_by_setting([*different[:3], *other], "zsl")
+    assert len(ranks.observations) == 2
+    assert ranks.friedman is None is ranks.critical_difference
+    (figure,) = [f for f in zsl_section(Material([*different[:3], *other]), "zsl").figures if "Ranks" in f.title]  # type: ignore[union-attr]
+    assert "No test" in figure.caption
+
+
+def test_the_papers_numbers_stand_beside_its_own_question_only() -> None:
+    known = {"splits_digest": KNOWN_SPLITS["CUB"], "embedding": "attributes", "feature_dimensions": 2048}
+    result = fake("ALE", "PS", "xlsa17:CUB?root=/x", zsl=0.5)
+    result = replace(result, cell=replace(result.cell, model="xlsa17:res101"), details={**result.details, **known})
+    assert printed_value(result, "zsl") == pytest.approx(0.549)
+    assert printed_value(result, "H") == pytest.approx(0.344)
+    for change in ({"splits_digest": "0123"}, {"embedding": "glove"}, {"feature_dimensions": 256}):
+        assert printed_value(replace(result, details={**result.details, **change}), "zsl") is None
+    for model in ("xlsa17:vit", "timm:resnet50"):
+        assert printed_value(replace(result, cell=replace(result.cell, model=model)), "zsl") is None
+    for option in ({"calibration": 0.1}, {"test_on": "xlsa17:AWA2"}):
+        parameters = {**result.cell.parameters, **option}
+        assert printed_value(replace(result, cell=replace(result.cell, parameters=parameters)), "zsl") is None
+
+
+def test_imagenet_splits_have_a_table_and_a_figure_for_each_measure() -> None:
+    results = [
+        fake(m, split, "imagenet:x", zsl=v, zsl_top5=2 * v, ts=v / 2)
+        for m, v in (("ALE", 0.1), ("SAE", 0.2))
+        for split in ("2-hops", "all")
+    ]
+    _, columns, rows = imagenet_splits(results)
+    assert columns == ["data", "method", "measure", "2-hops", "all"]
+    assert rows[0] == ["imagenet:x m", "ALE", "ZSL", 0.1, 0.1]
+    assert rows[1][2:] == ["ZSL top-5", 0.2, 0.2]
+    section = zsl_section(Material(results), "zsl")
+    assert section is not None
+    shown = [f.title for f in section.figures if f.title.startswith("ImageNet")]
+    assert [title.partition(" · ")[0] for title in shown] == [
+        f"ImageNet splits, {measure}" for measure in ("ZSL", "ZSL top-5", "ts")
+    ]

@@ -12,12 +12,12 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from unseen.benchmarks.zsl.published import table
+from unseen.benchmarks.zsl.published import KNOWN_SPLITS, table
 from unseen.core.errors import DataError, UsageError
 from unseen.data import load_dataset
 from unseen.data.matlab import read_matlab
 from unseen.data.sources.xlsa17.source import NAMES, ZeroShotDataset
-from unseen.data.sources.xlsa17.splits import read_attribute_splits, read_classes, read_folds
+from unseen.data.sources.xlsa17.splits import read_attribute_splits, read_classes, read_folds, standard_split
 
 CLASSES = [f"{i:03d}.bird" for i in range(8)]
 Write = Callable[..., Path]
@@ -164,6 +164,27 @@ def test_the_standard_split_goes_by_classes(write: Write) -> None:
     data = load(root, split="SS")
     assert {name: len(split) for name, split in data.splits.items()} == {"trainval": 36, "test_unseen": 12}
     assert data.protocol == "SS"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_standard_split_comes_with_the_package(golden_data: Path, name: str) -> None:
+    """Counts of Table 1; on AWA1 the real labels give its images too, and each list is of classes that there are."""
+    row = "aPY" if name == "APY" else name
+    splits = read_attribute_splits(golden_data / "gbu" / name / "att_splits.mat")
+    classes = len(splits.class_names)
+    locs, folds = standard_split(name, splits.class_names, np.arange(classes))  # one image per class
+    assert len(locs["test_unseen"]) == table(1).value(row, "test_classes")
+    assert len(locs["trainval"]) == classes - len(locs["test_unseen"])
+    for fold in folds:
+        assert np.array_equal(np.union1d(fold.train, fold.val), locs["trainval"])
+        assert not np.intersect1d(fold.train, fold.val).size
+    if name == "AWA1":
+        with np.load(golden_data / "gbu" / "AWA1" / "lampert2009_256d.npz") as stored:
+            labels = stored["labels"].astype(np.int64) - 1
+        locs, _ = standard_split(name, splits.class_names, labels)
+        assert len(locs["trainval"]) == table(1).value("AWA1", "ss_train")
+        assert len(locs["test_unseen"]) == table(1).value("AWA1", "ss_test")
+    assert splits.digest == KNOWN_SPLITS[row]
 
 
 def test_the_standard_split_says_what_it_needs(write: Write) -> None:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from unseen.core.errors import CheckpointError, DataError
+from unseen.core.guard import reader
 from unseen.core.safe_pickle import Foreign, PickleRules, load_plain_pickle
 
 #: Fields of the named tuple, in order; an inert record keeps its values but not their names.
@@ -43,6 +44,7 @@ _RULES = PickleRules(
 )
 
 
+@reader("a Haiku checkpoint", error=CheckpointError)
 def read_haiku_file(path: Path) -> dict[str, Tensor]:
     """The online network's tensors, named "block_group_0/block_1/conv_2.w", averages as "....mean_ema.average"."""
     try:

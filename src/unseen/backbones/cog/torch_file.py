@@ -22,6 +22,7 @@ from torch import Tensor
 
 from unseen.backbones.checkpoints import read_checkpoint
 from unseen.core.errors import CheckpointError, DataError
+from unseen.core.guard import reader
 from unseen.core.safe_pickle import Foreign, PickleRules, load_plain_pickle
 
 #: How torch's pickles name the element type of a storage.
@@ -76,6 +77,7 @@ _FORGED = (ValueError, TypeError, AttributeError, OverflowError, MemoryError)
 Storages = Callable[[str], bytes | bytearray]
 
 
+@reader("a torch file", error=CheckpointError)
 def read_torch_file(source: Path | bytes, name: str) -> Any:
     """The containers and tensors of a torch file; foreign objects are left out.
 

@@ -1,7 +1,8 @@
 """`xlsa17:res101`: the features that came with a zero-shot dataset, under a model's name.
 
 The model itself is not there: the release holds its outputs only. The name lets such features stand beside those of
-models that can be loaded; whoever asks for the model is told how to get it.
+models that can be loaded; whoever asks for the model is told how to get it. Own features, which a dataset has by
+`features=vit.npy`, are called by their file: `xlsa17:vit`. Which there are the dataset knows.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Xlsa17Source(BackboneSource):
         yield _CARD
 
     def check(self, name: ModelName) -> None:
-        if name.rest != "res101":
+        if not name.rest or "/" in name.rest:
             raise UnknownNameError("published features", f"{SCHEME}:{name.rest}", [_CARD.id])
 
     def load(self, name: ModelName) -> Backbone:

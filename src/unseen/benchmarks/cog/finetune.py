@@ -2,8 +2,10 @@
 
 Paper:      Sariyildiz et al., ICCV 2021, supplement C.2 and Fig. B
 Implements: the same backbone fine-tuned on each domain; frozen accuracy relative to it is read off beside
-Differs:    the paper does not say how it fine-tunes; here SGD as in VTAB, the learning rate chosen on validation images
-            (the dataset's own, or a stratified fifth of train), then a run on all training images
+Differs:    the paper does not say how it fine-tunes; here SGD as in VTAB, on images as the frozen features saw them,
+            from the linear probe of those features (or from zero), the learning rate chosen on validation images (the
+            dataset's own, or a stratified fifth of train), then a run on all training images. The probe itself, with
+            no step after it, is among the candidates
 Expected:   frozen features fall further behind fine-tuning from the seen concepts to L5
 """
 
@@ -11,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.cog.domains import Domain, DomainRecipe, check_ids, make_domains
+from unseen.benchmarks.benchmark import WORTH_MEASURING, Benchmark, Expectation
+from unseen.benchmarks.cog.domains import Domain, DomainRecipe, check_domains, domains_of
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
@@ -24,6 +27,9 @@ from unseen.core.options import Positive, Rate
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset, Split
 from unseen.data.subset import hold_out
+
+if TYPE_CHECKING:
+    from unseen.finetuning.train import FinetuneOptions, FinetuneResult
 
 
 @dataclass(frozen=True)
@@ -35,9 +41,12 @@ class CogFinetuneBenchmark(DomainRecipe, Benchmark):
     paper: ClassVar[str] = "cog"
     section: ClassVar[str] = "unseen.benchmarks.cog.finetune_section:cog_finetune_section"
     command: ClassVar[str] = "cog finetune"
+    # Begins at the probe, with images as the frozen features saw them and a warm-up; the corpus is pinned.
+    version: ClassVar[int] = 2
 
+    start: Literal["zero", "probe"] = option("probe", help="Of the head: a linear probe, or zero.")
     steps: Positive = option(200, help="Steps of SGD in each run.")
-    rates: tuple[Rate, ...] = option((0.1, 0.01), help="Learning rates to choose from on validation images.")
+    rates: tuple[Rate, ...] = option((0.01, 0.001), help="Learning rates to choose from on validation images.")
     batch_size: Positive = option(32, help="Images per step.")
     seeds: tuple[int, ...] = option((22,), axis="seed", count=(22, 37, 45, 77, 93), help="One run each.")
 
@@ -47,7 +56,7 @@ class CogFinetuneBenchmark(DomainRecipe, Benchmark):
             raise UsageError("benchmark 'cog-finetune' needs at least one learning rate and one seed.")
 
     def check(self, dataset: Dataset) -> None:
-        check_ids(dataset, self.recipe)
+        check_domains(dataset, self.recipe)
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
         return [
@@ -58,16 +67,46 @@ class CogFinetuneBenchmark(DomainRecipe, Benchmark):
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)
-        domains = make_domains(dataset, self.recipe).domains
+        domains = domains_of(dataset, self.recipe).domains
         for cell in cells:
             yield self._one(cell, bench, dataset, domains[str(cell.parameters["level"])])
             # Whoever asks for the next one has stored this one: its states are of no more use.
             for state in self._states(cell, bench):
                 state.unlink(missing_ok=True)
 
-    def _states(self, cell: Cell, bench: Workbench) -> list[Any]:
-        runs = [("select", rate) for rate in self.rates] + [("final", rate) for rate in self.rates]
-        return [bench.home / "finetuning" / f"{cell.name_of('finetuning', *run)}.pt" for run in runs]
+    def expect(self, cells: Sequence[Cell], bench: Workbench) -> Expectation | None:
+        images = len(cells) * (len(self.rates) + 1) * self.steps * self.batch_size
+        if images < WORTH_MEASURING:
+            return None
+        from unseen.finetuning.cost import training_rate
+
+        dataset, backbone = bench.dataset(cells[0].dataset), bench.backbone(cells[0].model)
+        train, options = dataset.split("train"), self._options(bench)
+        rate = training_rate(backbone, train, classes=len(dataset.class_names), options=options)
+        return Expectation(
+            seconds=rate.seconds(images),
+            memory=rate.memory(self.batch_size, options, side=backbone.preprocessing.size, images=len(train)),
+            disk=rate.checkpoint() * (len(self.rates) + 1),
+            images=images,
+            per_second=rate.per_second,
+        )
+
+    def _options(self, bench: Workbench) -> FinetuneOptions:
+        from unseen.finetuning.train import FinetuneOptions
+
+        return FinetuneOptions(start=self.start, own_preprocessing=True, device=bench.how.device)
+
+    def _candidates(self) -> list[tuple[float, int]]:
+        """Learning rates with their steps; where the start is a probe, first the probe alone."""
+        alone = [(self.rates[0], 0)] if self.start == "probe" else []
+        return [*alone, *((rate, self.steps) for rate in self.rates)]
+
+    def _states(self, cell: Cell, bench: Workbench) -> list[Path]:
+        runs = [(stage, *run) for stage in ("select", "final") for run in self._candidates()]
+        return [self._state(cell, bench, *run) for run in runs]
+
+    def _state(self, cell: Cell, bench: Workbench, stage: str, rate: float, steps: int) -> Path:
+        return bench.home / "finetuning" / f"{cell.name_of('finetuning', stage, rate, steps)}.pt"
 
     def _one(self, cell: Cell, bench: Workbench, dataset: Dataset, domain: Domain) -> Result:
         from unseen.finetuning.train import finetune
@@ -78,34 +117,36 @@ class CogFinetuneBenchmark(DomainRecipe, Benchmark):
         own = _restricted(dataset.split("val"), domain) if "val" in dataset.splits else None
         train, validation = hold_out(everything, own, seed=seed)
 
-        def run(rate: float, on: Split, against: Split, stage: str) -> Any:
+        def run(candidate: tuple[float, int], on: Split, against: Split, stage: str) -> FinetuneResult:
+            rate, steps = candidate
             return finetune(
                 backbone,
                 on,
                 against,
                 classes=len(domain.concepts),
-                steps=self.steps,
+                steps=steps,
                 learning_rate=rate,
                 batch_size=self.batch_size,
                 seed=seed,
-                checkpoint=bench.home / "finetuning" / f"{cell.name_of('finetuning', stage, rate)}.pt",
+                checkpoint=self._state(cell, bench, stage, rate, steps),
+                options=self._options(bench),
             )
 
-        tried = [(rate, run(rate, train, validation, "select")) for rate in self.rates]
-        best = max(tried, key=lambda pair: pair[1].top1)[0]
+        tried = [(candidate, run(candidate, train, validation, "select")) for candidate in self._candidates()]
+        best = max(tried, key=lambda pair: pair[1].top1)[0]  # the first of equals: the probe, if it is as good
         final = run(best, everything, test, "final")
         return Result(
             cell=cell,
             metrics={"top1": float(final.top1)},
             seconds=float(final.seconds + sum(outcome.seconds for _, outcome in tried)),
-            sweep=tuple({"lr": rate, "value": float(outcome.top1)} for rate, outcome in tried),
+            sweep=tuple({"lr": rate, "steps": steps, "value": float(o.top1)} for (rate, steps), o in tried),
             details={
                 "classes": len(domain.concepts),
                 "chance": 1 / len(domain.concepts),
                 "similarity": domain.mean_similarity,
                 "train_images": len(everything),
                 "test_images": len(test),
-                "best": {"lr": best},
+                "best": dict(zip(("lr", "steps"), best, strict=True)),
                 **({"skipped": final.skipped} if final.skipped else {}),
             },
         )

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -19,13 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.cog.domains import CONTROL, Domain, DomainRecipe, Domains, check_ids, make_domains
+from unseen.benchmarks.cog.domains import Domain, DomainRecipe, check_domains, domains_of
 from unseen.benchmarks.probing import ProbeOptions, probe_cells
 from unseen.benchmarks.workbench import SplitRows, Workbench
+from unseen.core.errors import DataError
 from unseen.core.identity import option
 from unseen.core.options import Natural
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
+from unseen.features.rows import ChosenRows
 
 
 @dataclass(frozen=True)
@@ -37,24 +38,29 @@ class CogBenchmark(DomainRecipe, ProbeOptions, Benchmark):
     paper: ClassVar[str] = "cog"
     section: ClassVar[str] = "unseen.benchmarks.cog.section:cog_section"
     command: ClassVar[str] = "cog run"
+    # 2: the corpus of the information content is pinned, so that a dataset's own classes do not change it.
+    version: ClassVar[int] = 2
 
     balanced: Natural = option(0, help="Training images per class, the same for all; 0 means all (supplement A.4).")
 
     def check(self, dataset: Dataset) -> None:
-        check_ids(dataset, self.recipe)
+        check_domains(dataset, self.recipe)
+        if self.validation == "own" and "val" not in dataset.splits:
+            raise DataError(
+                f"validation = 'own' would change nothing: {dataset.id!r} has no validation split of its own."
+            )
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
         return [
             {"level": level, "shots": shots, "seed": seed}
             for level in self.domain_names(dataset)
-            # Control levels only answer whether levels are harder than chance draws, which all images tell.
-            for shots in (("all",) if level.startswith(CONTROL) else self.shots)
+            for shots in self.shots
             for seed in self.seeds
         ]
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)
-        domains = _domains(dataset, self.recipe)
+        domains = domains_of(dataset, self.recipe)
         splits = bench.splits(cells[0].model, cells[0].dataset, self.layer)
         for level, group in groupby(cells, key=lambda cell: str(cell.parameters["level"])):
             domain = domains.domains[level]
@@ -62,13 +68,8 @@ class CogBenchmark(DomainRecipe, ProbeOptions, Benchmark):
             if self.balanced:
                 parts["train"] = _balance(parts["train"], self.balanced, self.draw_seed)
             details = _details(domain, parts, domains.account)
-            yield from probe_cells(list(group), parts, self, classes=len(domain.concepts), details=details)
-
-
-@lru_cache(maxsize=4)
-def _domains(dataset: Dataset, recipe: DomainRecipe) -> Domains:
-    """The domains of a dataset: its own where it comes in levels, else cut by the recipe."""
-    return make_domains(dataset, recipe)
+            count = len(domain.concepts)
+            yield from probe_cells(list(group), parts, self, classes=count, details=details, how=bench.how)
 
 
 def restrict(rows: SplitRows, classes: npt.NDArray[np.int64]) -> SplitRows:
@@ -89,7 +90,9 @@ def _balance(rows: SplitRows, count: int, seed: int) -> SplitRows:
 
 
 def _take(rows: SplitRows, chosen: npt.NDArray[np.int64]) -> SplitRows:
-    return replace(rows, features=rows.features[chosen], labels=rows.labels[chosen], index=rows.index[chosen])
+    """Some rows, as a view of the features."""
+    features = ChosenRows(rows.features, chosen)
+    return replace(rows, features=features, labels=rows.labels[chosen], index=rows.index[chosen])
 
 
 def _details(domain: Domain, parts: dict[str, SplitRows], account: dict[str, Any]) -> dict[str, Any]:

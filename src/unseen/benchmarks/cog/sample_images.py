@@ -53,3 +53,16 @@ def time_probes() -> list[ProbeTiming]:
         evaluate_probe(features, labels, features[:50], labels[:50], solver="logistic", seeds=(22,))
         timings.append(ProbeTiming(rows, dim, classes, time.perf_counter() - began))
     return timings
+
+
+def peak_gflops(size: int = 1024, times: int = 8) -> float:
+    """The best of several float32 matrix products on this machine, with the threads that probes have."""
+    import torch
+
+    left, right = torch.randn(size, size), torch.randn(size, size)
+    best = float("inf")
+    for _ in range(times):
+        began = time.perf_counter()
+        left @ right
+        best = min(best, time.perf_counter() - began)
+    return 2 * size**3 / best / 1e9

@@ -39,4 +39,4 @@ class ProbeBenchmark(ProbeOptions, Benchmark):
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)
         parts = bench.splits(cells[0].model, cells[0].dataset, self.layer)
-        yield from probe_cells(cells, parts, self, classes=len(dataset.class_names))
+        yield from probe_cells(cells, parts, self, classes=len(dataset.class_names), how=bench.how)

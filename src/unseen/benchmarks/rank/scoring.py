@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unseen.backbones.backbone import LOGITS
+from unseen.backbones.names import LOGITS
 from unseen.benchmarks.workbench import SplitRows, Workbench, skipped_details
 from unseen.core.errors import DiskFullError, UnseenError
 from unseen.core.identity import digest

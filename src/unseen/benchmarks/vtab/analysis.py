@@ -1,7 +1,8 @@
 """What VTAB results say: per task, per group, among the published methods, and about the benchmark itself.
 
 Paper:      Zhai et al., 2019 [P], sections 3.2 to 3.5, Appendices D, E, F, K, M and N
-Implements: Figures 2 to 6 and 16, Tables 4 and 5, from a user's results or from the published tables
+Implements: one row per model and way of adapting it, what compares with what, and places among the published methods;
+            figures and tables are in `relations`, `figures` and `tables`
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from unseen.core.errors import DataError, UsageError
 from unseen.core.names import Name
 from unseen.core.records import Cell, Result
 from unseen.metrics import Interval
-from unseen.metrics.kendall import kendall_tau
 from unseen.metrics.task_means import group_means
 from unseen.results import Group, comparable
 
 #: Stands in the setting of runs whose budgets are reported one by one.
-_ONE_BY_ONE = "budgets one by one"
+_REPORTED = "reported"
+
+_WAYS: Mapping[str, str] = {"linear": "linear", "finetune": "fine-tuned", "scratch": "from scratch"}
 
 #: The published table that an adaptation and sweep compare with.
 PUBLISHED: Mapping[tuple[str, str], Literal["lightweight", "heavyweight", "linear"]] = {
@@ -43,6 +45,7 @@ class ModelScores:
         runs: by task name, the metric of every seed, as a fraction.
         size: "1000" or "full".
         setting: what tells it apart from results that it does not compare with, in words; "" where there are none.
+        patches: whether it looked at images patch by patch.
     """
 
     model: str
@@ -52,6 +55,14 @@ class ModelScores:
     runs: Mapping[str, tuple[float, ...]]
     tasks: Mapping[str, TaskInfo]
     setting: str = ""
+    patches: bool = False
+
+    @property
+    def way(self) -> str:
+        """How the model was adapted, in words: what tells two of its rows apart."""
+        words = [_WAYS[self.adaptation], "heavyweight" if self.sweep == "heavyweight" else ""]
+        words += ["by patches" if self.patches else "", "all examples" if self.size == "full" else ""]
+        return ", ".join(filter(None, words))
 
     @property
     def medians(self) -> dict[str, float]:
@@ -66,7 +77,7 @@ class ModelScores:
 def settings(results: Sequence[Result]) -> list[Group]:
     """Results that may be ranked together: tasks beside one another, and fine-tuning beside training from scratch."""
     own = [result for result in results if result.cell.benchmark == "vtab"]
-    return comparable(own, axes=("dataset", "adaptation", "budget"), place=_place)
+    return comparable(own, axes=("dataset", "adaptation", "budget", "sweep"), place=_place)
 
 
 def _place(cell: Cell) -> Mapping[str, Any]:
@@ -74,7 +85,7 @@ def _place(cell: Cell) -> Mapping[str, Any]:
     task = name.without("size", "root") if name.scheme == "vtab" else name
     found = {"dataset": str(task), "table": PUBLISHED[p["adaptation"], p["sweep"]], "size": "1000"}
     found |= {option: value for option, value in name.options.items() if option not in task.options}
-    return found | ({_ONE_BY_ONE: True} if "budget" in p else {})
+    return found | ({_REPORTED: "budget by budget"} if "budget" in p else {})
 
 
 def model_scores(results: Sequence[Result], metric: str = "top1") -> list[ModelScores]:
@@ -84,7 +95,7 @@ def model_scores(results: Sequence[Result], metric: str = "top1") -> list[ModelS
 
 def group_scores(group: Group, metric: str = "top1") -> list[ModelScores]:
     """The scores of one setting."""
-    if _ONE_BY_ONE in group.setting:
+    if _REPORTED in group.setting:
         return []
     found: dict[tuple[str, str], dict[str, list[float]]] = {}
     infos: dict[str, TaskInfo] = {}
@@ -98,14 +109,29 @@ def group_scores(group: Group, metric: str = "top1") -> list[ModelScores]:
         ModelScores(
             model,
             adaptation,
-            str(group.setting["sweep"]),
+            "heavyweight" if group.setting["table"] == "heavyweight" else "lightweight",
             str(group.setting["size"]),
             runs={task: tuple(values) for task, values in runs.items()},
             tasks={task: tasks[task] for task in runs},
             setting=group.words,
+            patches=bool(group.setting.get("patches")),
         )
         for (model, adaptation), runs in found.items()
     ]
+
+
+def row_names(own: Sequence[ModelScores], short: Mapping[str, str] | None = None) -> dict[tuple[str, str], str]:
+    """(model, way) to the name of its row; the way is told where there are several.
+
+    Args:
+        short: names of the models; by default their ids.
+    """
+    several = len({scores.way for scores in own}) > 1
+    found = {}
+    for scores in own:
+        name = short[scores.model] if short else scores.model
+        found[scores.model, scores.way] = f"{name} ({scores.way})" if several else name
+    return found
 
 
 def by_setting(own: Sequence[ModelScores]) -> list[list[ModelScores]]:
@@ -175,22 +201,31 @@ def comparisons(own: Sequence[ModelScores], *, table: str = "", size: Size | Non
     if not (chosen := [scores for scores in own if size in (None, scores.size)]):
         raise DataError("there are no VTAB results to compare. Make some with: unseen vtab run")
     found: list[Comparison] = []
+    names = row_names(chosen)
     for models in by_setting(chosen):
         kind = table or PUBLISHED[models[0].adaptation, models[0].sweep]
         of_size: Size = "full" if models[0].size == "full" else "1000"
         try:
-            found.append(Comparison(models[0].setting, kind, of_size, standings(models, adaptation=kind, size=of_size)))
+            rows = standings(models, adaptation=kind, size=of_size, names=names)
+            found.append(Comparison(models[0].setting, kind, of_size, rows))
         except DataError as error:
             found.append(Comparison(models[0].setting, kind, of_size, (), str(error)))
     return found
 
 
-def standings(own: Sequence[ModelScores], *, adaptation: str = "", size: Size = "1000") -> list[Standing]:
+def standings(
+    own: Sequence[ModelScores],
+    *,
+    adaptation: str = "",
+    size: Size = "1000",
+    names: Mapping[tuple[str, str], str] | None = None,
+) -> list[Standing]:
     """User's models among the published methods, on the tasks that all of them have.
 
     Args:
         own: models of one setting.
         adaptation: the published table: "lightweight", "heavyweight" or "linear"; by default that of the first model.
+        names: of the rows, as `row_names` gives them.
 
     Raises:
         DataError: no task of the user's is in the published tables.
@@ -213,68 +248,21 @@ def standings(own: Sequence[ModelScores], *, adaptation: str = "", size: Size = 
     rows = []
     for method, values in zip(table.methods, table.among(shared), strict=True):
         rows.append(Standing(method, dict(zip(shared, values.tolist(), strict=True)), float(values.mean()), own=False))
-    ways = {scores.adaptation for scores in own}
+    called = names or row_names(own)
     for scores in own:
         percent = {task: 100 * scores.medians[task] for task in shared}
-        name = f"{scores.model} ({scores.adaptation})" if len(ways) > 1 else scores.model
+        name = called[scores.model, scores.way]
         rows.append(Standing(name, percent, float(np.mean(list(percent.values()))), own=True))
     return sorted(rows, key=lambda row: -row.mean)
 
 
-def linear_against_finetuning(size: Size = "1000") -> dict[str, float]:
-    """Task to Kendall's tau between the published linear and fine-tuning scores (Figures 5 and 16)."""
-    tuned, linear = score_table("lightweight", size), score_table("linear", size)
-    shared = [method for method in linear.methods if method in tuned.methods]
-    return {
-        task: kendall_tau([tuned.row(m)[k] for m in shared], [linear.row(m)[k] for m in shared])
-        for k, task in enumerate(tuned.tasks)
-    }
-
-
-def pair_differences(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
-    """Task to the difference of two methods' scores, largest first (Figure 4)."""
-    shared = [task for task in first if task in second]
-    return dict(sorted(((task, first[task] - second[task]) for task in shared), key=lambda item: -item[1]))
-
-
-def budget_curves(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """One row per setting, model, adaptation and budget: the mean over tasks of the median top-1 (Figure 6)."""
-    found = []
-    for group in settings(results):
-        runs: dict[tuple[str, str, int], dict[str, list[float]]] = {}
-        for result in group.results:
-            if budget := result.cell.parameters.get("budget"):
-                key = (result.cell.model, str(result.cell.parameters["adaptation"]), int(budget))
-                runs.setdefault(key, {}).setdefault(result.cell.dataset, []).append(result.metrics["top1"])
-        found += [
-            {
-                "model": model,
-                "adaptation": adaptation,
-                "steps": budget,
-                "tasks": len(tasks),
-                "top1": float(np.mean([np.median(values) for values in tasks.values()])),
-                "setting": group.words,
-            }
-            for (model, adaptation, budget), tasks in sorted(runs.items())
-        ]
-    return found
-
-
-def metric_agreement(group: Group) -> dict[str, float]:
-    """Metric to Kendall's tau of its ranking of models with that by top-1 (Appendix D); empty for fewer than three."""
-    found = {}
-    base = {(scores.model, scores.adaptation): scores for scores in group_scores(group, "top1")}
-    for metric in ("mean_per_class", "kappa"):
-        other = {(scores.model, scores.adaptation): scores for scores in group_scores(group, metric)}
-        shared = [model for model in base if model in other]
-        if len(shared) >= 3:
-            means = [[float(np.mean(list(s[m].medians.values()))) for m in shared] for s in (base, other)]
-            found[metric] = kendall_tau(*means)
-    return found
+def shared_tasks(own: Sequence[ModelScores]) -> list[str]:
+    """The tasks that all of some models have, in the order of the first: only over these do means compare."""
+    return [task for task in own[0].runs if all(task in scores.runs for scores in own)] if own else []
 
 
 def full_table(own: Sequence[ModelScores]) -> tuple[list[str], list[str], np.ndarray[Any, np.dtype[np.float64]]]:
     """Models, tasks that all of them have, and their scores in percent: what aggregations take."""
-    shared = [task for task in own[0].runs if all(task in scores.runs for scores in own)] if own else []
+    shared = shared_tasks(own)
     table = np.array([[100 * scores.medians[task] for task in shared] for scores in own], np.float64)
     return [scores.model for scores in own], shared, table

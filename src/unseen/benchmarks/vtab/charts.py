@@ -1,4 +1,4 @@
-"""Charts of VTAB: group bars, differences of two methods, agreement of rankings, budgets, and what a search tried."""
+"""Charts of VTAB: bars by group, kind and task, agreement of rankings, budgets, metrics, sizes of models."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from unseen.metrics.sensitivity import Sensitivity
-from unseen.reports.charts import CONTAINER, FAINT, INK, NEUTRAL, PALETTE, SHAPES
+from unseen.reports.charts import CONTAINER, INK, NEUTRAL, PALETTE, SHAPES
 
 #: One colour per group of tasks, in all charts.
 GROUP_COLOURS: Mapping[str, str] = {
@@ -34,14 +33,16 @@ def group_chart(rows: Sequence[Mapping[str, Any]], order: Sequence[str]) -> Any:
     focus = alt.param(name="focus", value="")
     values = [{**row, "told": f"{100 * row['mean']:.1f} %"} for row in rows]
     base = alt.Chart(alt.InlineData(values=values)).encode(
-        y=alt.Y("name:N", sort=list(order), title=None),
+        y=alt.Y("name:N", sort=list(order), title=None, axis=alt.Axis(labelLimit=280)),
         yOffset=alt.YOffset("group:N", sort=groups),
         tooltip=["name:N", "group:N", "told:N"],
     )
     colours = [GROUP_COLOURS.get(group, INK) for group in groups]
     bars = base.mark_bar(height={"band": 0.85}).encode(
         x=alt.X("mean:Q", title="mean top-1 accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=True)),
-        color=alt.Color("group:N", scale=alt.Scale(domain=groups, range=colours), title=None),
+        color=alt.Color(
+            "group:N", scale=alt.Scale(domain=groups, range=colours), title=None, legend=alt.Legend(columns=2)
+        ),
         opacity=alt.condition(_FOCUS, alt.value(1.0), alt.value(0.25)),
     )
     spans = base.mark_rule(color=INK, strokeWidth=1.5).encode(x=alt.X("low:Q"), x2="high:Q")
@@ -49,25 +50,97 @@ def group_chart(rows: Sequence[Mapping[str, Any]], order: Sequence[str]) -> Any:
     return alt.layer(bars, spans).add_params(focus).properties(width=CONTAINER, height=height)
 
 
-def difference_chart(differences: Mapping[str, float], groups: Mapping[str, str], title: str) -> Any:
-    """One bar per task for the difference of two methods in points (Figure 4)."""
+def kind_chart(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Bars per kind of method and group of tasks, lines of one deviation over methods (Figure 2).
+
+    Args:
+        rows: each with kind, group, mean, low, high, in percent, and the number of methods.
+    """
     import altair as alt
 
-    values = [{"task": t, "points": d, "group": groups.get(t, "other")} for t, d in differences.items()]
-    domain = [g for g in GROUP_COLOURS if any(v["group"] == g for v in values)]
+    kinds, groups = (list(dict.fromkeys(row[key] for row in rows)) for key in ("kind", "group"))
+    colours = [PALETTE[k % len(PALETTE)] if k < len(PALETTE) else NEUTRAL for k in range(len(kinds))]
+    base = alt.Chart(alt.InlineData(values=list(rows))).encode(
+        x=alt.X("group:N", sort=groups, title=None, axis=alt.Axis(labelAngle=0, grid=False)),
+        xOffset=alt.XOffset("kind:N", sort=kinds),
+        tooltip=["kind:N", "group:N", alt.Tooltip("mean:Q", format=".1f"), "methods:Q"],
+    )
+    bars = base.mark_bar(width={"band": 0.9}).encode(
+        y=alt.Y("mean:Q", title="mean top-1 accuracy (%)"),
+        color=alt.Color(
+            "kind:N", scale=alt.Scale(domain=kinds, range=colours), title=None, legend=alt.Legend(columns=2)
+        ),
+    )
+    spans = base.mark_bar(color=INK, width=2).encode(y=alt.Y("low:Q"), y2="high:Q")
+    return alt.layer(bars, spans).properties(width=CONTAINER, height=260)
+
+
+def task_chart(values: Mapping[str, float], groups: Mapping[str, str], title: str, *, spec: str = "+.1f") -> Any:
+    """One bar per task, coloured by its group, in the order given (Figures 4, 5, 14, 15, 16 and 21).
+
+    Args:
+        title: of the axis.
+        spec: how a value is written on hover.
+    """
+    import altair as alt
+
+    rows = [{"task": task, "value": value, "group": groups.get(task, "other")} for task, value in values.items()]
+    domain = [g for g in GROUP_COLOURS if any(row["group"] == g for row in rows)]
     return (
-        alt.Chart(alt.InlineData(values=values))
+        alt.Chart(alt.InlineData(values=rows))
         .mark_bar()
         .encode(
-            y=alt.Y("task:N", sort=list(differences), title=None),
-            x=alt.X("points:Q", title=title),
+            y=alt.Y("task:N", sort=list(values), title=None),
+            x=alt.X("value:Q", title=title),
             color=alt.Color(
                 "group:N", scale=alt.Scale(domain=domain, range=[GROUP_COLOURS[g] for g in domain]), title=None
             ),
-            tooltip=["task:N", alt.Tooltip("points:Q", format="+.1f"), "group:N"],
+            tooltip=["task:N", alt.Tooltip("value:Q", format=spec), "group:N"],
         )
-        .properties(width=CONTAINER, height=max(1, len(values)) * 18)
+        .properties(width=CONTAINER, height=max(1, len(rows)) * 18)
     )
+
+
+def metric_chart(means: Mapping[str, float], title: str) -> Any:
+    """Models in the order of one metric, best first (one panel of Figure 7)."""
+    import altair as alt
+
+    order = sorted(means, key=lambda name: -means[name])
+    rows = [{"name": name, "mean": means[name]} for name in order]
+    return (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_bar(color=PALETTE[0])
+        .encode(
+            y=alt.Y("name:N", sort=order, title=None),
+            x=alt.X("mean:Q", title=title),
+            tooltip=["name:N", alt.Tooltip("mean:Q", format=".3f")],
+        )
+        .properties(width=CONTAINER, height=max(1, len(rows)) * 18)
+    )
+
+
+def scale_chart(rows: Sequence[Mapping[str, Any]], title: str) -> Any:
+    """Scores over the number of parameters; colour is the family, size the width of the features (Figures 17, 18).
+
+    Args:
+        rows: each with name, family, parameters (millions), width and score.
+        title: of the axis of scores.
+    """
+    import altair as alt
+
+    families = list(dict.fromkeys(row["family"] for row in rows))
+    colours = [PALETTE[k % len(PALETTE)] for k in range(len(families))]
+    base = alt.Chart(alt.InlineData(values=list(rows))).encode(
+        x=alt.X("parameters:Q", scale=alt.Scale(type="log", nice=False, padding=30), title="parameters (millions)"),
+        y=alt.Y("score:Q", axis=alt.Axis(format=".1%"), scale=alt.Scale(zero=False, padding=20), title=title),
+    )
+    dots = base.mark_circle(opacity=0.85).encode(
+        color=alt.Color("family:N", scale=alt.Scale(domain=families, range=colours), title=None),
+        size=alt.Size("width:Q", scale=alt.Scale(range=[60, 600]), legend=None),
+        tooltip=["name:N", alt.Tooltip("parameters:Q", format=".1f"), "width:Q", alt.Tooltip("score:Q", format=".1%")],
+    )
+    words = base.mark_text(dy=-18, fontSize=11, stroke=None, strokeWidth=0).encode(text="name:N")
+    return alt.layer(dots, words).properties(width=CONTAINER, height=280)
 
 
 def tau_chart(names: Sequence[str], taus: npt.NDArray[Any]) -> Any:
@@ -97,60 +170,32 @@ def tau_chart(names: Sequence[str], taus: npt.NDArray[Any]) -> Any:
     return alt.layer(cells, words).properties(width=CONTAINER, height=len(names) * _STEP)
 
 
-def budget_chart(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Mean top-1 over the number of steps, one line per model (Figure 6)."""
+def budget_chart(rows: Sequence[Mapping[str, Any]], *, by_task: bool = False) -> Any:
+    """Top-1 over the number of steps, one line per model: the mean (Figure 6), or task by task (Figures 19 and 20)."""
     import altair as alt
 
     names = list(dict.fromkeys(row["name"] for row in rows))
     colours = [PALETTE[k % len(PALETTE)] for k in range(len(names))]
     shapes = [SHAPES[k % len(SHAPES)] for k in range(len(names))]
-    base = alt.Chart(alt.InlineData(values=list(rows))).encode(
-        x=alt.X("steps:Q", scale=alt.Scale(type="log"), title="steps of training"),
-        y=alt.Y("top1:Q", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False), title="mean top-1 accuracy"),
+    title = "top-1 accuracy" if by_task else "mean top-1 accuracy"
+    data, steps = alt.InlineData(values=list(rows)), sorted({row["steps"] for row in rows})
+    shown = steps[:: 1 + len(steps) // 5] if by_task else steps
+    axis = alt.Axis(values=shown, format="~s", labelOverlap=True)
+    # Layers of panels take the data of their panel: with data of their own they would show all of it in each.
+    base = (alt.Chart() if by_task else alt.Chart(data)).encode(
+        x=alt.X("steps:Q", scale=alt.Scale(type="log"), axis=axis, title="steps of training"),
+        y=alt.Y("top1:Q", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False), title=title),
         color=alt.Color("name:N", scale=alt.Scale(domain=names, range=colours), title=None),
         tooltip=["name:N", "steps:Q", alt.Tooltip("top1:Q", format=".1%")],
     )
     points = base.mark_point(filled=True, size=60).encode(
         shape=alt.Shape("name:N", scale=alt.Scale(domain=names, range=shapes))
     )
-    return alt.layer(base.mark_line(), points).properties(width=CONTAINER, height=260)
-
-
-def sensitivity_chart(found: Mapping[str, Sensitivity]) -> Any:
-    """Per hyper-parameter how much of what was tried is within two points of the best (Figures 8 to 11)."""
-    import altair as alt
-
-    values = [
-        {"parameter": name, "freedom": s.freedom, "best": str(s.best), "good": ", ".join(map(_short, s.good))}
-        for name, s in found.items()
-    ]
-    base = alt.Chart(alt.InlineData(values=values)).encode(
-        y=alt.Y("parameter:N", sort="x", title=None),
-        x=alt.X("freedom:Q", title="share of the range that is good", axis=alt.Axis(format=".0%")),
-        tooltip=["parameter:N", "best:N", "good:N"],
+    lines = alt.layer(base.mark_line(), points)
+    if not by_task:
+        return lines.properties(width=CONTAINER, height=260)
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    panels = lines.properties(width=150, height=120).facet(
+        facet=alt.Facet("task:N", sort=tasks, title=None), columns=4, data=data
     )
-    bars = base.mark_bar(color=PALETTE[2])
-    words = base.mark_text(align="left", dx=6, color=INK).encode(text=alt.Text("best:N"))
-    rule = alt.Chart(alt.InlineData(values=[{"whole": 1}])).mark_rule(color=FAINT).encode(x="whole:Q")
-    return alt.layer(rule, bars, words).properties(width=CONTAINER, height=max(1, len(values)) * _STEP)
-
-
-def violin_chart(found: Sensitivity) -> Any:
-    """Scores by the value of one discrete hyper-parameter, as mirrored densities (Figures 12 and 13)."""
-    import altair as alt
-
-    rows = [{"value": _short(value), "accuracy": score} for value, scores in found.scores.items() for score in scores]
-    return (
-        alt.Chart(alt.InlineData(values=rows), width=110, height=180)
-        .transform_density("accuracy", as_=["accuracy", "density"], groupby=["value"], steps=60)
-        .mark_area(orient="horizontal", color=PALETTE[0], opacity=0.7)
-        .encode(
-            y=alt.Y("accuracy:Q", axis=alt.Axis(format=".0%"), title="validation accuracy"),
-            x=alt.X("density:Q", stack="center", axis=None),
-            column=alt.Column("value:N", title=found.name, spacing=4),
-        )
-    )
-
-
-def _short(value: Any) -> str:
-    return f"{value:.2g}" if isinstance(value, float) else str(value)
+    return panels.resolve_scale(y="independent")

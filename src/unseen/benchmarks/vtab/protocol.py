@@ -11,15 +11,16 @@ Expected:   Table 6 (fine-tuning, lightweight): Sup-100% 65.6, From-Scratch 42.1
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.vtab.adapters import SCRATCH_DECAY, Adapter, FinetuneAdapter, LinearAdapter
-from unseen.benchmarks.vtab.heavy import TRIALS, heavy_search
-from unseen.benchmarks.vtab.sealed import SealedTest, Selection
+from unseen.benchmarks.benchmark import Benchmark, Expectation
+from unseen.benchmarks.vtab.adapters import Adapter, LinearAdapter
+from unseen.benchmarks.vtab.finetune import FinetuneAdapter
+from unseen.benchmarks.vtab.heavy import RUNGS, TRIALS, draw_settings
+from unseen.benchmarks.vtab.sealed import OUTCOME, SealedTest, Selection
 from unseen.benchmarks.vtab.suites import task_info
 from unseen.benchmarks.workbench import Workbench, skipped_details
 from unseen.core.errors import DataError, UsageError
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 
 #: What a training with given hyper-parameters does not depend on: how they were found, and which run comes after.
 _SEARCH = ("seed", "budget", "learning_rates", "steps", "batch_size", "trials", "longest", "sweep")
+#: Decoded images that fine-tuning keeps by default: 7,000 of 224 pixels.
+CACHE_BYTES = 1 << 30
+#: Weight decay of training from scratch, per unit of learning rate (Appendix I).
+SCRATCH_DECAY = 0.01
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ class VtabBenchmark(Benchmark):
     paper: ClassVar[str] = "vtab"
     section: ClassVar[str] = "unseen.benchmarks.vtab.section:vtab_section"
     command: ClassVar[str] = "vtab run"
+    version: ClassVar[int] = 2  # warm-up of the authors' script; evaluation crops and draws of the heavyweight search
 
     adaptation: Literal["linear", "finetune", "scratch"] = option(
         "linear", help="linear: a layer on stored features; finetune; scratch: the same architecture, random."
@@ -61,12 +67,22 @@ class VtabBenchmark(Benchmark):
     )
     trials: Positive = option(TRIALS, help="Of the heavyweight search.")
     longest: Natural = option(0, help="Longest schedule of the heavyweight search; 0 for no cap.")
+    prune: bool = option(False, help="Give up the worse half of the search after 1/3 and 2/3 of its steps.")
     seeds: tuple[int, ...] = option((0, 1, 2), axis="seed", count=(0, 1, 2), help="Of the final runs.")
     preprocessing: Literal["plain", "own", "tf"] = option(
         "plain", help="plain resizes both sides; tf does so as the authors' TensorFlow; own is the model's."
     )
     patches: bool = option(False, help="Look at images patch by patch (Appendix C); linear only.")
+    start: Literal["zero", "probe"] = option("zero", help="Of the head that is fine-tuned: zero, or a linear probe.")
     micro_batch: Natural = option(0, help="Images per forward pass when fine-tuning, where memory is short.")
+    feeders: Natural | Literal["auto"] = option(
+        "auto",
+        neutral="what an image becomes is drawn for it alone",
+        help="Processes that decode images for fine-tuning; auto: none on the CPU, up to eight for a GPU.",
+    )
+    cache_bytes: Natural = option(
+        CACHE_BYTES, neutral="a cache", help="Bytes of decoded images that fine-tuning keeps between epochs."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,9 +94,9 @@ class VtabBenchmark(Benchmark):
             raise UsageError("benchmark 'vtab' needs at least one seed, one learning rate and one number of steps.")
 
     def idle(self) -> Collection[str]:
-        light = {"trials", "longest"} | ({"steps"} if self.budgets else set())
+        light = {"trials", "longest", "prune"} | ({"steps"} if self.budgets else set())
         unused = light if self.sweep == "lightweight" else {"learning_rates", "steps", "batch_size"}
-        return unused | ({"micro_batch"} if self.adaptation == "linear" else set())
+        return unused | ({"micro_batch", "start"} if self.adaptation == "linear" else set())
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
         budgets: Sequence[dict[str, Any]] = [{"budget": budget} for budget in self.budgets] or [{}]
@@ -92,57 +108,104 @@ class VtabBenchmark(Benchmark):
                 f"{dataset.id!r} has no {missing[0]!r} split, which VTAB needs; it has {tuple(dataset.splits)}."
             )
 
+    def pieces(self, cells: Sequence[Cell], bench: Workbench) -> list[dict[str, Any]]:
+        """The trainings that can be done now: candidates of the search first, then a final one per seed."""
+        if self.adaptation == "linear":
+            return []
+        found: list[dict[str, Any]] = []
+        for budget, chosen in _by_budget(cells).items():
+            adapter = self._finetuning(chosen[0], bench, budget)
+            if waiting := adapter.waiting():
+                found += [{"budget": budget, "trial": trial, "share": share} for trial, share in waiting]
+            else:
+                seeds = adapter.unpredicted(adapter.selection(), _seeds(chosen))
+                found += [{"budget": budget, "final": seed} for seed in seeds]
+        return found
+
+    def do_piece(self, piece: Mapping[str, Any], cells: Sequence[Cell], bench: Workbench) -> None:
+        """One training, whose outcome is left in a file."""
+        budget = int(piece["budget"])
+        adapter = self._finetuning(_by_budget(cells)[budget][0], bench, budget)
+        if "final" in piece:
+            adapter.finish(adapter.selection(), int(piece["final"]))
+        else:
+            adapter.advance(int(piece["trial"]), float(piece["share"]))
+
+    def expect(self, cells: Sequence[Cell], bench: Workbench) -> Expectation | None:
+        """Of fine-tuning: every candidate, then the longest of them once per seed."""
+        if self.adaptation == "linear":
+            return None
+        parts = [self._finetuning(group[0], bench, b).expect(len(group)) for b, group in _by_budget(cells).items()]
+        found = [part for part in parts if part is not None]
+        return Expectation.joined(found) if found else None
+
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)
         self.check(dataset)
         sealed = SealedTest(dataset.split("test"))
-        for budget in dict.fromkeys(cell.parameters.get("budget", 0) for cell in cells):
-            chosen = [cell for cell in cells if cell.parameters.get("budget", 0) == budget]
-            yield from self._evaluate(chosen, bench, dataset, sealed, int(budget))
+        for budget, chosen in _by_budget(cells).items():
+            yield from self._evaluate(chosen, bench, dataset, sealed, budget)
 
     def _evaluate(
         self, cells: Sequence[Cell], bench: Workbench, dataset: Dataset, sealed: SealedTest, budget: int
     ) -> Iterator[Result]:
         began = time.perf_counter()
         adapter = self._adapter(cells[0], bench, dataset, sealed, budget)
-        if self.sweep == "heavyweight":
-            assert isinstance(adapter, FinetuneAdapter)
-            selection = heavy_search(
-                adapter,
-                bench.home / "vtab" / "searches.sqlite",
-                name=cells[0].name_of("search", without=("seed", "trials")),
-                trials=self.trials,
-                longest=self.longest,
-            )
-        else:
-            selection = adapter.tune()
-        seeds = [cell.parameters["seed"] for cell in cells]
-        for cell, found in zip(cells, adapter.predict(selection, seeds), strict=True):
+        selection = adapter.tune()
+        for cell, found in zip(cells, adapter.predict(selection, _seeds(cells)), strict=True):
             # Only here, with everything chosen and this run predicted, is the seal broken.
             metrics = _metrics(sealed.open(selection), found)
             seconds, began = time.perf_counter() - began, time.perf_counter()
             details = _details(dataset, selection) | adapter.skipped
-            yield Result(cell, metrics, seconds=seconds, sweep=_json_safe(selection), details=details)
+            yield Result(cell, metrics, seconds=seconds, sweep=selection.trials, details=details)
 
     def _adapter(self, cell: Cell, bench: Workbench, dataset: Dataset, sealed: SealedTest, budget: int) -> Adapter:
-        settings = [(rate, steps) for steps in ((budget,) if budget else self.steps) for rate in self.learning_rates]
         if self.adaptation == "linear":
-            return self._linear(cell.model, bench, dataset, settings)
+            return self._linear(cell.model, bench, dataset, self._grid(budget))
+        return self._finetuning(cell, bench, budget, sealed)
+
+    def _grid(self, budget: int) -> list[tuple[float, int]]:
+        return [(rate, steps) for steps in ((budget,) if budget else self.steps) for rate in self.learning_rates]
+
+    def _finetuning(
+        self, cell: Cell, bench: Workbench, budget: int, sealed: SealedTest | None = None
+    ) -> FinetuneAdapter:
+        from unseen.finetuning.train import FinetuneOptions
+
+        dataset = bench.dataset(cell.dataset)
         model = scratch_model(cell.model, bench) if self.adaptation == "scratch" else cell.model
+        backbone, heavy = self._view(bench.backbone(model)), self.sweep == "heavyweight"
         return FinetuneAdapter(
-            backbone=self._view(bench.backbone(model)),
+            backbone=backbone,
             train=dataset.split("train"),
             val=dataset.split("val"),
-            test=sealed.images,
+            test=(sealed or SealedTest(dataset.split("test"))).images,
             classes=len(dataset.class_names),
-            settings=settings,
-            batch_size=self.batch_size,
+            settings=self._candidates(len(dataset.split("train")), backbone.preprocessing.size, budget),
+            options=FinetuneOptions(
+                weight_decay=SCRATCH_DECAY if self.adaptation == "scratch" else 0.0,
+                micro_batch=self.micro_batch,
+                own_preprocessing=self.preprocessing != "plain",
+                start=self.start,
+                device=bench.how.device,
+                workers=-1 if self.feeders == "auto" else self.feeders,
+                cache_bytes=self.cache_bytes,
+            ),
             folder=bench.home / "vtab" / "runs",
             name=partial(cell.name_of, without=_SEARCH),
-            micro_batch=self.micro_batch,
-            weight_decay=SCRATCH_DECAY if self.adaptation == "scratch" else 0.0,
-            own_preprocessing=self.preprocessing != "plain",
+            rungs=RUNGS if heavy and self.prune else (),
+            tolerant=heavy,
         )
+
+    def _candidates(self, images: int, size: int, budget: int) -> list[dict[str, Any]]:
+        """The settings to choose from; a probe to start from is one of them, with no step after it."""
+        if self.sweep == "heavyweight":
+            return draw_settings(self.trials, images=images, size=size, longest=self.longest)
+        probe = [(self.learning_rates[0], 0)] if self.start == "probe" else []
+        return [
+            {"learning_rate": rate, "steps": steps, "batch_size": self.batch_size}
+            for rate, steps in [*probe, *self._grid(budget)]
+        ]
 
     def _linear(
         self, model: str, bench: Workbench, dataset: Dataset, settings: list[tuple[float, int]]
@@ -204,7 +267,7 @@ def _details(dataset: Dataset, selection: Selection) -> dict[str, Any]:
         "chance": 1 / len(dataset.class_names),
         "train_images": len(dataset.split("train")) + len(dataset.split("val")),
         "test_images": len(dataset.split("test")),
-        "chosen": {k: v for k, v in selection.setting.items() if k not in ("accuracy", "seconds", "state", "index")},
+        "chosen": {k: v for k, v in selection.setting.items() if k not in OUTCOME},
         "validation_accuracy": selection.accuracy,
         "task": {"name": info.name, "title": info.title, "group": info.group, "data": info.data},
         # The examples that were learned from: equal words, equal VTAB-1k.
@@ -212,6 +275,12 @@ def _details(dataset: Dataset, selection: Selection) -> dict[str, Any]:
     }
 
 
-def _json_safe(selection: Selection) -> tuple[dict[str, Any], ...]:
-    """Trials without NaN, which a pruned one has for its accuracy."""
-    return tuple({k: v for k, v in trial.items() if v == v} for trial in selection.trials)
+def _by_budget(cells: Sequence[Cell]) -> dict[int, list[Cell]]:
+    found: dict[int, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(int(cell.parameters.get("budget", 0)), []).append(cell)
+    return found
+
+
+def _seeds(cells: Sequence[Cell]) -> list[int]:
+    return [int(cell.parameters["seed"]) for cell in cells]

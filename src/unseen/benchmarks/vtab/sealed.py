@@ -18,6 +18,8 @@ from unseen.data import Split
 from unseen.data.dataset import IntArray
 
 BLANK = -1
+#: Keys of a trial that are not of its setting.
+OUTCOME = ("accuracy", "seconds", "state", "error", "rungs", "log_loss", "note")
 
 
 @final
@@ -50,7 +52,8 @@ def select(trials: Sequence[Mapping[str, Any]]) -> Selection:
     """
     ended = [k for k, trial in enumerate(trials) if trial.get("state", "complete") == "complete"]
     if not ended:
-        raise DataError("no setting of the search came to an end, so that none can be chosen.")
+        reason = next((f" The first reason: {trial['error']}" for trial in trials if trial.get("error")), "")
+        raise DataError(f"no setting of the search came to an end, so that none can be chosen.{reason}")
     best = min(ended, key=lambda k: (-float(trials[k]["accuracy"]), trials[k].get("steps", 0), k))
     return Selection(tuple(trials), best)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unseen.benchmarks.vtab.published_tables import GROUPS
-from unseen.core.errors import UnknownNameError
+from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.names import Name
 from unseen.data.sources.vtab import default_root, ready_tasks, vtab_tasks
 
@@ -52,7 +52,10 @@ def suite(names: Sequence[str], *, size: str = "1000", root: str = "") -> list[s
         if name == "mini":
             found += MINI
         elif name == "ready":
-            found += [str(Name.parse(f"vtab:{task}", options)) for task in ready_tasks(Path(root or default_root()))]
+            folder = Path(root or default_root())
+            if not (ready := ready_tasks(folder)):
+                raise DataError(f"no task is ready below {folder}. See what is there: unseen vtab check {folder}")
+            found += [str(Name.parse(f"vtab:{task}", options)) for task in ready]
         elif name in ("all", *GROUPS):
             chosen = [task.name for task in vtab_tasks().values() if name in ("all", task.group)]
             found += [str(Name.parse(f"vtab:{task}", options)) for task in chosen]

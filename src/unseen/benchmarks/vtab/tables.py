@@ -1,13 +1,20 @@
-"""Tables of the VTAB section that come from the paper: its methods, its subsets, its aggregations, recomputed."""
+"""Tables of the VTAB section after the paper's: its methods, subsets and aggregations, raters and the literature."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from unseen.benchmarks.vtab.analysis import PUBLISHED, ModelScores
-from unseen.benchmarks.vtab.published_tables import aggregation_taus, best_subsets, score_table, task_titles
-from unseen.data.sources.vtab.tasks import vtab_tasks
-from unseen.metrics.aggregation import aggregations, agreement_with_mean
+from unseen.benchmarks.vtab.analysis import PUBLISHED, ModelScores, shared_tasks
+from unseen.benchmarks.vtab.published_tables import (
+    aggregation_taus,
+    best_subsets,
+    human_scores,
+    literature,
+    published_aggregations,
+    score_table,
+    task_titles,
+)
+from unseen.metrics.aggregation import aggregations, agreement_with_mean, sampled_agreement
 from unseen.metrics.subsets import search_subsets
 from unseen.reports.blocks import Table, TableCell
 
@@ -66,9 +73,9 @@ def subset_table(size: str) -> Table:
 
 def aggregation_table(size: str) -> Table:
     """Table 4 beside what the printed medians give."""
-    rows, printed = vtab_tasks().values(), aggregation_taus(size)  # type: ignore[arg-type]
+    printed = aggregation_taus(size)  # type: ignore[arg-type]
     table = score_table("lightweight", size)
-    found = agreement_with_mean(table.scores, aggregations([r.data for r in rows], [r.group for r in rows]))
+    found = agreement_with_mean(table.scores, published_aggregations())
     return Table(
         caption="Other ways to aggregate: Kendall's tau with the mean, for the published methods",
         columns=["aggregation", "paper", "here"],
@@ -83,3 +90,99 @@ def aggregation_table(size: str) -> Table:
         numeric=(1, 2),
         folded=True,
     )
+
+
+def own_aggregations(own: Sequence[ModelScores]) -> dict[str, tuple[float, float]]:
+    """Table 4 for a user's models: by aggregation, tau with the mean and its deviation over sampled repeats.
+
+    Empty for fewer than three models or two tasks that all of them have.
+    """
+    tasks = shared_tasks(own)
+    if len(own) < 3 or len(tasks) < 2:
+        return {}
+    infos = [own[0].tasks[task] for task in tasks]
+    runs = [[[100 * value for value in scores.runs[task]] for task in tasks] for scores in own]
+    return sampled_agreement(runs, aggregations([i.data for i in infos], [i.group for i in infos]))
+
+
+def own_aggregation_tables(own: Sequence[ModelScores]) -> list[Table]:
+    """The same as a table of the page."""
+    if not (found := own_aggregations(own)):
+        return []
+    seeds = sorted({len(values) for scores in own for values in scores.runs.values()})
+    return [
+        Table(
+            caption=f"Other ways to aggregate, for these {len(own)} models: Kendall's tau with the mean, over 100 "
+            f"draws of one of {' or '.join(map(str, seeds))} repeats",
+            columns=["aggregation", "tau", "deviation"],
+            rows=[
+                [TableCell(n, n), TableCell(_number(tau), tau), TableCell(_number(std), std)]
+                for n, (tau, std) in found.items()
+            ],
+            numeric=(1, 2),
+            folded=True,
+        )
+    ]
+
+
+def human_table(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str], size: str) -> Table:
+    """Table 3: raters and chance, in mean per-class accuracy, and a user's models in the same metric.
+
+    Args:
+        own: scores of the metric "mean_per_class".
+    """
+    titles = task_titles()
+    mine = [scores for scores in own if scores.size == size and set(scores.runs) & set(human_scores())]
+    rows = [
+        [
+            TableCell(titles[task], titles[task]),
+            TableCell(f"{row['chance']:.1f}", row["chance"]),
+            TableCell(f"{row['human']:.1f}", row["human"]),
+            *(_percent(scores.medians.get(task)) for scores in mine),
+        ]
+        for task, row in human_scores().items()
+    ]
+    columns = ["task", "chance", "raters", *(names[scores.model, scores.way] for scores in mine)]
+    return Table(
+        caption="Human raters (Table 3): mean per-class accuracy (%)",
+        columns=columns,
+        rows=rows,
+        numeric=range(1, len(columns)),
+        folded=True,
+    )
+
+
+def literature_table(own: Mapping[str, Sequence[ModelScores]], names: Mapping[tuple[str, str], str]) -> Table:
+    """Table 8: the best published method on all examples beside the literature, and a user's models of that size.
+
+    Args:
+        own: by metric.
+    """
+    titles, spoken = task_titles(), {"top1": "", "mean_per_class": "mean per-class", "kappa": "quadratic kappa"}
+    ways = dict.fromkeys((s.model, s.way) for scores in own.values() for s in scores if s.size == "full")
+    found = {(m, s.model, s.way): s.medians for m, scores in own.items() for s in scores if s.size == "full"}
+    rows = [
+        [
+            TableCell(titles[row.task], titles[row.task], note=spoken[row.metric]),
+            TableCell(f"{row.ours:.1f}", row.ours, best=row.ours > row.theirs),
+            TableCell(f"{row.theirs:.1f}", row.theirs, best=row.theirs > row.ours, note=row.reference),
+            *(_percent(found.get((row.metric, *way), {}).get(row.task)) for way in ways),
+        ]
+        for row in literature()
+    ]
+    columns = ["task", "Sup-Ex-100%, heavyweight", "literature", *(names[way] for way in ways)]
+    return Table(
+        caption="The best published method beside the literature (Table 8), all examples (%)",
+        columns=columns,
+        rows=rows,
+        numeric=range(1, len(columns)),
+        folded=True,
+    )
+
+
+def _percent(value: float | None) -> TableCell:
+    return TableCell("–", None) if value is None else TableCell(f"{100 * value:.1f}", 100 * value)
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}" if value == value else "–"

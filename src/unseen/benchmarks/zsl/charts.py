@@ -1,4 +1,8 @@
-"""Charts of zero-shot results: seen against unseen accuracy per method, and rank matrices."""
+"""Charts of zero-shot results, one for each kind of figure of the paper, and the seen-unseen curve.
+
+Paper:      Xian et al., TPAMI 2018: Fig. 3 `folds_chart`, Figs. 4 and 7 `rank_matrix_chart`, Figs. 5 and 6
+            `splits_chart`, Fig. 8 `pairs_chart`; Fig. 2 is in `look.py`
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ def comparison_chart(rows: Sequence[Mapping[str, Any]], order: Sequence[str], ch
     """Dots per method for zsl, ts, tr and H, with a line between ts and tr.
 
     Args:
-        rows: each with `method`, `metric` and `value`, a fraction.
+        rows: each with `method`, `metric` and `value`, a fraction, and `low` and `high` where an interval is known.
         order: methods from top to bottom.
         chance: of guessing among unseen classes.
     """
@@ -36,6 +40,10 @@ def comparison_chart(rows: Sequence[Mapping[str, Any]], order: Sequence[str], ch
     )
     spans = _spans(rows)
     layers = [dots]
+    bounded = [value for value in values if value.get("low") is not None]
+    if bounded:
+        whiskers = alt.Chart(alt.InlineData(values=bounded)).mark_rule(strokeWidth=1.5)
+        layers.insert(0, whiskers.encode(y=y, x=alt.X("low:Q"), x2="high:Q", color=colour))
     if spans:
         line = alt.Chart(alt.InlineData(values=spans)).mark_rule(color=FAINT, strokeWidth=3)
         layers.insert(0, line.encode(y=y, x="low:Q", x2="high:Q"))
@@ -54,6 +62,111 @@ def _spans(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         for method, v in by_method.items()
         if "ts" in v and "tr" in v
     ]
+
+
+def folds_chart(rows: Sequence[Mapping[str, Any]], order: Sequence[str]) -> Any:
+    """Fig. 3: accuracy with parameters chosen on each validation fold alone, a dot per fold.
+
+    Args:
+        rows: each with `method`, `fold` and `value`.
+    """
+    import altair as alt
+
+    y = alt.Y("method:N", sort=list(order), title=None)
+    values = [{**row, "told": f"{100 * row['value']:.1f} %"} for row in rows]
+    dots = (
+        alt.Chart(alt.InlineData(values=values))
+        .mark_point(filled=True, size=60, opacity=0.9)
+        .encode(
+            y=y,
+            x=alt.X(
+                "value:Q", title="per-class top-1 accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False)
+            ),
+            color=alt.Color("fold:N", scale=alt.Scale(range=list(PALETTE[:3])), title=None),
+            shape=alt.Shape("fold:N", scale=alt.Scale(range=list(SHAPES[:3])), title=None),
+            tooltip=["method:N", "fold:N", "told:N"],
+        )
+    )
+    ends = {m: [row["value"] for row in rows if row["method"] == m] for m in order}
+    spans = [{"method": m, "low": min(v), "high": max(v)} for m, v in ends.items() if v]
+    line = alt.Chart(alt.InlineData(values=spans)).mark_rule(color=FAINT, strokeWidth=3)
+    line = line.encode(y=y, x=alt.X("low:Q", scale=alt.Scale(zero=False)), x2="high:Q")
+    return alt.layer(line, dots).properties(width=CONTAINER, height=max(1, len(order)) * _STEP)
+
+
+def curve_chart(curves: Mapping[str, Mapping[str, Sequence[float]]]) -> Any:
+    """Seen-unseen curves: tr over ts as seen classes are handicapped; methods beyond six are grey.
+
+    Args:
+        curves: by method, the one with the greatest area first, its `ts` and `tr`.
+    """
+    import altair as alt
+
+    values = [
+        {"method": method, "ts": ts, "tr": tr, "step": i}
+        for method, curve in curves.items()
+        for i, (ts, tr) in enumerate(zip(curve["ts"], curve["tr"], strict=True))
+    ]
+    colours = [PALETTE[i] if i < len(PALETTE) else FAINT for i in range(len(curves))]
+    percent = alt.Axis(format=".0%")
+    return (
+        alt.Chart(alt.InlineData(values=values))
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=alt.X("ts:Q", title="ts, unseen classes", axis=percent),
+            y=alt.Y("tr:Q", title="tr, seen classes", axis=percent),
+            order="step:Q",
+            color=alt.Color("method:N", scale=alt.Scale(domain=list(curves), range=colours), title=None),
+            tooltip=["method:N", alt.Tooltip("ts:Q", format=".1%"), alt.Tooltip("tr:Q", format=".1%")],
+        )
+        .properties(width=CONTAINER, height=320)
+    )
+
+
+def splits_chart(rows: Sequence[Mapping[str, Any]], splits: Sequence[str]) -> Any:
+    """Figs. 5 and 6: accuracy of each method over the ImageNet splits.
+
+    Args:
+        rows: each with `method`, `split` and `value`.
+    """
+    import altair as alt
+
+    methods = list(dict.fromkeys(str(row["method"]) for row in rows))
+    colours = [PALETTE[i] if i < len(PALETTE) else FAINT for i in range(len(methods))]
+    shapes = [SHAPES[i % len(SHAPES)] for i in range(len(methods))]
+    base = alt.Chart(alt.InlineData(values=list(rows))).encode(
+        x=alt.X("split:N", sort=list(splits), title=None, axis=alt.Axis(labelAngle=-40)),
+        y=alt.Y("value:Q", title="per-class accuracy", axis=alt.Axis(format=".0%")),
+        color=alt.Color("method:N", scale=alt.Scale(domain=methods, range=colours), title=None),
+        tooltip=["method:N", "split:N", alt.Tooltip("value:Q", format=".1%")],
+    )
+    dots = base.mark_point(filled=True, size=60).encode(
+        shape=alt.Shape("method:N", scale=alt.Scale(domain=methods, range=shapes), title=None)
+    )
+    return alt.layer(base.mark_line(strokeWidth=1, opacity=0.5), dots).properties(width=CONTAINER, height=240)
+
+
+def pairs_chart(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Fig. 8: a method beside its transductive form.
+
+    Args:
+        rows: each with `place`, `kind` ("inductive" or "transductive") and `value`.
+    """
+    import altair as alt
+
+    places = list(dict.fromkeys(str(row["place"]) for row in rows))
+    kinds = ["inductive", "transductive"]
+    y = alt.Y("place:N", sort=places, title=None)
+    base = alt.Chart(alt.InlineData(values=list(rows)))
+    line = base.mark_line(color=FAINT, strokeWidth=3).encode(y=y, x="value:Q", detail="place:N")
+    dots = base.mark_point(filled=True, size=70, opacity=1).encode(
+        y=y,
+        x=alt.X("value:Q", title="per-class top-1 accuracy", axis=alt.Axis(format=".0%")),
+        color=alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=list(PALETTE[:2])), title=None),
+        shape=alt.Shape("kind:N", scale=alt.Scale(domain=kinds, range=list(SHAPES[:2])), title=None),
+        tooltip=["place:N", "kind:N", alt.Tooltip("value:Q", format=".1%")],
+    )
+    return alt.layer(line, dots).properties(width=CONTAINER, height=max(1, len(places)) * _STEP)
 
 
 def rank_matrix_chart(ranks: MethodRanks) -> Any:

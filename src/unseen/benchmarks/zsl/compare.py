@@ -3,7 +3,9 @@
 Paper:      Xian et al., TPAMI 2018, Figs. 3, 4, 7, 8 and Table 4 [P]
 Shapes:     values (methods, observations)
 Implements: an observation is one dataset and model, with parameters chosen on all validation folds or, as in Fig. 4 of
-            [P], on one of them; these two are ranked apart, as are splits, test sets and all other settings
+            [P], on one of them; these two are ranked apart, as are inductive and transductive methods, splits, test
+            sets and all other settings. Friedman's test needs observations that are independent: it is made only where
+            each is of another dataset
 """
 
 from __future__ import annotations
@@ -29,12 +31,15 @@ from unseen.metrics import (
     rank_methods,
 )
 from unseen.results import Group, comparable
+from unseen.zeroshot.catalogue import load_method
 
 METRICS = ("zsl", "ts", "tr", "H")
 BENCHMARK = "zsl"
 METHOD, FOLD = "method", "fold"
 #: In a setting: whether parameters were chosen on all validation folds or on one.
 CHOSEN = "parameters chosen on"
+#: In a setting: whether methods may look at all test images together.
+KIND = "methods"
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,8 @@ class MethodRanks:
     Attributes:
         observations: what each column of the ranks is.
         left_out: methods without a value in every observation, and observations without most methods.
-        friedman: None where there are too few methods or observations for a test.
-        critical_difference: Nemenyi's, at `level`.
+        friedman: None where there are too few methods or observations for a test, or two of one dataset.
+        critical_difference: Nemenyi's, at `level`; None where there is no test.
         setting: what tells the results apart from others that they are not ranked with; "" where there are none.
     """
 
@@ -54,7 +59,7 @@ class MethodRanks:
     observations: tuple[str, ...]
     left_out: tuple[str, ...]
     friedman: Friedman | None
-    critical_difference: float
+    critical_difference: float | None
     level: float = 0.05
     setting: str = ""
 
@@ -68,31 +73,51 @@ class Statement:
     evidence: str
 
 
-def rank_values(values: Mapping[str, Sequence[float]], metric: str, observations: Sequence[str]) -> MethodRanks:
-    """Rank methods by values of equal length."""
+def rank_values(
+    values: Mapping[str, Sequence[float]], metric: str, observations: Sequence[str], *, datasets: int | None = None
+) -> MethodRanks:
+    """Rank methods by values of equal length.
+
+    Args:
+        datasets: how many different datasets the observations are of; as many as there are observations by default.
+    """
     table = rank_methods(list(values), list(values.values()))
     k, n = table.ranks.shape
-    test = friedman_test(table) if k >= 3 and n >= 2 else None
-    return MethodRanks(metric, table, tuple(observations), (), test, nemenyi_difference(k, n))
+    tested = k >= 3 and n >= 2 and datasets in (None, n)
+    test, apart = (friedman_test(table), nemenyi_difference(k, n)) if tested else (None, None)
+    return MethodRanks(metric, table, tuple(observations), (), test, apart)
 
 
-def settings(results: Sequence[Result], axes: Sequence[str] = (METHOD, "dataset")) -> list[Group]:
+def settings(
+    results: Sequence[Result], axes: Sequence[str] = (METHOD, "dataset"), *, kinds: bool = True
+) -> list[Group]:
     """Results that may be ranked together. Splits stand in a dataset's name and among the parameters: once is enough.
 
     Args:
         axes: what may vary beside the model.
+        kinds: whether inductive and transductive methods are kept apart, as wherever one is better than another.
     """
     own = [result for result in results if result.cell.benchmark == BENCHMARK]
-    return comparable(own, axes=(*axes, FOLD), over=(), place=_place, datasets=("test_on",))
+
+    def place(cell: Cell) -> dict[str, Any]:
+        chosen = "all folds" if cell.parameters[FOLD] == "all" else "one fold"
+        kind = "transductive" if is_transductive(cell.parameters[METHOD]) else "inductive"
+        return {"dataset": plain_name(cell.dataset), CHOSEN: chosen} | ({KIND: kind} if kinds else {})
+
+    return comparable(own, axes=(*axes, FOLD), over=(), place=place, datasets=("test_on",))
 
 
-def _place(cell: Cell) -> dict[str, Any]:
-    return {"dataset": plain_name(cell.dataset), CHOSEN: "all folds" if cell.parameters[FOLD] == "all" else "one fold"}
+def is_transductive(method: str) -> bool:
+    """Whether a method looks at all test images together; a plug-in that is gone is taken as one that does not."""
+    try:
+        return load_method(method).transductive
+    except UsageError:
+        return False
 
 
 def plain_name(dataset: str) -> str:
-    """A dataset, whatever the split that stands in its name."""
-    return str(Name.parse(dataset).without("split"))
+    """A dataset, whatever the split and the features that stand in its name: features are the model's affair."""
+    return str(Name.parse(dataset).without("split", "features"))
 
 
 def ranks_by_setting(results: Sequence[Result], metric: str, split: str | None = None) -> list[MethodRanks]:
@@ -105,18 +130,20 @@ def ranks_by_setting(results: Sequence[Result], metric: str, split: str | None =
         if split is not None and group.setting["split"] != split:
             continue
         values: dict[str, dict[str, float]] = {}
+        of_dataset: dict[str, str] = {}
         for result in group.results:
             cell = result.cell
             if metric in result.metrics:
                 parts = [plain_name(cell.dataset), cell.model, f"fold {cell.parameters[FOLD]}"]
                 name = " ".join(parts[: 2 if cell.parameters[FOLD] == "all" else 3])
                 values.setdefault(name, {})[cell.parameters[METHOD]] = result.metrics[metric]
-        if (ranks := _ranks(values, metric)) is not None:
+                of_dataset[name] = parts[0]
+        if (ranks := _ranks(values, metric, of_dataset)) is not None:
             found.append(replace(ranks, setting=group.words))
     return found
 
 
-def _ranks(values: Mapping[str, Mapping[str, float]], metric: str) -> MethodRanks | None:
+def _ranks(values: Mapping[str, Mapping[str, float]], metric: str, of_dataset: Mapping[str, str]) -> MethodRanks | None:
     """Ranks from the values of methods by observation, or None for fewer than two methods."""
     most = max((len(of_methods) for of_methods in values.values()), default=0)
     kept = {name: of_methods for name, of_methods in values.items() if len(of_methods) == most}
@@ -124,7 +151,8 @@ def _ranks(values: Mapping[str, Mapping[str, float]], metric: str) -> MethodRank
     everywhere = [method for method in methods if all(method in of_methods for of_methods in kept.values())]
     if len(everywhere) < 2:
         return None
-    ranks = rank_values({m: [v[m] for v in kept.values()] for m in everywhere}, metric, list(kept))
+    datasets = len({of_dataset[name] for name in kept})
+    ranks = rank_values({m: [v[m] for v in kept.values()] for m in everywhere}, metric, list(kept), datasets=datasets)
     gone = [*sorted(set(methods) - set(everywhere)), *(name for name in values if name not in kept)]
     return replace(ranks, left_out=tuple(gone))
 

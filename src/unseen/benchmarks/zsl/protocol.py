@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.texts import text_embeddings, text_version
-from unseen.benchmarks.workbench import SplitRows, Workbench, skipped_details
+from unseen.benchmarks.workbench import GIVEN, SplitRows, Workbench, skipped_details
 from unseen.core.errors import DataError, UnknownNameError, UnseenError
 from unseen.core.identity import option
+from unseen.core.names import Name
 from unseen.core.options import Share
 from unseen.core.records import Cell, Result
 from unseen.results import MetricStyle
@@ -106,6 +108,12 @@ class ZslBenchmark(Benchmark):
         folds: tuple[Any, ...] = ("all", 1, 2, 3) if self.robustness else ("all",)
         return [{"method": method, "fold": fold} for method in self.chosen for fold in folds]
 
+    def plan(self, model: str, dataset: str) -> list[Cell]:
+        brings = given_model(dataset)
+        if model.startswith(GIVEN) and brings and model != brings:
+            raise UnknownNameError(f"features of {dataset}", model, [brings])
+        return super().plan(model, dataset)
+
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
         return {point["method"]: method_version(point["method"]), **text_version(self.text_model)}
 
@@ -118,8 +126,10 @@ class ZslBenchmark(Benchmark):
         problem, details = self.problem(bench, cells[0].model, cells[0].dataset)
         test = self.problem(bench, cells[0].model, self.test_on)[0] if self.test_on else None
         tunings: dict[str, Tuning] = {}  # every fold is tried once; a cell of one fold chooses by its column
-        for cell in cells:
-            yield self._one(cell, problem, test, details, tunings)
+        for number, cell in enumerate(cells, 1):
+            result = self._one(cell, problem, test, details, tunings)
+            bench.progress.note(f"{number}/{len(cells)} {_said(result)}")
+            yield result
 
     def _one(
         self, cell: Cell, problem: Problem, test: Problem | None, details: dict[str, Any], tunings: dict[str, Tuning]
@@ -193,6 +203,7 @@ class ZslBenchmark(Benchmark):
             "chance": 1 / len(problem.unseen),
             "embedding": source,
             "embedding_dimensions": embeddings.shape[1],
+            "feature_dimensions": train.X.shape[1],
             "indistinguishable_classes": int(same),
             "audit": audit.summary,
             "splits_digest": getattr(dataset, "splits_digest", ""),
@@ -238,6 +249,22 @@ class ZslBenchmark(Benchmark):
         pool = Images(np.concatenate([p.X for p in training]), np.concatenate([p.y for p in training]))
         seen = no_images(pool.X.shape[1]) if self.split == "SS" else test.of(division.seen)
         return pool.of(division.seen), test.of(division.unseen), seen, division.folds
+
+
+def given_model(dataset: str) -> str:
+    """What the features that a dataset brings are called, such as `xlsa17:res101`; nothing where a model is needed."""
+    name = Name.parse(dataset)
+    if f"{name.scheme}:" != GIVEN or "images" in name.options:
+        return ""
+    return GIVEN + (Path(name.options["features"]).stem if "features" in name.options else "res101")
+
+
+def _said(result: Result) -> str:
+    """A line on a method that is done."""
+    asked = result.cell.parameters
+    name = asked["method"] + ("" if asked["fold"] == "all" else f", fold {asked['fold']}")
+    shown = ", ".join(f"{m} {100 * result.metrics[m]:.1f} %" for m in ("zsl", "H") if m in result.metrics)
+    return f"{name}: {result.error or shown} ({result.seconds:.0f} s)"
 
 
 def _bounds(intervals: Mapping[str, Interval]) -> dict[str, float]:

@@ -17,9 +17,19 @@ from importlib.resources import files
 from typing import Any
 
 from unseen.core.errors import UnknownNameError
+from unseen.core.records import Result
 
 DATASETS = ("SUN", "CUB", "AWA1", "AWA2", "aPY")
-FEATURES = "res101"
+#: The model and the dimension of the features of the release, in `res101.mat`.
+MODEL, DIMENSIONS = "xlsa17:res101", 2048
+#: Digests of the attributes and locs that the release has, with the counts of Table 1.
+KNOWN_SPLITS = {
+    "SUN": "401cbca6aa64e791",
+    "CUB": "064a2cf484f6ab8f",
+    "AWA1": "b6903491f2d0e820",
+    "AWA2": "0af132626e47da33",
+    "aPY": "6e6a990c5010668f",
+}
 
 
 @dataclass(frozen=True)
@@ -79,13 +89,46 @@ def published_value(dataset: str, method: str, metric: str, split: str) -> float
         metric: "zsl" (Table 3), "ts", "tr" or "H" (Table 6, PS only).
         split: "PS" or "SS".
     """
-    name = dataset.partition("?")[0].rpartition(":")[2]
-    name = "aPY" if name.upper() == "APY" else name
+    name = _name(dataset)
     if metric == "zsl":
         found = table(3).value(method, f"{name} {split}")
     else:
         found = table(6).value(method, f"{name} {metric}") if split == "PS" else None
     return None if found is None else found / 100
+
+
+def _name(dataset: str) -> str:
+    """A dataset as the tables call it."""
+    name = dataset.partition("?")[0].rpartition(":")[2]
+    return "aPY" if name.upper() == "APY" else name
+
+
+def printed_beside(result: Result, *, across: bool = False) -> bool:
+    """Whether the paper's numbers may stand beside a result: its attributes, features, split and protocol.
+
+    The features are known by their name and dimension: their digest was never at hand.
+
+    Args:
+        across: whether it may have been tested on another dataset, as in Table 4.
+    """
+    cell, details = result.cell, result.details
+    return (
+        cell.model == MODEL
+        and details.get("feature_dimensions") == DIMENSIONS
+        and details.get("embedding") == "attributes"
+        and details.get("splits_digest") == KNOWN_SPLITS.get(_name(cell.dataset))
+        and not cell.parameters["calibration"]
+        and (across or not cell.parameters.get("test_on"))
+    )
+
+
+def printed_value(result: Result, metric: str) -> float | None:
+    """What the paper prints for what a result is of, as a fraction; None where the two are not the same thing."""
+    if not printed_beside(result):
+        return None
+    return published_value(
+        result.cell.dataset, result.cell.parameters["method"], metric, result.cell.parameters["split"]
+    )
 
 
 def observations(metric: str, split: str = "PS") -> dict[str, list[float]]:

@@ -13,6 +13,7 @@ from unseen.cli.options import HomeOption, JsonOption, split_names
 if TYPE_CHECKING:
     from unseen.benchmarks.cog.check import ImageNetCheck
     from unseen.benchmarks.cog.cost import CogPlan, ImageSet, ModelSpeed, ProbeCost
+    from unseen.benchmarks.cog.machines import Price
     from unseen.data.sources.imagenet.cog import Caps
 
 
@@ -27,6 +28,18 @@ def check(
     plan: Annotated[bool, typer.Option("--plan", help="Measure this machine and say what the run will cost.")] = False,
     models: Annotated[list[str] | None, typer.Option("--models", help="With --plan: the models of the run.")] = None,
     dtype: Annotated[str, typer.Option(help="With --plan: of the stored features.")] = "float32",
+    cpu_gflops: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X", help="With --plan: of the CPU in float32; that of this machine, measured, by default."
+        ),
+    ] = None,
+    gpu_gflops: Annotated[
+        float, typer.Option(metavar="X", help="With --plan: of one GPU in float32; an A100's by default.")
+    ] = 19_500.0,
+    memory_limit: Annotated[
+        int, typer.Option(metavar="MB", help="With --plan: as in cog run; 0 is a quarter of the machine's.")
+    ] = 0,
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
@@ -48,9 +61,10 @@ def check(
         seen = _look(root, levels, in1k, split, Caps(train, test, least))
         found, lines, sets, problems = seen.to_dict(), seen.lines(), seen.sets, seen.problems
     if plan:
-        cost = _plan(sets, split_names(models) or ["packaged:efficientnet-lite0"], dtype, home)
-        lines += [*cost.lines()]
-        found["plan"] = cost.to_dict()
+        cost = _plan(sets, split_names(models) or ["packaged:efficientnet-lite0"], dtype, memory_limit, home)
+        prices = _prices(cost, cpu_gflops, gpu_gflops)
+        lines += [*cost.lines(), *(each.line() for each in prices)]
+        found["plan"] = {**cost.to_dict(), "machines": [each.to_dict() for each in prices]}
     if as_json:
         print_json(found)
     else:
@@ -69,11 +83,23 @@ def _look(root: Path, levels: Path | None, in1k: Path | None, split: Path | None
     return check_imagenet(root, named, in1k=in1k, split=split, caps=caps)
 
 
-def _plan(sets: Sequence[ImageSet] | None, models: Sequence[str], dtype: str, home: Path | None) -> CogPlan:
+def _plan(
+    sets: Sequence[ImageSet] | None, models: Sequence[str], dtype: str, memory_limit: int, home: Path | None
+) -> CogPlan:
     from unseen.benchmarks.cog.cost import FULL_COG, plan_cost
 
     speeds = [_speed(model, home) for model in models]
-    return plan_cost(sets or FULL_COG, speeds, probe=_probe_cost(), dtype=dtype)
+    limit = memory_limit * 1_000_000 or None
+    return plan_cost(sets or FULL_COG, speeds, probe=_probe_cost(), dtype=dtype, memory_limit=limit)
+
+
+def _prices(plan: CogPlan, cpu: float | None, gpu: float) -> list[Price]:
+    from unseen.benchmarks.cog.machines import price, usual_machines
+    from unseen.benchmarks.cog.sample_images import peak_gflops
+
+    measured = peak_gflops()
+    # Hours were measured here; a CPU that was given is another machine.
+    return price(plan, measured, usual_machines(cpu or measured, gpu))
 
 
 def _speed(model: str, home: Path | None) -> ModelSpeed:

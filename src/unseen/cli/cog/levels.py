@@ -24,7 +24,9 @@ def levels(
     number: Annotated[int, typer.Option("--levels", metavar="N", help="How many levels.")] = 5,
     size: Annotated[int, typer.Option(help="Concepts per level.")] = 1000,
     measure: Annotated[str, typer.Option(help="lin, jiang-conrath, resnik, wu-palmer, path, ... or text.")] = "lin",
-    min_images: Annotated[int, typer.Option(help="Drop concepts with fewer images.")] = 782,
+    min_images: Annotated[
+        int | None, typer.Option(metavar="N", help="Drop concepts with fewer images; 782 in WordNet, else none.")
+    ] = None,
     drop_subtree: Annotated[
         list[str] | None, typer.Option(help="Drop a concept and all below it (person in WordNet). May be repeated.")
     ] = None,
@@ -36,20 +38,23 @@ def levels(
     rerank: Annotated[str | None, typer.Option(help="Rank the chosen concepts anew by this measure.")] = None,
     random: Annotated[int, typer.Option(help="Make so many random control levels instead (15 in the paper).")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of --random.")] = 0,
-    vectors: Annotated[Path | None, typer.Option(help="Word vectors for 'text': a word2vec or GloVe file.")] = None,
+    vectors: Annotated[
+        Path | None, typer.Option(help="Word vectors for 'text': a word2vec, GloVe or Wikipedia2Vec file.")
+    ] = None,
     published: Annotated[
         Path | None, typer.Option(help="The authors' cog_levels_mapping_file.pkl, to compare.")
     ] = None,
     split: Annotated[Path | None, typer.Option(help="The authors' cog_concepts_split_file.pkl, to check.")] = None,
 ) -> None:
     """Build levels of unseen concepts, ever further from the seen ones."""
-    from unseen.concepts import build_levels, information_content, random_levels, rerank_levels
+    from unseen.concepts import build_levels, corpus_information, random_levels, rerank_levels
 
     taxonomy = _taxonomy(ontology, root)
-    images_of = _counts(counts, images, taxonomy)
+    images_of = _counts(counts, images, taxonomy, needed=ontology is None or bool(min_images))
     seen_name, seen_ids = _seen(seen, taxonomy)
     eligible = _eligible(taxonomy, images_of, seen_ids, min_images, drop_subtree, discard)
-    ic = information_content(taxonomy, [*images_of, *seen_ids])
+    # Of the pinned corpus, whatever lies on the disk: the release of 2021 gives the levels of 2011 (supplement E).
+    ic = corpus_information(taxonomy)
     _print_funnel(eligible, len(images_of))
     if random:
         made = random_levels(eligible.concepts, draws=random, size=size, seed=seed)
@@ -80,7 +85,8 @@ def _taxonomy(ontology: Path | None, root: str | None) -> Taxonomy:
     return load_wordnet()
 
 
-def _counts(counts: Path | None, images: Path | None, taxonomy: Taxonomy) -> dict[str, int]:
+def _counts(counts: Path | None, images: Path | None, taxonomy: Taxonomy, *, needed: bool) -> dict[str, int]:
+    """Images per concept; of every concept of an ontology where nobody asks how many there are."""
     from unseen.benchmarks.cog.check import count_concepts
     from unseen.concepts.imagenet import check_wnids, read_counts
     from unseen.core.errors import UsageError
@@ -89,6 +95,8 @@ def _counts(counts: Path | None, images: Path | None, taxonomy: Taxonomy) -> dic
         found = read_counts(counts)
     elif images is not None and counts is None:
         found = count_concepts(images)
+    elif counts is None and images is None and not needed:
+        return dict.fromkeys(taxonomy.ids, 0)
     else:
         raise UsageError("give either --counts FILE or --images FOLDER: how many images does each concept have?")
     check_wnids(found, taxonomy)
@@ -109,33 +117,24 @@ def _eligible(
     taxonomy: Taxonomy,
     counts: Mapping[str, int],
     seen: list[str],
-    min_images: int,
+    min_images: int | None,
     subtrees: list[str] | None,
     discard: str | None,
 ) -> Eligibility:
-    from unseen.concepts import WordNet, cog_discarded, cog_filters, read_class_list, run_funnel
-    from unseen.concepts.eligibility import PERSON
+    from unseen.concepts import filters_for, read_class_list, run_funnel
 
-    paper = isinstance(taxonomy, WordNet)
-    if discard is None:
-        listed = cog_discarded() if paper else ()
-    else:
-        listed = () if discard == "none" else tuple(read_class_list(discard))
-    if subtrees is None:
-        subtrees = [PERSON] if paper else []
+    listed = None if discard is None else () if discard == "none" else tuple(read_class_list(discard))
     concepts = list(counts)
-    filters = cog_filters(concepts, seen, counts=counts, min_images=min_images, subtrees=subtrees, discard=listed)
+    filters = filters_for(
+        taxonomy, concepts, seen, counts=counts, min_images=min_images, subtrees=subtrees, discard=listed
+    )
     return run_funnel(taxonomy, concepts, filters)
 
 
 def _measure(name: str, taxonomy: Taxonomy, vectors: Path | None) -> str | SimilarityFunction:
-    if name != "text" or vectors is None:
-        return name
-    from functools import partial
+    from unseen.concepts import text_measure
 
-    from unseen.concepts import read_word_vectors, text_similarity_matrix
-
-    return partial(text_similarity_matrix, taxonomy, vectors=read_word_vectors(vectors))
+    return text_measure(taxonomy, vectors) if name == "text" and vectors is not None else name
 
 
 def _details(eligible: Eligibility, seen_name: str, seen: list[str]) -> dict[str, object]:
@@ -166,8 +165,8 @@ def _print_levels(levels: Levels, taxonomy: Taxonomy, ic: InformationContent) ->
     for level in levels.levels:
         known = [c.similarity for c in level.concepts if c.similarity is not None]
         first, last = level.concepts[0], level.concepts[-1]
-        example = f"{label(first.id)} ({label(first.nearest)})" if first.nearest else label(first.id)
-        end = f"{label(last.id)} ({label(last.nearest)})" if last.nearest else label(last.id)
+        # Of a random draw, which has no order, no end is nearer than the other.
+        example, end = (f"{label(c.id)} ({label(c.nearest)})" if c.nearest else "" for c in (first, last))
         figures = (f"{level.mean_similarity:.4f}", f"{max(known):.4f}", f"{min(known):.4f}") if known else ("", "", "")
         rows.append((level.name, f"{len(level.concepts):,}", *figures, example, end))
     left = sum(len(gap) for gap in levels.gaps)

@@ -21,20 +21,14 @@ DEFAULT_MODELS = (
 
 
 def _prepare(draft: Draft) -> None:
-    """`imagenet?train=8` is ImageNet-1K and every level, with its options for the levels; images that end early are
-    accepted there, as the authors do."""
+    """Data as it was asked for become datasets whose classes have ids: see `imagenet_data` and `data_with_ids`."""
+    from unseen.cli.cog.data import data_with_ids, imagenet_data
+
     (options,) = draft.benchmarks.values()
-    levels = str(options.get("levels", 5))
-    found: list[str] = []
-    for name in draft.data:
-        base, mark, query = name.partition("?")
-        if base == "imagenet" and levels.isdecimal():
-            found += ["imagenet:in1k", *(f"imagenet:cog-l{i + 1}{mark}{query}" for i in range(int(levels)))]
-        else:
-            found.append(name)
-    draft.data = found
+    found = [imagenet_data(name, options, draft.home) for name in draft.data]
+    draft.data = [data_with_ids(name, options, draft.home) for name in found]
     if all(name.startswith("imagenet:") for name in found):
-        draft.extraction.setdefault("truncated", "accept")
+        draft.extraction.setdefault("truncated", "accept")  # images that end early, as the authors do
 
 
 def _prepare_finetuning(draft: Draft) -> None:
@@ -102,7 +96,7 @@ RUN = study_command(
     data=(DEFAULT_DATA,),
     models=DEFAULT_MODELS,
     title="Concept generalization",
-    defaults={"shots": ["1", "2", "4", "8", "16", "32", "64", "128", "all"]},
+    defaults={"shots": ["1", "2", "4", "8", "16", "32", "64", "128", "all"], "levels": None},
     prepare=_prepare,
     show=show_levels,
 )
@@ -111,5 +105,6 @@ FINETUNE = study_command(
     data=(DEFAULT_DATA,),
     models=DEFAULT_MODELS[:1],
     title="Fine-tuning against frozen features",
+    defaults={"levels": None},
     prepare=_prepare_finetuning,
 )

@@ -93,21 +93,28 @@ def test_both_variants_hold_the_same_thousand(tmp_path: Path, joint: Path, repli
 
 
 @pytest.mark.parametrize("variant", ["four lists", "joint list"])
-def test_a_run_over_the_folder(
-    request: pytest.FixtureRequest, tmp_path: Path, home: Path, replicas: Any, small_model: str, variant: str
+def test_what_is_ready_is_run(
+    tmp_path: Path, home: Path, replicas: Any, small_model: str, capsys: pytest.CaptureFixture[str], variant: str
 ) -> None:
-    """From the folder to an accuracy, by the command that a person types."""
+    """From the folder to an accuracy, by the command that a person types; what is not whole is left out."""
     from unseen.cli import main
 
+    root = tmp_path / "vtab-1k"
+    write_task(root / "kitti", replicas, classes=4, sizes=(800, 200, 711))
+    write_task(root / "clevr_dist", replicas)
     if variant == "joint list":
-        root = request.getfixturevalue("joint")
-    else:
-        root = tmp_path / "vtab-1k"
-        write_task(root / "clevr_dist", replicas, sizes=(80, 20, 12))
+        for split in ("train800", "val200"):
+            (root / "kitti" / f"{split}.txt").unlink()
+            shutil.rmtree(root / "kitti" / "images" / split)
     options = ["--models", small_model, "--steps", "5", "--learning-rates", "0.1", "--seeds", "1", "--batch-size", "32"]
-    assert main(["vtab", "run", "--root", str(root), "--tasks", "clevr-distance", *options]) == 0
+    command = ["vtab", "run", "--root", str(root), "--tasks", "ready", *options]
+    assert main(command) == 0
     page = (home / "reports" / "vtab.html").read_text()
-    assert "Clevr-Dist" in page
+    assert "KITTI-Dist" in page
+    assert "Clevr-Dist" not in capsys.readouterr().out
+    (root / "kitti" / "test.txt").unlink()
+    assert main(command) == 2
+    assert "no task is ready below" in capsys.readouterr().err
 
 
 def test_an_image_in_two_splits_is_refused(folder: Path) -> None:

@@ -75,6 +75,15 @@ def read_levels(path: str | PathLike[str]) -> dict[str, list[str]]:
     return {str(name).lower(): _concepts(path, str(name), concepts) for name, concepts in content.items()}
 
 
+def read_concepts(path: str | PathLike[str], *, gaps: bool = True) -> list[str]:
+    """Every concept of a file of levels, sorted: with `gaps` those between two levels, where the file has them, too."""
+    content = _read(Path(path), "levels")
+    concepts = {concept for level in read_levels(path).values() for concept in level}
+    if gaps and isinstance(content, Mapping) and content.get("format") == LEVELS_FORMAT:
+        concepts.update(str(row[0]) for gap in content.get("gaps", ()) for row in gap)
+    return _concepts(path, "in the gaps", sorted(concepts))
+
+
 def read_image_lists(path: str | PathLike[str], concepts: Iterable[str]) -> Lists:
     """(train, test) image names of the given concepts, sorted, as `concept/file`.
 

@@ -10,20 +10,22 @@ The devkit numbers classes in an order of its own, not in that of the wnids: its
 
 from __future__ import annotations
 
-import io
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from unseen.core.errors import DataError
+from unseen.core.guard import guarded, read_limited
 from unseen.data.listing import is_wnid, read_lines
+from unseen.data.matlab_v5 import read_variables
 
 _KAGGLE = "LOC_val_solution.csv"
 _LISTS = ("val_map.txt", "val.txt", "val_labels.txt", "imagenet_2012_validation_synset_labels.txt")
 _DEVKIT = "ILSVRC2012_devkit_t12"
 _TRUTH = "ILSVRC2012_validation_ground_truth.txt"
 _META = "meta.mat"
+_DEVKIT_BYTES = 64 << 20
 
 
 def find_val_labels(places: Sequence[Path]) -> Path:
@@ -94,16 +96,10 @@ def _from_lines(path: Path, classes: Sequence[str]) -> dict[str, str]:
 
 
 def _from_devkit(truth: bytes, meta: bytes, path: Path) -> dict[str, str]:
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
-
-    read_mat: Any = loadmat  # it reads streams too; its types speak of paths only
-    try:
-        synsets = read_mat(io.BytesIO(meta), squeeze_me=True)["synsets"]
-        wnids = {int(number): str(w) for number, w in zip(synsets["ILSVRC2012_ID"], synsets["WNID"], strict=True)}
+    with guarded(path, "the devkit", advice="Download it again."):
+        synsets: Any = read_variables(memoryview(meta), ("synsets",), path)["synsets"]
+        wnids = {int(each["ILSVRC2012_ID"].item()): str(each["WNID"]) for each in synsets}
         return {_numbered(i): wnids[int(word)] for i, word in enumerate(truth.split(), start=1)}
-    except (MatReadError, ValueError, KeyError, TypeError, IndexError, OSError) as error:
-        raise DataError(f"the devkit of {str(path)!r} is not as expected: {type(error).__name__} {error}.") from error
 
 
 def _read_devkit_archive(path: Path) -> tuple[bytes, bytes]:
@@ -114,7 +110,7 @@ def _read_devkit_archive(path: Path) -> tuple[bytes, bytes]:
                 name = member.name.rpartition("/")[2]
                 stream = archive.extractfile(member) if name in (_TRUTH, _META) and member.isreg() else None
                 if stream is not None:
-                    found[name] = stream.read()
+                    found[name] = read_limited(stream, _DEVKIT_BYTES, path)
     except (tarfile.TarError, OSError, EOFError) as error:
         raise DataError(f"cannot read the devkit {str(path)!r}: {error}. Download it again.") from error
     if len(found) < 2:

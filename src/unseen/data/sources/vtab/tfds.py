@@ -23,6 +23,7 @@ from PIL import Image
 from unseen.core.errors import DataError
 from unseen.data.array_record import ArrayRecordFile
 from unseen.data.decode import decode_rgb, open_image
+from unseen.data.listing import read_lines
 from unseen.data.sources.vtab.class_names import class_names
 from unseen.data.sources.vtab.examples import Examples, column, from_bytes
 from unseen.data.sources.vtab.order import is_record_order, record_order
@@ -155,7 +156,7 @@ _OWN: Mapping[str, str] = {
 
 def _class_names(folder: Path) -> list[str]:
     path = folder / "label.labels.txt"
-    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+    return [line for _, line in read_lines(path)] if path.exists() else []
 
 
 def _class_fields(features: Mapping[str, Feature]) -> dict[str, float]:

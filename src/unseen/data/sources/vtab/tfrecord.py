@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from unseen.core.errors import DataError
 from unseen.core.files import map_file
+from unseen.core.guard import reader
 from unseen.core.wire import as_message, fields, masked_crc32c, varints
 
 Feature = list[bytes] | npt.NDArray[np.float32] | npt.NDArray[np.int64]
@@ -59,6 +60,7 @@ class RecordFile:
             yield start, start + length
 
 
+@reader("an Example")
 def parse_example(data: memoryview | bytes) -> dict[str, Feature]:
     """The features of an Example, by name.
 

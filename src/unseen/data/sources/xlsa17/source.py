@@ -2,10 +2,13 @@
 
 Paper:      Xian et al., TPAMI 2018, sections 4 and 5 [P]; layout of its release `xlsa17`
 Layout:     ROOT/NAME/{res101.mat, att_splits.mat, testclasses.txt, trainvalclasses.txt, {train,val}classes{1,2,3}.txt};
-            ROOT may also be the folder of NAME itself, or hold `data/NAME`; ROOT/standard_split/NAME/*.txt for SS
+            ROOT may also be the folder of NAME itself, or hold `data/NAME`; other lists for SS than the published ones
+            in ROOT/standard_split/NAME/*.txt, or in the folder of the option `standard=`
 Root:       option `root=`, else the environment variable UNSEEN_XLSA17, else HOME/data/xlsa17
 Splits:     PS: `trainval`, `test_seen`, `test_unseen` are the locs of att_splits.mat, which must partition 1..N.
             SS: `trainval` holds every image of the training classes, `test_unseen` those of the test classes
+Features:   `features=FILE` puts own features in the place of res101 (`unseen.data.sources.xlsa17.features`); the model
+            is then called by the file, `xlsa17:vit` for vit.npy
 Images:     `images=FOLDER` finds the files that res101.mat names below a folder, so that any model can replace res101
 Checks:     `unseen.data.sources.xlsa17.splits`
 """
@@ -16,12 +19,10 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 
 from unseen.core.errors import DataError, UnknownNameError
@@ -32,10 +33,9 @@ from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, IntArray, Split
 from unseen.data.decode import open_image
 from unseen.data.load import DatasetSource
-from unseen.data.matlab import read_matlab
 from unseen.data.scan import content_key
+from unseen.data.sources.xlsa17.features import FeatureArray, features_file, read_features
 from unseen.data.sources.xlsa17.splits import (
-    FEATURES,
     LOCS,
     TEST_UNSEEN,
     ClassFold,
@@ -44,9 +44,8 @@ from unseen.data.sources.xlsa17.splits import (
     read_attribute_splits,
     read_folds,
     standard_locs,
+    standard_split,
 )
-
-FeatureArray = npt.NDArray[np.float32]
 
 NAMES = ("SUN", "CUB", "AWA1", "AWA2", "APY")
 _IMAGES = {"SUN": 14340, "CUB": 11788, "AWA1": 30475, "AWA2": 37322, "APY": 15339}
@@ -62,7 +61,7 @@ class ZeroShotDataset(Dataset):
         folds: class folds to tune on.
         given_features: name of published features to a function from split name to (n, d) float32.
         protocol: "PS" or "SS".
-        splits_digest: of att_splits.mat: tells releases of the split (PS 1.0, PS 2.0) apart.
+        splits_digest: of the attributes and locs of att_splits.mat: tells releases of the split apart.
     """
 
     attributes: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
@@ -89,7 +88,7 @@ class ZeroShotDataset(Dataset):
 class Xlsa17Source(DatasetSource):
     """Loads `xlsa17:NAME`."""
 
-    paths = ("root", "images", "standard")
+    paths = ("root", "images", "standard", "features")
 
     def cards(self) -> Iterable[DatasetCard]:
         for name in NAMES:
@@ -103,66 +102,39 @@ class Xlsa17Source(DatasetSource):
                 images=_IMAGES[name],
                 source="xlsa17",
                 citation="Xian et al., Zero-shot learning: the good, the bad and the ugly, TPAMI 2018",
-                notes="root= folder of the release; split=PS or SS; images= folder of the images",
+                notes="root= folder of the release; split=PS or SS; features= own file; images= folder of the images",
             )
 
     def load(self, name: str, options: Options) -> Dataset:
         if name not in NAMES:
             raise UnknownNameError("xlsa17 dataset", name, NAMES)
         root, protocol = options.text("root"), options.choice("split", ("PS", "SS"))
-        images, standard = options.text("images"), options.text("standard")
+        images, standard, own = options.text("images"), options.text("standard"), options.text("features")
         options.finish()
         folder = _folder(name, root)
         splits = read_attribute_splits(folder / "att_splits.mat")
-        labels, files, features = _read_features(folder / f"{FEATURES}.mat", len(splits.class_names))
-        if protocol == "SS":
-            lists = _standard_folder(folder, name, standard)
-            locs = standard_locs(lists, splits.class_names, labels)
-        else:
-            lists, locs = folder, splits.locs
+        file = features_file(folder, own)
+        labels, files, features = read_features(file, folder, len(splits.class_names))
+        if protocol == "PS":
             check_labels(splits, labels, folder)
-        folds = read_folds(lists, splits.class_names, labels[locs[TEST_UNSEEN]])
+            locs, folds = splits.locs, read_folds(folder, splits.class_names, labels[splits.locs[TEST_UNSEEN]])
+        elif lists := _standard_folder(folder, name, standard):
+            locs = standard_locs(lists, splits.class_names, labels)
+            folds = read_folds(lists, splits.class_names, labels[locs[TEST_UNSEEN]])
+        else:
+            locs, folds = standard_split(name, splits.class_names, labels)
         find = _finder(images, files, name)
-        content = file_digest(folder / f"{FEATURES}.mat")
+        content = file_digest(file)
         return ZeroShotDataset(
             card=DatasetCard(id=options.dataset, name=name, group="zero-shot", paper="gbu"),
             class_names=list(splits.class_names),
             splits={split: _split(loc, labels, files, find, content) for split, loc in locs.items()},
             attributes=splits.attributes,
             folds=folds,
-            given_features={FEATURES: lambda split: features()[locs[split]]},
+            given_features={file.stem: lambda split: features()[locs[split]]},
             protocol=protocol,
-            splits_digest=file_digest(folder / "att_splits.mat")[:16],
+            splits_digest=splits.digest,
         )
-
-
-def _read_features(path: Path, classes: int) -> tuple[IntArray, list[str], Callable[[], FeatureArray]]:
-    """Labels from 0, file names, and a function that gives (n, d) features, read when first needed."""
-    if not path.is_file():
-        raise DataError(f"there is no {path}. It is part of the xlsa17 release, with the labels and features.")
-    found = read_matlab(path, ("labels",), ("image_files",))
-    labels = np.asarray(found["labels"]).ravel().astype(np.int64) - 1
-    if labels.min() < 0 or labels.max() >= classes:
-        raise DataError(f"{path}: labels from {labels.min() + 1} to {labels.max() + 1}; 1 to {classes} are needed.")
-    if len(empty := np.flatnonzero(np.bincount(labels, minlength=classes) == 0)):
-        raise DataError(f"{path}: {len(empty)} of {classes} classes have no image, the first is number {empty[0] + 1}.")
-    files = found.get("image_files") or [f"{i:06d}" for i in range(len(labels))]
-    if not isinstance(files, list) or len(files) != len(labels):
-        raise DataError(f"{path}: image_files must name {len(labels)} files.")
-
-    @cache
-    def features() -> FeatureArray:
-        values = np.asarray(read_matlab(path, ("features",))["features"])
-        if values.ndim != 2 or values.shape[1] != len(labels):
-            swapped = values.ndim == 2 and values.shape[0] == len(labels)
-            why = "The axes are swapped: transpose it." if swapped else ""
-            raise DataError(f"{path}: features has shape {values.shape}; (d, {len(labels)} images) is needed. {why}")
-        rows = np.ascontiguousarray(values.T, np.float32)
-        if not np.isfinite(rows).all():
-            raise DataError(f"{path}: features hold values that are not numbers.")
-        return rows
-
-    return labels, files, features
 
 
 def _split(
@@ -211,12 +183,12 @@ def _folder(name: str, root: str | None) -> Path:
     )
 
 
-def _standard_folder(folder: Path, name: str, standard: str | None) -> Path:
+def _standard_folder(folder: Path, name: str, standard: str | None) -> Path | None:
+    """Lists of the user's own, or None for those of the package."""
     given = [Path(standard).expanduser() / name, Path(standard).expanduser()] if standard else []
     for lists in (*given, folder.parent / "standard_split" / name, folder.parent.parent / "standard_split" / name):
         if (lists / "testclasses.txt").is_file():
             return lists
-    raise DataError(
-        f"the standard split of {name} needs its class lists in standard_split/{name}/ beside the release, "
-        "or in the folder of the option standard=."
-    )
+    if standard:
+        raise DataError(f"{standard} holds no testclasses.txt, nor does {standard}/{name}.")
+    return None

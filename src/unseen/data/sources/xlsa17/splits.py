@@ -1,25 +1,28 @@
 """The splits of the zero-shot datasets: locs and attributes of att_splits.mat, class lists, and their checks.
 
 Paper:      Xian et al., TPAMI 2018, section 5.2; layout of its release `xlsa17`
+Standard:   the class lists of the standard split stand in `standard_splits.toml`, so that SS needs no more than PS does
 Differs:    folds come from the class lists, never from `train_loc` and `val_loc`, which differ between public copies
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
+from unseen.core.identity import digest
 from unseen.data.dataset import IntArray
 from unseen.data.matlab import read_matlab
 
 FloatArray = npt.NDArray[np.float64]
 
-FEATURES = "res101"
 TRAINVAL, TEST_SEEN, TEST_UNSEEN = "trainval", "test_seen", "test_unseen"
 LOCS = (TRAINVAL, TEST_SEEN, TEST_UNSEEN)
 
@@ -49,6 +52,12 @@ class AttributeSplits:
     @property
     def images(self) -> int:
         return sum(len(loc) for loc in self.locs.values())
+
+    @property
+    def digest(self) -> str:
+        """Of what is used of the file: copies that differ elsewhere are the same split."""
+        locs = [np.sort(self.locs[loc]).tolist() for loc in LOCS]
+        return digest([list(self.class_names), np.round(self.attributes, 6).tolist(), locs])
 
 
 def read_attribute_splits(path: Path) -> AttributeSplits:
@@ -106,7 +115,7 @@ def check_labels(splits: AttributeSplits, labels: IntArray, folder: Path) -> Non
     """Raise where the labels do not fit the splits: another number of images, or a test class that is trained on."""
     if len(labels) != splits.images:
         raise DataError(
-            f"{folder}: {FEATURES}.mat has {len(labels)} images, the locs of att_splits.mat {splits.images}."
+            f"{folder}: there are labels of {len(labels)} images, the locs of att_splits.mat {splits.images}."
         )
     train, seen, unseen = (np.unique(labels[splits.locs[loc]]) for loc in LOCS)
     for other, what in ((train, "training images"), (seen, "test images of seen classes")):
@@ -139,21 +148,42 @@ def read_folds(folder: Path, class_names: Sequence[str], unseen_labels: IntArray
     return tuple(folds)
 
 
+def standard_split(
+    name: str, class_names: Sequence[str], labels: IntArray
+) -> tuple[dict[str, IntArray], tuple[ClassFold, ...]]:
+    """SS by the lists that come with the package: locs, and the three folds of training classes."""
+    lists = tomllib.loads((files(__package__) / "standard_splits.toml").read_text(encoding="utf-8"))
+    found = lists["AWA" if name.startswith("AWA") else name]
+    where = f"the standard split of {name} (other lists: the option standard=, or standard_split/{name}/)"
+    rows = {key: class_rows(text.split(), class_names, where) for key, text in found.items()}
+    train = np.setdiff1d(np.arange(len(class_names)), rows["test"])
+    folds = tuple(ClassFold(np.setdiff1d(train, val), val) for val in (rows[f"val{number}"] for number in (1, 2, 3)))
+    return _locs(train, rows["test"], labels), folds
+
+
 def read_classes(path: Path, class_names: Sequence[str]) -> IntArray:
     """Class indices of a list with one name per line."""
     try:
         names = path.read_text(encoding="utf-8").split()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read the class list {path}: {error}.") from None
+    return class_rows(names, class_names, str(path))
+
+
+def class_rows(names: Sequence[str], class_names: Sequence[str], where: str) -> IntArray:
+    """Class indices of some names, in order of the classes."""
     index = {name: i for i, name in enumerate(class_names)}
     for name in names:
         if name not in index:
-            raise DataError(f"{path}: {name!r} is not among the {len(index)} classes of att_splits.mat.")
+            raise DataError(f"{where}: {name!r} is not among the {len(index)} classes of att_splits.mat.")
     return np.asarray(sorted(index[name] for name in names), np.int64)
 
 
 def standard_locs(lists: Path, class_names: Sequence[str], labels: IntArray) -> dict[str, IntArray]:
-    """SS: every image of a training class trains, every image of a test class tests."""
+    """SS by the lists of a folder: every image of a training class trains, every image of a test class tests."""
     train = read_classes(lists / "trainvalclasses.txt", class_names)
-    test = read_classes(lists / "testclasses.txt", class_names)
+    return _locs(train, read_classes(lists / "testclasses.txt", class_names), labels)
+
+
+def _locs(train: IntArray, test: IntArray, labels: IntArray) -> dict[str, IntArray]:
     return {TRAINVAL: np.flatnonzero(np.isin(labels, train)), TEST_UNSEEN: np.flatnonzero(np.isin(labels, test))}

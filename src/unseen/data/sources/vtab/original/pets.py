@@ -42,4 +42,6 @@ def _parse(path: Path) -> list[tuple[str, int]]:
         if len(parts) != 4 or not parts[1].isdecimal():
             raise DataError(f"{path}, line {number}: {line!r} is not image, class, species and breed.")
         rows.append((parts[0], int(parts[1]) - 1))
+    if not rows:
+        raise DataError(f"{path} lists no image.")
     return rows

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
+from unseen.core.guard import reader
 from unseen.data.sources.vtab.examples import Examples, from_pixels
 
 _STEMS = {
@@ -45,6 +46,7 @@ def _read(place: Path, split: str, stem: str) -> Examples:
     return from_pixels(split, lambda i: np.asarray(pairs[i, 0]), len(info), fields)  # the first of two cameras
 
 
+@reader("a smallNORB matrix")
 def read_matrix(path: Path) -> npt.NDArray[Any]:
     """A binary matrix; `.gz` is unpacked into memory, an unpacked file is mapped."""
     packed = path.with_name(path.name + ".gz")

@@ -11,6 +11,8 @@ import typer
 from unseen.cli.cog.run import DEFAULT_MODELS
 from unseen.cli.options import DATA_PANEL, Draft, HomeOption, JsonOption, split_names, study_command
 from unseen.cli.parser import Command, Group, parameter
+from unseen.cli.vtab.figures import analyse, chart
+from unseen.cli.vtab.stored import cards_of, stored_results
 
 if TYPE_CHECKING:
     from unseen.benchmarks.vtab.analysis import Comparison, ModelScores
@@ -138,6 +140,10 @@ def check(
     console().print(f"{ready} of 19 tasks are ready.")
 
 
+vtab_commands.command("analyse", cls=Command)(analyse)
+vtab_commands.command("chart", cls=Command)(chart)
+
+
 @vtab_commands.command("compare", cls=Command)
 def compare(
     scores: Annotated[
@@ -151,19 +157,28 @@ def compare(
         Literal["1000", "full"] | None, typer.Option("--size", help="Only results of 1000 or full examples.")
     ] = None,
     study: Annotated[str, typer.Option("--study", help="Whose results.")] = "vtab",
+    page: Annotated[
+        Path | None, typer.Option("--page", metavar="FILE", help="Also write all results of the study to this .html.")
+    ] = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Put your models among the 18 published methods, on the tasks that all of them have."""
     from dataclasses import asdict
 
-    from unseen.benchmarks.vtab.analysis import comparisons
+    from unseen.benchmarks.vtab.analysis import comparisons, model_scores
     from unseen.cli.tables import console, print_json
     from unseen.core.errors import DataError, UnknownNameError
 
     if table and table not in ("linear", "lightweight", "heavyweight"):
         raise UnknownNameError("published table", table, ("linear", "lightweight", "heavyweight"))
-    found = comparisons(read_scores(scores, size or "1000") if scores else _stored(study, home), table=table, size=size)
+    stored = [] if scores else stored_results(study, home)
+    if page is not None:
+        from unseen.study import write_report
+
+        write_report(stored, page, title=f"{study}: all results", cards=cards_of(stored, home))
+        console(error=True).print(f"Page: {page}", soft_wrap=True)
+    found = comparisons(read_scores(scores, size or "1000") if scores else model_scores(stored), table=table, size=size)
     if not any(comparison.rows for comparison in found):
         raise DataError(found[0].note)
     if as_json:
@@ -175,61 +190,6 @@ def compare(
             _print_standings(comparison)
         else:
             console().print(f"{comparison.setting}: {comparison.note}", soft_wrap=True, markup=False)
-
-
-@vtab_commands.command("analyse", cls=Command)
-def analyse(
-    size: SizeOption = "1000",
-    results_file: Annotated[
-        Path | None, typer.Option("--results", help="The authors' results file, instead of the paper's Table 6.")
-    ] = None,
-    count: Annotated[int, typer.Option(min=1, help="How many subsets to show.")] = 10,
-    subset_size: Annotated[int, typer.Option(min=1, max=18, help="Tasks per subset.")] = 5,
-) -> None:
-    """Recompute what the paper says of its own benchmark: aggregations, representative subsets, linear evaluation."""
-    from unseen.benchmarks.vtab.analysis import linear_against_finetuning
-    from unseen.benchmarks.vtab.published_tables import (
-        aggregation_taus,
-        best_subsets,
-        read_results_file,
-        score_table,
-        task_titles,
-    )
-    from unseen.cli.tables import console, print_table
-    from unseen.data.sources.vtab.tasks import vtab_tasks
-    from unseen.metrics.aggregation import aggregations, agreement_with_mean
-    from unseen.metrics.subsets import left_out_taus, search_subsets, unseen_pair_accuracy
-
-    table = read_results_file(results_file, size) if results_file else score_table("lightweight", size)
-    rows, titles = vtab_tasks().values(), task_titles()
-    taus = agreement_with_mean(table.scores, aggregations([r.data for r in rows], [r.group for r in rows]))
-    printed = aggregation_taus(size)
-    print_table(
-        ["aggregation", "tau", "paper", "± std", "away by"],
-        [
-            [name, f"{tau:.3f}", f"{printed[name][0]:.3f}", f"{printed[name][1]:.3f}", _away(tau, *printed[name])]
-            for name, tau in taus.items()
-        ],
-        title="Kendall's tau with the mean (Table 4)",
-        numeric=("tau", "paper", "± std", "away by"),
-    )
-    search = search_subsets(table.scores, subset_size)
-    shown = [
-        [f"{search.taus[k]:.3f}", ", ".join(titles[table.tasks[t]] for t in search.subsets[k])] for k in range(count)
-    ]
-    print_table(["tau", "tasks"], shown, title=f"Best of {len(search.taus):,} subsets of {subset_size}")
-    if subset_size == 5:
-        known = []
-        for subset in best_subsets(size):
-            tau, better = search.tau_of([table.tasks.index(task) for task in subset.tasks])
-            names = ", ".join(titles[task] for task in subset.tasks)
-            known.append([f"{subset.tau:.3f}", f"{tau:.3f}", f"{better:,}", names])
-        print_table(["paper", "here", "better ones", "tasks"], known, title="The subsets of Table 5")
-    console().print(f"An unseen pair is ranked right with probability {unseen_pair_accuracy(table.scores):.3f}.")
-    console().print(f"The others predict a left-out task with tau {left_out_taus(table.scores).mean():.3f}.")
-    agreement = linear_against_finetuning(size)
-    shown = [[titles[task], f"{tau:.2f}"] for task, tau in sorted(agreement.items(), key=lambda item: -item[1])]
-    print_table(["task", "tau"], shown, title="Linear against fine-tuning (Figure 5)", numeric=("tau",))
 
 
 def read_scores(path: Path, size: str) -> list[ModelScores]:
@@ -259,15 +219,6 @@ def read_scores(path: Path, size: str) -> list[ModelScores]:
     ]
 
 
-def _stored(study: str, home: Path | None) -> list[ModelScores]:
-    from unseen.benchmarks.vtab.analysis import model_scores
-    from unseen.core.files import home as home_folder
-    from unseen.results import FILE_NAME, ResultsDatabase
-
-    with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
-        return model_scores(database.latest(study=study, benchmark="vtab", include_failed=False))
-
-
 def _print_standings(comparison: Comparison) -> None:
     from rich.text import Text
 
@@ -290,7 +241,3 @@ def _print_standings(comparison: Comparison) -> None:
         caption="Yours in bold. Published: Zhai et al., 2019, ResNet-50 pretrained on ImageNet.",
         numeric=("", *heads, "mean"),
     )
-
-
-def _away(value: float, printed: float, deviation: float) -> str:
-    return f"{(value - printed) / deviation:+.1f} std"

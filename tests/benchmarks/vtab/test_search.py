@@ -1,0 +1,149 @@
+"""The heavyweight search over engines: the same trials and choice anywhere, killed or not, with a trial that fails.
+
+As a script, `python test_search.py HOME TRIALS WORKERS`, it is the search that a test kills.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from unseen.benchmarks import Workbench
+from unseen.benchmarks.vtab.heavy import draw_settings
+from unseen.cli import main
+from unseen.engines import make_engine
+from unseen.features import Extraction
+from unseen.finetuning.cost import TrainingRate
+from unseen.study import Study, expect_plan, plan_study, run_study
+
+DATA = "procedural:sprites-location?train=16&val=8&test=8"
+MODEL = "random:test_efficientnet?size=16"
+FAILING = 7
+
+
+def search(trials: int, **more: Any) -> Study:
+    """A tiny network, tiny images, one step per trial."""
+    options = {"adaptation": "finetune", "sweep": "heavyweight", "trials": trials, "longest": 1, "seeds": (0, 1)}
+    return Study("search", (MODEL,), (DATA,), {"vtab": {**options, **more}})
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """As the search in a process of its own has."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def make_one_fail(study: Study, home: Path) -> Path:
+    """Put a file that is no checkpoint where one trial keeps its own."""
+    bench, cells = Workbench(home), plan_study(study, home).cells
+    (benchmark,) = study.protocols
+    adapter = benchmark._finetuning(cells[0], bench, 0)  # type: ignore[attr-defined]
+    place = adapter._place("trial", adapter.settings[FAILING], 0).with_suffix(".pt")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(b"no checkpoint")
+    return place.parent
+
+
+def outcome(study: Study, home: Path, engine: str, workers: int) -> list[dict[str, Any]]:
+    with make_engine(engine, workers=workers) as made:
+        results = run_study(study, home, made, report=False).results
+    assert all(result.ok for result in results)
+    return [
+        {
+            "metrics": result.metrics,
+            "chosen": result.details["chosen"],
+            "sweep": [{k: v for k, v in trial.items() if k not in ("seconds", "error")} for trial in result.sweep],
+        }
+        for result in results
+    ]
+
+
+@pytest.mark.slow
+def test_a_hundred_trials_are_the_same_in_one_process_over_workers_killed_and_over_dask(tmp_path: Path) -> None:
+    study = search(100)
+    make_one_fail(study, tmp_path / "alone")
+    alone = outcome(study, tmp_path / "alone", "local", 1)
+    states = [trial["state"] for trial in alone[0]["sweep"]]
+    assert len(states) == 100
+    assert [k for k, state in enumerate(states) if state != "complete"] == [FAILING]
+    assert len({trial["accuracy"] for trial in alone[0]["sweep"] if "accuracy" in trial}) > 1
+
+    folder = make_one_fail(study, tmp_path / "workers")
+    process = subprocess.Popen([sys.executable, __file__, tmp_path / "workers", "100", "2"], start_new_session=True)
+    while process.poll() is None and len(list(folder.glob("trial-*.json"))) < 20:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    done = {path: path.stat().st_mtime_ns for path in folder.glob("trial-*.json")}
+    assert 20 <= len(done) < 100
+    assert outcome(study, tmp_path / "workers", "local", 2) == alone
+    again = {path: path.stat().st_mtime_ns for path in done if path.exists()}
+    assert len(again) >= len(done) - 1, "the failed one is forgotten once all is stored"
+    assert all(done[path] == when for path, when in again.items()), "what was done is not done again"
+
+    make_one_fail(study, tmp_path / "dask")
+    assert outcome(study, tmp_path / "dask", "dask", 2) == alone
+
+
+@pytest.mark.slow
+def test_a_pruned_search_is_the_same_over_workers(tmp_path: Path) -> None:
+    study = search(8, prune=True, longest=3, seeds=(0,))
+    found = [outcome(study, tmp_path / str(workers), "local", workers) for workers in (1, 2)]
+    assert found[0] == found[1]
+    states = [trial["state"] for trial in found[0][0]["sweep"]]
+    assert (states.count("complete"), states.count("pruned")) == (2, 6)
+
+
+def test_a_dry_run_says_what_it_takes(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["vtab", "run", "--tasks", DATA, "--models", MODEL, "--adaptation", "finetune", "--dry-run"]
+    assert main([*arguments, "--steps", "1000", "--batch-size", "8", "--seeds", "2"]) == 0
+    told = capsys.readouterr().out
+    assert "minutes on one worker (32,000 images to train on, " in told  # two rates and two seeds
+    assert "GB of memory" in told
+    assert not (home / "vtab").exists()
+    assert main([*arguments, "--steps", "10", "--batch-size", "8", "--seeds", "2"]) == 0
+    assert "on one worker" not in capsys.readouterr().out
+
+
+def test_what_a_search_takes_is_counted(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = TrainingRate(per_second=50.0, kept=1000, weights=4_000_000)
+    monkeypatch.setattr("unseen.finetuning.cost.training_rate", lambda *_, **__: measured)
+    found = {}
+    for prune in (False, True):
+        study = search(100, longest=0, prune=prune)
+        (expected,) = expect_plan(plan_study(study, home), Workbench(home)).values()
+        found[prune] = expected
+    settings = draw_settings(100, images=16, size=16)
+    images = [setting["steps"] * setting["batch_size"] for setting in settings]
+    assert found[False].images == sum(images) + 2 * max(images)
+    assert found[True].images == pytest.approx((1 / 3 + 1 / 6 + 1 / 12) * sum(images) + 2 * max(images), abs=1)
+    assert found[False].seconds == pytest.approx((found[False].images + (100 * 8 + 2 * 8) / 3) / 50)
+    assert found[False].disk == 12_000_000  # weights and two moments of Adam
+    assert found[True].disk == 100 * found[False].disk
+
+
+def test_the_device_of_the_command_is_the_devices_of_the_training(home: Path) -> None:
+    study = search(2)
+    (benchmark,), cells = study.protocols, plan_study(study, home).cells
+    for device in ("cpu", "cuda:1"):
+        bench = Workbench(home, how=Extraction(device=device))
+        adapter = benchmark._finetuning(cells[0], bench, 0)  # type: ignore[attr-defined]
+        assert adapter.options.device == device
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    with make_engine("local", workers=int(sys.argv[3])) as engine:
+        run_study(search(int(sys.argv[2])), Path(sys.argv[1]), engine, report=False)

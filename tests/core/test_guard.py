@@ -1,0 +1,114 @@
+"""Files that mean harm: whatever they do to a reader, one line comes out, soon, and in little memory."""
+
+from __future__ import annotations
+
+import errno
+import io
+import pickle
+import struct
+import tracemalloc
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unseen.core import patience
+from unseen.core.errors import CheckpointError, DataError, UnavailableError
+from unseen.core.guard import guarded, inflate, read_limited
+from unseen.core.pickle_scan import UnsafePickle, scan_pickle
+from unseen.core.safe_pickle import load_plain_numpy, load_plain_pickle
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("x"), RecursionError(), struct.error("short"), zlib.error("bad"), SystemError()]
+)
+def test_every_error_becomes_ours(error: Exception) -> None:
+    told = r"^w\.pth cannot be read as a checkpoint \(.*\)\. Copy it again\.$"
+    guard = guarded("w.pth", "a checkpoint", error=CheckpointError, advice="Copy it again.")
+    with pytest.raises(CheckpointError, match=told), guard:
+        raise error
+
+
+def test_errors_of_ours_and_interrupts_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "WAITS", ())
+    for error in (DataError("mine"), KeyboardInterrupt()):
+        with pytest.raises(type(error)) as caught, guarded("f", "a file"):
+            raise error
+        assert caught.value is error
+    with pytest.raises(UnavailableError), guarded("f", "a file"):
+        raise OSError(errno.EIO, "Input/output error")
+    with pytest.raises(DataError, match=r"cannot read nothing\.txt: No such file"), guarded("nothing.txt", "a file"):
+        Path("nothing.txt").read_bytes()
+
+
+def test_bombs_are_measured_while_they_unpack() -> None:
+    bomb = zlib.compress(bytes(100 << 20), 9)
+    tracemalloc.start()
+    with pytest.raises(DataError, match="is it a bomb"):
+        inflate(bomb, 20 << 20, "f.mat")
+    assert tracemalloc.get_traced_memory()[1] < 130 << 20
+    tracemalloc.stop()
+    with pytest.raises(DataError, match="is it a bomb"):
+        read_limited(io.BytesIO(bytes(100)), 99, "f.zip")
+    assert read_limited(io.BytesIO(bytes(99)), 99, "f.zip") == bytes(99)
+
+
+def test_a_zip_bomb_of_arrays(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for i in range(4):
+            archive.writestr(f"a{i}.npy", bytes(40 << 20))
+    with pytest.raises(DataError):
+        load_plain_numpy(tmp_path / "bomb.npz")
+
+
+def test_a_header_that_promises_too_much(tmp_path: Path) -> None:
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, "shape": (1 << 40,)})
+    (tmp_path / "a.npy").write_bytes(stream.getvalue() + bytes(80))
+    with pytest.raises(DataError, match="80 bytes follow"):
+        load_plain_numpy(tmp_path / "a.npy")
+
+
+def test_a_memo_bomb_reserves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bomb.pkl").write_bytes(b"\x80\x02Nr" + struct.pack("<I", 1 << 27) + b".")
+    tracemalloc.start()
+    with pytest.raises(DataError, match="numbers an object 134,217,728, more than it has bytes"):
+        load_plain_pickle(tmp_path / "bomb.pkl")
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    (tmp_path / "text.pkl").write_bytes(b"Np134217728\n.")
+    with pytest.raises(DataError, match="numbers an object"):
+        load_plain_pickle(tmp_path / "text.pkl")
+
+
+DEEP = b"}" + b"N" + b"\x85" * 200_000 + b"N" + b"s."
+#: Each turn makes a tuple of a list of the tuple before it, and keeps it under a number.
+THROUGH_LISTS = (
+    b"\x80\x02N\x85q\x00" + b"".join(b"]q\x01h\x00ac__builtin__\ntuple\nh\x01\x85Rq\x00" for _ in range(300)) + b"."
+)
+
+
+@pytest.mark.parametrize("data", [DEEP, THROUGH_LISTS], ids=["tuples", "through lists"])
+def test_deep_tuples_do_not_reach_the_stack(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "deep.pkl").write_bytes(data)
+    with pytest.raises(DataError, match="nested more than"):
+        load_plain_pickle(tmp_path / "deep.pkl")
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_what_people_pickle_is_sane(protocol: int) -> None:
+    values = {
+        "names": [f"n{i:08d}" for i in range(500)],
+        "nested": ((1, (2, (3, "x"))), {"a": [1.5, None, True, b"bytes", 2**80]}),
+        "array": np.arange(1000.0).reshape(10, 100),
+        "sets": {frozenset({1, 2}), frozenset()},
+    }
+    values["itself"] = values["names"]  # the same list twice, by the memo
+    data = pickle.dumps(values, protocol)
+    scan_pickle(memoryview(data))
+    scan_pickle(memoryview(data + b"what follows is another's"))
+    for cut in range(0, len(data) - 1, 997):
+        with pytest.raises(UnsafePickle):
+            scan_pickle(memoryview(data[:cut]))

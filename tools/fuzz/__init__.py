@@ -1,0 +1,1 @@
+"""Feeds every reader of outside files with damaged and hostile ones, in child processes with limits."""

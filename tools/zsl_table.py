@@ -1,0 +1,92 @@
+"""Makes the table of real AWA1 in docs/zsl.md, and the file of numbers behind it, from the results of a study.
+
+    UNSEEN_XLSA17=GBU unseen zsl run "xlsa17:AWA1?features=lampert2009_256d.npz" --study awa1 --home HOME --robustness
+    UNSEEN_XLSA17=GBU unseen zsl run "xlsa17:AWA1?features=lampert2009_256d.npz" --study awa1 --home HOME --split SS
+    python tools/zsl_table.py HOME
+
+Both runs take up where they were stopped, method by method. Without HOME the table is made from the file again;
+`tests/zeroshot/test_docs_table.py` holds the page to the file, and some rows of the file to the data.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+NUMBERS, PAGE = ROOT / "docs" / "zsl-awa1.json", ROOT / "docs" / "zsl.md"
+BEGIN, END = "<!-- table: tools/zsl_table.py -->\n", "<!-- end of table -->\n"
+COLUMNS = {"PS": ("zsl", "ts", "tr", "H", "AUSUC"), "SS": ("zsl",)}
+
+
+def collect(home: Path) -> dict[str, Any]:
+    """By split and method: the metrics of the table with their intervals, what was chosen, and ZSL by fold."""
+    from unseen.results import FILE_NAME, ResultsDatabase
+    from unseen.zeroshot.catalogue import builtin_methods, transductive_methods
+
+    with ResultsDatabase(home / FILE_NAME, read_only=True) as database:
+        results = [r for r in database.latest(benchmark="zsl") if r.ok and r.cell.dataset.startswith("xlsa17:AWA1")]
+    found: dict[str, Any] = {}
+    for split, metrics in COLUMNS.items():
+        own = {
+            (r.cell.parameters["method"], r.cell.parameters["fold"]): r
+            for r in results
+            if r.cell.parameters["split"] == split and r.cell.parameters["grid"] == "full"
+        }
+        found[split] = {}
+        for method in builtin_methods():
+            if (result := own.get((method, "all"))) is None:
+                continue
+            found[split][method] = {
+                "best": dict(result.details["best"]),
+                "transductive": method in transductive_methods(),
+                **{m: round(100 * result.metrics[m], 3) for m in metrics},
+                **{
+                    f"{m}_half": round(50 * (result.metrics[f"{m}_high"] - result.metrics[f"{m}_low"]), 3)
+                    for m in metrics
+                    if f"{m}_low" in result.metrics
+                },
+                "by_fold": [round(100 * own[method, f].metrics["zsl"], 3) for f in (1, 2, 3) if (method, f) in own],
+            }
+    return found
+
+
+def render(numbers: dict[str, Any]) -> str:
+    """The table: a row per method, inductive ones first; ± is half of the 95 % interval over test images."""
+    lines = ["| method | ZSL PS | ts | tr | H | AUSUC | ZSL PS by fold | ZSL SS |", "|---" * 8 + "|"]
+    methods = dict.fromkeys(m for split in COLUMNS for m in numbers[split])
+    order = sorted(methods, key=lambda m: any(numbers[s].get(m, {}).get("transductive") for s in COLUMNS))
+    for method in order:
+        ps, ss = (numbers[split].get(method, {}) for split in COLUMNS)
+        cells = [_cell(ps, metric) for metric in COLUMNS["PS"]]
+        folds = ", ".join(f"{value:.1f}" for value in ps.get("by_fold", ()))
+        mark = " (transductive)" if (ps or ss).get("transductive") else ""
+        lines.append("| " + " | ".join([method + mark, *cells, folds or "–", _cell(ss, "zsl")]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(row: dict[str, Any], metric: str) -> str:
+    if metric not in row:
+        return "–"
+    half = row.get(f"{metric}_half")
+    return f"{row[metric]:.1f}" + ("" if half is None else f" ± {half:.1f}")
+
+
+def replaced(page: str, table: str) -> str:
+    """The page with the table between its marks."""
+    before, _, rest = page.partition(BEGIN)
+    return before + BEGIN + table + END + rest.partition(END)[2]
+
+
+def main() -> int:
+    if len(sys.argv) > 1:
+        NUMBERS.write_text(json.dumps(collect(Path(sys.argv[1])), indent=1) + "\n", encoding="utf-8")
+    numbers = json.loads(NUMBERS.read_text(encoding="utf-8"))
+    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), render(numbers)), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
