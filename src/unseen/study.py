@@ -261,7 +261,9 @@ def run_study(
 
 
 def write_page(results: Sequence[Result], study: Study, bench: Workbench, path: Path | None = None) -> Path:
-    """The page of some results of a study, with the measured cards of its models."""
+    """The page of some results of a study, with the measured cards of its models and pictures of its classes."""
+    from unseen.reports.pictures import ClassPictures
+
     cards: dict[str, ModelCard] = {}
     for model in dict.fromkeys(result.cell.model for result in results if result.ok):
         try:
@@ -274,6 +276,7 @@ def write_page(results: Sequence[Result], study: Study, bench: Workbench, path: 
         title=study.title or study.name,
         cards=cards,
         dataset_cards={name: bench.dataset(name).card for name in study.datasets},
+        picture=ClassPictures(bench.dataset),
     )
 
 
@@ -281,7 +284,7 @@ def write_report(results: Sequence[Result], path: Path | str, **options: Any) ->
     """Write the page of some results: each benchmark's own section, then what went wrong and where numbers come from.
 
     Args:
-        options: `title`, `cards`, `dataset_cards`, `date` of `unseen.reports.write_page`.
+        options: `title`, `cards`, `dataset_cards`, `picture`, `date` of `unseen.reports.write_page`.
     """
     from unseen.reports import write_page as write
 

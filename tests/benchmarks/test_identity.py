@@ -46,7 +46,6 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "layer": ("logits", {}),
         "validation": ("drawn", {}),
         "square_root": (True, {}),
-        "memory_limit": (10**6, {}),
         "only": (("folder:/elsewhere",), {}),
     },
     "cog": {
@@ -56,7 +55,6 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "layer": ("logits", {}),
         "validation": ("own", {}),
         "square_root": (True, {}),
-        "memory_limit": (10**6, {}),
         "balanced": (3, {}),
         "seen": ("FILE", {}),
         "levels": (4, {}),

@@ -25,7 +25,7 @@ def test_a_table_and_one_sentence(
     printed = capsys.readouterr().out
     assert small_model in printed
     assert "Fine-tune" in printed
-    assert "of 6 resamples" in printed
+    assert "% with a linear head. The lead is" in printed
     assert "Then try" in printed
     assert "18 of 18 images, 3 classes" in printed
 
@@ -35,7 +35,11 @@ def test_json_in_full_precision(images: Path, home: Path, small_model: str, caps
     found = json.loads(capsys.readouterr().out)
     assert [c["rank"] for c in found["candidates"]] == [1, 2]
     assert {c["model"] for c in found["candidates"]} == {small_model, SECOND}
-    assert sum(c["first_share"] for c in found["candidates"]) == pytest.approx(1.0)
+    assert sum(c["best_share"] for c in found["candidates"]) == pytest.approx(1.0)
+    assert [c["first_share"] for c in found["candidates"]] == [None, None]  # six resamples carry no share
+    assert found["candidates"][0]["low"] <= found["candidates"][0]["expected"] <= found["candidates"][0]["high"]
+    assert found["recommendation"].startswith("Fine-tune ")
+    assert found["clear"] is (sum(c["may_be_best"] for c in found["candidates"]) == 1)
     assert found["counted"] == ["nleep", "logme"]
     assert found["resamples"] == 6
 
@@ -48,7 +52,7 @@ def test_a_model_that_does_not_load_is_in_the_table_and_the_others_go_on(
     assert "failed" in printed.out
     assert "missing.pth" in printed.out
     assert "named twice" in printed.out
-    assert f"Fine-tune {small_model}: it is the only candidate." in printed.out
+    assert f"Fine-tune {small_model}: it is the only candidate; expect" in printed.out
     assert "1 of 2 candidates failed" in printed.err
 
 
@@ -82,7 +86,7 @@ def test_a_plan_needs_no_work_and_wrong_names_are_usage_errors(
     images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["rank", str(images), "--models", small_model, "--dry-run"]) == 0
-    assert "rank: 3 cells to do, 0 done" in capsys.readouterr().out
+    assert "rank: 4 cells to do, 0 done" in capsys.readouterr().out
     assert not (home / "features").exists()
     assert rank(images, "--models", "timm:resnet5", "--dry-run") == 2
     assert "Did you mean 'resnet50'" in capsys.readouterr().err
@@ -123,11 +127,75 @@ def test_several_layers_are_candidates_of_their_own(
     assert {c["layer"] for c in found["candidates"]} == {"pooled", "blocks.1"}
 
 
+def test_the_same_weights_under_two_names_are_one_candidate(
+    images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    twin = small_model.replace("?", "?seed=0&")
+    assert rank(images, "--models", small_model, twin, SECOND, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    (second,) = [c for c in found["candidates"] if c["same_as"]]
+    first = next(c for c in found["candidates"] if c["model"] == second["same_as"])
+    assert {first["model"], second["model"]} == {small_model, twin}
+    assert second["expected"] == first["expected"]
+    assert any("one checkpoint under two names" in note for note in found["notes"])
+
+
+def test_losers_are_dropped_early_and_stand_behind_the_others(
+    tmp_path: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from unseen.benchmarks.rank import halving
+
+    monkeypatch.setattr(halving, "FIRST", 40)
+    monkeypatch.setattr(halving, "RISK", 0.4)
+    pool = ["random:test_resnet?size=32", "random:test_efficientnet?size=32", "random:test_vit?size=32"]
+    pool.append("packaged:efficientnet-lite0?size=64")
+    arguments = ["rank", "--data", "procedural:shapes-count?train=120&val=5&test=5", "--models", *pool, "--json"]
+    assert main([*arguments, "--scores", "logme", "--halving"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [c["rank"] for c in found["candidates"]] == [1, 2, 3, 4]
+    behind = [c["dropped_after"] for c in found["candidates"]]
+    assert behind == sorted(behind)  # those that went on stand first
+    assert (behind[-1] > 0) == any("the chance that the best is among them" in note for note in found["notes"])
+    assert found["images"] == 120
+    assert main([*arguments, "--scores", "logme", "--no-halving"]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    assert not any(c["dropped_after"] for c in whole["candidates"])
+
+
+def test_names_come_from_a_list(
+    images: Path, home: Path, tmp_path: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = tmp_path / "models.txt"
+    names.write_text(f"# two of them\n{small_model}\n\n{SECOND}  # and this\n")
+    assert rank(images, "--models", f"@{names}", "--json") == 0
+    assert {c["model"] for c in json.loads(capsys.readouterr().out)["candidates"]} == {small_model, SECOND}
+    assert rank(images, "--models", "@nowhere.txt") == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_first_are_fine_tuned_on_request_and_early_stopping_is_a_score(
+    images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ["--steps", "2", "--batch-size", "6", "--learning-rates", "0.001", "--truth-seeds", "1", "--json"]
+    assert rank(images, "--models", small_model, SECOND, "--finetune-top", "1", *more) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [c["finetuned"] is not None for c in found["candidates"]] == [True, False]
+    assert "Fine-tuned on the training images and tested" in found["recommendation"]
+    trained = ["--scores", "finetune-1,logme", "--batch-size", "6", "--early-learning-rate", "0.5", "--study", "early"]
+    assert main(["rank", "--data", f"folder:{images}", "--models", small_model, SECOND, *trained, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["counted"] == ["logme", "finetune-1"]
+    assert all("finetune-1" in c["scores"] for c in found["candidates"])
+    assert main(["results", "--study", "early", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["early_learning_rate"] for row in rows if row.get("score") == "finetune-1"} == {0.5}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--scores", "nlep"], "Did you mean 'nleep'"),
-        (["--scores", "finetune-1"], "trains every checkpoint"),
         (["--scores", ","], "at least one score"),
         (["--budget", "soon"], "is not a time"),
         (["--layers", ","], "at least one layer"),

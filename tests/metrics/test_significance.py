@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, bootstrap
+from scipy.stats import binomtest, bootstrap, ttest_ind
 
 from unseen.core.errors import DataError
-from unseen.metrics import bootstrap_interval, mcnemar, over_seeds, paired_bootstrap
+from unseen.metrics import bootstrap_interval, mcnemar, over_seeds, paired_bootstrap, welch_comparison, wilson_interval
 
 
 def test_interval_equals_scipy_percentile_bootstrap():
@@ -77,3 +77,26 @@ def test_over_seeds():
     assert over_seeds([0.4]).std == 0.0
     with pytest.raises(DataError, match="at least one"):
         over_seeds([])
+
+
+@pytest.mark.parametrize(("right", "count"), [(0, 10), (3, 10), (52, 52), (480, 500)])
+def test_wilson_against_statistics_from_scipy(right: int, count: int) -> None:
+    want = binomtest(right, count).proportion_ci(method="wilson")
+    found = wilson_interval(right / count, count)
+    assert (found.low, found.high) == pytest.approx((want.low, want.high), abs=1e-12)
+    with pytest.raises(DataError):
+        wilson_interval(0.5, 0)
+
+
+def test_welch_against_scipy() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(0.7, 0.1, 13), rng.normal(0.6, 0.2, 40)
+    want = ttest_ind(a, b, equal_var=False)
+    found = welch_comparison(a, b)
+    interval = want.confidence_interval()
+    assert found.p_value == pytest.approx(want.pvalue)
+    assert (found.difference.low, found.difference.high) == pytest.approx((interval.low, interval.high))
+    same = welch_comparison([0.5, 0.5], [0.5, 0.5])
+    assert same.p_value == 1.0 and 0.0 in same.difference
+    with pytest.raises(DataError):
+        welch_comparison([0.5], [0.5, 0.6])

@@ -12,7 +12,7 @@ from unseen.ranking import SCORES, ScoreCard, combine_terms, find_score, score_f
 
 FROM_FEATURES = [card for card in SCORES.values() if not card.needs_training]
 #: They draw rows or batches by number, so that another order is another draw.
-DRAWING = ("linear-1", "linear-5", "linear", "mi-0.01", "mi-0.50", "mi-pca-0.01", "mi-pca-0.50", "nleep")
+DRAWING = ("probe", "linear-1", "linear-5", "linear", "mi-0.01", "mi-0.50", "mi-pca-0.01", "mi-pca-0.50", "nleep")
 #: Not a function of distances between rows alone: dimensions have a meaning of their own.
 NOT_ROTATION_INVARIANT = ("parc", "etran", "linear-1", "linear-5", "linear", *DRAWING, "leep", "nce")
 
@@ -106,7 +106,7 @@ def test_costs_are_counted_and_grow(card: ScoreCard) -> None:
 
 
 def test_cards_declare_what_scores_need() -> None:
-    assert len(SCORES) == 23
+    assert len(SCORES) == 24
     assert [card.id for card in SCORES.values() if card.pool_relative] == ["etran", "ncti"]
     assert [card.id for card in SCORES.values() if card.needs_head] == ["leep", "nce"]
     assert [card.id for card in SCORES.values() if card.needs_training] == ["finetune-1", "finetune-5"]

@@ -77,10 +77,11 @@ def test_etran_terms_by_loops(small: tuple) -> None:
     assert energy == pytest.approx(np.mean(energies[:30]), abs=1e-9)
 
 
-def test_ncti_terms_by_scikit_learn(small: tuple) -> None:
+@pytest.mark.parametrize("solver", ["svd", "eigen"])
+def test_ncti_terms_by_scikit_learn(small: tuple, solver: str) -> None:
     features, labels = 4 * small[0], small[1]  # large enough that nothing is shrunk
     reduced = PCA(svd_solver="full").fit_transform(features)
-    model = LinearDiscriminantAnalysis(solver="eigen").fit(reduced, labels)
+    model = LinearDiscriminantAnalysis(solver=solver).fit(reduced, labels)
     posterior = model.predict_proba(reduced)
     simplex, nearest, spread = ncti_terms(features, labels)
     coordinates = model.transform(reduced)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import pearsonr, spearmanr
+from sklearn.decomposition import PCA
 
 from unseen.ranking import parc
 
 
 def naive_parc(features: np.ndarray, labels: np.ndarray) -> float:
+    features = (features - features.mean(axis=0)) / features.std(axis=0)
     names = sorted(set(labels.tolist()))
     first, second = [], []
     for i in range(len(features)):
@@ -31,6 +33,19 @@ def test_equal_distances_share_their_rank(small: tuple) -> None:
     assert parc(features[usable], labels[usable]) == pytest.approx(
         naive_parc(features[usable], labels[usable]), abs=1e-3
     )
+
+
+def test_thirty_two_dimensions_are_whitened(small: tuple) -> None:
+    features, labels = small
+    reduced = PCA(n_components=3, svd_solver="full", whiten=True).fit_transform(features)
+    reduced *= np.sign(reduced[np.abs(reduced).argmax(axis=0), np.arange(3)])  # axes have no sign of their own
+    assert parc(features, labels, dimensions=3) == pytest.approx(naive_parc(reduced, labels), abs=1e-6)
+
+
+def test_the_scale_of_a_feature_does_not_matter(small: tuple) -> None:
+    features, labels = small
+    scaled = features * np.array([1.0, 100.0, 0.01, 5.0, 2.0])
+    assert parc(scaled, labels) == pytest.approx(parc(features, labels), abs=1e-6)
 
 
 def test_a_sample_is_taken_and_said(small: tuple) -> None:

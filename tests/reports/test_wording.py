@@ -44,7 +44,8 @@ def test_lists() -> None:
 def test_names_are_short_but_never_equal() -> None:
     cards = {"timm:a": ModelCard("timm:a", "Model A")}
     assert short_names(["timm:a", "timm:b", "plain"], cards) == {"timm:a": "Model A", "timm:b": "b", "plain": "plain"}
-    assert short_names(["timm:b", "random:b"], cards) == {"timm:b": "timm:b", "random:b": "random:b"}
+    assert short_names(["timm:b", "hf:b"], cards) == {"timm:b": "timm:b", "hf:b": "hf:b"}
+    assert short_names(["timm:b", "random:b"], cards) == {"timm:b": "b", "random:b": "b, random weights"}
 
 
 def test_families() -> None:

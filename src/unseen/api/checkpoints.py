@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from unseen.backbones.load import check_backbone, resolve_model
-from unseen.benchmarks.rank.answer import CheckpointRanking, answer
-from unseen.benchmarks.rank.budget import sample_within
+from unseen.benchmarks.rank.answer import answer
+from unseen.benchmarks.rank.candidates import CheckpointRanking
+from unseen.benchmarks.rank.halving import (
+    GROWTH,
+    Dropped,
+    drop,
+    first_size,
+    is_worth_it,
+    next_size,
+    pilot_size,
+    size_within,
+    with_dropped,
+)
 from unseen.benchmarks.rank.protocol import RankBenchmark
+from unseen.benchmarks.rank.scoring import EXPECTED
+from unseen.benchmarks.rank.truth import with_truth
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import UnseenError, UsageError
 from unseen.core.files import home as home_folder
@@ -30,6 +46,8 @@ def rank_checkpoints(
     *,
     top: int = 1,
     budget: float | None = None,
+    halving: bool | None = None,
+    finetune_top: int = 0,
     name: str = "rank",
     home: Path | str | None = None,
     how: Extraction | None = None,
@@ -44,19 +62,22 @@ def rank_checkpoints(
 
     Args:
         data: a dataset's name, such as "folder:photos", or what `load_dataset` made of one.
-        models: names of checkpoints; one that stands twice is taken once.
+        models: names of checkpoints; one that stands twice is taken once, "@FILE" is a list of them, one a line.
         top: how many checkpoints the recommendation names.
         budget: seconds for the whole; images are sampled, by class, to fit.
+        halving: all candidates on a few images first, and only those that may be the best on all of them; by default
+            where it saves time (five candidates and 600 images, or more).
+        finetune_top: so many of the first are really fine-tuned, to confirm the order.
         name: results are filed under it.
         home: where features and results are kept.
         how: settings of the extraction.
         engine: where the work is done; this process by default.
         progress: told of extractions in this process.
         report: where to write the page, `HOME/reports/NAME.html` by default; False for none.
-        **options: of `RankBenchmark`: `scores`, `layers`, `split`, `sample`, `resamples`, `seed`.
+        **options: of `RankBenchmark`: `scores`, `layers`, `split`, `sample`, `resamples`, `seed` ...
 
     Raises:
-        UsageError: no model, an unknown score or option, or a score that needs training.
+        UsageError: no model, an unknown score or option.
         DataError: fewer than two classes, or no more images than classes.
     """
     began = perf_counter()
@@ -64,17 +85,19 @@ def rank_checkpoints(
     bench = Workbench(home_folder(home), how=study.extraction, progress=progress)
     benchmark, (dataset,) = _benchmark(study), study.datasets
     benchmark.check(bench.dataset(dataset))
+    if finetune_top:
+        replace(benchmark, truth=True).check(bench.dataset(dataset))
     lost = _lost(study, bench)
     able = tuple(model for model in study.models if model not in lost)
-    if budget is not None:
-        if benchmark.sample:
-            raise UsageError("give a budget or a sample, not both: a budget chooses the sample.")
-        sample, note = sample_within(budget, bench, dataset, benchmark.split, able, began=began)
-        benchmark = replace(benchmark, sample=sample)
-        notes += [note] if note else []
+    notes += _headless(able, benchmark, bench)
+    if budget is not None and benchmark.sample:
+        raise UsageError("give a budget or a sample, not both: a budget chooses the sample.")
+    rounds = _Rounds(study, benchmark, bench, engine)
+    able, sample, said = rounds.narrowed(able, budget, halving, began)
+    benchmark, notes = replace(benchmark, sample=sample), [*notes, *said]
     found: dict[str, list[Result]] = {}
+    study = replace(study, models=able or study.models, benchmarks=[benchmark])
     if able:
-        study = replace(study, models=able, benchmarks=[benchmark])
         for result in run_study(study, engine=engine, report=False, bench=bench).results:
             found.setdefault(result.cell.model, []).append(result)
     for model, reason in lost.items():
@@ -84,11 +107,69 @@ def rank_checkpoints(
         revision = f"+{bench.dataset(dataset).revision}"
         found[model] = [Result(replace(cell, revision=revision), error=reason) for cell in cells]
     results = [result for own in found.values() for result in own]
-    ranking = answer(results, top=top, notes=notes)
+    ranking = with_dropped(answer(results, top=top, notes=notes), rounds.dropped)
+    if finetune_top and ranking.best is not None:
+        chosen = tuple(dict.fromkeys(c.model for c in ranking.candidates if not c.error and not c.same_as))
+        truth = replace(benchmark, scores=(), truth=True, sample=0)
+        trained = replace(study, models=chosen[:finetune_top], benchmarks=[truth])
+        confirmed = run_study(trained, engine=engine, report=False, bench=bench).results
+        results += confirmed
+        ranking = with_truth(ranking, confirmed)
     if report is not False:
         page = write_page(results, study, bench, report if isinstance(report, Path) else None)
         ranking = replace(ranking, page=str(page))
     return replace(ranking, seconds=perf_counter() - began)
+
+
+class _Rounds:
+    """Rounds before the last: who goes on to it, and on how many images."""
+
+    def __init__(self, study: Study, benchmark: RankBenchmark, bench: Workbench, engine: Engine | None) -> None:
+        self.study, self.bench, self.engine = study, bench, engine
+        self.benchmark = replace(benchmark, scores=(EXPECTED,), resamples=0, truth=False)
+        self.dropped: list[Dropped] = []
+
+    def narrowed(
+        self, models: tuple[str, ...], budget: float | None, halving: bool | None, began: float
+    ) -> tuple[tuple[str, ...], int, list[str]]:
+        """The models and the sample of the last round (0 for all images), and what to say of it."""
+        (dataset,) = self.study.datasets
+        images = self.bench.dataset(dataset).split(self.benchmark.split)
+        total, classes = len(images), len(np.unique(images.labels))
+        total = min(self.benchmark.sample, total) if self.benchmark.sample else total
+        rounds = is_worth_it(len(models), total, classes) if halving is None else halving and len(models) > 1
+        if not models or (budget is None and not rounds):
+            return models, self.benchmark.sample, []
+        size, short = first_size(total, classes), ""
+        if budget is not None:
+            size, short = pilot_size(budget, self.bench, dataset, self.benchmark.split, models, began=began)
+        while size < total and not short:
+            start = perf_counter()
+            ranking = self._ranked(models, size)
+            rate = (perf_counter() - start) / (size * len(models))
+            if rounds:
+                losers = drop(ranking)
+                self.dropped += [losers] if losers.candidates else []
+                # Of several layers of a checkpoint all must have lost.
+                kept = {c.model for c in ranking.candidates if c not in losers.candidates and not c.error}
+                gone = {c.model for c in losers.candidates} - kept
+                models = tuple(model for model in models if model not in gone)
+            grown = next_size(size, total) if rounds else total
+            if budget is not None:
+                grown = min(grown, size_within(budget - (perf_counter() - began), rate, len(models), total))
+            if grown < GROWTH / 2 * size:
+                break  # what is left of the budget would tell little more
+            size = grown
+        said = (
+            []
+            if budget is None or size == total
+            else [f"{size} of {total} images, by class, to fit {budget:.0f} s{short}"]
+        )
+        return models, 0 if size == total and not self.benchmark.sample else size, said
+
+    def _ranked(self, models: tuple[str, ...], size: int) -> CheckpointRanking:
+        study = replace(self.study, models=models, benchmarks=[replace(self.benchmark, sample=size)])
+        return answer(run_study(study, engine=self.engine, report=False, bench=self.bench).results)
 
 
 def rank_study(
@@ -97,7 +178,7 @@ def rank_study(
     """The study behind a ranking, and a note for every model that stood twice."""
     if not models:
         raise UsageError("name at least one checkpoint to rank, such as packaged:efficientnet-lite0 or timm:resnet50.")
-    resolved = [resolve_model(model, Path()) for model in models]
+    resolved = [resolve_model(model, Path()) for given in models for model in _listed(given)]
     doubled = [model for i, model in enumerate(resolved) if model in resolved[:i]]
     study = Study(
         name,
@@ -108,13 +189,34 @@ def rank_study(
         title="Which checkpoint to fine-tune",
         source="unseen rank",
     )
-    for score in _benchmark(study).score_names():
-        if find_score(score).needs_training:
-            raise UsageError(
-                f"{score} trains every checkpoint, which ranking is there to avoid. Choose scores that work on "
-                "features; unseen ls scores lists them."
-            )
     return study, [f"{model} was named twice and is ranked once" for model in doubled]
+
+
+def _listed(name: str) -> list[str]:
+    """The names in the file behind "@FILE", one a line, without what follows a #; any other name is itself."""
+    if not name.startswith("@"):
+        return [name]
+    path = Path(name[1:]).expanduser()
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the list of models {str(path)!r} cannot be read: {error}.") from error
+    found = [text for line in lines if (text := line.partition("#")[0].strip())]
+    if not found:
+        raise UsageError(f"the list of models {str(path)!r} has no name in it. Write one a line.")
+    return found
+
+
+def _headless(models: Sequence[str], benchmark: RankBenchmark, bench: Workbench) -> list[str]:
+    """A note for every model without the class head that a score asked for needs, before anything is extracted."""
+    needing = [name for name in benchmark.score_names() if find_score(name).needs_head]
+    if not needing:
+        return []
+    lacking = []
+    for model in models:
+        with suppress(UnseenError):  # one that does not load says so when it is ranked
+            lacking += [] if bench.backbone(model).has_head else [model]
+    return [f"{model} has no class head, so that {' and '.join(needing)} cannot count" for model in lacking]
 
 
 def _benchmark(study: Study) -> RankBenchmark:

@@ -43,6 +43,7 @@ class SplitRows:
         index: the place of each row among all images of the split.
         total: how many images the split has.
         skipped: images that could not be read, and why.
+        speed: images per second when they were extracted; None where nobody noted it.
     """
 
     features: Any
@@ -50,6 +51,7 @@ class SplitRows:
     index: npt.NDArray[np.int64]
     total: int
     skipped: dict[str, str] = field(default_factory=dict)
+    speed: float | None = None
 
 
 class Workbench:
@@ -133,6 +135,7 @@ class Workbench:
                 index=np.asarray(found.index, np.int64),
                 total=len(images),
                 skipped={images.names[one.index]: one.reason for one in found.skipped},
+                speed=_speed(found.provenance),
             )
             for layer, found in stored.items()
         }
@@ -201,6 +204,11 @@ def _joined(images: JoinedSplit, parts: Sequence[SplitRows]) -> SplitRows:
         total=len(images),
         skipped={name: reason for part in parts for name, reason in part.skipped.items()},
     )
+
+
+def _speed(provenance: dict[str, Any]) -> float | None:
+    images, seconds = provenance.get("images", 0), provenance.get("seconds", 0)
+    return images / seconds if images and seconds else None
 
 
 def _read_card(path: Path) -> ModelCard:

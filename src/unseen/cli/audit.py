@@ -1,4 +1,4 @@
-"""`unseen audit`: which classes of a dataset were seen in training."""
+"""`unseen audit`: which classes of a dataset were seen in training, and which of its images are copies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unseen.cli.options import JsonOption
+from unseen.cli.options import HomeOption, JsonOption
 from unseen.cli.tables import count
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _STYLES = {
     "not matched": "dim",
 }
 _MOST_SENSES = 6
+_COPIES = "Copies among images"
 
 
 def audit(
@@ -44,8 +45,52 @@ def audit(
     chart: Annotated[Path | None, typer.Option(help="Draw similarities to this .html, .svg, .png or .pdf.")] = None,
     noun: Annotated[str, typer.Option(help="What the summary calls the classes, such as 'test classes'.")] = "classes",
     flagged: Annotated[bool, typer.Option("--flagged", help="List the flagged classes only.")] = False,
+    images: Annotated[
+        str | None,
+        typer.Option("--images", metavar="DATA", help="Look for copies among images instead.", rich_help_panel=_COPIES),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATA|STORE", help="Copies in another dataset, or in stored features.", rich_help_panel=_COPIES
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Whose features find candidates; a packaged one.", rich_help_panel=_COPIES)
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(min=-1.0, max=1.0, help="Least cosine of a candidate.", rich_help_panel=_COPIES)
+    ] = None,
+    crops: Annotated[
+        bool, typer.Option("--crops/--no-crops", help="Crops too: most of the work.", rich_help_panel=_COPIES)
+    ] = True,
+    drop: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the images to drop.", rich_help_panel=_COPIES)
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page with the pairs.", rich_help_panel=_COPIES)
+    ] = None,
+    home: HomeOption = None,
 ) -> None:
-    """Say for every class whether a model trained on the seen classes has seen it, or kin of it."""
+    """Say for every class whether a model trained on the seen classes has seen it; or which images are copies."""
+    if images is not None:
+        _refuse_class_options(data or classes, mapping, write_mapping, chart, flagged)
+        from unseen.cli.image_audit import audit_image_copies
+
+        audit_image_copies(
+            images,
+            against=against,
+            model=model,
+            crops=crops,
+            threshold=threshold,
+            drop=drop,
+            page=page,
+            as_json=as_json,
+            out=out,
+            home=home,
+        )
+        return
+    _refuse_image_options(against, model, threshold, drop, page)
     from unseen.concepts import audit_classes, load_wordnet, read_mapping, read_seen
 
     wordnet = load_wordnet()
@@ -62,6 +107,23 @@ def audit(
         _print_doubts(result)
         _print_summary(result)
     _write_files(result, out, chart, write_mapping)
+
+
+def _refuse_class_options(*given: object) -> None:
+    from unseen.core.errors import UsageError
+
+    if any(given):
+        raise UsageError(
+            "--images looks for copies among images; DATA, --classes, --mapping, --write-mapping, --chart and "
+            "--flagged are about classes. Ask for one at a time."
+        )
+
+
+def _refuse_image_options(*given: object) -> None:
+    from unseen.core.errors import UsageError
+
+    if any(value is not None for value in given):
+        raise UsageError("--against, --model, --threshold, --drop and --page go with --images DATA.")
 
 
 def _classes(value: str) -> tuple[list[str], Sequence[str | None]]:

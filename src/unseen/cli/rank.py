@@ -11,7 +11,7 @@ from unseen.cli.options import Draft, Running, study_command
 from unseen.cli.parser import parameter
 
 if TYPE_CHECKING:
-    from unseen.benchmarks.rank.answer import Candidate, CheckpointRanking
+    from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -23,6 +23,24 @@ _MORE = [
             str | None,
             typer.Option("--budget", help="Time for the whole, such as 90s, 10m or 1h: images are sampled to fit."),
         ],
+    ),
+    parameter(
+        "halving",
+        Annotated[
+            bool | None,
+            typer.Option(
+                "--halving/--no-halving",
+                help="All candidates on a few images first, only those that may be the best on all; by default where "
+                "it saves time.",
+            ),
+        ],
+    ),
+    parameter(
+        "finetune_top",
+        Annotated[
+            int, typer.Option("--finetune-top", min=0, metavar="N", help="Fine-tune the first N, to confirm the order.")
+        ],
+        0,
     ),
 ]
 
@@ -57,6 +75,8 @@ def _run(draft: Draft, how: Running) -> None:
             draft.models,
             top=draft.more["top"],
             budget=budget,
+            halving=draft.more["halving"],
+            finetune_top=draft.more["finetune_top"],
             name=draft.name,
             home=how.home,
             how=extraction,
@@ -97,16 +117,30 @@ def parse_duration(text: str) -> float:
 def _show(ranking: CheckpointRanking) -> None:
     from unseen.cli.tables import console, print_table
 
+    tuned = any(c.finetuned == c.finetuned for c in ranking.candidates)
     shown = [name for name in ranking.scores if any(name in c.scores for c in ranking.candidates)]
-    columns = ["#", "checkpoint", "mean rank", "first in", *shown, "extracted", "scored", "parameters", "FLOPs"]
+    columns = [
+        "#",
+        "checkpoint",
+        "expect",
+        "behind",
+        "best in",
+        *["fine-tuned"] * tuned,
+        *shown,
+        "mean rank",
+        "images/s",
+        "parameters",
+        "FLOPs",
+    ]
     about = f": {ranking.images} of {ranking.total} images, {ranking.classes} classes" if ranking.images else ""
     print_table(
         columns,
-        [_row(candidate, shown) for candidate in ranking.candidates],
+        [_row(candidate, shown, ranking.measure, tuned=tuned) for candidate in ranking.candidates],
         title=f"{ranking.dataset}{about}",
         numeric=[column for column in columns if column != "checkpoint"],
-        caption=f"mean rank over {', '.join(ranking.counted) or 'no score'}, with its 95 % interval over "
-        f"{ranking.resamples} half-samples; {ranking.seconds:.0f} s in all",
+        caption=f"in the order of what to expect ({ranking.measure} of a linear head on images left out in turn, 95 % "
+        f"interval); behind: less than the first on the same images; * cannot be told apart from it; mean rank over "
+        f"{', '.join(ranking.counted) or 'no score'}; {ranking.seconds:.0f} s in all",
     )
     screen = console()
     for note in dict.fromkeys([*ranking.notes, *(n for c in ranking.candidates for n in c.notes)]):
@@ -118,21 +152,30 @@ def _show(ranking: CheckpointRanking) -> None:
         screen.print(f"Report: {ranking.page}", soft_wrap=True)
 
 
-def _row(candidate: Candidate, shown: list[str]) -> list[str]:
+def _row(candidate: Candidate, shown: list[str], measure: str, *, tuned: bool) -> list[str]:
+    from unseen.benchmarks.rank.wording import expected_text, points
     from unseen.reports.wording import amount
 
     if candidate.error:
-        return ["–", candidate.label, "failed", *[""] * (len(shown) + 5)]
-    interval = f" ({candidate.low:.1f} to {candidate.high:.1f})" if candidate.low == candidate.low else ""
-    first = f"{100 * candidate.first_share:.0f} %" if candidate.first_share == candidate.first_share else ""
+        return ["–", candidate.label, "failed", *[""] * (len(shown) + 6 + tuned)]
+    known = candidate.expected == candidate.expected
+    sign = "*" if candidate.may_be_best else ""
+    behind = points(candidate.behind, measure).removesuffix(" points") if known and candidate.rank > 1 else ""
+    behind += f" at {candidate.dropped_after}" if candidate.dropped_after else ""
     return [
         str(candidate.rank),
         candidate.label,
-        f"{candidate.mean_rank:.1f}{interval}",
-        first,
+        expected_text(candidate, measure) + sign if known else "–",
+        behind,
+        f"{100 * candidate.best_share:.0f} %" if known and not candidate.dropped_after else "",
+        *(
+            [f"{100 * candidate.finetuned:.1f} %" if candidate.finetuned == candidate.finetuned else ""]
+            if tuned
+            else []
+        ),
         *(f"{candidate.scores[name]:.4g}" if name in candidate.scores else "–" for name in shown),
-        f"{candidate.extraction_seconds:.1f} s",
-        f"{candidate.scoring_seconds:.1f} s",
+        f"{candidate.mean_rank:.1f}" if candidate.mean_rank == candidate.mean_rank else "",
+        f"{candidate.images_per_second:.0f}" if candidate.images_per_second else "",
         amount(candidate.parameters),
         amount(candidate.flops),
     ]

@@ -33,6 +33,8 @@ from unseen.metrics.significance import (
     bootstrap_interval,
     mcnemar,
     paired_bootstrap,
+    welch_comparison,
+    wilson_interval,
 )
 from unseen.metrics.softmax import log_softmax, softmax
 from unseen.metrics.zeroshot import (
@@ -86,4 +88,6 @@ __all__ = [
     "top_k_correct",
     "uniformity",
     "weighted_tau",
+    "welch_comparison",
+    "wilson_interval",
 ]

@@ -3,6 +3,9 @@
 Papers:     Efron & Tibshirani, "An Introduction to the Bootstrap", 1993 (percentile interval)
             McNemar, "Note on the sampling error of the difference between correlated proportions", 1947;
             the exact form is the binomial test on the discordant pairs
+            Wilson, "Probable inference, the law of succession, and statistical inference", 1927
+            Welch, "The generalization of Student's problem when several different population variances are
+            involved", 1947
 Shapes:     correct (n,) one value per test image, 1 where it was right (booleans, or means over seeds in [0, 1])
 Differs:    resampling draws multinomial counts over the distinct values instead of n indices per draw: the same
             distribution, and the cost no longer grows with the number of images
@@ -70,6 +73,40 @@ def bootstrap_interval(
     means = _resampled_means(values, resamples, seed)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(values.mean()), float(low), float(high), level)
+
+
+def wilson_interval(share: float, count: int, *, level: float = 0.95) -> Interval:
+    """Wilson's interval of a share of `count` images; never beyond 0 and 1, and not of no width where all are right.
+
+    For the mean over seeds of how often each image was right it is on the safe side: such values vary less.
+    """
+    if count < 1:
+        raise DataError("an interval of a share needs at least one image.")
+    from scipy.stats import norm
+
+    z = float(norm.ppf((1 + level) / 2))
+    scale = 1 + z * z / count
+    middle = (share + z * z / (2 * count)) / scale
+    half = z / scale * float(np.sqrt(max(share * (1 - share), 0.0) / count + z * z / (4 * count * count)))
+    return Interval(share, min(share, max(0.0, middle - half)), max(share, min(1.0, middle + half)), level)
+
+
+def welch_comparison(first: npt.ArrayLike, second: npt.ArrayLike, *, level: float = 0.95) -> Comparison:
+    """Difference of the means of two samples that share nothing, by Welch's t: mean(first) - mean(second)."""
+    from scipy.stats import t
+
+    a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if min(len(a), len(b)) < 2:
+        raise DataError(f"two means are compared from two values or more each; found {len(a)} and {len(b)}.")
+    difference = float(a.mean() - b.mean())
+    parts = [float(x.var(ddof=1)) / len(x) for x in (a, b)]
+    error = float(np.sqrt(sum(parts)))
+    if error == 0:
+        return Comparison(Interval(difference, difference, difference, level), 1.0 if difference == 0 else 0.0)
+    freedom = sum(parts) ** 2 / sum(v * v / (len(x) - 1) for v, x in zip(parts, (a, b), strict=True))
+    half = float(t.ppf((1 + level) / 2, freedom)) * error
+    p_value = float(2 * t.sf(abs(difference) / error, freedom))
+    return Comparison(Interval(difference, difference - half, difference + half, level), p_value)
 
 
 def paired_bootstrap(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -109,12 +109,16 @@ class Estimate:
         standard_error: of it.
         images: left-out rows that it comes from.
         shots: images per class that the fits behind it saw, below five shots: one less than the final fit; else None.
+        rows, correct: the left-out rows (m,), by their place among those of the draw, and per penalty, strongest first,
+            whether each was right (l, m).
     """
 
     accuracy: float
     standard_error: float
     images: int
     shots: int | None = None
+    rows: IntArray | None = field(default=None, compare=False, repr=False)
+    correct: BoolArray | None = field(default=None, compare=False, repr=False)
 
 
 def estimate_accuracy(

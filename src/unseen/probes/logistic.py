@@ -208,7 +208,7 @@ class _Solver:
         judged = _judge(loss, path.weights)
         chosen = []
         for place, draw in enumerate(draws):
-            correct, log_losses, labels = judged[place]
+            correct, log_losses, labels, rows = judged[place]
             best = choose_penalty(correct, self.penalties, DEFAULT_PENALTY)
             own = slice(place * fits, (place + 1) * fits)
             settled = path.settled[:, own].all(dim=1).tolist()
@@ -217,7 +217,7 @@ class _Solver:
                 for penalty, right, loss_found, done in zip(self.penalties, correct, log_losses, settled, strict=True)
             )
             temperature = fit_temperature(*_left_out(loss, path.weights[best], place))
-            estimate = self._estimate(draw, correct[best], labels, plans[place])
+            estimate = replace(self._estimate(draw, correct[best], labels, plans[place]), rows=rows, correct=correct)
             mean = path.weights[best, own].mean(dim=0)
             chosen.append(_Chosen(self.penalties[best], trials, temperature, estimate, mean))
         return chosen
@@ -241,19 +241,20 @@ class _Solver:
         return LinearModel(original.cpu(), bias.cpu(), temperature)
 
 
-def _judge(loss: FoldLoss, weights: Tensor) -> list[tuple[npt.NDArray[np.bool_], list[float], IntArray]]:
-    """Per draw: whether each left-out row is classified correctly (l, m), log losses (l,), the rows' classes (m,)."""
-    parts: list[list[tuple[Tensor, Tensor, Tensor]]] = [[] for _ in loss.folds]
+def _judge(loss: FoldLoss, weights: Tensor) -> list[tuple[npt.NDArray[np.bool_], list[float], IntArray, IntArray]]:
+    """Per draw: whether each left-out row is right (l, m), log losses (l,), the rows' classes and numbers (m,)."""
+    parts: list[list[tuple[Tensor, Tensor, Tensor, Tensor]]] = [[] for _ in loss.folds]
     for draw, rows, scores in loss.held_scores(weights):
         labels = loss.labels[draw, rows]
         own = scores.gather(2, labels.expand(len(weights), -1)[:, :, None])[:, :, 0]
         lost = (torch.logsumexp(scores, dim=2) - own).sum(dim=1, dtype=torch.float64)
-        parts[draw].append(((scores.argmax(dim=2) == labels).cpu(), lost.cpu(), labels.cpu()))
+        parts[draw].append(((scores.argmax(dim=2) == labels).cpu(), lost.cpu(), labels.cpu(), rows.cpu()))
     found = []
     for own_parts in parts:
         correct = torch.cat([part[0] for part in own_parts], dim=1)
         mean = torch.stack([part[1] for part in own_parts]).sum(dim=0) / correct.shape[1]
-        found.append((correct.numpy(), mean.tolist(), torch.cat([part[2] for part in own_parts]).numpy()))
+        classes, numbers = (torch.cat([part[k] for part in own_parts]).numpy() for k in (2, 3))
+        found.append((correct.numpy(), mean.tolist(), classes, numbers))
     return found
 
 

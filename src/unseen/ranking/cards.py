@@ -43,6 +43,8 @@ class ScoreCard:
         signs: of a score that is relative to the pool: its terms' signs in the sum; empty otherwise.
         seeded, tells: whether the function takes `seed` and `tell`.
         epochs: of a score that trains the network itself.
+        parts: of a score that is a mean over images: the same arguments to what each image says, (n,), NaN for images
+            that take no part. Half-samples of the images are then means of parts, and cost nothing.
         version: raised whenever the same features get another score; it is part of what a result is.
     """
 
@@ -56,6 +58,7 @@ class ScoreCard:
     seeded: bool = False
     tells: bool = False
     epochs: int = 0
+    parts: Callable[..., npt.NDArray[np.float64]] | None = None
     version: int = 1
     paper: str = ""
     citation: str = ""
@@ -98,6 +101,8 @@ def _as_card(name: str, found: Any) -> ScoreCard:
 
 
 REGISTRY: Registry[ScoreCard] = Registry("ranking score", "unseen.scores", make=_as_card)
+#: By its name only: what an answer speaks in stands on the probes, which scores know nothing of.
+REGISTRY.add("probe", "unseen.benchmarks.rank.expected:CARD")
 REGISTRY.add("nleep", "unseen.ranking.scores.nleep:CARD")
 REGISTRY.add("leep", "unseen.ranking.scores.leep:CARD")
 REGISTRY.add("linear-1", "unseen.ranking.scores.linear:ONE_EPOCH")

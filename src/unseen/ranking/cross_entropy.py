@@ -17,12 +17,13 @@ def penalised_cross_entropy(
         penalty: on the weights, not on the biases.
     """
     both = theta.reshape(rows.shape[1] + 1, classes)
-    scores = rows @ both[:-1] + both[-1]
+    narrow = both.astype(rows.dtype, copy=False)  # products in the precision of the rows, sums in double
+    scores = rows @ narrow[:-1] + narrow[-1]
     scores -= scores.max(axis=1, keepdims=True)
     exponentials = np.exp(scores)
     totals = exponentials.sum(axis=1)
     own = np.arange(len(rows)), index
-    loss = float((np.log(totals) - scores[own]).mean() + 0.5 * penalty * (both[:-1] ** 2).sum())
+    loss = float((np.log(totals) - scores[own]).mean(dtype=np.float64) + 0.5 * penalty * (both[:-1] ** 2).sum())
     slope = exponentials / totals[:, None]
     slope[own] -= 1.0
     slope /= len(rows)

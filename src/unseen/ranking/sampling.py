@@ -37,3 +37,18 @@ def split_rows(index: IntArray, share: float, seed: int) -> tuple[IntArray, IntA
     held = np.minimum(np.maximum(np.rint(counts * share), 1), counts - 1)
     out = within < np.repeat(held, counts)
     return np.sort(by_class[~out]).astype(np.int64), np.sort(by_class[out]).astype(np.int64)
+
+
+def stratified_folds(index: IntArray, folds: int, seed: int) -> IntArray:
+    """The fold that leaves each row out, classes spread evenly; -1 for a class's only row, which is never left out.
+
+    No more folds than the largest class has rows.
+    """
+    counts = np.bincount(index)
+    order = np.random.default_rng([seed, 5]).permutation(len(index))
+    order = order[np.argsort(index[order], kind="stable")]
+    found = np.empty(len(index), np.int64)
+    # Neighbours of one class fall into different folds.
+    found[order] = np.arange(len(index)) % max(2, min(folds, int(counts.max())))
+    found[counts[index] == 1] = -1
+    return found

@@ -6,7 +6,7 @@ page knows neither benchmarks nor metrics. Whatever text it holds is escaped by 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -20,11 +20,14 @@ class Material:
     Attributes:
         results: the newest of each cell, failures among them.
         cards, dataset_cards: what is known of models and datasets, by id; those missing are shown by their id.
+        picture: gives a small picture of a class, by dataset and class name, as a data: address; "" where there is
+            none.
     """
 
     results: Sequence[Result]
     cards: Mapping[str, ModelCard] = field(default_factory=dict)
     dataset_cards: Mapping[str, DatasetCard] = field(default_factory=dict)
+    picture: Callable[[str, str], str] = lambda dataset, name: ""
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,18 @@ class Figure:
 
 @dataclass(frozen=True)
 class Key:
-    """One entry of the legend that the figures of a section share."""
+    """One entry of the legend that the figures of a section share.
+
+    Attributes:
+        key: what the marks have as their `model`; with the pointer on the entry, charts and tables show it alone.
+        group: what the legend lists it under; marks may have it as their `group`.
+    """
 
     label: str
     colour: str
     symbol: str = "●"
+    key: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,7 @@ class TableCell:
         sort: what the column is sorted by; None sorts last.
         note: a second, smaller line.
         hint: shown on hover.
+        picture: a data: address of a small picture to show before the text.
     """
 
     text: str
@@ -68,6 +79,7 @@ class TableCell:
     best: bool = False
     note: str = ""
     hint: str = ""
+    picture: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,6 +106,7 @@ class Section:
 
     Attributes:
         anchor: the end of its address; unique in the page.
+        answer: what the section comes to, set large and first; pairs of (lead, text), leads may be empty.
         prose: paragraphs.
         points: pairs of (lead, text): a list whose leads are set in bold.
     """
@@ -106,6 +119,15 @@ class Section:
     figures: Sequence[Figure] = ()
     tables: Sequence[Table] = ()
     tone: str = ""
+    answer: Sequence[tuple[str, str]] = ()
+
+    @property
+    def legend_groups(self) -> list[tuple[str, list[Key]]]:
+        """The legend by group, in order of appearance."""
+        found: dict[str, list[Key]] = {}
+        for key in self.legend:
+            found.setdefault(key.group, []).append(key)
+        return list(found.items())
 
     @classmethod
     def joined(
@@ -135,6 +157,7 @@ class Section:
             title=title,
             anchor=anchor,
             prose=[*(told if len(parts) > 1 else []), *said, *(text for text in prose if text)],
+            answer=[(named(lead, words), text) for words, part in parts for lead, text in part.answer],
             points=[(named(lead, words), text) for words, part in parts for lead, text in part.points],
             legend=legend,
             figures=[replace(f, title=named(f.title, words)) for words, part in parts for f in part.figures],

@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import json
 import lzma
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,9 @@ SYMBOLS = ("●", "■", "▲", "◆", "▼", "✚")
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
 INK = "#3A424D"
 FAINT = "#DDE1E7"
+
+#: A mark is shown in full where nothing, it, or its group is under the pointer; charts need a parameter `focus`.
+FOCUS = "focus == '' || focus == datum.model || focus == datum.group"
 
 # Set in figures that grow with the page; a file has a fixed width instead.
 CONTAINER = "container"
@@ -60,6 +64,44 @@ CONFIG: dict[str, Any] = {
 _FORMATS = (".html", ".svg", ".png", ".pdf")
 
 
+def percent_axis(values: Iterable[float], *, most: int = 6) -> dict[str, Any]:
+    """Domain and ticks for shares: whole steps, no label twice, never beyond 0 and 100 %.
+
+    Args:
+        values: everything that is drawn, ends of intervals among it.
+        most: ticks at most.
+
+    Returns:
+        `domain`, `ticks` and the `format` of their labels.
+    """
+    known = [value for value in values if math.isfinite(value)]
+    low, high = (min(known), max(known)) if known else (0.0, 1.0)
+    low, high = max(0.0, low), min(1.0, high)
+    step = next(
+        s
+        for s in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+        if (high - low) / s <= most - 1 + 1e-9 or s == 0.5
+    )
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    last = min(max(last, first + 1), round(1 / step))
+    first = max(0, min(first, last - 1))
+    ticks = [round(i * step, 6) for i in range(first, last + 1)]
+    return {"domain": [ticks[0], ticks[-1]], "ticks": ticks, "format": ".0%" if step >= 0.01 else ".1%"}
+
+
+def series_channels(keys: Sequence[Any], field: str = "name") -> tuple[Any, Any]:
+    """Colour and shape of marks by legend entries (`blocks.Key`), the same in every chart with the same entries."""
+    import altair as alt
+
+    labels = [key.label for key in keys]
+    legend = alt.Legend(title=None, columns=min(4, len(labels)), symbolLimit=0, labelLimit=260)
+    shapes = [SHAPES[SYMBOLS.index(key.symbol)] for key in keys]
+    return (
+        alt.Color(f"{field}:N", scale=alt.Scale(domain=labels, range=[key.colour for key in keys]), legend=legend),
+        alt.Shape(f"{field}:N", scale=alt.Scale(domain=labels, range=shapes), legend=legend),
+    )
+
+
 def to_spec(chart: Any) -> dict[str, Any]:
     """A chart (of Altair, or a Vega-Lite dictionary) as a dictionary with the common look and no address in it."""
     spec = copy.deepcopy(dict(chart)) if isinstance(chart, Mapping) else chart.to_dict()
@@ -87,6 +129,21 @@ def beside(specs: Sequence[Mapping[str, Any]], *, titles: Sequence[str] = (), co
     whole: dict[str, Any] = {"concat": parts, "columns": columns, "resolve": {"scale": {"color": "independent"}}}
     whole |= {"datasets": datasets} if datasets else {}
     return to_spec(whole | ({"params": list(parameters.values())} if parameters else {}))
+
+
+def without_legends(spec: Any) -> Any:
+    """A specification whose colours and shapes have no legend: for a section that has one for all its charts."""
+    if isinstance(spec, list):
+        return [without_legends(part) for part in spec]
+    if not isinstance(spec, dict):
+        return spec
+    found = {name: without_legends(part) for name, part in spec.items() if name != "datasets"}
+    found |= {"datasets": spec["datasets"]} if "datasets" in spec else {}
+    for channel in ("color", "shape"):
+        encoding = found.get("encoding")
+        if isinstance(encoding, dict) and "field" in encoding.get(channel, {}):
+            encoding[channel] = {**encoding[channel], "legend": None}
+    return found
 
 
 def save_chart(chart: Any, path: Path | str, *, scale: float = 2.0) -> Path:

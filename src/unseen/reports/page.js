@@ -6,11 +6,13 @@
   // Charts. The interpreter (`ast`) evaluates expressions without `eval`, which the page's own policy forbids.
   const views = [];
   const rows = new Map();
-  for (const row of all("tr[data-key]")) {
+  for (const row of all("tr[data-key], .legend [data-key]")) {
     rows.set(row.dataset.key, [...(rows.get(row.dataset.key) || []), row]);
   }
-  let focused = "";
-  const focus = (key) => {
+  // A click on the legend keeps one in focus until the next click; else it is what the pointer is over.
+  let focused = "", kept = "";
+  const focus = (wanted) => {
+    const key = wanted || kept;
     if (key === focused) return;
     for (const row of rows.get(focused) || []) row.classList.remove("focus");
     for (const row of rows.get(key) || []) row.classList.add("focus");
@@ -37,6 +39,11 @@
   Promise.all(drawn).then(() => { document.documentElement.dataset.ready = "yes"; });
   for (const [key, found] of rows) {
     for (const row of found) {
+      if (row.tagName === "LI") {
+        row.tabIndex = 0;
+        row.addEventListener("click", () => { kept = kept === key ? "" : key; focus(kept); });
+        row.addEventListener("keydown", (event) => { if (event.key === "Enter") row.click(); });
+      }
       row.addEventListener("pointerenter", () => focus(key));
       row.addEventListener("pointerleave", () => focus(""));
     }

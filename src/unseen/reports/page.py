@@ -6,6 +6,7 @@ A content security policy inside the file makes the browser hold it to that. The
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date as Date
 from functools import cache
 from importlib.resources import files
@@ -38,6 +39,7 @@ def write_page(
     title: str,
     cards: Mapping[str, ModelCard] | None = None,
     dataset_cards: Mapping[str, DatasetCard] | None = None,
+    picture: Callable[[str, str], str] | None = None,
     date: Date | None = None,
 ) -> Path:
     """Write the page of some results, whole or not at all.
@@ -48,6 +50,7 @@ def write_page(
         sections: gives the "module:function" that makes the section of a benchmark.
         title: the heading.
         cards, dataset_cards: what is known of models and datasets, by id.
+        picture: gives a small picture of a class, by dataset and class name, as a data: address.
         date: the day to put on it; none by default, so that the same results give the same page.
 
     Returns:
@@ -58,17 +61,44 @@ def write_page(
     """
     ordered = _ordered(results)
     material = Material(ordered, dict(cards or {}), dict(dataset_cards or {}))
+    material = replace(material, picture=picture) if picture else material
     built = build_sections(material, sections)
+    return write_sections(built, path, title=title, tiles=_tiles(ordered), exports=_exports(ordered, title), date=date)
+
+
+def write_sections(
+    sections: Sequence[Section],
+    path: Path | str,
+    *,
+    title: str,
+    tiles: Sequence[tuple[str, str]] = (),
+    exports: Mapping[str, Any] | None = None,
+    date: Date | None = None,
+) -> Path:
+    """Write a page of sections, whole or not at all.
+
+    Args:
+        sections: in the order of the page.
+        path: the file to write; its folder is made.
+        title: the heading.
+        tiles: numbers at the top: (figure, what it counts).
+        exports: texts to download: "csv" and "json", and the "stem" of their file names; no buttons without them.
+        date: the day to put on it.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
     page = _template().render(
         title=title,
         date=f"{date.day} {date:%B %Y}" if date else "",
-        tiles=_tiles(ordered),
-        sections=built,
-        specs=script_json({f"{s.anchor}-{n}": f.spec for s in built for n, f in enumerate(s.figures)}),
-        exports=script_json(_exports(ordered, title)),
+        tiles=tiles,
+        sections=sections,
+        specs=script_json({f"{s.anchor}-{n}": f.spec for s in sections for n, f in enumerate(s.figures)}),
+        exports=script_json(dict(exports or {})),
+        downloads=[kind for kind in ("csv", "json") if kind in (exports or {})],
         style=_read("style.css"),
         script=_read("page.js"),
-        vega=javascript() if any(section.figures for section in built) else "",
+        vega=javascript() if any(section.figures for section in sections) else "",
     )
     target = Path(path)
     write_whole(target, page.encode())

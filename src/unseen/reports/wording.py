@@ -17,7 +17,9 @@ def short_names(ids: Iterable[str], cards: Mapping[str, ModelCard] | Mapping[str
     names = {}
     for identifier in ids:
         card = cards.get(identifier)
-        names[identifier] = (card.name if card else "") or identifier.partition(":")[2] or identifier
+        source, _, rest = identifier.partition(":")
+        told = f"{rest}, random weights" if source == _RANDOM and rest else rest
+        names[identifier] = (card.name if card else "") or told or identifier
     taken = Counter(names.values())
     return {identifier: name if taken[name] == 1 else identifier for identifier, name in names.items()}
 

@@ -196,7 +196,7 @@ def test_the_section_is_on_the_page(outcome: Outcome, tmp_path: Path) -> None:
     from unseen.study import write_report
 
     page = write_report(outcome.results, tmp_path / "page.html", title="CoG").read_text()
-    for words in ("Top-1 by level", "Few-shot on L3", "Every unseen concept", "random controls"):
+    for words in ("Top-1 by level", "Few-shot on L3", "Every unseen concept", "random draws"):
         assert words in page
 
 
@@ -219,21 +219,19 @@ def test_a_second_run_finds_everything_done(world: tuple[str, dict[str, str]], t
     assert set(balanced.results[0].details["train_per_class"]) == {2}
 
 
-def test_label_noise_lists_what_other_classifiers_are_sure_of(
-    world: tuple[str, dict[str, str]], tmp_path: Path
-) -> None:
+def test_label_noise_knows_the_domains(world: tuple[str, dict[str, str]], tmp_path: Path) -> None:
     from unseen.benchmarks.cog.noise import label_noise
 
     bench = Workbench(tmp_path / "home")
     recipe = DomainRecipe(**world[1], levels=3)
-    reports = label_noise(bench, "random:test_resnet?size=64", world[0], recipe=recipe, threshold=0.0)
-    assert [(r.classifier, r.domain) for r in reports[:2]] == [("L1", "seen"), ("seen", "L1")]
-    assert all(r.share == 1.0 and len(r.suspects) == r.images == 3 for r in reports)
-    level = {c.name for c in make_domains(bench.dataset(world[0]), recipe).domains["L1"].concepts}
-    assert {s.predicted for s in reports[0].suspects} <= level
-    assert all(s.true not in level for s in reports[0].suspects)
-    sure = label_noise(bench, "random:test_resnet?size=64", world[0], recipe=recipe, threshold=1.0)
-    assert all(r.share == 0.0 for r in sure)
+    report = label_noise(bench, "random:test_resnet?size=64", world[0], recipe=recipe, confidence=0.0, agreement=0.0)
+    assert (report.images, report.classes, report.left_out) == (14 * 6, 14, 0)
+    assert set(report.foreign) == {f"{a} on {b}" for n in (1, 2, 3) for a, b in ((f"L{n}", "seen"), ("seen", f"L{n}"))}
+    assert all(s.labelled != s.suggested for s in report.suspects)
+    homes = {c.name: d.name for d in make_domains(bench.dataset(world[0]), recipe).domains.values() for c in d.concepts}
+    assert all(s.labelled_domain == homes.get(s.labelled, "") for s in report.suspects)
+    sure = label_noise(bench, "random:test_resnet?size=64", world[0], recipe=recipe, confidence=1.0, agreement=1.0)
+    assert len(sure.suspects) <= len(report.suspects)
 
 
 @pytest.mark.slow

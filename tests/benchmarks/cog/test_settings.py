@@ -18,6 +18,7 @@ from unseen.core.errors import UsageError
 from unseen.core.records import Cell, Result
 from unseen.reports import save_chart
 from unseen.reports.blocks import Material
+from unseen.reports.series import series_keys
 from unseen.results import FILE_NAME, ResultsDatabase
 
 RECIPE = {"seen": "imagenet-1k", "levels": 5, "size": 0, "measure": "lin", "rerank": "", "ontology": "", "draw_seed": 0}
@@ -73,14 +74,11 @@ def test_the_section_shows_both_runs_apart(tmp_path: Path) -> None:
     section = cog_section(Material([*two_runs(), made_up(0.5, "L1", model="m:b")]), "cog")
     assert section is not None
     assert "shown apart: (1) levels 5, solver fast; (2) levels 3, solver ncm." in section.prose[0]
-    assert [t.caption for t in section.tables] == [
-        "Top-1 accuracy (%) with all images · levels 5, solver fast",
-        "Top-1 accuracy (%) with all images · levels 3, solver ncm",
-    ]
-    assert [[row[2].text for row in table.rows] for table in section.tables] == [
-        ["99.0 ± 0.0", "50.0 ± 0.0"],
-        ["97.0 ± 0.0"],
-    ]
+    tables = [table for table in section.tables if table.caption.startswith("Top-1")]
+    assert [table.caption.partition(" · ")[2] for table in tables] == ["levels 5, solver fast", "levels 3, solver ncm"]
+    shown = [[(row[2].text, row[2].note) for row in table.rows] for table in tables]
+    assert shown == [[("99.0", "[94.6, 99.8]"), ("50.0", "[40.4, 59.6]")], [("97.0", "[91.5, 99.0]")]]
+    assert tables[0].columns[2] == "L1 (n = 100)"
     assert [key.label for key in section.legend] == ["a", "b"]
     for number, figure in enumerate(section.figures):
         assert save_chart(figure.spec, tmp_path / f"{number}.svg").stat().st_size > 1000
@@ -126,11 +124,12 @@ def test_fine_tuning_stands_beside_probes_on_the_same_concepts() -> None:
         ["L1", "90.0", "99.0", "1.10"],
     ]
     assert [row[2].text for row in second.rows] == ["40.0", "40.0"]
+    assert first.rows[0][3].note == "[94.6, 99.8], n = 100"
     assert second.caption.endswith("steps 2")
 
 
 def test_colours_are_those_of_the_legend() -> None:
-    names = {"m:a": "a", "m:b": "b"}
-    only_b = levels_chart(level_scores([made_up(0.5, level, model="m:b") for level in ("seen", "L1")]), names)
+    keys = series_keys(["m:a", "m:b"], {"m:a": "a", "m:b": "b"}, {})
+    only_b = levels_chart(level_scores([made_up(0.5, level, model="m:b") for level in ("seen", "L1")]), keys)
     scale = only_b.to_dict()["layer"][0]["encoding"]["color"]["scale"]
-    assert scale["domain"] == ["a", "b"]
+    assert (scale["domain"], scale["range"]) == (["b"], [keys["m:b"].colour]), "its own, though it stands alone"

@@ -79,15 +79,17 @@ def scores_of(cells: list[Cell]) -> list[str]:
 
 def test_a_plan_has_a_cell_per_score_and_one_for_the_truth() -> None:
     assert scores_of(RankBenchmark(scores=("all",), truth=True).plan("m", "d")) == [*SCORES, TRUTH]
-    assert scores_of(RankBenchmark(scores=("logme",)).plan("m", "d")) == ["logme"]
+    assert scores_of(RankBenchmark(scores=("logme",)).plan("m", "d")) == ["probe", "logme"]
     assert scores_of(RankBenchmark(scores=(), truth=True).plan("m", "d")) == [TRUTH]
     layers = RankBenchmark(scores=("logme", "leep"), layers=("pooled", "deep")).plan("m", "d")
     assert [(c.parameters["score"], c.parameters.get("layer")) for c in layers] == [
+        ("probe", "pooled"),
+        ("probe", "deep"),
         ("logme", "pooled"),
         ("logme", "deep"),
         ("leep", None),  # of the class head, whatever the layer
     ]
-    assert layers[0].version == "1 logme.1"
+    assert layers[2].version == "1 logme.1"
     with pytest.raises(UnknownNameError, match="logme"):
         RankBenchmark(scores=("logm",))
     with pytest.raises(UsageError, match="learning rate"):
@@ -98,13 +100,14 @@ def test_a_plan_has_a_cell_per_score_and_one_for_the_truth() -> None:
 OTHER: dict[str, tuple[Any, set[str]]] = {
     "scores": (("logme", "leep", "finetune-1", "knn"), set()),
     "layers": (("pooled", "deep"), set()),
-    "split": ("val", {"logme", "leep"}),
-    "sample": (50, {"logme", "leep", "finetune-1"}),
-    "resamples": (3, {"logme", "leep"}),
-    "seed": (1, {"logme", "leep", "finetune-1", TRUTH}),
+    "split": ("val", {"probe", "logme", "leep"}),
+    "sample": (50, {"probe", "logme", "leep", "finetune-1"}),
+    "resamples": (3, {"probe", "logme", "leep"}),
+    "seed": (1, {"probe", "logme", "leep", "finetune-1", TRUTH}),
     "truth": (False, set()),
     "learning_rates": ((0.1,), {TRUTH}),
     "steps": ((7,), {TRUTH}),
+    "truth_seeds": (2, {TRUTH}),
     "batch_size": (8, {"finetune-1", TRUTH}),
     "early_learning_rate": (0.5, {"finetune-1"}),
 }
@@ -123,8 +126,14 @@ def test_every_option_changes_the_cells_that_it_concerns_and_no_other() -> None:
 
 
 def test_options_that_nobody_asks_for_are_declared_idle() -> None:
-    assert RankBenchmark().idle() == {"learning_rates", "steps", "batch_size", "early_learning_rate"}
-    assert RankBenchmark(scores=("leep",), truth=True).idle() == {"early_learning_rate", "layers"}
+    assert RankBenchmark().idle() == {
+        "learning_rates",
+        "steps",
+        "truth_seeds",
+        "batch_size",
+        "early_learning_rate",
+    }
+    assert RankBenchmark(scores=("leep",), truth=True).idle() == {"early_learning_rate"}
     assert RankBenchmark(scores=(), truth=True).idle() >= {"split", "sample", "resamples", "layers"}
 
 
@@ -180,9 +189,15 @@ def test_every_score_and_the_truth_on_real_networks(images: Path, home: Path, sm
     assert [r.error for r in results if not r.ok] == []
     assert {row.score for row in ranking_rows(results)} == set(SCORES)
     found = next(r for r in results if r.cell.parameters["score"] == TRUTH)
-    assert len(found.sweep) == 2
-    chosen = max(found.sweep, key=lambda trial: trial["validation"])
-    assert (found.metrics["top1"], found.metrics["validation"]) == (chosen["test"], chosen["validation"])
+    # The probe alone, two rates, and two more seeds of the one that validation images choose.
+    assert [trial["steps"] for trial in found.sweep[:3]] == [0, 6, 6]
+    chosen = max(found.sweep[:3], key=lambda trial: trial["validation"])
+    again = found.sweep[3:]
+    assert [(t["steps"], t["learning_rate"], t["seed"]) for t in again] == [
+        (chosen["steps"], chosen["learning_rate"], seed) for seed in (1, 2)
+    ]
+    assert found.metrics["top1"] == pytest.approx(np.mean([t["test"] for t in [chosen, *again]]))
+    assert found.metrics["probe_top1"] == found.sweep[0]["test"]
     costs = {r.cell.parameters["score"]: r.details["gflops"] for r in results if "gflops" in r.details}
     assert costs["finetune-5"] > costs["finetune-1"] > 0
     assert {"etran", "ncti"} == {r.cell.parameters["score"] for r in results if not {"score", "top1"} & set(r.metrics)}
@@ -202,16 +217,16 @@ def test_every_score_and_the_truth_on_real_networks(images: Path, home: Path, sm
 def test_a_truth_that_was_interrupted_goes_on(
     images: Path, home: Path, small_model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sweep of two is stopped in its second run: what the first has reached is not trained again."""
+    """A probe and a sweep of two, stopped in the last: what the first of the sweep has reached is not trained again."""
     import unseen.benchmarks.rank.truth as module
 
-    bench, benchmark = Workbench(home), RankBenchmark(scores=(), truth=True, steps=(2,), batch_size=4)
+    bench, benchmark = Workbench(home), RankBenchmark(scores=(), truth=True, steps=(2,), batch_size=4, truth_seeds=1)
     cells = benchmark.plan(small_model, f"folder:{images}")
     resumed: list[int] = []
     original = module.finetune
 
     def stopped(*arguments: Any, **named: Any) -> Any:
-        if len(resumed) == 1:
+        if len(resumed) == 2:
             raise KeyboardInterrupt
         resumed.append(0)
         return original(*arguments, **named)
@@ -219,7 +234,7 @@ def test_a_truth_that_was_interrupted_goes_on(
     monkeypatch.setattr(module, "finetune", stopped)
     with pytest.raises(KeyboardInterrupt):
         list(benchmark.evaluate(cells, bench))
-    assert len(list((home / "finetuning").iterdir())) == 1
+    assert list((home / "finetuning").iterdir())
 
     def counted(*arguments: Any, **named: Any) -> Any:
         found = original(*arguments, **named)
@@ -229,7 +244,7 @@ def test_a_truth_that_was_interrupted_goes_on(
     monkeypatch.setattr(module, "finetune", counted)
     (result,) = benchmark.evaluate(cells, bench)
     assert result.ok
-    assert resumed == [0, 2, 0]
+    assert resumed[2:] == [0, 2, 0]
     assert not list((home / "finetuning").iterdir())
 
 

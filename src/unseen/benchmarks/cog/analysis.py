@@ -9,9 +9,10 @@ Beyond:     accuracy per concept against its similarity to the nearest seen one,
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -23,7 +24,7 @@ from unseen.benchmarks.probing import unpack_correct
 from unseen.core.errors import DataError
 from unseen.core.names import Name
 from unseen.core.records import Cell, Result
-from unseen.metrics import Comparison, paired_bootstrap
+from unseen.metrics import Comparison, paired_bootstrap, wilson_interval
 from unseen.metrics.slope import Line, fit_line
 from unseen.results import Group, comparable, only
 
@@ -33,7 +34,13 @@ SIGNIFICANT = 0.05
 
 @dataclass(frozen=True)
 class LevelScore:
-    """Accuracy of one model on one level with one number of shots, over seeds."""
+    """Accuracy of one model on one level with one number of shots, over seeds.
+
+    Attributes:
+        std: over seeds; 0 where there is one.
+        low, high: 95 % interval of the mean over test images; not a number where these were not kept.
+        images: how many test images it is of; 0 where these were not kept.
+    """
 
     model: str
     level: str
@@ -42,11 +49,20 @@ class LevelScore:
     std: float
     seeds: int
     similarity: float | None
+    low: float = math.nan
+    high: float = math.nan
+    images: int = 0
+
+    @property
+    def text(self) -> str:
+        """In percent with the interval over test images: "87.5 [83.1, 90.9]"."""
+        shown = f"{100 * self.mean:.1f}"
+        return f"{shown} [{100 * self.low:.1f}, {100 * self.high:.1f}]" if self.images else shown
 
 
 @dataclass(frozen=True)
 class ConceptScore:
-    """Accuracy of one model on one concept, over seeds."""
+    """Accuracy of one model on one concept, over seeds; `dataset` is where its images are."""
 
     model: str
     level: str
@@ -56,6 +72,7 @@ class ConceptScore:
     similarity: float
     nearest: str
     train_images: int
+    dataset: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,8 +133,12 @@ def level_scores(results: Sequence[Result]) -> list[LevelScore]:
     for (model, level, shots), group in groups.items():
         values = np.array([result.metrics["top1"] for result in group])
         std = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-        similarity = group[0].details.get("similarity")
-        scores.append(LevelScore(model, level, shots, float(values.mean()), std, len(values), similarity))
+        similarity, mean = group[0].details.get("similarity"), float(values.mean())
+        score = LevelScore(model, level, shots, mean, std, len(values), similarity)
+        if (images := _test_images(group[0])) > 0:
+            doubt = wilson_interval(mean, images)
+            score = replace(score, low=doubt.low, high=doubt.high, images=images)
+        scores.append(score)
     place = {level: i for i, level in enumerate(order_levels(score.level for score in scores))}
     return sorted(scores, key=lambda s: (place[s.level], s.shots == ALL, s.shots if s.shots != ALL else 0))
 
@@ -131,12 +152,12 @@ def relative_to(scores: Sequence[LevelScore], baseline: str) -> list[tuple[Level
     return [(s, s.mean - base[s.level, s.shots]) for s in scores if (s.level, s.shots) in base]
 
 
-def concept_scores(results: Sequence[Result], *, controls: bool = False) -> list[ConceptScore]:
-    """Accuracy per concept with all images, mean over seeds."""
+def concept_scores(results: Sequence[Result], *, controls: bool = False, shots: int | str = ALL) -> list[ConceptScore]:
+    """Accuracy per concept, mean over seeds, with all images or with so many per concept."""
     groups: dict[tuple[str, str], list[Result]] = defaultdict(list)
     for result in _one_setting(results):
         level = str(result.cell.parameters["level"])
-        if result.cell.parameters["shots"] == ALL and (controls or not level.startswith(CONTROL)):
+        if result.cell.parameters["shots"] == shots and (controls or not level.startswith(CONTROL)):
             groups[result.cell.model, level].append(result)
     scores = []
     for (model, level), group in groups.items():
@@ -154,6 +175,7 @@ def concept_scores(results: Sequence[Result], *, controls: bool = False) -> list
                         concept["similarity"],
                         concept["nearest"] or "",
                         images,
+                        group[0].cell.dataset,
                     )
                 )
     return scores
@@ -252,6 +274,12 @@ def _one_setting(results: Sequence[Result]) -> Sequence[Result]:
     benchmarks = list(dict.fromkeys(result.cell.benchmark for result in results))
     groups = settings(results, "cog" if "cog" in benchmarks or not benchmarks else benchmarks[0])
     return only(groups).results if groups else ()
+
+
+def _test_images(result: Result) -> int:
+    """How many test images a result is of; 0 where it does not say."""
+    packed = str(result.details.get("correct", ""))
+    return int(packed.partition(":")[0] or result.details.get("test_images", 0))
 
 
 def _per_class(result: Result) -> npt.NDArray[np.float64]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from typing import Any
 
-from unseen.benchmarks.cog.analysis import ALL, level_scores, order_levels, settings
+from unseen.benchmarks.cog.analysis import ALL, LevelScore, level_scores, order_levels, settings
+from unseen.benchmarks.cog.charts import finetune_chart
 from unseen.benchmarks.cog.domains import DomainRecipe
 from unseen.reports.blocks import Figure, Material, Section, Table, TableCell
-from unseen.reports.charts import CONTAINER, PALETTE, to_spec
+from unseen.reports.charts import to_spec
 from unseen.reports.wording import short_names
 from unseen.results import Group
 from unseen.results.comparability import older_said
@@ -21,7 +23,7 @@ def cog_finetune_section(material: Material, benchmark: str) -> Section | None:
         return None
     names = short_names({result.cell.model for group in groups for result in group.results}, material.cards)
     frozen = settings(material.results)
-    parts = [(group.words, _setting_section(group, [f for f in frozen if _same(group, f)], names)) for group in groups]
+    parts = [(group.words, _setting_section(group, frozen, names)) for group in groups]
     return Section.joined(
         parts,
         title="CoG: fine-tuning against frozen features",
@@ -40,49 +42,70 @@ def _same(tuned: Group, frozen: Group) -> bool:
     return data[0] == data[1] and all(tuned.setting.get(name) == frozen.setting.get(name) for name in recipe)
 
 
-def _setting_section(group: Group, frozen: Sequence[Group], names: dict[str, str]) -> Section:
+def ratios(group: Group, frozen: Sequence[Group], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Frozen over fine-tuned accuracy, a row per model, level and setting of probes on the same concepts (Fig. B).
+
+    `low` and `high` are what the test images leave open: the one accuracy at an end of its interval, as the other is.
+    """
+    tuned = {(s.model, s.level): s for s in level_scores(group.results)}
+    alike = [other for other in frozen if _same(group, other)]
+    rows = []
+    for other in alike:
+        for cold in level_scores(other.results):
+            warm = tuned.get((cold.model, cold.level))
+            if warm is None or cold.shots != ALL or not warm.mean or cold.model not in names:
+                continue
+            said = f" ({other.words})" if len(alike) > 1 else ""
+            row = {"model": cold.model, "name": names[cold.model] + said, "level": cold.level}
+            ends = {"low": cold.low / warm.mean, "high": cold.high / warm.mean} if cold.images else {}
+            rows.append({**row, "ratio": cold.mean / warm.mean, "frozen": cold, "tuned": warm, **ends})
+    return rows
+
+
+def _setting_section(group: Group, frozen: Sequence[Group], names: Mapping[str, str]) -> Section:
     """One setting of fine-tuning beside every setting of probes on the same concepts."""
-    tuned = {(s.model, s.level): s.mean for s in level_scores(group.results)}
+    found = ratios(group, frozen, names)
+    tuned = {(s.model, s.level): s for s in level_scores(group.results)}
     levels = order_levels(level for _, level in tuned)
-    cold = {
-        f"frozen ({other.words})" if len(frozen) > 1 else "frozen": {
-            (s.model, s.level): s.mean for s in level_scores(other.results) if s.shots == ALL
-        }
-        for other in frozen
-    }
-    rows, points = [], []
-    for (model, level), mean in sorted(tuned.items(), key=lambda item: (item[0][0], levels.index(item[0][1]))):
-        row = [
-            TableCell(names[model], names[model].lower()),
-            TableCell(level, levels.index(level)),
-            TableCell(f"{100 * mean:.1f}", mean),
-        ]
-        for title, means in cold.items():
-            value = means.get((model, level))
-            ratio = value / mean if value is not None and mean > 0 else None
-            row.append(TableCell("–" if value is None else f"{100 * value:.1f}", value))
-            row.append(TableCell("–" if ratio is None else f"{ratio:.2f}", ratio))
-            if ratio is not None:
-                label = names[model] + title.removeprefix("frozen")
-                points.append({"model": model, "name": label, "level": level, "ratio": ratio})
-        rows.append(row)
-    columns = ["model", "level", "fine-tuned", *(head for title in cold for head in (title, f"{title} / fine-tuned"))]
-    chart = [Figure("Frozen relative to fine-tuned", to_spec(_chart(points, levels)), "Frozen over fine-tuned top-1.")]
+    several = len({row["name"] for row in found}) > len({row["model"] for row in found})
+    rows = []
+    for (model, level), warm in sorted(tuned.items(), key=lambda item: (item[0][0], levels.index(item[0][1]))):
+        own: list[dict[str, Any] | None] = [r for r in found if (r["model"], r["level"]) == (model, level)]
+        for row in own or [None]:
+            name = row["name"] if row and several else names[model]
+            cold = row["frozen"] if row else None
+            rows.append(
+                [
+                    TableCell(name, name.lower()),
+                    TableCell(level, levels.index(level)),
+                    _cell(warm),
+                    _cell(cold) if cold else TableCell("–", None),
+                    TableCell(f"{row['ratio']:.2f}", row["ratio"]) if row else TableCell("–", None),
+                ]
+            )
     return Section(
         title="",
         anchor="",
-        figures=chart if points else [],
-        tables=[Table("Top-1 accuracy (%) with all images", columns, rows, numeric=range(2, len(columns)))],
+        figures=[Figure("Frozen relative to fine-tuned", to_spec(finetune_chart(found, levels)), _described(found))]
+        if found
+        else [],
+        tables=[
+            Table(
+                "Top-1 accuracy (%) with all images, and its 95 % interval over test images",
+                ["model", "level", "fine-tuned", "frozen", "frozen / fine-tuned"],
+                rows,
+                numeric=(2, 3, 4),
+            )
+        ],
     )
 
 
-def _chart(points: list[dict[str, object]], levels: list[str]) -> object:
-    import altair as alt
+def _cell(score: LevelScore) -> TableCell:
+    note = f"[{100 * score.low:.1f}, {100 * score.high:.1f}], n = {score.images:,}" if score.images else ""
+    return TableCell(f"{100 * score.mean:.1f}", score.mean, note=note)
 
-    base = alt.Chart(alt.InlineData(values=points)).encode(
-        x=alt.X("level:N", sort=levels, title=None),
-        y=alt.Y("ratio:Q", title="frozen / fine-tuned top-1", scale=alt.Scale(zero=False)),
-        color=alt.Color("name:N", title=None, scale=alt.Scale(range=list(PALETTE))),
-        tooltip=["name:N", "level:N", alt.Tooltip("ratio:Q", format=".3f")],
+
+def _described(rows: Sequence[Mapping[str, Any]]) -> str:
+    return (
+        "Frozen over fine-tuned top-1: " + "; ".join(f"{r['name']} {r['level']} {r['ratio']:.2f}" for r in rows) + "."
     )
-    return base.mark_line(point=True, strokeWidth=2.5).properties(width=CONTAINER, height=280)

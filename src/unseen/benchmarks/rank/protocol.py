@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.rank.scoring import ScoredImages, score_result
+from unseen.benchmarks.rank.scoring import EXPECTED, ScoredImages, score_result
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import DataError, DiskFullError, UnseenError, UsageError
 from unseen.core.identity import option
@@ -33,14 +33,14 @@ from unseen.results import MetricStyle
 
 #: The score of a cell that holds what fine-tuning really reached.
 TRUTH = "truth"
-TRUTH_VERSION = 1
+TRUTH_VERSION = 2  # 1 started from an empty head, one seed
 #: What to rank by where nobody says otherwise; docs/rank.md has the experiment behind the choice.
 DEFAULT_SCORES = ("nleep", "logme", "gbc")
 
 #: What a number depends on, beside score and layer: of a score over features, of one that trains, of the truth.
 _SCORED = ("split", "sample", "resamples", "seed")
 _TRAINED = ("sample", "seed", "batch_size", "early_learning_rate")
-_TRUE = ("seed", "batch_size", "learning_rates", "steps")
+_TRUE = ("seed", "batch_size", "learning_rates", "steps", "truth_seeds")
 
 
 @dataclass(frozen=True)
@@ -53,20 +53,24 @@ class RankBenchmark(Benchmark):
     section: ClassVar[str] = "unseen.benchmarks.rank.section:rank_section"
     command: ClassVar[str] = "rank"
     metrics: ClassVar[tuple[MetricStyle, ...]] = (
+        MetricStyle("expected", "expected", percent=True, long_title="expected accuracy of a linear head"),
         MetricStyle("top1", "top-1", percent=True, long_title="fine-tuned top-1 accuracy"),
+        MetricStyle("probe_top1", "probe", percent=True, long_title="accuracy of the linear probe before fine-tuning"),
         MetricStyle("mean_rank", "mean rank", higher_is_better=False),
-        MetricStyle("first_share", "first in", percent=True, long_title="share of resamples in which it comes first"),
     )
 
     scores: tuple[str, ...] = option(DEFAULT_SCORES, axis="score", help="Ids of unseen ls scores, or all.")
     layers: tuple[str, ...] = option(("pooled",), axis="layer", help="Layers to score; each is a candidate.")
     split: str = option("train", help="Whose images are scored.")
     sample: Natural = option(0, help="Images to score, drawn with classes in proportion; 0 means all.")
-    resamples: Natural = option(40, help="Half-samples behind the confidence.")
+    resamples: Natural = option(40, help="Half-samples behind the intervals of the scores.")
     seed: Natural = option(0, help="Of samples, of scores that draw and of fine-tuning.")
     truth: bool = option(False, help="Also fine-tune every checkpoint, to judge the scores by.")
     learning_rates: tuple[Rate, ...] = option((0.05, 0.005), help="Of the truth's sweep; with every length of steps.")
-    steps: tuple[Positive, ...] = option((500,), help="Lengths of the truth's sweep.")
+    steps: tuple[Positive, ...] = option(
+        (500,), help="Lengths of the truth's sweep; the linear probe it starts from is one more."
+    )
+    truth_seeds: Positive = option(3, help="Seeds of the truth's chosen setting; their mean is reported.")
     batch_size: Positive = option(32, help="Images per step of fine-tuning.")
     early_learning_rate: Rate = option(0.01, help="Of scores that fine-tune for a few epochs.")
 
@@ -82,8 +86,9 @@ class RankBenchmark(Benchmark):
             raise UsageError("benchmark 'rank': the ground truth needs at least one learning rate and one length.")
 
     def score_names(self) -> tuple[str, ...]:
-        """The scores asked for, each once."""
-        return tuple(SCORES) if "all" in self.scores else tuple(dict.fromkeys(self.scores))
+        """The scores asked for, each once, behind the one that the answer speaks in."""
+        asked = tuple(SCORES) if "all" in self.scores else self.scores
+        return tuple(dict.fromkeys((EXPECTED, *asked))) if asked else ()
 
     def check(self, dataset: Dataset) -> None:
         labels = dataset.split(self.split).labels

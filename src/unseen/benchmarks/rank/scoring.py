@@ -2,7 +2,8 @@
 
 A half-sample without replacement has the spread that a new sample of the full size would have (delete-half jackknife);
 a bootstrap with replacement would show every score images that are equal, which nearest neighbours and mixtures mistake
-for structure.
+for structure. A score that is a mean over images is not computed again: its half-samples are means of what the images
+said.
 """
 
 from __future__ import annotations
@@ -27,10 +28,15 @@ from unseen.data.subset import select
 from unseen.metrics.softmax import softmax
 from unseen.ranking import score_flops
 from unseen.ranking.cards import ScoreCard, find_score, score_terms
+from unseen.ranking.inputs import FloatArray
 from unseen.ranking.sampling import stratified_rows
 
-#: More rows than this in a half-sample cost more than they tell; the intervals are then a little too wide.
+#: More rows than this in a half-sample cost more than they tell: fewer are drawn, and their spread is scaled down.
 LARGEST_SAMPLE = 2000
+
+
+#: The score that an answer speaks in: what `unseen.benchmarks.rank.expected` makes.
+EXPECTED = "probe"
 
 
 class ScoredImages:
@@ -52,6 +58,12 @@ class ScoredImages:
         backbone, card = self.bench.backbone(self.model), self.bench.card(self.model)
         same = digest([backbone.weights, backbone.preprocessing.to_dict()])
         return {"parameters": card.parameters, "flops": card.flops, "checkpoint": same}
+
+    @property
+    def speed(self) -> float | None:
+        """Images per second of the extraction behind the features, as the store noted it."""
+        found = next((rows for rows in self._features.values() if isinstance(rows, SplitRows)), None)
+        return None if found is None else found.speed
 
     def rows(self, layer: str) -> SplitRows:
         """Features and labels at a layer, or why there are none."""
@@ -90,10 +102,14 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
     notes: list[str] = []
     began = perf_counter()
     with _one_thread_each(), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        terms = _terms(card, given, labels, seed, tell=notes.append)
+        parts = None if card.parts is None else _parts(card, given, labels, seed, notes)
+        terms = _terms(card, given, labels, seed, tell=notes.append) if parts is None else [float(np.nanmean(parts))]
         seconds = perf_counter() - began
         samples = half_samples(labels, resamples, seed)
-        draws = list(pool.map(lambda some: _sample_terms(card, given[some], labels[some], seed), samples))
+        if parts is not None:
+            draws = [[float(np.nanmean(parts[some]))] for some in samples]
+        else:
+            draws = list(pool.map(lambda some: _sample_terms(card, given[some], labels[some], seed), samples))
     features = int(images.bench.card(cell.model).feature_dim or width) if card.needs_head else width
     flops = score_flops(card, count, features, classes, width)
     if card.needs_head:  # the head itself, which a forward pass for features leaves out
@@ -103,6 +119,7 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
     details = {
         "terms": terms,
         "draws": draws,
+        "draw_images": len(samples[0]) if samples else 0,
         "notes": notes,
         "images": count,
         "total": images.total,
@@ -112,9 +129,12 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
         "forward_gflops": float(images.about["flops"] or 0) * count / 1e9,
         "score_seconds": seconds,
         "extraction_seconds": images.seconds,
+        "images_per_second": images.speed,
         **images.about,
         **skipped_details({images.split: rows}),
     }
+    if parts is not None and card.id == EXPECTED:
+        details["hits"] = written_hits(parts, rows.index, rows.total)
     return Result(cell, metrics=dict(zip(names, terms, strict=True)), seconds=perf_counter() - began, details=details)
 
 
@@ -137,13 +157,34 @@ def _one_thread_each() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+#: Signs of `written_hits`.
+_WRONG, _RIGHT, _UNKNOWN = "01-"
+
+
+def written_hits(parts: FloatArray, index: npt.NDArray[np.int64], total: int) -> str | list[float | None]:
+    """What every image of the split said, by place: "1" right, "0" wrong, "-" not asked; numbers where it is more."""
+    placed = np.full(total, np.nan)
+    placed[index] = parts
+    known = placed[np.isfinite(placed)]
+    if np.isin(known, (0.0, 1.0)).all():
+        return "".join(_UNKNOWN if value != value else _RIGHT if value else _WRONG for value in placed.tolist())
+    return [None if value != value else round(value, 6) for value in placed.tolist()]
+
+
+def read_hits(written: str | Sequence[float | None]) -> FloatArray:
+    """What `written_hits` wrote."""
+    if isinstance(written, str):
+        return np.asarray([np.nan if sign == _UNKNOWN else float(sign) for sign in written])
+    return np.asarray([np.nan if value is None else value for value in written], dtype=np.float64)
+
+
 def half_samples(labels: npt.NDArray[np.int64], count: int, seed: int) -> list[npt.NDArray[np.int64]]:
     """Row numbers of stratified half-samples; none where the images are too few to leave any out.
 
     Two seeds share no sample but by chance; a larger `count` begins with the samples of a smaller one.
     """
     classes, images = len(np.unique(labels)), len(labels)
-    size = min(max(images // 2, min(2 * classes, images - 1)), LARGEST_SAMPLE if images > LARGEST_SAMPLE else images)
+    size = min(max(min(images // 2, LARGEST_SAMPLE), 2 * classes), images - 1)
     if size <= classes:
         return []
     index = np.unique(labels, return_inverse=True)[1].astype(np.int64)
@@ -154,6 +195,12 @@ def half_samples(labels: npt.NDArray[np.int64], count: int, seed: int) -> list[n
 def _terms(card: ScoreCard, given: Any, labels: npt.NDArray[np.int64], seed: int, **rest: Any) -> list[float]:
     kind = "probabilities" if card.needs_head else "features"
     return list(score_terms(card, labels, seed=seed, **{kind: given}, **rest))
+
+
+def _parts(card: ScoreCard, given: Any, labels: npt.NDArray[np.int64], seed: int, notes: list[str]) -> FloatArray:
+    assert card.parts is not None
+    extra: dict[str, Any] = dict(card.options) | ({"seed": seed} if card.seeded else {})
+    return card.parts(given, labels, **extra, **({"tell": notes.append} if card.tells else {}))
 
 
 def _sample_terms(card: ScoreCard, given: Any, labels: npt.NDArray[np.int64], seed: int) -> list[float]:

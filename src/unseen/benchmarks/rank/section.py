@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
-from unseen.benchmarks.rank.answer import CheckpointRanking, answer, grouped
+from unseen.benchmarks.rank.answer import answer, grouped
+from unseen.benchmarks.rank.candidates import CheckpointRanking
+from unseen.benchmarks.rank.charts import COSTS, cost_chart, expected_chart, offset_chart, pareto
 from unseen.benchmarks.rank.protocol import TRUTH
 from unseen.benchmarks.rank.published import GROUPS, ranking_table
 from unseen.benchmarks.rank.table import RankingRow, ranking_rows
+from unseen.benchmarks.rank.truth import with_truth
+from unseen.benchmarks.rank.wording import expected_text, points
 from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.ranking.cards import find_score
-from unseen.reports.blocks import Material, Section, Table, TableCell
-from unseen.reports.scores import scores_section
-from unseen.reports.wording import short_names
+from unseen.reports.blocks import Figure, Material, Section, Table, TableCell
+from unseen.reports.charts import to_spec
+from unseen.reports.wording import amount, family, listed, short_names
 
 _COLUMNS = (
     ("Recall@1", "recall_at_1"),
@@ -29,46 +32,114 @@ _COLUMNS = (
 
 
 def rank_section(material: Material, benchmark: str) -> Section | None:
-    """The recommendation, mean ranks with their intervals and every score; scores against truth where it is known."""
+    """The recommendation, what to expect, what it costs and every score; scores against truth where it is known."""
     own = [result for result in material.results if result.cell.benchmark == benchmark]
-    rankings = [answer(group) for group in grouped(own)]
-    ordered = [result for ranking in rankings for result in ranking.results() if result.ok]
     truth = [result for result in own if result.ok and result.cell.parameters["score"] == TRUTH]
-    empty = Section(title="", anchor=benchmark)
-    section = scores_section(replace(material, results=ordered), benchmark) or empty
-    prose = [sentence for ranking in rankings for sentence in _prose(ranking, named=len(rankings) > 1)]
-    said, tables = _judged(own, truth, material) if truth else ([], [])
-    if not prose and not said:
+    rankings = [
+        with_truth(answer(group), [r for r in truth if r.cell.dataset == group[0].cell.dataset])
+        for group in grouped(own)
+    ]
+    said, tables, figures = _judged(own, truth, material) if truth else ([], [], [])
+    if not rankings and not said:
         return None
-    return replace(
-        section,
+    parts = [_ranked(ranking, material, named=len(rankings) > 1) for ranking in rankings]
+    return Section(
         title="Which checkpoint to fine-tune" if rankings else "Which score foretells what fine-tuning will reach?",
-        prose=[*prose, *said],
-        points=[],
-        tables=[*section.tables, *tables],
+        anchor=benchmark,
+        prose=[*(text for part in parts for text in part.prose), *said],
+        figures=[*(figure for part in parts for figure in part.figures), *figures],
+        tables=[*(table for part in parts for table in part.tables), *tables],
     )
+
+
+def _ranked(ranking: CheckpointRanking, material: Material, *, named: bool) -> Section:
+    """One order: words, charts, and one table of everything in that order."""
+    shown = [c for c in ranking.candidates if not c.error]
+    names = short_names([c.model for c in ranking.candidates], material.cards)
+    known = [c for c in shown if math.isfinite(c.expected)]
+    where = f" on {ranking.dataset}" if named else ""
+    figures = []
+    if known:
+        described = "; ".join(f"{names[c.model]} {expected_text(c, ranking.measure)}" for c in known)
+        chart = expected_chart(known, names, percent=ranking.measure != "R2")
+        figures.append(Figure(f"What to expect{where}", to_spec(chart), f"Expected accuracy: {described}."))
+    for cost, title, less in COSTS if len(known) > 1 else ():
+        priced = [c for c in known if getattr(c, cost)]
+        if len(priced) > 1:
+            front = listed([names[c.model] for c in pareto(priced, cost, less=less)])
+            chart = cost_chart(priced, names, cost, title, less=less, percent=ranking.measure != "R2")
+            text = f"Nobody is better without costing more than {front}."
+            figures.append(Figure(f"What to expect against {title}{where}", to_spec(chart), text, caption=text))
+    return Section("", "", prose=_prose(ranking, named=named), figures=figures, tables=[_all_scores(ranking, names)])
 
 
 def _prose(ranking: CheckpointRanking, *, named: bool) -> list[str]:
     lead = f"{ranking.dataset}: " if named else ""
-    bars = f"Bars are 95 % intervals over {ranking.resamples} half-samples of" if ranking.resamples else "From"
     explained = (
-        f"Ranks by {', '.join(ranking.counted)}, averaged: 1 is the best. {bars} {ranking.images:,} images of "
-        f"{ranking.classes} classes."
+        f"Expected is the {ranking.measure} of a linear head on images left out in turn, with its 95 % interval, from "
+        f"{ranking.images:,} images of {ranking.classes} classes. Bars in colour may be the best: no other leads them "
+        "by more than chance would, all comparisons together. "
     )
+    if ranking.counted:
+        explained += f"Scores stand beside as evidence; mean rank is over {', '.join(ranking.counted)}. "
+    papers = dict.fromkeys(find_score(s).citation for s in ranking.scores if find_score(s).citation)
+    cite = [f"To cite: {'; '.join(papers)}."] if papers else []
     notes = dict.fromkeys([*ranking.notes, *(note for c in ranking.candidates for note in c.notes)])
-    return [lead + ranking.recommendation, *([explained] if ranking.counted else []), *(f"Note: {n}." for n in notes)]
+    return [lead + ranking.recommendation, explained.strip(), *(f"Note: {n}." for n in notes), *cite]
 
 
-def _judged(own: Sequence[Result], truth: Sequence[Result], material: Material) -> tuple[list[str], list[Table]]:
+def _all_scores(ranking: CheckpointRanking, names: Mapping[str, str]) -> Table:
+    """Everything side by side, in the order of the ranking; those that failed at the end, with their reason."""
+    scores = [name for name in ranking.scores if any(name in c.scores for c in ranking.candidates)]
+    tuned = any(math.isfinite(c.finetuned) for c in ranking.candidates)
+    columns = ["#", "checkpoint", "expected", "behind", *["fine-tuned"] * tuned, *scores, "mean rank"]
+    columns += ["parameters", "FLOPs", "images/s"]
+    lines = []
+    for c in ranking.candidates:
+        if c.error:
+            line = [TableCell("–"), TableCell(names[c.model], note=c.model, hint=c.error), TableCell("failed")]
+            lines.append([*line, *[TableCell("", None, hint=c.error)] * (len(columns) - 3)])
+            continue
+        known = math.isfinite(c.expected)
+        far = points(c.behind, ranking.measure).removesuffix(" points") if known and c.rank > 1 else ""
+        layer = f" at {c.layer}" if c.label != c.model else ""
+        note = f"the weights of {c.same_as}" if c.same_as else c.model
+        line = [
+            TableCell(str(c.rank), c.rank),
+            TableCell(names[c.model] + layer, names[c.model].lower(), note=note),
+            TableCell(
+                expected_text(c, ranking.measure) if known else "–", c.expected if known else None, c.may_be_best
+            ),
+            TableCell(far, c.behind if known else None),
+            *([_number(c.finetuned if math.isfinite(c.finetuned) else None, "{:.1%}")] if tuned else []),
+            *(_number(c.scores.get(name), "{:.4g}") for name in scores),
+            _number(c.mean_rank if math.isfinite(c.mean_rank) else None, "{:.1f}"),
+            TableCell(amount(c.parameters) or "–", c.parameters),
+            TableCell(amount(c.flops) or "–", c.flops),
+            _number(c.images_per_second, "{:.0f}"),
+        ]
+        lines.append(line)
+    caption = "all candidates and scores; bold: may be the best"
+    keys = [c.model for c in ranking.candidates]
+    return Table(caption, columns, lines, numeric=[0, *range(2, len(columns))], row_keys=keys)
+
+
+def _number(value: float | None, form: str) -> TableCell:
+    return TableCell("–" if value is None else form.format(value), value)
+
+
+def _judged(
+    own: Sequence[Result], truth: Sequence[Result], material: Material
+) -> tuple[list[str], list[Table], list[Figure]]:
     """NeuCRaB: each score against what fine-tuning reached, beside the paper's tables."""
+    figures = [_offsets(truth, material)]
     tables = [_truth_table(truth, material), *(_published(group) for group in GROUPS)]
     try:
         rows = ranking_rows(own)
     except DataError as error:
-        return [str(error)], tables
+        return [str(error)], tables, figures
     if not rows:
-        return ["Fine-tuned accuracy is there, but no score of two checkpoints to compare with it."], tables
+        return ["Fine-tuned accuracy is there, but no score of two checkpoints to compare with it."], tables, figures
     best = max(rows, key=lambda row: -2.0 if math.isnan(row.kendall) else row.kendall)
     models, tasks = ({getattr(r.cell, name) for r in truth} for name in ("model", "dataset"))
     what = (
@@ -79,7 +150,25 @@ def _judged(own: Sequence[Result], truth: Sequence[Result], material: Material) 
         what,
         f"{best.name} agrees best with the fine-tuned order: Kendall's tau {100 * best.kendall:.1f} %.",
     ]
-    return said, [_scores_table(rows), *tables]
+    return said, [_scores_table(rows), *tables], figures
+
+
+def _offsets(truth: Sequence[Result], material: Material) -> Figure:
+    """Fig. 1 of the paper: fine-tuned accuracies about the mean of their task."""
+    models = sorted({result.cell.model for result in truth})
+    names = short_names(models, material.cards)
+    titles = short_names({result.cell.dataset for result in truth}, material.dataset_cards)
+    rows = [
+        {
+            "model": result.cell.model,
+            "task": titles[result.cell.dataset],
+            "value": result.metrics["top1"],
+            "kind": family(result.cell.model, material.cards),
+        }
+        for result in truth
+    ]
+    text = "Fine-tuned accuracy of each checkpoint, less the mean of all checkpoints on the task."
+    return Figure("Fine-tuned accuracies, as in Fig. 1 of the paper", to_spec(offset_chart(rows, models, names)), text)
 
 
 def _scores_table(rows: list[RankingRow]) -> Table:

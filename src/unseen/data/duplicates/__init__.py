@@ -4,10 +4,13 @@ from unseen.data.duplicates.comparison import Agreement, Kind, compare
 from unseen.data.duplicates.images import ImageSet
 from unseen.data.duplicates.neighbours import NearPairs, near_pairs
 from unseen.data.duplicates.report import DuplicatePair, DuplicateReport
-from unseen.data.duplicates.search import find_duplicates
+from unseen.data.duplicates.search import ALONE, MOST, THRESHOLD, find_duplicates
 from unseen.data.duplicates.signature import Signature, signature
 
 __all__ = [
+    "ALONE",
+    "MOST",
+    "THRESHOLD",
     "Agreement",
     "DuplicatePair",
     "DuplicateReport",

@@ -23,13 +23,14 @@ _WAYS = (("a", "b"), ("b", "a"), ("a", "mirrored"), ("mirrored", "a"))
 
 
 class Kind(StrEnum):
-    """What was done to a picture to make the other one of it."""
+    """What was done to a picture to make the other one of it; or that only features say so."""
 
     EXACT = "exact"
     REENCODED = "re-encoded"
     RESCALED = "rescaled"
     FLIPPED = "flipped"
     CROPPED = "cropped"
+    UNCONFIRMED = "not confirmed"
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ class ImageSet:
         name: what to call the set.
         names: one per image.
         features: (n, d), row i of image i; two sets need the same model and layer.
-        open: gives image i, not decoded yet where the format allows; called from several threads at once.
+        open: gives image i, not decoded yet where the format allows; called from several threads at once. None where
+            only features are at hand: then nothing can be confirmed.
         splits: of each image, such as "train" and "test"; empty where there is one.
         labels: class of each image; empty where it is not known. Copies under two labels are told.
         content_key: gives bytes that are equal for equal files; None where files cannot be had.
@@ -28,7 +29,7 @@ class ImageSet:
     name: str
     names: Sequence[str]
     features: Rows
-    open: Callable[[int], Image.Image]
+    open: Callable[[int], Image.Image] | None
     splits: Sequence[str] = ()
     labels: Sequence[int] = ()
     content_key: Callable[[int], bytes] | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from unseen.data.duplicates.comparison import Kind
@@ -24,14 +25,14 @@ class DuplicatePair:
         second: index in the other set, or of a later image of the same one.
         kind: what was done to the picture.
         similarity: cosine of the features; None where the files are equal and features were not asked.
-        correlation: of the details of the pictures; 1 for equal pixels.
+        correlation: of the details of the pictures; 1 for equal pixels, None where pictures were not at hand.
     """
 
     first: int
     second: int
     kind: Kind
     similarity: float | None
-    correlation: float
+    correlation: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ class DuplicateReport:
     def kinds(self) -> dict[Kind, int]:
         """Pairs by kind."""
         found = Counter(pair.kind for pair in self.pairs)
-        return {kind: found[kind] for kind in Kind}
+        return {kind: found[kind] for kind in Kind if kind is not Kind.UNCONFIRMED or found[kind]}
 
     @property
     def between_splits(self) -> dict[tuple[str, str], int]:
@@ -86,16 +87,37 @@ class DuplicateReport:
         return [self.images.names[i] for i in self.drop]
 
     @property
+    def reasons(self) -> list[tuple[int, DuplicatePair]]:
+        """Each image to drop with a pair that is the reason: one with an image that stays, where there is one."""
+        dropped = {*self.drop} if self.against is None else set()
+        found: dict[int, DuplicatePair] = {}
+        for pair in self.pairs:
+            for image, other in ((pair.first, pair.second), (pair.second, pair.first))[
+                : 2 - (self.against is not None)
+            ]:
+                if image in self.drop_set and (image not in found or other not in dropped):
+                    found[image] = pair
+        return sorted(found.items())
+
+    @cached_property
+    def drop_set(self) -> frozenset[int]:
+        return frozenset(self.drop)
+
+    @property
     def summary(self) -> str:
         """A sentence or two, fit for a paper."""
         total = len(self.images)
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.kinds.items() if count)
+        told = {kind: count for kind, count in self.kinds.items() if count and kind is not Kind.UNCONFIRMED}
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in told.items())
         if self.against is not None:
-            copies = len({pair.first for pair in self.pairs})
+            copies, alike = len(self.drop), {p.first for p in self.pairs if p.kind is Kind.UNCONFIRMED} - {*self.drop}
             text = (
                 f"{copies:,} of {total:,} images of {self.images.name} ({copies / max(total, 1):.2%}) have a copy in "
             )
-            return f"{text}{self.against.name}" + (f" (pairs: {kinds})." if kinds else ".")
+            text += f"{self.against.name}" + (f" (pairs: {kinds})" if kinds else "")
+            if alike:
+                text += f"; {len(alike):,} more are alike by their features alone, which no picture confirms"
+            return f"{text}."
         if not self.pairs:
             return f"No image among the {total:,} of {self.images.name} is a copy of another one."
         text = f"Of {total:,} images of {self.images.name}, {len(self.drop):,} are copies of others ({kinds})"
@@ -142,8 +164,10 @@ def to_drop(
     """Indices of the images to drop, so that no picture is left twice.
 
     Args:
+        pairs: those that are not confirmed drop nothing.
         keep: of copies in several splits, the one in the first of these stays; of copies in one split the first.
     """
+    pairs = [pair for pair in pairs if pair.kind is not Kind.UNCONFIRMED]
     if against is not None:
         return tuple(sorted({pair.first for pair in pairs}))
     rank = {split: place for place, split in enumerate(keep)}

@@ -11,17 +11,24 @@ Why so:     features find a copy among a million, whatever was done to it, but c
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from unseen.core.errors import DataError
+from unseen.core.patience import read_patiently
 from unseen.data.duplicates.comparison import Agreement, Kind, compare
 from unseen.data.duplicates.images import ImageSet
 from unseen.data.duplicates.neighbours import NearPairs, near_pairs
 from unseen.data.duplicates.report import DuplicatePair, DuplicateReport, to_drop
 from unseen.data.duplicates.signature import Signature, signature
+
+#: Least cosine of features for a candidate, and candidates per image.
+THRESHOLD = 0.6
+MOST = 5
+#: Least cosine where features are all there is.
+ALONE = 0.95
 
 _CHUNK = 256
 _BYTES_PER_PICTURE = 20_000
@@ -31,8 +38,9 @@ def find_duplicates(
     images: ImageSet,
     against: ImageSet | None = None,
     *,
-    threshold: float = 0.6,
-    most: int = 5,
+    threshold: float = THRESHOLD,
+    most: int = MOST,
+    alone: float = ALONE,
     parts: bool = True,
     keep: Sequence[str] = ("test", "val", "train"),
     workers: int = 2,
@@ -46,6 +54,7 @@ def find_duplicates(
         against: another set, such as what a model was trained on. Then pairs between the two are sought, not within.
         threshold: least cosine of features for a candidate.
         most: candidates per image.
+        alone: least cosine for a pair of kind "not confirmed", where the images of a set are not at hand.
         parts: also look for crops, which is nearly all of the cost: tens of milliseconds per candidate.
         keep: of copies in several splits, the one in the first of these stays; the others are to be dropped.
         workers: threads that decode and compare.
@@ -65,8 +74,10 @@ def find_duplicates(
         )
         gallery = _Gallery(images, against, memory // _BYTES_PER_PICTURE, pool)
         known = {(pair.first, pair.second) for pair in pairs}
+        if not gallery.complete:
+            pairs += _by_features(candidates, alone, known)
         done = 0
-        for chunk in _chunks(candidates):
+        for chunk in _chunks(candidates) if gallery.complete else ():
             asked = [(a, b, similar) for a, b, similar in chunk if (a, b) not in known]
             for (a, b, similar), found in zip(asked, gallery.compare(asked, parts=parts), strict=True):
                 if found is not None:
@@ -74,9 +85,10 @@ def find_duplicates(
             done += len(chunk)
             tell("pictures", done, len(candidates))
     order = list(Kind)
-    pairs.sort(key=lambda pair: (order.index(pair.kind), -pair.correlation, pair.first, pair.second))
+    pairs.sort(key=lambda p: (order.index(p.kind), -(p.correlation or p.similarity or 0.0), p.first, p.second))
     dropped = to_drop(images, against, pairs, keep)
-    return DuplicateReport(images, against, tuple(pairs), dropped, len(candidates), gallery.unreadable)
+    compared = len(candidates) if gallery.complete else 0
+    return DuplicateReport(images, against, tuple(pairs), dropped, compared, gallery.unreadable)
 
 
 def _equal_files(images: ImageSet, against: ImageSet | None, pool: ThreadPoolExecutor) -> list[DuplicatePair]:
@@ -98,6 +110,15 @@ def _equal_files(images: ImageSet, against: ImageSet | None, pool: ThreadPoolExe
     return pairs
 
 
+def _by_features(candidates: NearPairs, alone: float, known: Collection[tuple[int, int]]) -> list[DuplicatePair]:
+    """Candidates that are so alike that they are told, though no picture confirms them."""
+    alike = np.flatnonzero(candidates.similarity >= alone)
+    rows = zip(
+        *(side[alike].tolist() for side in (candidates.first, candidates.second, candidates.similarity)), strict=True
+    )
+    return [DuplicatePair(a, b, Kind.UNCONFIRMED, similar, None) for a, b, similar in rows if (a, b) not in known]
+
+
 def _chunks(candidates: NearPairs) -> Iterator[list[tuple[int, int, float]]]:
     """Candidates by the first image, so that a picture is at hand for all that it is compared with."""
     order = np.lexsort((candidates.second, candidates.first))
@@ -117,6 +138,7 @@ class _Gallery:
         self._pool = pool
         self._held: OrderedDict[tuple[int, int], Signature | None] = OrderedDict()
         self.unreadable: dict[str, str] = {}
+        self.complete = all(each.open is not None for each in self._sets)
 
     def compare(self, asked: Sequence[tuple[int, int, float]], *, parts: bool) -> Iterator[Agreement | None]:
         """The verdict on each pair, in order."""
@@ -135,8 +157,10 @@ class _Gallery:
     def _make(self, key: tuple[int, int]) -> Signature | None:
         which, image = key
         source = self._sets[which]
+        opened = source.open
+        assert opened is not None
         try:
-            return signature(source.open(image))
+            return read_patiently(lambda: signature(opened(image)), source.names[image])
         except (DataError, OSError) as error:
             self.unreadable[source.names[image]] = str(error)
             return None

@@ -4,7 +4,8 @@ Paper:      Pandy et al., "Transferability estimation using Bhattacharyya class 
 Shapes:     f (n, d) features; mu (c, d), var (c, d) mean and variance per class
 Implements: Eq. (3) to (5) of [P]: -sum over ordered pairs of classes of exp(-D_B), spherical or diagonal Gaussians
 Differs:    variances are at least 1e-4 of the average variance, where a class of equal features would have none
-            (public copies floor at 1e-4, whatever the scale of the features)
+            (public copies floor at 1e-4, whatever the scale of the features). For spherical Gaussians the log term of
+            Eq. (5) is that of determinants, so d times the log of the variances; the authors' release adds it once.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from unseen.ranking.cards import FEATURES, ScoreCard
 from unseen.ranking.cost import Sizes, gram_flops
 from unseen.ranking.inputs import FloatArray, check_features
+from unseen.ranking.ridge import check_targets
 from unseen.ranking.spectrum import decompose
 
 _TOLERANCE = 1e-10
@@ -33,6 +34,15 @@ def logme(features: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     outside = np.maximum(known.counts - (projected**2).sum(axis=0), 0.0)  # |y - UU'y|^2
     evidence = _maximum_evidence(spectrum.values**2, projected**2, outside, len(rows))
     return float(evidence.mean())
+
+
+def logme_targets(features: npt.ArrayLike, targets: npt.ArrayLike) -> float:
+    """LogME for values (n,), (n, t) or several labels (n, t) of 0 and 1: the mean over the columns, as they are."""
+    rows, columns = check_targets(features, targets)
+    spectrum = decompose(rows, centre=False)
+    projected = spectrum.left.T @ columns
+    outside = np.maximum((columns**2).sum(axis=0) - (projected**2).sum(axis=0), 0.0)
+    return float(_maximum_evidence(spectrum.values**2, projected**2, outside, len(rows)).mean())
 
 
 def _maximum_evidence(sigma: FloatArray, squares: FloatArray, outside: FloatArray, images: int) -> FloatArray:

@@ -7,7 +7,8 @@ Implements: the three terms of section 4 of [P]: S_seli, the nuclear norm of L (
             posterior of the right class; S_vc, the log of the summed nuclear norms of each class's posteriors (within-
             class variability); S_seli + S_ncc - S_vc, each scaled over the pool
 Differs:    discriminants are shrunk by max(exp(-v), 1e-10), v the variance on the first 32 axes, towards the average
-            variance, as the authors' release does by way of scikit-learn
+            variance, as in the authors' release. The within-class scatter is over n, as in both solvers of
+            scikit-learn today; the one by singular values, which the release calls, divided by n - c before
 
 Relative to the pool: adding or removing a candidate changes the scores of all others.
 """
@@ -58,10 +59,11 @@ def _discriminants(rows: FloatArray, known: Labels) -> tuple[FloatArray, FloatAr
     means = known.means(rows)
     within = rows - means[known.index]
     scatter = within.T @ within / len(rows)
+    average = max(float(np.trace(scatter)), 1e-300) / len(scatter)
     first = rows[:, :_FIRST_AXES].var(axis=0, ddof=1).sum()
     amount = max(float(np.exp(-first)), _LEAST_SHRINKAGE)
     scatter = (1 - amount) * scatter
-    scatter[np.diag_indices_from(scatter)] += amount * max(float(np.trace(within.T @ within)), 1e-300) / rows.size
+    scatter[np.diag_indices_from(scatter)] += amount * average
     # Whiten the within-class scatter, then the principal axes of the class means, weighted by class size.
     variances, axes = np.linalg.eigh(scatter)
     whiten = axes / np.sqrt(np.maximum(variances, variances[-1] * 1e-15))

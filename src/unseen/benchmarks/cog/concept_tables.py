@@ -1,0 +1,74 @@
+"""What a CoG was made of, to unfold: the funnel, and the concepts of each level with their nearest seen concept."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from unseen.benchmarks.cog.analysis import ConceptScore, order_levels
+from unseen.reports.blocks import Table, TableCell
+from unseen.reports.wording import counted
+
+#: Concepts of a level that are listed; of more, as many along its ranking.
+_MOST_ROWS = 150
+
+
+def funnel_table(account: Mapping[str, Any]) -> list[Table]:
+    """How many classes each filter left, from the dataset to what the levels are cut from; nothing where unknown."""
+    steps = account.get("funnel")
+    if not steps:
+        return []
+    rows = [[TableCell("classes of the dataset"), TableCell(""), TableCell(f"{account['classes']:,}")]]
+    rows += [
+        [
+            TableCell(str(s["filter"])),
+            TableCell(f"{s['dropped']:,}", s["dropped"]),
+            TableCell(f"{s['left']:,}", s["left"]),
+        ]
+        for s in steps
+    ]
+    left = steps[-1]["left"]
+    caption = f"The funnel: {counted(account['classes'], 'class', 'classes')}, {left:,} eligible as unseen concepts"
+    return [Table(caption, ["filter", "dropped", "left"], rows, numeric=(1, 2), folded=True)]
+
+
+def concept_tables(
+    scores: Sequence[ConceptScore], models: Sequence[str], picture: Callable[[str, str], str] | None
+) -> list[Table]:
+    """A folded table per level: each concept, what it was matched to, its nearest seen concept, how well it is told."""
+    return [
+        _concepts(level, [s for s in scores if s.level == level and s.model in models], picture)
+        for level in order_levels(s.level for s in scores)
+    ]
+
+
+def _concepts(level: str, scores: Sequence[ConceptScore], picture: Callable[[str, str], str] | None) -> Table:
+    accuracy: dict[str, list[float]] = defaultdict(list)
+    for score in scores:
+        accuracy[score.concept].append(score.accuracy)
+    concepts = sorted({s.concept: s for s in scores}.values(), key=lambda s: (-s.similarity, s.name))
+    step = max(1, -(-len(concepts) // _MOST_ROWS))
+    rows = []
+    for s in concepts[::step]:
+        mean = sum(accuracy[s.concept]) / len(accuracy[s.concept])
+        rows.append(
+            [
+                TableCell(
+                    s.name, s.name.lower(), note=s.concept, picture=picture(s.dataset, s.name) if picture else ""
+                ),
+                TableCell(s.nearest, s.nearest.lower()),
+                TableCell(f"{s.similarity:.3f}", s.similarity),
+                TableCell(f"{s.train_images:,}", s.train_images),
+                TableCell(f"{100 * mean:.1f}", mean, hint=f"mean over {counted(len(accuracy[s.concept]), 'model')}"),
+            ]
+        )
+    cut = f", {len(rows)} of them along the ranking" if step > 1 else ""
+    span = f", similarity {concepts[0].similarity:.2f} to {concepts[-1].similarity:.2f}" if concepts else ""
+    return Table(
+        f"{level}: {counted(len(concepts), 'concept')}{span}{cut}",
+        ["concept", "nearest seen", "similarity", "training images", "top-1 (%), mean of models"],
+        rows,
+        numeric=(2, 3, 4),
+        folded=True,
+    )

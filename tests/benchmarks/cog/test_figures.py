@@ -1,0 +1,311 @@
+"""Every figure of the paper from made-up results of 31 models, through the real database, and the page of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unseen.backbones.cog.cards import cog_models
+from unseen.benchmarks.cog.analysis import ConceptScore, concept_scores, level_scores
+from unseen.benchmarks.cog.charts import levels_chart
+from unseen.benchmarks.cog.concept_charts import Placed, kin_chart, ranking_chart
+from unseen.benchmarks.cog.falls import controls_said, measure_fall
+from unseen.benchmarks.cog.figures import FIGURES, Request, draw
+from unseen.benchmarks.cog.section import cog_section
+from unseen.benchmarks.probing import pack_correct
+from unseen.cli import main
+from unseen.cli.cog.figures import CHARTS, known_cards
+from unseen.concepts.levels import Level, Levels, RankedConcept
+from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.core.records import Cell, Result
+from unseen.reports import save_chart
+from unseen.reports.blocks import Material
+from unseen.reports.charts import percent_axis, to_spec
+from unseen.reports.series import series_keys
+from unseen.results import FILE_NAME, ResultsDatabase
+
+MODELS = [f"cog:{name}" for name in cog_models()]
+LEVELS = {"seen": 0.8, "L1": 0.74, "L2": 0.66, "L3": 0.58}
+CLASSES, PER_CLASS = 12, 25
+FUNNEL = [{"filter": "seen", "dropped": 9, "left": 40}]
+
+
+def made_up(model: str, level: str, shots: int | str, accuracy: float, **changes: Any) -> Result:
+    """Half a thousand test images of twelve concepts, ever further away from level to level."""
+    number = 0 if level == "seen" else int(level[1:])
+    rng = np.random.default_rng([MODELS.index(model) if model in MODELS else 99, len(level), number])
+    right = rng.uniform(size=(CLASSES, PER_CLASS)) < accuracy
+    concepts = [
+        {
+            "id": f"n{number}{i:02d}",
+            "name": f"{level} concept {i}",
+            "similarity": 1 - number / 4 - i / 100,
+            "nearest": "cat",
+        }
+        for i in range(CLASSES)
+    ]
+    benchmark = changes.pop("benchmark", "cog")
+    dataset = changes.pop("dataset", "d:x")
+    parameters = {"measure": "lin", "rerank": "", "level": level, "shots": shots, "seed": 1, **changes}
+    details = {
+        "classes": CLASSES,
+        "similarity": 0.5,
+        "concepts": concepts if level[0] != "R" else [{**c, "similarity": None, "nearest": None} for c in concepts],
+        "train_per_class": list(range(30, 30 + CLASSES)),
+        "per_class": {str(i): float(row.mean()) for i, row in enumerate(right)},
+        "correct": pack_correct(right.ravel()),
+        "domains": {"seen": "ImageNet-1K", "classes": 99, "measure": "lin", "funnel": FUNNEL},
+    }
+    cell = Cell(benchmark, model, dataset, parameters, "w+d", "1")
+    return Result(cell, {"top1": float(right.mean())}, details=details)
+
+
+def run_of(models: list[str], **changes: Any) -> list[Result]:
+    found = []
+    for place, model in enumerate(models):
+        for level, base in LEVELS.items():
+            for shots, loss in ((1, 0.3), (4, 0.15), ("all", 0.0)):
+                found.append(made_up(model, level, shots, base - loss + place / 400, **changes))
+        found += [made_up(model, f"R{i}", "all", 0.66, **changes) for i in (1, 2, 3)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def many() -> list[Result]:
+    return run_of(MODELS)
+
+
+def legends(spec: Any) -> list[Any]:
+    """Legends of colours and shapes in a specification."""
+    if isinstance(spec, list):
+        return [one for part in spec for one in legends(part)]
+    if not isinstance(spec, dict):
+        return []
+    own = [spec[c]["legend"] for c in ("color", "shape") if isinstance(spec.get(c), dict) and spec[c].get("legend")]
+    return own + [one for name, part in spec.items() if name != "config" for one in legends(part)]
+
+
+def words_of(chart: Any) -> str:
+    return json.dumps(to_spec(chart))
+
+
+def test_every_figure_has_a_command() -> None:
+    assert set(CHARTS) == set(FIGURES)
+
+
+def test_models_and_categories_are_chosen(many: list[Result]) -> None:
+    cards = known_cards(set(MODELS))
+    assert len(cards) == 31
+    request = Request(many, cards)
+    all_of_them, said = draw("levels", request)
+    assert words_of(all_of_them).count('"s-DINO"') > 1
+    assert said[0].startswith("Yes: accuracy falls by ")
+    few = words_of(draw("levels", Request(many, cards, models=["cog:s-dino", "*deit-s"]))[0])
+    assert "s-DINO" in few and "a-DeiT-S" in few and "s-SwAV" not in few
+    category, _ = draw("relative", Request(many, cards, category="web data"))
+    shown = {name for name in (card.name for card in cards.values()) if f'"{name}"' in words_of(category)}
+    assert shown == {"ResNet50", *(card.name for card in cards.values() if card.group == "web data")}
+    grid = to_spec(draw("relative", request)[0])
+    groups = [panel["title"] for panel in grid["concat"]]
+    assert groups == ["architecture", "self-supervision", "regularization", "web data"]
+    scales = {tuple(panel["layer"][0]["encoding"]["y"]["scale"]["domain"]) for panel in grid["concat"]}
+    assert len(scales) == 1, "panels are read side by side, so they have one scale"
+    with pytest.raises(UnknownNameError, match="self-supervision"):
+        draw("levels", Request(many, cards, category="self"))
+    with pytest.raises(UnknownNameError, match="cog:s-dino"):
+        draw("levels", Request(many, cards, models=["s-dinosaur"]))
+    with pytest.raises(UnknownNameError):
+        draw("relative", Request(many, cards, baseline="nobody"))
+
+
+def test_few_shot_levels_are_chosen(many: list[Result]) -> None:
+    titles = [
+        [p["title"] for p in to_spec(draw(kind, Request(many, levels=levels))[0])["concat"]]
+        for kind in ("few-shot", "few-shot-relative")
+        for levels in ([], ["all"])
+    ]
+    assert titles == [["L1", "L2", "L3"], ["seen", "L1", "L2", "L3"]] * 2
+    single = to_spec(draw("few-shot", Request(many, levels=["L2"]))[0])
+    assert "concat" not in single and "top-1 on L2" in words_of(single)
+    with pytest.raises(UnknownNameError, match="L3"):
+        draw("few-shot", Request(many, levels=["L9"]))
+
+
+def test_another_seen_set_takes_the_place_of_the_first() -> None:
+    """Fig. D: the blurred ImageNet-1K in place of the other."""
+    results = [made_up("cog:s-dino", f"L{n}", "all", 0.6, dataset=f"imagenet:cog-l{n}") for n in (1, 2)]
+    results += [made_up("cog:s-dino", "seen", "all", 0.9, dataset="imagenet:in1k")]
+    results += [made_up("cog:s-dino", "seen", "all", 0.3, dataset="imagenet:in1k-blurred")]
+    with pytest.raises(UsageError, match="settings"):
+        draw("levels", Request(results))
+    means = []
+    for seen in ("imagenet:in1k", "imagenet:in1k-blurred"):
+        drawn = words_of(draw("levels", Request(results, seen=seen))[0])
+        means.append([float(mean) for mean in re.findall(r'"level": "seen", "shots": "all", "mean": ([0-9.]+)', drawn)])
+    assert means[0][0] > 0.8 and means[1][0] < 0.4
+
+
+def test_rankings_by_several_measures(many: list[Result]) -> None:
+    text = run_of(MODELS[:2], rerank="text")
+    chart, said = draw("rankings", Request([*many[: len(text)], *text], baseline=MODELS[1]))
+    assert [line.partition(":")[0] for line in said] == ["lin", "lin, re-ranked by text"]
+    assert "random draws" in words_of(chart)
+    with pytest.raises(UsageError, match="differ in more"):
+        draw("rankings", Request([*many, *run_of(MODELS[:1], solver="paper")]))
+
+
+def test_controls_need_controls(many: list[Result]) -> None:
+    assert "random draws" in draw("controls", Request(many))[1][0]
+    with pytest.raises(DataError, match="--controls 15"):
+        draw("controls", Request([r for r in many if r.cell.parameters["level"][0] != "R"]))
+
+
+def test_frozen_beside_fine_tuned(many: list[Result]) -> None:
+    tuned = [made_up(MODELS[0], level, "all", 0.95, benchmark="cog-finetune") for level in LEVELS]
+    chart, said = draw("finetune", Request([*many, *tuned]))
+    assert len(said) == 4 and "frozen / fine-tuned 0." in said[0]
+    assert '"low"' in words_of(chart), "with the interval over test images"
+    with pytest.raises(DataError, match="cog finetune"):
+        draw("finetune", Request(many))
+
+
+def test_the_ranking_shows_levels_gaps_and_pictures(many: list[Result], tmp_path: Path) -> None:
+    def concepts(first: int, count: int) -> tuple[RankedConcept, ...]:
+        return tuple(RankedConcept(f"n{first + i:08d}", 0.9 - (first + i) / 100, "n1") for i in range(count))
+
+    levels = Levels((Level("L1", concepts(0, 10)), Level("L2", concepts(14, 10))), (concepts(10, 4),), "lin")
+    levels.save(tmp_path / "levels.json")
+    chart, said = draw("ranking", Request(file=tmp_path / "levels.json"))
+    assert said == ["24 eligible concepts in 2 levels; 4 fell into gaps."]
+    assert set(re.findall('"level": "([^"]+)"', words_of(chart))) == {"L1", "L2", "left out"}
+    shown = words_of(draw("ranking", Request(many, picture=lambda dataset, name: f"data:{dataset}/{name}"))[0])
+    assert shown.count("data:d:x/L1 concept") == 2 and shown.count("data:d:x/L3 concept") == 2
+
+
+def test_the_kin_of_a_concept() -> None:
+    _, said = draw("kin", Request(concept="tiger cat"))
+    values = [float(line.rpartition(": ")[2]) for line in said]
+    assert values == sorted(values, reverse=True) and len(values) == 6
+    assert values[0] > 0.7 and values[-1] < 0.1
+    with pytest.raises(UsageError, match="--concept"):
+        draw("kin", Request())
+    picture = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
+    assert picture in words_of(kin_chart("cat", [Placed("dog", 0.5, "", picture=picture)], "Lin"))
+    assert "image" not in words_of(kin_chart("cat", [Placed("dog", 0.5, "")], "Lin"))
+    assert "image" not in words_of(ranking_chart([Placed("dog", 0.5, "L1"), Placed("ox", 0.4, "L2")], "lin", "seen"))
+
+
+@pytest.mark.parametrize(
+    "kind", ["levels", "relative", "few-shot-relative", "distance", "controls", "images", "ranking"]
+)
+def test_commands_draw_files(kind: str, many: list[Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ResultsDatabase(tmp_path / FILE_NAME) as database:
+        for result in many[: 3 * len(many) // 31]:
+            database.append("cog", result)
+    out = tmp_path / "chart.svg"
+    assert main(["cog", "chart", kind, "--out", str(out), "--home", str(tmp_path), "--models", "cog:*"]) == 0
+    assert out.stat().st_size > 2000
+    assert "NaN" not in out.read_text(encoding="utf-8")
+    assert f"Chart: {out}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks", "labels"),
+    [
+        ([0.99, 1.0], [0.99, 0.992, 0.994, 0.996, 0.998, 1.0], ".1%"),
+        ([0.93, 1.04], [0.92, 0.94, 0.96, 0.98, 1.0], ".0%"),
+        ([0.2, 0.8], [0.2, 0.4, 0.6, 0.8], ".0%"),
+        ([1.0, 1.0], [0.999, 1.0], ".1%"),
+        ([-0.1, 0.001], [0.0, 0.001], ".1%"),
+        ([], [0.0, 0.2, 0.4, 0.6, 0.8, 1.0], ".0%"),
+    ],
+)
+def test_axes_of_shares(values: list[float], ticks: list[float], labels: str) -> None:
+    axis = percent_axis(values)
+    assert (axis["ticks"], axis["format"]) == (ticks, labels)
+    shown = [f"{tick:{labels}}" for tick in axis["ticks"]]
+    assert len(set(shown)) == len(shown), "no label twice"
+    assert 0 <= axis["domain"][0] < axis["domain"][1] <= 1
+
+
+def test_no_axis_goes_beyond_all_images() -> None:
+    results = [made_up("cog:s-dino", level, "all", 1.1) for level in LEVELS]
+    keys = series_keys(["cog:s-dino"], {"cog:s-dino": "s-DINO"}, {})
+    spec = to_spec(levels_chart(level_scores(results), keys))
+    domains = re.findall(r'"domain": \[(0\.\d+), ([0-9.]+)\]', words_of(spec))
+    assert domains and all(float(high) <= 1 for _, high in domains)
+
+
+def test_a_fall_by_chance_is_called_clear_one_time_in_twenty() -> None:
+    """Levels whose concepts differ by chance only; the interval over test images alone would be wrong far oftener."""
+    rng = np.random.default_rng(0)
+    clear = images_alone = 0
+    for _ in range(400):
+        scores = []
+        for level in ("L1", "L5"):
+            hard = np.clip(rng.normal(0.7, 0.15, 12), 0, 1)
+            right = rng.binomial(50, hard) / 50
+            scores += [ConceptScore("m", level, f"{level}{i}", "", float(a), 0.5, "", 9) for i, a in enumerate(right)]
+        fall = measure_fall(scores, ["m"])
+        assert fall is not None
+        clear += fall.clear
+        means = [np.mean([s.accuracy for s in scores if s.level == level]) for level in ("L1", "L5")]
+        images_alone += abs(means[0] - means[1]) > 1.96 * np.sqrt(sum(m * (1 - m) / 600 for m in means))
+    assert 0.02 <= clear / 400 <= 0.085
+    assert images_alone / 400 > 0.2
+
+
+def test_controls_in_words() -> None:
+    results = run_of(["cog:s-dino"])
+    told = controls_said(level_scores(results), ["cog:s-dino"])
+    assert told.startswith("L1 lies above every one of 3 random draws")
+    assert "L3 lies below every one of 3" in told
+    inside = [made_up("cog:s-dino", level, "all", 0.66) for level in ("L1", "L3")]
+    spread = [made_up("cog:s-dino", f"R{i}", "all", value) for i, value in ((1, 0.3), (2, 0.95))]
+    assert "by chance can be as hard" in controls_said(level_scores([*inside, *spread]), ["cog:s-dino"])
+    assert controls_said(level_scores(inside), ["cog:s-dino"]) == ""
+
+
+def test_the_section_of_many_models(many: list[Result]) -> None:
+    section = cog_section(Material(many, known_cards(set(MODELS)), picture=lambda d, name: f"data:{name}"), "cog")
+    assert section is not None
+    assert len(section.answer) == 1 and section.answer[0][1].startswith("Yes: accuracy falls by ")
+    assert "mean over 31 models" in section.answer[0][1]
+    assert len(section.points) == 1, "31 models are not spoken of one by one"
+    assert len(section.legend_groups) == 5
+    looks = [(key.colour, key.symbol) for key in section.legend]
+    assert len(section.legend) == 31
+    assert len(set(looks)) == 31, "no two look the same"
+    for figure in section.figures:
+        if figure.title != "Training images per concept":
+            assert not legends(figure.spec), figure.title
+    captions = [table.caption for table in section.tables if table.folded]
+    assert any(caption.startswith("The funnel: 99 classes, 40 eligible") for caption in captions)
+    (first,) = [table for table in section.tables if table.caption.startswith("L1: 12 concepts")]
+    assert [cell.text for cell in first.rows[0][:3]] == ["L1 concept 0", "cat", "0.750"]
+    assert first.rows[0][0].picture == "data:L1 concept 0" and first.rows[0][0].note == "n100"
+
+
+def test_random_weights_are_called_so_and_squeeze_nothing() -> None:
+    results = run_of(["cog:s-dino"])
+    low = [made_up("random:resnet50", level, "all", 0.05) for level in LEVELS]
+    section = cog_section(Material([*results, *low]), "cog")
+    assert section is not None
+    assert [key.label for key in section.legend] == ["s-dino", "resnet50, random weights"]
+    assert "resnet50, random weights: far below" in section.figures[0].caption
+    near = [made_up("random:resnet50", level, "all", 0.6) for level in LEVELS]
+    section = cog_section(Material([*results, *near]), "cog")
+    assert section is not None and section.figures[0].caption == ""
+    scores = {s.model for s in concept_scores([*results, *near])}
+    assert scores == {"cog:s-dino", "random:resnet50"}
+
+
+def test_files_of_grids(many: list[Result], tmp_path: Path) -> None:
+    small = [r for r in many if r.cell.model in MODELS[:8]]
+    for name, request in (("relative", Request(small, known_cards(set(MODELS)))), ("few-shot", Request(small))):
+        assert save_chart(draw(name, request)[0], tmp_path / f"{name}.svg").stat().st_size > 10_000

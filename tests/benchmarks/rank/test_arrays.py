@@ -1,0 +1,94 @@
+"""Ranking arrays: classes, values and several labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from unseen.benchmarks.rank.arrays import kind_of, rank_features
+from unseen.core.errors import DataError, UsageError
+from unseen.ranking.scores.logme import logme, logme_targets
+
+
+@pytest.fixture(scope="module")
+def arrays() -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """A good array, a poor one and a random one of 300 images, and what was hidden in them."""
+    generator = np.random.default_rng(0)
+    hidden = generator.normal(size=(300, 6))
+    noise = [generator.normal(size=(300, width)) for width in (6, 6, 12)]
+    return {"good": hidden + 0.3 * noise[0], "poor": hidden + 2.0 * noise[1], "random": noise[2]}, hidden
+
+
+@pytest.mark.parametrize(
+    ("kind", "measure"), [("classes", "accuracy"), ("values", "R2"), ("labels", "precision"), ("two values", "R2")]
+)
+def test_the_order_and_the_words(arrays: tuple, kind: str, measure: str) -> None:
+    features, hidden = arrays
+    targets = {
+        "classes": hidden[:, :4].argmax(axis=1),
+        "values": hidden[:, 0] * 3 + 7,
+        "labels": (hidden[:, :5] > 0.5).astype(int),
+        "two values": hidden[:, :2],
+    }[kind]
+    found = rank_features(features, targets, resamples=5)
+    assert [c.model for c in found.candidates] == ["good", "poor", "random"]
+    assert found.measure == measure
+    assert found.clear
+    assert found.recommendation.startswith("Fine-tune good: expect")
+    assert found.candidates[0].scores["logme"] > found.candidates[2].scores["logme"]
+    if measure == "R2":
+        assert 0.8 < found.candidates[0].expected < 1.0
+        assert abs(found.candidates[2].expected) < 0.1
+        assert "expect R² 0.9" in found.recommendation
+
+
+def test_logme_of_values_is_the_evidence_at_its_maximum() -> None:
+    """No alpha and beta give y ~ N(0, 1/beta + F F' / alpha) more density than the fixed point finds."""
+    generator = np.random.default_rng(1)
+    rows = generator.normal(size=(40, 5))
+    values = rows @ generator.normal(size=5) + 0.5 * generator.normal(size=40)
+    grid = np.logspace(-3, 3, 25)
+    best = max(
+        multivariate_normal(np.zeros(40), np.eye(40) / b + rows @ rows.T / a).logpdf(values) / 40
+        for a in grid
+        for b in grid
+    )
+    assert best <= logme_targets(rows, values) + 1e-9
+    assert logme_targets(rows, values) == pytest.approx(best, abs=0.01)
+    labels = (values > 0).astype(int)
+    assert logme_targets(rows, np.eye(2)[labels]) == pytest.approx(logme(rows, labels), abs=1e-9)
+
+
+def test_kinds_and_rubbish(arrays: tuple) -> None:
+    features, hidden = arrays
+    assert kind_of(np.array(["a", "b"])) == "classes"
+    assert kind_of(np.array([1.0, 2.0])) == "classes"
+    assert kind_of(np.array([1.5, 2.0])) == "values"
+    with pytest.raises(UsageError, match="at least one"):
+        rank_features({}, hidden[:, 0])
+    with pytest.raises(UsageError, match="needs the model"):
+        rank_features(features, hidden.argmax(axis=1), scores=["leep"])
+    with pytest.raises(DataError, match="299 targets"):
+        rank_features(features, hidden[:299, 0])
+    broken = {**features, "broken": np.full((300, 2), np.nan)}
+    found = rank_features(broken, hidden[:, 0])
+    assert [c.model for c in found.failed] == ["broken"]
+    twin = rank_features({"a": features["good"], "b": features["good"].copy()}, hidden[:, 0])
+    assert "one checkpoint under two names" in twin.notes[0]
+
+
+def test_many_classes_have_an_answer_with_intervals() -> None:
+    """2,500 classes of 20 images would be 50,000 rows: here 250 classes of 4, and the half-samples of the large one."""
+    from unseen.benchmarks.rank.scoring import half_samples
+
+    samples = half_samples(np.repeat(np.arange(2500), 20), 3, 0)
+    assert [len(rows) for rows in samples] == [5000] * 3
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(250), 4)
+    features = generator.normal(size=(250, 16))[labels] + 0.3 * generator.normal(size=(1000, 16))
+    found = rank_features(
+        {"a": features, "b": generator.normal(size=(1000, 16))}, labels, scores=["logme"], resamples=3
+    )
+    assert found.clear and found.best is not None and found.best.model == "a"
+    assert found.resamples == 3
