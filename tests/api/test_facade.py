@@ -199,7 +199,7 @@ def test_rank_takes_matrices_and_models(home: Path, labelled: Labelled, net: Sma
     assert value == pytest.approx(logme(signal["signal"], y))
     models = unseen.rank({"mine": net, "theirs": small_model}, labelled, resamples=4)
     assert {row["model"] for row in models.rows()} == {"mine", "theirs"}
-    with pytest.raises(UnseenError, match="80 rows of features; there are 79 labels"):
+    with pytest.raises(UnseenError, match=r"shape \(80, 8\); there are 79 targets"):
         unseen.rank({"x": rng.normal(size=(80, 8))}, y[:-1])
 
 

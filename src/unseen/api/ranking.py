@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,15 +13,10 @@ import numpy.typing as npt
 from unseen.api.checkpoints import rank_checkpoints
 from unseen.api.holding import STUDY, holding, name_models, workbench
 from unseen.api.shown import Answer
-from unseen.benchmarks.rank.answer import Candidate, CheckpointRanking, answer
-from unseen.benchmarks.rank.protocol import RankBenchmark
-from unseen.benchmarks.rank.scoring import score_result
-from unseen.benchmarks.workbench import SplitRows
-from unseen.core.errors import DataError, UnseenError, UsageError
-from unseen.core.identity import digest
-from unseen.core.records import Result
+from unseen.benchmarks.rank.arrays import rank_features
+from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking
+from unseen.core.errors import UsageError
 from unseen.features import Extraction
-from unseen.ranking.cards import find_score
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,7 +31,7 @@ class Ranking(Answer):
     order: CheckpointRanking
     labels: Mapping[str, str]
 
-    percent: ClassVar[tuple[str, ...]] = ("first_in",)
+    percent: ClassVar[tuple[str, ...]] = ("expected", "low", "high", "behind")
 
     @property
     def best(self) -> str | None:
@@ -55,11 +50,13 @@ class Ranking(Answer):
             {
                 "rank": each.rank or None,
                 "model": self._label(each),
-                **each.scores,
-                "mean_rank": each.mean_rank,
+                "expected": each.expected,
                 "low": each.low,
                 "high": each.high,
-                "first_in": each.first_share,
+                "behind": each.behind,
+                "may_be_best": each.may_be_best,
+                **each.scores,
+                "mean_rank": each.mean_rank,
                 "error": each.error,
             }
             for each in self.order.candidates
@@ -82,16 +79,17 @@ def rank(
 
     Args:
         models: by label, or a list: as `evaluate` takes them; or feature matrices (n, d) by label.
-        data: labelled images as `extract` takes them; with feature matrices, the (n,) labels of their rows.
+        data: labelled images as `extract` takes them; with feature matrices, the (n,) classes or values of their rows.
         study, home, how: as for `evaluate`.
-        **options: of the rank benchmark, such as scores=("nleep", "logme"), resamples=40, seed=0; with models also
-            `budget` (seconds) and `top`.
+        **options: of `rank_checkpoints`, such as budget=600, top=3, scores=("nleep", "logme"), seed=0; with
+            feature matrices of `unseen.benchmarks.rank.arrays.rank_features`.
 
     Raises:
         UnseenError: no model, or data that do not fit.
     """
     if isinstance(models, Mapping) and models and all(_is_matrix(value) for value in models.values()):
-        return _rank_features(models, data, options)
+        arrays = {str(label): _array(value) for label, value in models.items()}
+        return Ranking(rank_features(arrays, _array(data), **options), {})
     bench = workbench(home, how, None)
     with holding() as holder:
         named = name_models(holder, models)
@@ -108,49 +106,5 @@ def _is_matrix(value: Any) -> bool:
     return getattr(value, "ndim", 0) == 2 and hasattr(value, "shape") and not callable(value)
 
 
-class _GivenFeatures:
-    """Rows of a matrix where the rank benchmark has those of a model on images."""
-
-    split, seconds = "train", 0.0
-
-    def __init__(self, features: npt.NDArray[Any], labels: npt.NDArray[np.int64]) -> None:
-        self._rows = SplitRows(features, labels, np.arange(len(labels)), len(labels))
-        self.total = len(labels)
-        self.about = {"parameters": None, "flops": None, "checkpoint": digest(_content(features))}
-
-    def rows(self, layer: str) -> SplitRows:
-        return self._rows
-
-
-def _rank_features(models: Mapping[str, Any], labels: Any, options: Mapping[str, Any]) -> Ranking:
-    benchmark = RankBenchmark(**options)
-    classes, y = np.unique(np.asarray(labels), return_inverse=True)
-    if len(classes) < 2 or len(y) <= len(classes):
-        raise DataError(
-            f"{len(y)} rows of {len(classes)} classes: ranking needs two classes, and more rows than those."
-        )
-    results: list[Result] = []
-    for label, matrix in models.items():
-        features = np.asarray(matrix.detach().cpu() if hasattr(matrix, "detach") else matrix, np.float32)
-        if len(features) != len(y):
-            raise DataError(f"{label!r} has {len(features)} rows of features; there are {len(y)} labels.")
-        if not np.isfinite(features).all():
-            raise DataError(f"{label!r} has features that are not finite numbers.")
-        given: Any = _GivenFeatures(features, y.astype(np.int64))
-        revision = f"{digest(_content(features), length=12)}+{digest(y.tolist(), length=12)}"
-        for cell in benchmark.plan(str(label), "labels"):
-            card = find_score(str(cell.parameters["score"]))
-            if card.needs_head or card.needs_training:
-                raise UsageError(f"{card.id} needs the model itself; feature matrices have none.")
-            cell = replace(cell, revision=revision)
-            try:
-                results.append(score_result(cell, card, given, resamples=benchmark.resamples, seed=benchmark.seed))
-            except UnseenError as error:
-                results.append(Result(cell, error=str(error)))
-    return Ranking(answer(results), {})
-
-
-def _content(features: npt.NDArray[Any]) -> str:
-    import hashlib
-
-    return hashlib.sha256(np.ascontiguousarray(features).tobytes()).hexdigest()
+def _array(value: Any) -> npt.NDArray[Any]:
+    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
