@@ -24,9 +24,11 @@ from unseen.zeroshot.catalogue import METHODS, method_cards
 PUBLIC = {
     "BENCHMARKS", "Backbone", "Benchmark", "Cell", "Dataset", "DatasetCard", "Extraction", "FeatureKey",
     "FeatureStore", "KnnProbe", "LinearProbe", "MethodCard", "ModelCard", "NearestMeanProbe", "Preprocessing",
-    "Result", "ResultsDatabase", "RidgeProbe", "Split", "StoredFeatures", "Study", "UnseenError", "Workbench",
-    "__version__", "dataset_cards", "evaluate_probe", "extract", "home", "load_backbone", "load_dataset",
-    "make_engine", "model_cards", "plan_study", "rank_checkpoints", "register_backbone", "register_dataset",
+    "ProbeCallback", "Result", "ResultsDatabase", "RidgeProbe", "Split", "StoredFeatures", "Study", "UnseenError",
+    "Workbench",
+    "__version__", "compare", "dataset_cards", "evaluate", "evaluate_probe", "evaluate_zeroshot", "extract", "home",
+    "load_backbone", "load_dataset", "load_results", "make_engine", "model_cards", "plan_study", "rank",
+    "rank_checkpoints", "register_backbone", "register_dataset",
     "run_study", "save_chart", "write_report",
 }  # fmt: skip
 

@@ -11,6 +11,13 @@ from unseen.core.registry import lazy_exports
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from unseen.api import ProbeCallback as ProbeCallback
+    from unseen.api import compare as compare
+    from unseen.api import evaluate as evaluate
+    from unseen.api import evaluate_zeroshot as evaluate_zeroshot
+    from unseen.api import extract as extract
+    from unseen.api import load_results as load_results
+    from unseen.api import rank as rank
     from unseen.api import rank_checkpoints as rank_checkpoints
     from unseen.backbones import Backbone as Backbone
     from unseen.backbones import load_backbone as load_backbone
@@ -37,7 +44,6 @@ if TYPE_CHECKING:
     from unseen.features import Extraction as Extraction
     from unseen.features import FeatureStore as FeatureStore
     from unseen.features import StoredFeatures as StoredFeatures
-    from unseen.features import extract as extract
     from unseen.probes import KnnProbe as KnnProbe
     from unseen.probes import LinearProbe as LinearProbe
     from unseen.probes import NearestMeanProbe as NearestMeanProbe

@@ -20,7 +20,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from unseen.backbones.load import check_backbone, resolve_model
+from unseen.backbones.load import check_backbone, expand_models, resolve_model
 from unseen.benchmarks.benchmark import BENCHMARKS, Benchmark, Expectation, group_cells, make_benchmark
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import DiskFullError, StudyError, UnseenError, closest
@@ -76,7 +76,7 @@ class Study:
         if extraction.graphs is not None:
             extraction = replace(extraction, graphs=base / extraction.graphs)
         checked = {
-            "models": _names(self.models, "models", source, base, resolve_model),
+            "models": _names(_expanded(self.models), "models", source, base, resolve_model),
             "datasets": _names(self.datasets, "datasets", source, base, resolve_dataset),
             "benchmarks": tuple(_benchmarks(self.benchmarks, source, base)),
             "extraction": extraction,
@@ -475,6 +475,13 @@ def _check_keys(values: Mapping[str, Any], known: Sequence[str], source: str) ->
             near = closest(key, known)
             advice = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
             raise StudyError(f"{source}: unknown key {key!r}. {advice}")
+
+
+def _expanded(given: Any) -> Any:
+    """Names with patterns such as `timm:*dino*` replaced by what they stand for."""
+    if not isinstance(given, list | tuple):
+        return given
+    return [each for name in given for each in (expand_models(name) if isinstance(name, str) else [name])]
 
 
 def _names(given: Any, key: str, source: str, base: Path, resolve: Callable[[str, Path], str]) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ def test_options_change_the_preprocessing() -> None:
         ("packaged:efficientnet-lite0?resize=100", UsageError, "smaller"),
         ("packaged:efficientnet-lite0?mode=squahs", UnknownNameError, "squash"),
         (":", UsageError, "no scheme"),
-        ("file:x.pth", UsageError, "arch="),
+        ("file:x.pth", CheckpointError, "no checkpoint at"),
         ("file:x.pth?arch=nonsense:net", UnknownNameError, "unknown architecture 'nonsense:net'"),
         ("file:x.pth?arch=resnet18", CheckpointError, "no checkpoint at x.pth"),
         ("random:cog:r50", UnknownNameError, "unknown architecture 'cog:r50'"),

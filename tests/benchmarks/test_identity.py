@@ -96,6 +96,14 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "seed": (1, {}),
         "test_on": ("folder:/elsewhere", {}),
         "layer": ("logits", {}),
+        "templates": ("FILE", {"embedding": "prompts"}),
+        "text_model": ("random:test_resnet", {"embedding": "prompts"}),
+        "only": (("folder:/elsewhere",), {}),
+    },
+    "clip": {
+        "templates": ("FILE", {}),
+        "text_model": ("random:test_resnet", {}),
+        "split": ("train", {}),
         "only": (("folder:/elsewhere",), {}),
     },
     "vtab": {

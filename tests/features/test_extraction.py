@@ -18,9 +18,9 @@ import torch
 from PIL import Image
 
 from unseen.backbones import load_backbone
-from unseen.backbones.torchvision_shim import ensure_torchvision
 from unseen.core.errors import UsageError
 from unseen.core.records import Preprocessing
+from unseen.core.torchvision_shim import ensure_torchvision
 from unseen.data import load_dataset
 from unseen.features import Extraction, FeatureStore, NoProgress, extract
 from unseen.features.preprocess import to_pixels

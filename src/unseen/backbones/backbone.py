@@ -7,20 +7,45 @@ downstream knows where the weights come from.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from unseen.backbones.names import LOGITS, POOLED
 from unseen.core.errors import BackboneError
+from unseen.core.identity import digest
 from unseen.core.records import ModelCard, Preprocessing
 
 #: (module, images) -> (pooled features (n, d), class logits (n, c) or None where there is no head).
 Forward = Callable[[nn.Module, Tensor], tuple[Tensor, Tensor | None]]
+
+
+class Transform(Protocol):
+    """From an image to what a module takes, by somebody else's code.
+
+    Attributes:
+        fingerprint: changes when the transform does.
+        shape: of what it gives, (c, h, w).
+    """
+
+    fingerprint: str
+    shape: tuple[int, ...]
+
+    def __call__(self, image: Image.Image) -> npt.NDArray[np.float32]: ...
+
+
+class TextTower(Protocol):
+    """The part of a model that turns texts into vectors of the space that its image features lie in."""
+
+    def __call__(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """(n, d) for n texts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +58,9 @@ class Backbone:
         preprocessing: how an image becomes its input.
         prefix_tokens: class and register tokens in front of the patch tokens of a transformer; 0 elsewhere.
         notes: what a user should know of how it was loaded, such as keys that were left out.
+        transform: somebody else's way from an image to the module's input, instead of `preprocessing`.
+        exportable: whether the module may be traced into a graph; what is no torch code may not.
+        text: the tower that reads texts, of a model that has two.
     """
 
     card: ModelCard
@@ -41,6 +69,9 @@ class Backbone:
     preprocessing: Preprocessing
     prefix_tokens: int = 0
     notes: tuple[str, ...] = field(default=())
+    transform: Transform | None = None
+    exportable: bool = True
+    text: TextTower | None = None
 
     @property
     def id(self) -> str:
@@ -48,8 +79,9 @@ class Backbone:
 
     @cached_property
     def weights(self) -> str:
-        """Digest of every parameter and buffer: what the features depend on."""
-        return state_digest(self.module)
+        """Digest of every parameter and buffer, and of a transform: what the features depend on."""
+        own = getattr(self.module, "fingerprint", None) or state_digest(self.module)
+        return own if self.transform is None else digest([own, self.transform.fingerprint])
 
     @cached_property
     def has_head(self) -> bool:
@@ -75,7 +107,21 @@ class Backbone:
     def blank_input(self, count: int = 1) -> Tensor:
         """Normalised images of zeros, of the shape that the model takes."""
         size = self.preprocessing.size
-        return torch.zeros(count, 3, size, size)
+        shape = (3, size, size) if self.transform is None else self.transform.shape
+        return torch.zeros(count, *shape)
+
+    def example(self, count: int, *, seed: int | None = None) -> Tensor:
+        """Smooth random images (or blank ones, without a seed) as a runtime gets them."""
+        shape = (
+            (3, self.preprocessing.size, self.preprocessing.size) if self.transform is None else self.transform.shape
+        )
+        images = torch.zeros(count, *shape)
+        if seed is not None:
+            coarse = torch.rand(count, shape[0], 8, 8, generator=torch.Generator().manual_seed(seed))
+            images = torch.nn.functional.interpolate(coarse, size=shape[-2:], mode="bilinear")
+        if self.transform is not None:
+            return images
+        return images.mul(255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
 
     def layer_names(self) -> list[str]:
         """Every layer that can be asked for: the pooled features, the logits, then the modules by name."""

@@ -8,6 +8,7 @@ checkpoint is searched for its state dict, and the prefix under which the networ
 from __future__ import annotations
 
 import argparse
+import math
 import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,15 @@ from unseen.core.errors import CheckpointError
 #: Where two copies of a network fit equally well, the first of these wins: the trained one before its slow average.
 _PREFERRED = ("encoder_q", "online", "student", "backbone", "encoder", "model", "module", "")
 
+#: What stands inside names where a network was sharded, compiled or checkpointed.
+_WRAPPERS = ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_mod.", "_forward_module.")
+
+#: Ends of the names of position embeddings, which depend on the size of the images.
+_POSITIONS = ("pos_embed", "pos_embedding", "position_embedding", "position_embeddings", "positional_embedding")
+
+#: Tensors of a class head that a file may lack.
+_HEAD_TENSORS = 4
+
 #: Harmless records that training scripts put beside their weights.
 _PLAIN_RECORDS: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [argparse.Namespace]
 
@@ -36,16 +46,21 @@ class LoadReport:
         matched: number of tensors that were loaded.
         missing: names of the architecture that the file does not have, or has in another shape.
         unused: names in the file that the architecture does not have.
+        resized: position embeddings that were resized to the architecture's grid, with both sizes in words.
+        renamed: whether tensors were taken by order and shape, not by name.
     """
 
     prefix: str
     matched: int
     missing: tuple[str, ...]
     unused: tuple[str, ...]
+    resized: tuple[str, ...] = ()
+    renamed: bool = False
 
     def sentence(self) -> str:
         """The report in words, for notes and error messages."""
-        words = [f"{self.matched} tensors matched" + (f" under {self.prefix!r}" if self.prefix else "")]
+        how = " by order and shape, not by name" if self.renamed else f" under {self.prefix!r}" if self.prefix else ""
+        words = [f"{self.matched} tensors matched{how}", *(f"{each} resized" for each in self.resized)]
         if self.missing:
             words.append(f"{len(self.missing)} missing or of another shape (first: {self.missing[0]})")
         if self.unused:
@@ -85,18 +100,21 @@ def state_dicts(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Ten
     """Every mapping inside a checkpoint that holds tensors, with the dotted keys that lead to it."""
     if not isinstance(value, Mapping):
         return
-    tensors = {str(k): v for k, v in value.items() if isinstance(v, Tensor)}
+    tensors = {_unwrapped(str(k)): v for k, v in value.items() if isinstance(v, Tensor)}
     if tensors:
         yield path, tensors
     for key, inner in value.items():
         yield from state_dicts(inner, f"{path}.{key}" if path else str(key))
 
 
-def find_state_dict(checkpoint: Any, module: nn.Module, key: str | None = None) -> tuple[dict[str, Tensor], str]:
+def find_state_dict(
+    checkpoint: Any, module: nn.Module, key: str | None = None, *, ema: bool = False
+) -> tuple[dict[str, Tensor], str]:
     """The state dict in a checkpoint that fits `module` best, and the prefix of its names.
 
     Args:
         key: dotted path to the state dict, such as "teacher"; None searches for it.
+        ema: of two that fit equally well, take the one that is called an average.
     """
     candidates = list(state_dicts(checkpoint))
     if key is not None:
@@ -109,29 +127,75 @@ def find_state_dict(checkpoint: Any, module: nn.Module, key: str | None = None) 
         raise CheckpointError("the checkpoint holds no tensors: nothing to load.")
     wanted = {name: tensor.shape for name, tensor in module.state_dict().items()}
     scored = [
-        (_fit(tensors, prefix, wanted), -rank, tensors, prefix)
-        for _, tensors in candidates
+        (_fit(tensors, prefix, wanted), _averaged(path) == ema, -rank, tensors, prefix)
+        for path, tensors in candidates
         for rank, prefix in enumerate(_prefixes(tensors))
     ]
-    _, _, tensors, prefix = max(scored, key=lambda row: row[:2])
+    _, _, _, tensors, prefix = max(scored, key=lambda row: row[:3])
     return tensors, prefix
 
 
 def load_into(module: nn.Module, tensors: Mapping[str, Tensor], prefix: str) -> LoadReport:
     """Copy every tensor that matches by name and shape into `module`, and report."""
     own = module.state_dict()
-    fitting = {
-        name: tensors[prefix + name]
-        for name, tensor in own.items()
-        if prefix + name in tensors and tensors[prefix + name].shape == tensor.shape
-    }
+    fitting, resized = {}, []
+    for name, tensor in own.items():
+        found = tensors.get(prefix + name)
+        if found is not None and found.shape != tensor.shape and name.endswith(_POSITIONS):
+            fitted = resize_positions(found, tensor.shape)
+            if fitted is not None:
+                resized.append(f"{name} {tuple(found.shape)} to {tuple(tensor.shape)}")
+                found = fitted
+        if found is not None and found.shape == tensor.shape:
+            fitting[name] = found
     module.load_state_dict(fitting, strict=False)
     return LoadReport(
         prefix=prefix,
         matched=len(fitting),
         missing=tuple(n for n in own if n not in fitting and not n.endswith("num_batches_tracked")),
         unused=tuple(n for n in tensors if not (n.startswith(prefix) and n[len(prefix) :] in fitting)),
+        resized=tuple(resized),
     )
+
+
+def rename_in_order(tensors: Mapping[str, Tensor], module: nn.Module) -> dict[str, Tensor] | None:
+    """The tensors under the module's own names, if all of them agree with it in order and shape; else None.
+
+    A module that ends in a class head which the file lacks agrees too.
+    """
+    own, given = list(module.state_dict().items()), list(tensors.values())
+    if not given or len(given) > len(own) or len(own) - len(given) > _HEAD_TENSORS:
+        return None
+    pairs = list(zip(own, given, strict=False))
+    if any(tensor.shape != found.shape for (_, tensor), found in pairs):
+        return None
+    return {name: found for (name, _), found in pairs}
+
+
+def resize_positions(found: Tensor, wanted: torch.Size) -> Tensor | None:
+    """Position embeddings (1, n, d) of one square grid on another, class and register tokens kept; None if they cannot
+    be: of another width, or on grids that are not square."""
+    if found.ndim != 3 or len(wanted) != 3 or found.shape[2] != wanted[2] or found.shape[0] != wanted[0]:
+        return None
+    for extra in range(9):  # a class token, and up to eight registers
+        old, new = math.isqrt(found.shape[1] - extra), math.isqrt(wanted[1] - extra)
+        if old * old == found.shape[1] - extra and new * new == wanted[1] - extra and min(old, new) > 1:
+            grid = found[:, extra:].reshape(1, old, old, -1).permute(0, 3, 1, 2).float()
+            grid = nn.functional.interpolate(grid, size=(new, new), mode="bicubic", antialias=True, align_corners=False)
+            moved = grid.permute(0, 2, 3, 1).reshape(1, new * new, -1).to(found.dtype)
+            return torch.cat([found[:, :extra], moved], dim=1)
+    return None
+
+
+def _unwrapped(name: str) -> str:
+    """A name without what wrappers for sharding, compiling and checkpointing put into it."""
+    for wrapper in _WRAPPERS:
+        name = name.replace(wrapper, "")
+    return name
+
+
+def _averaged(path: str) -> bool:
+    return any(word in path.lower() for word in ("ema", "average", "swa"))
 
 
 def _prefixes(tensors: Mapping[str, Tensor]) -> list[str]:

@@ -89,7 +89,7 @@ def replace_module(module: nn.Module, name: str, other: nn.Module) -> None:
 
 
 class Taps(nn.Module):
-    """A backbone as a module from uint8 images to a tuple with one (n, d) tensor per asked layer.
+    """A backbone as a module: from uint8 images, or what its own transform gives, to one (n, d) tensor per asked layer.
 
     Args:
         layers: "pooled", "logits" or names of modules, in the order in which the outputs are wanted.
@@ -105,12 +105,15 @@ class Taps(nn.Module):
         self.module = backbone.module
         self._forward = backbone.forward
         self._prefix_tokens = backbone.prefix_tokens
+        self._prepared = backbone.transform is not None
         preprocessing = backbone.preprocessing
         self.register_buffer("mean", torch.tensor(preprocessing.mean).mul(255).view(1, 3, 1, 1))
         self.register_buffer("deviation", torch.tensor(preprocessing.std).mul(255).view(1, 3, 1, 1))
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
-        images = (pixels.permute(0, 3, 1, 2).to(self.mean.dtype) - self.mean) / self.deviation
+        images = pixels
+        if not self._prepared:
+            images = (pixels.permute(0, 3, 1, 2).to(self.mean.dtype) - self.mean) / self.deviation
         caught: dict[str, Tensor] = {}
         handles = [
             self.module.get_submodule(name).register_forward_hook(

@@ -9,11 +9,13 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from unseen.backbones.names import PREPROCESSING_OPTIONS, ModelName
 from unseen.core.errors import BackboneError, UnknownNameError, UnseenError
+from unseen.core.extras import extra_note
 from unseen.core.identity import digest
 from unseen.core.names import from_path
 from unseen.core.records import ModelCard, Preprocessing
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from torch import nn
 
     from unseen.backbones.backbone import Backbone
+
+#: Among a source's `paths`: what follows the scheme is a path where there is something, else a name.
+IF_THERE = "?"
 
 #: Whose architectures are meant where `random:` and `file:` are given a name without a scheme.
 DEFAULT_ARCHITECTURES = "timm"
@@ -34,6 +39,8 @@ class BackboneSource(ABC):
     #: How names that are not listed are written, such as "timm:NAME", and a line on them, for `unseen ls models`.
     pattern: ClassVar[str] = ""
     hint: ClassVar[str] = ""
+    #: The extra that it needs, for the same list.
+    extra: ClassVar[str] = ""
     #: Whether all its cards are listed without being asked for.
     listed: ClassVar[bool] = True
     #: Parts of a name that are paths: options, and "" for what follows the scheme.
@@ -86,6 +93,12 @@ BACKBONES.add("timm", "unseen.backbones.sources.timm:TimmSource")
 BACKBONES.add("random", "unseen.backbones.sources.random:RandomSource")
 BACKBONES.add("torchvision", "unseen.backbones.sources.torchvision:TorchvisionSource")
 BACKBONES.add("file", "unseen.backbones.sources.file:FileSource")
+BACKBONES.add("onnx", "unseen.backbones.sources.onnx:OnnxSource")
+BACKBONES.add("hf", "unseen.backbones.sources.hf:HfSource")
+BACKBONES.add("transformers", "unseen.backbones.sources.hf:TransformersSource")
+BACKBONES.add("open_clip", "unseen.backbones.sources.open_clip:OpenClipSource")
+BACKBONES.add("torchhub", "unseen.backbones.sources.torchhub:TorchHubSource")
+BACKBONES.add("object", "unseen.backbones.objects:ObjectSource")
 BACKBONES.add("cog", "unseen.backbones.sources.cog:CogSource")
 BACKBONES.add("xlsa17", "unseen.backbones.sources.xlsa17:Xlsa17Source")
 
@@ -144,10 +157,44 @@ def architecture(text: str, name: ModelName) -> tuple[BackboneSource, ModelName]
 
 def resolve_model(name: str, base: Path) -> str:
     """The name with its paths absolute; a plain path is a checkpoint's. Relative ones are taken from `base`."""
-    parsed = ModelName.parse(from_path(name, "file", BACKBONES.__contains__, base))
+    parsed = ModelName.parse(from_path(name, _kind_of_path(name, base), BACKBONES.__contains__, base))
     if parsed.scheme not in BACKBONES:
         return name
-    return str(parsed.resolved(base, _source(parsed).paths))
+    paths = _source(parsed).paths
+    if IF_THERE in paths and (base / Path(parsed.rest).expanduser()).exists():
+        paths = ("", *paths)
+    return str(parsed.resolved(base, paths))
+
+
+def _kind_of_path(name: str, base: Path) -> str:
+    """The scheme that a plain path is meant for, by its ending or by what lies in the folder."""
+    head = name.partition("?")[0]
+    path = base / Path(head).expanduser()
+    if (path / "open_clip_config.json").is_file():
+        return "open_clip"
+    if (path / "config.json").is_file():
+        return "transformers"
+    return "onnx" if path.suffix.lower() == ".onnx" else "file"
+
+
+def expand_models(text: str) -> list[str]:
+    """The models that a pattern such as `timm:*dino*` stands for; any other name stands for itself.
+
+    Raises:
+        UsageError: the source cannot list its models, or none fits.
+    """
+    scheme, colon, rest = text.partition(":")
+    head, mark, query = rest.partition("?")
+    if not (colon and "=" in query):  # the question mark of a pattern, not of options
+        head, mark, query = rest, "", ""
+    if not colon or scheme not in BACKBONES or not any(sign in head for sign in "*["):
+        return [text]
+    known = [card.id for card in BACKBONES.get(scheme).cards() if card.id.startswith(f"{scheme}:")]
+    found = [one for one in known if fnmatchcase(one, f"{scheme}:{head}")]
+    if not found:
+        hint = f"{scheme} lists {len(known)} models." if known else f"{scheme} cannot list its models: name them."
+        raise UnknownNameError("pattern of models", text, [], hint=hint)
+    return [f"{one}{mark}{query}" for one in found]
 
 
 def check_backbone(name: str) -> None:
@@ -179,7 +226,9 @@ def model_cards(source: str | None = None) -> Iterator[ModelCard]:
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             yield _broken(scheme, PluginError(BACKBONES.kind, scheme, error))
         if found.pattern:
-            yield ModelCard(id=found.pattern, name=found.hint, group="pattern", source=scheme)
+            yield ModelCard(
+                id=found.pattern, name=found.hint, group="pattern", source=scheme, notes=extra_note(found.extra)
+            )
 
 
 def _broken(scheme: str, error: UnseenError) -> ModelCard:

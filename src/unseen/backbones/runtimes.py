@@ -8,12 +8,16 @@ exported, torch runs instead and the reason is kept.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import io
 import os
+import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,7 +31,8 @@ from unseen.core.errors import BackboneError, StoreError, UnknownNameError
 from unseen.core.files import write_whole
 from unseen.core.identity import identify
 
-Pixels = npt.NDArray[np.uint8]
+#: uint8 (n, h, w, 3), or float32 (n, c, h, w) from a backbone's own transform.
+Pixels = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 Outputs = tuple[npt.NDArray[np.float32], ...]
 
 #: Below this cosine to torch, on any image, an exported graph is not trusted.
@@ -132,7 +137,7 @@ def make_runtime(
         raise UnknownNameError("precision", precision, ("fp32", "bf16", "fp16"))
     device = best_device() if device == "auto" else device
     graph = None if cache is None else _graph_file(backbone, layers, cache)
-    chosen, refused = _choose(device, runtime, precision, graph)
+    chosen, refused = _choose(backbone, device, runtime, precision, graph)
     if chosen == "torch":
         return TorchRuntime(backbone, layers, device=device, precision=precision, note=refused)
     try:
@@ -155,11 +160,15 @@ def expected_runtime(
 ) -> str:
     """The name of the runtime that `make_runtime` will give, as far as that is known: enough to look for features."""
     graph = None if cache is None else _graph_file(backbone, layers, cache)
-    return _choose(best_device() if device == "auto" else device, runtime, precision, graph)[0]
+    return _choose(backbone, best_device() if device == "auto" else device, runtime, precision, graph)[0]
 
 
-def _choose(device: str, runtime: RuntimeName, precision: str, graph: Path | None) -> tuple[str, str]:
+def _choose(
+    backbone: Backbone, device: str, runtime: RuntimeName, precision: str, graph: Path | None
+) -> tuple[str, str]:
     """The runtime to try, and why ONNX was refused before, where it was."""
+    if not backbone.exportable:
+        return "torch", "the model is no torch code that could be traced"
     if runtime == "auto":
         runtime = "onnx" if device == "cpu" and precision == "fp32" else "torch"
     note = graph.with_suffix(_REFUSED) if graph is not None else None
@@ -183,11 +192,19 @@ def best_device() -> str:
 def export_onnx(backbone: Backbone, layers: Sequence[str]) -> bytes:
     """The taps of a backbone as an ONNX graph with a free batch dimension."""
     taps = Taps(backbone, layers).eval()
-    size = backbone.preprocessing.size
-    example = torch.zeros(2, size, size, 3, dtype=torch.uint8)
+    example = backbone.example(2)
     names = [f"layer{i}" for i in range(len(layers))]
     # The tracing exporter follows hooks, takes one second where the newer one takes nine, and is deprecated for it.
-    with warnings.catch_warnings(), torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+    # It prints a graph that it cannot export, which nobody has asked for.
+    quiet = contextlib.redirect_stdout(io.StringIO())
+    with (
+        warnings.catch_warnings(),
+        torch.no_grad(),
+        _plain_attention(),
+        _without_onnx(),
+        quiet,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         warnings.simplefilter("ignore")
         path = Path(folder) / "graph.onnx"
         torch.onnx.export(
@@ -201,6 +218,33 @@ def export_onnx(backbone: Backbone, layers: Sequence[str]) -> bytes:
             dynamic_axes={name: {0: "n"} for name in ("pixels", *names)},
         )
         return path.read_bytes()
+
+
+@contextlib.contextmanager
+def _plain_attention() -> Iterator[None]:
+    """Attention by plain operations: torch's fused one, taken where no gradient is asked for, has no export."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextlib.contextmanager
+def _without_onnx() -> Iterator[None]:
+    """Lets the exporter do without the `onnx` package: it only searches the finished graph for functions written in
+    onnxscript, of which a traced module has none."""
+    if "onnx" in sys.modules or importlib.util.find_spec("onnx") is not None:
+        yield
+        return
+    stand_in: Any = ModuleType("onnx")
+    stand_in.load_model_from_string = lambda _content: SimpleNamespace(graph=SimpleNamespace(node=()))
+    sys.modules["onnx"] = stand_in
+    try:
+        yield
+    finally:
+        del sys.modules["onnx"]
 
 
 def _checked_onnx(backbone: Backbone, layers: Sequence[str], *, threads: int, path: Path | None) -> OnnxRuntime:
@@ -224,10 +268,7 @@ def _checked_onnx(backbone: Backbone, layers: Sequence[str], *, threads: int, pa
 
 def _agreement(backbone: Backbone, layers: Sequence[str], runtime: OnnxRuntime) -> float:
     """The lowest cosine between ONNX and torch over a few smooth random images and all layers."""
-    size = backbone.preprocessing.size
-    coarse = torch.rand(3, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    images = torch.nn.functional.interpolate(coarse, size=(size, size), mode="bilinear").mul(255).to(torch.uint8)
-    pixels = images.permute(0, 2, 3, 1).contiguous()
+    pixels = backbone.example(3, seed=0)
     with torch.inference_mode():
         expected = Taps(backbone, layers).eval()(pixels)
     found = runtime(pixels.numpy())

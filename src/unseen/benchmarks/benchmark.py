@@ -152,6 +152,7 @@ BENCHMARKS.add("probe", "unseen.benchmarks.probe.protocol:ProbeBenchmark")
 BENCHMARKS.add("cog", "unseen.benchmarks.cog.protocol:CogBenchmark")
 BENCHMARKS.add("cog-finetune", "unseen.benchmarks.cog.finetune:CogFinetuneBenchmark")
 BENCHMARKS.add("zsl", "unseen.benchmarks.zsl.protocol:ZslBenchmark")
+BENCHMARKS.add("clip", "unseen.benchmarks.clip.protocol:ClipBenchmark")
 BENCHMARKS.add("vtab", "unseen.benchmarks.vtab.protocol:VtabBenchmark")
 BENCHMARKS.add("rank", "unseen.benchmarks.rank.protocol:RankBenchmark")
 

@@ -21,7 +21,8 @@ from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.files import at_home, write_whole
 from unseen.core.identity import digest, identify
 from unseen.core.records import ModelCard, Preprocessing
-from unseen.data import Dataset, load_dataset
+from unseen.data import Dataset, Split, load_dataset
+from unseen.data.dataset import ALL
 from unseen.data.joined import JoinedSplit
 from unseen.features import Extraction, FeatureStore, NoProgress, Progress
 
@@ -109,6 +110,9 @@ class Workbench:
         images = data.split(split)
         if model.startswith(GIVEN):
             return {layer: _given(data, model, split) for layer in layers}
+        if images.whole is not None:
+            whole = self.layers(model, images.whole.dataset, ALL, layers, view=view)
+            return {layer: _drawn(found, images, images.whole.rows) for layer, found in whole.items()}
         if isinstance(images, JoinedSplit):
             parts = [self.layers(model, member, name, layers, view=view) for member, name in images.members]
             return {layer: _joined(images, [part[layer] for part in parts]) for layer in layers}
@@ -157,6 +161,22 @@ def skipped_details(parts: dict[str, SplitRows]) -> dict[str, dict[str, dict[str
     """What a result's details say of images that could not be read: by split, name and reason; nothing if all could."""
     found = {split: dict(rows.skipped) for split, rows in parts.items() if rows.skipped}
     return {"skipped": found} if found else {}
+
+
+def _drawn(whole: SplitRows, images: Split, rows: npt.NDArray[np.int64]) -> SplitRows:
+    """The rows of a split out of those of the images that it was drawn from; unreadable images stay out."""
+    place = np.full(whole.total, -1, np.int64)
+    place[whole.index] = np.arange(len(whole.index))
+    kept = np.flatnonzero(place[rows] >= 0)
+    wanted = place[rows[kept]]
+    everything = np.array_equal(wanted, np.arange(len(whole.index)))
+    return SplitRows(
+        features=whole.features if everything else whole.features[wanted],
+        labels=images.labels[kept],
+        index=kept,
+        total=len(images),
+        skipped={name: whole.skipped[name] for name in images.names if name in whole.skipped},
+    )
 
 
 def _given(dataset: Dataset, model: str, split: str) -> SplitRows:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import typer
 
 from unseen.cli.audit import audit
+from unseen.cli.clip import clip_commands
 from unseen.cli.cog import cog_commands
+from unseen.cli.doctor import doctor
 from unseen.cli.features import features_commands
 from unseen.cli.ls import ls
 from unseen.cli.options import study_command
@@ -35,11 +37,13 @@ application.command("probe", cls=Command, help="How well do frozen features sepa
 )
 application.add_typer(cog_commands)
 application.add_typer(zsl_commands)
+application.add_typer(clip_commands)
 application.add_typer(vtab_commands)
 application.command("rank", cls=Command, help="Which checkpoint should I fine-tune on DATA? Before any of them is.")(
     rank
 )
 application.command(cls=Command)(audit)
 application.command(cls=Command)(ls)
+application.command(cls=Command)(doctor)
 application.add_typer(results_commands)
 application.add_typer(features_commands)

@@ -85,9 +85,7 @@ def _print(kind: str, cards: list[dict[str, Any]]) -> None:
         return
     columns = [c for c in _COLUMNS if any(card.get(c) not in (None, "", ()) for card in cards)]
     rows = [[_text(card.get(column)) for column in columns] for card in cards]
-    caption = (
-        "Also: timm:NAME, torchvision:NAME, random:ARCH, file:PATH?arch=timm:NAME (--source timm lists its names)."
-    )
+    caption = "--source timm lists the names of one source; timm:*dino* stands for several."
     title = count(len(cards), _ONE.get(kind, kind[:-1]), kind)
     print_table(
         columns, rows, title=title, caption=caption if kind == "models" else "", keep=("name", "group", "notes")

@@ -57,6 +57,7 @@ class Split:
         content_key: gives bytes that change when the content of image `i` changes, such as a digest of its file.
         primary_labels: of the labelling that goes into the fingerprint; `labels`, unless this is a second labelling
             of the same images.
+        whole: a larger set that these images are rows of, whose features serve all that is drawn from it.
     """
 
     names: Sequence[str]
@@ -65,6 +66,7 @@ class Split:
     fingerprint: _LazyFingerprint = _LazyFingerprint()
     content_key: Callable[[int], bytes] | None = None
     primary_labels: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    whole: Whole | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -124,6 +126,37 @@ class Split:
                 total.update(encoded)
                 total.update(key)
         return total.hexdigest()
+
+
+def join_splits(parts: Sequence[Split]) -> Split:
+    """Several splits, one after the other."""
+    places = [(part, i) for part in parts for i in range(len(part))]
+    keyed = all(part.content_key is not None for part in parts)
+
+    def key(i: int) -> bytes:
+        part, own = places[i]
+        assert part.content_key is not None
+        return part.content_key(own)
+
+    return Split(
+        names=[name for part in parts for name in part.names],
+        labels=np.concatenate([part.labels for part in parts]),
+        open=lambda i: places[i][0].open(places[i][1]),
+        fingerprint="" if keyed else digest([part.fingerprint for part in parts], length=32),
+        content_key=key if keyed else None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """What a split was drawn from: the split `ALL` of a dataset, and the place in it of each image."""
+
+    dataset: Dataset
+    rows: IntArray
+
+
+#: The one split of images that nobody has divided yet.
+ALL = "all"
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from unseen.core.errors import UnknownNameError, UnseenError, UsageError
+from unseen.core.extras import extra_note
 from unseen.core.names import Name, Options, from_path
 from unseen.core.patience import read_patiently
 from unseen.core.records import DatasetCard
 from unseen.core.registry import PluginError, Registry
-from unseen.data.dataset import Dataset
+from unseen.data.dataset import Dataset, join_splits
 from unseen.data.subset import select
 
 DatasetFunction = Callable[..., Dataset]
@@ -31,6 +32,8 @@ class DatasetSource(ABC):
     #: How names that are not listed are written, such as "folder:PATH", and a line on them, for `unseen ls datasets`.
     pattern: ClassVar[str] = ""
     hint: ClassVar[str] = ""
+    #: The extra that it needs, for the same list.
+    extra: ClassVar[str] = ""
     #: Whether all its cards are listed without being asked for.
     listed: ClassVar[bool] = True
     #: Parts of a name that are paths: options, and "" for what follows the scheme.
@@ -61,11 +64,21 @@ def _as_source(scheme: str, found: Any) -> DatasetSource:
 
 SOURCES: Registry[DatasetSource] = Registry("dataset source", "unseen.datasets", make=_as_source)
 SOURCES.add("folder", "unseen.data.sources.folder:FolderSource")
+SOURCES.add("object", "unseen.data.objects:ObjectSource")
+SOURCES.add("csv", "unseen.data.sources.table:CsvSource")
+SOURCES.add("parquet", "unseen.data.sources.table:ParquetSource")
+SOURCES.add("zip", "unseen.data.sources.zip:ZipSource")
+SOURCES.add("wds", "unseen.data.sources.wds:WdsSource")
+SOURCES.add("hf", "unseen.data.sources.hf:HfSource")
+SOURCES.add("torchvision", "unseen.data.sources.torchvision:TorchvisionSource")
 SOURCES.add("imagenet", "unseen.data.sources.imagenet.source:ImageNetSource")
 SOURCES.add("packaged", "unseen.data.sources.packaged.source:PackagedSource")
 SOURCES.add("procedural", "unseen.data.sources.procedural.source:ProceduralSource")
 SOURCES.add("vtab", "unseen.data.sources.vtab.source:VtabSource")
 SOURCES.add("xlsa17", "unseen.data.sources.xlsa17.source:Xlsa17Source")
+
+#: What a plain path with such an ending is.
+_ENDINGS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".zip": "zip", ".tar": "wds"}
 
 _SELECTION = ("classes", "limit", "per_class")
 
@@ -76,7 +89,8 @@ def load_dataset(name: str, **options: Any) -> Dataset:
     Args:
         name: the id; its options may also be given as keyword arguments, which win.
         **options: those of the source and, for every source, `per_class`, `limit` and `classes`, which keep at most so
-            many images per class and split, images per split, and classes, drawn by `seed` (0).
+            many images per class and split, images per split, and classes, drawn by `seed` (0); `as=test` makes all
+            images test images, for what needs no others.
 
     Raises:
         UsageError: a scheme, name or option that is not known.
@@ -89,16 +103,20 @@ def load_dataset(name: str, **options: Any) -> Dataset:
     sizes = {key: given.integer(key, at_least=1) for key in _SELECTION}
     selecting = any(size is not None for size in sizes.values())
     seed = given.integer("seed") if selecting else None
+    tested = given.text("as") is not None and given.choice("as", ("test",)) == "test"
     loaded = read_patiently(lambda: source.load(wanted.rest, given), wanted)
     given.finish()
+    if tested:
+        loaded = replace(loaded, splits={"test": join_splits(list(loaded.splits.values()))})
     if selecting:
         loaded = select(loaded, **sizes, seed=seed or 0)
     return _with_id(loaded, wanted, selecting=selecting)
 
 
 def resolve_dataset(name: str, base: Path) -> str:
-    """The name with its paths absolute; a plain path is a folder. Relative ones are taken from `base`."""
-    wanted = Name.parse(from_path(name, "folder", SOURCES.__contains__, base))
+    """The name with its paths absolute; a plain path is a folder, or what its ending says. Relative to `base`."""
+    kind = _ENDINGS.get(Path(name.partition("?")[0]).suffix.lower(), "folder")
+    wanted = Name.parse(from_path(name, kind, SOURCES.__contains__, base))
     if wanted.scheme not in SOURCES:
         return name
     return str(wanted.resolved(base, _source(wanted).paths))
@@ -140,7 +158,10 @@ def dataset_cards(source: str | None = None) -> list[DatasetCard]:
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             cards.append(_broken(scheme, PluginError(SOURCES.kind, scheme, error)))
         if found.pattern:
-            cards.append(DatasetCard(id=found.pattern, name=found.hint, group="pattern", splits=(), source=scheme))
+            note = extra_note(found.extra)
+            cards.append(
+                DatasetCard(id=found.pattern, name=found.hint, group="pattern", splits=(), source=scheme, notes=note)
+            )
     return cards
 
 

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.backbones.backbone import Backbone
-from unseen.backbones.runtimes import Outputs, Runtime
+from unseen.backbones.runtimes import Outputs, Pixels, Runtime
 from unseen.core.errors import DataError
 from unseen.core.patience import read_patiently
-from unseen.data import Split
+from unseen.data import Split, decode_rgb
 from unseen.features.manifest import Skipped
 from unseen.features.preprocess import to_pixels
 from unseen.features.settings import Truncated
@@ -35,7 +35,7 @@ class Batch:
 
     first: int
     count: int
-    pixels: npt.NDArray[np.uint8]
+    pixels: Pixels
     kept: list[int]
     skipped: list[Skipped]
     outputs: Outputs | None = None
@@ -114,12 +114,15 @@ def _run(batch: Batch, runtime: Runtime) -> Batch:
 
 def _decode(images: Split, backbone: Backbone, first: int, end: int, *, truncated: Truncated) -> Batch:
     """Decode images `first` to `end`; a bad one leaves a reason instead of pixels, a failing disk ends the work."""
-    size = backbone.preprocessing.size
-    pixels = np.empty((end - first, size, size, 3), np.uint8)
+    size, own = backbone.preprocessing.size, backbone.transform
+    shape, dtype = ((size, size, 3), np.uint8) if own is None else (own.shape, np.float32)
+    pixels = np.empty((end - first, *shape), dtype)
     kept: list[int] = []
     skipped: list[Skipped] = []
 
-    def read(index: int) -> npt.NDArray[np.uint8]:
+    def read(index: int) -> Pixels:
+        if own is not None:
+            return own(decode_rgb(images.open(index), truncated=truncated))
         return to_pixels(images.open(index), backbone.preprocessing, truncated=truncated)
 
     for index in range(first, end):

@@ -7,6 +7,7 @@ from unseen.metrics.accuracy import (
     top_k_accuracy,
     top_k_correct,
 )
+from unseen.metrics.quality import alignment, alpha_req, effective_rank, rankme, uniformity
 from unseen.metrics.ranking import kendall_tau, pearson, recall_at_k, relative_accuracy_at_k, weighted_tau
 from unseen.metrics.ranks import (
     Friedman,
@@ -54,7 +55,10 @@ __all__ = [
     "SeedSummary",
     "SeenUnseenCurve",
     "accuracy",
+    "alignment",
+    "alpha_req",
     "bootstrap_interval",
+    "effective_rank",
     "friedman_test",
     "harmonic_interval",
     "harmonic_mean",
@@ -71,6 +75,7 @@ __all__ = [
     "pearson",
     "per_class_accuracy",
     "rank_methods",
+    "rankme",
     "recall_at_k",
     "relative_accuracy_at_k",
     "seen_leads",
@@ -81,6 +86,7 @@ __all__ = [
     "softmax",
     "top_k_accuracy",
     "top_k_correct",
+    "uniformity",
     "weighted_tau",
     "welch_comparison",
     "wilson_interval",

@@ -21,11 +21,12 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import optuna
 import torch
 
 from unseen.core.errors import DataError
+from unseen.core.extras import import_extra
 from unseen.probes.draws import Draw
 from unseen.probes.linear import LabelledRows, LinearModel, accuracy, training_accuracy
 from unseen.probes.outcome import Fit, Trial
@@ -33,6 +34,9 @@ from unseen.probes.protocol import Protocol
 from unseen.probes.rows import MEMORY_LIMIT
 from unseen.probes.sgd import Setting, Trained, TrainingRows, skip_training, train
 from unseen.probes.workers import Workers
+
+if TYPE_CHECKING:
+    import optuna
 
 VERSION = 1
 _STARTUP = 10  # random trials before the estimator sets in: Optuna's default
@@ -187,10 +191,12 @@ class _Run:
 
 def _quiet_study(seed: int) -> optuna.Study:
     """A study that maximises accuracy, created without a line in the log."""
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    library: Any = import_extra("optuna", "search")
+    verbosity = library.logging.get_verbosity()
+    library.logging.set_verbosity(library.logging.WARNING)
     try:
-        sampler = optuna.samplers.TPESampler(multivariate=True, seed=seed, n_startup_trials=_STARTUP)
-        return optuna.create_study(sampler=sampler, direction="maximize")
+        sampler = library.samplers.TPESampler(multivariate=True, seed=seed, n_startup_trials=_STARTUP)
+        study: optuna.Study = library.create_study(sampler=sampler, direction="maximize")
+        return study
     finally:
-        optuna.logging.set_verbosity(verbosity)
+        library.logging.set_verbosity(verbosity)

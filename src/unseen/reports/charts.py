@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import lzma
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -15,7 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from unseen.core.errors import UsageError
+from unseen.core.extras import import_extra
 from unseen.core.files import write_whole
+
+#: Vega, Vega-Lite and Vega-Embed; `tools/build_vega.py` writes it.
+BUNDLE = "vega.js.xz"
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 NEUTRAL = "#7F8792"
@@ -152,12 +157,11 @@ def save_chart(chart: Any, path: Path | str, *, scale: float = 2.0) -> Path:
         UsageError: the ending is none of the four.
         StoreError: the file cannot be written.
     """
-    import vl_convert
-
     target = Path(path)
     ending = target.suffix.lower()
     if ending not in _FORMATS:
         raise UsageError(f"cannot save a chart as {target.name!r}. The name must end in {', '.join(_FORMATS)}.")
+    vl_convert = import_extra("vl_convert", "figures")
     spec = to_spec(chart)
     spec["config"]["background"] = "white"
     if spec.get("width") == CONTAINER:
@@ -185,9 +189,7 @@ def vegalite_version() -> str:
 @cache
 def javascript() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that sets `window.vegaEmbed`."""
-    import vl_convert
-
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vegalite_version())
+    bundle = lzma.decompress((Path(__file__).parent / BUNDLE).read_bytes()).decode()
     # Its names are its own; a closing tag inside would end the script of the page.
     return f"(() => {{{bundle}}})();".replace("</script", "<\\/script")
 

@@ -21,6 +21,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from unseen.core.extras import import_extra
 from unseen.core.files import write_whole
 from unseen.core.records import Result
 
@@ -109,9 +110,7 @@ def write_parquet(rows: Iterable[Row], kinds: Mapping[str, Collection[type]], ta
     Args:
         kinds: all parameters that occur, with the types of their values; one that mixes types becomes text.
     """
-    import pyarrow as arrow
-    from pyarrow import parquet
-
+    arrow, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
     types = {name: arrow.string() for name in (*_BEFORE, "metric", "error", "recorded", *_NESTED)}
     types |= {"value": arrow.float64(), "seconds": arrow.float64()}
     types |= {f"{_PREFIX}{name}": _arrow_type(found) for name, found in kinds.items()}

@@ -42,6 +42,10 @@ for _name, _target in _BUILT_IN.items():
     METHODS.add(_name, f"unseen.zeroshot.{_target}")
 
 
+# It takes features and embeddings of one space, which those above do not: it is named, and stands in none of the lists.
+METHODS.add("prompt", "unseen.zeroshot.prompt:Prompt")
+
+
 def builtin_methods() -> tuple[str, ...]:
     """Names of the package's own methods, in the order of the paper's tables."""
     return tuple(_BUILT_IN)

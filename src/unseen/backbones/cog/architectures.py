@@ -11,8 +11,8 @@ from unseen.backbones.backbone import Forward
 from unseen.backbones.forwards import classifier_forward, output_forward, timm_forward
 from unseen.backbones.sources.timm import create_timm
 from unseen.backbones.sources.torchvision import create_torchvision
-from unseen.backbones.torchvision_shim import ensure_torchvision
 from unseen.core.errors import UnknownNameError
+from unseen.core.torchvision_shim import ensure_torchvision
 
 
 def build_network(architecture: str, *, head: bool) -> tuple[nn.Module, Forward]:

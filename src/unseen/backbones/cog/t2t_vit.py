@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unseen.backbones.torchvision_shim import ensure_torchvision
+from unseen.core.torchvision_shim import ensure_torchvision
 
 
 class TokenAttention(nn.Module):

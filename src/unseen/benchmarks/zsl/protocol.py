@@ -8,7 +8,7 @@ Differs:    features are scaled to length 1 unless `normalise` says otherwise; t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
+from unseen.benchmarks.texts import text_embeddings, text_version
 from unseen.benchmarks.workbench import GIVEN, SplitRows, Workbench, skipped_details
 from unseen.core.errors import DataError, UnknownNameError, UnseenError
 from unseen.core.identity import option
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from unseen.zeroshot.problem import Images, Problem
     from unseen.zeroshot.protocol import Tuning
     from unseen.zeroshot.splits import ClassSplit
+
+
+#: Class embeddings by a text tower.
+PROMPTS = "prompts"
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,7 @@ class ZslBenchmark(Benchmark):
         help="PS, SS, an ImageNet split such as 2-hops, or file:PATH; xlsa17 datasets bring theirs.",
     )
     embedding: str = option(
-        "auto", file=True, help="Class embeddings: attributes, glove, or a file; auto takes what the dataset brings."
+        "auto", file=True, help="attributes, glove, prompts, or a file; auto takes what the dataset brings."
     )
     grid: Literal["full", "quick"] = option("full", help="Hyper-parameters that are tried.")
     robustness: bool = option(
@@ -85,6 +90,8 @@ class ZslBenchmark(Benchmark):
     seed: int = option(0, help="Of what is drawn, and of the methods.")
     test_on: str = option("", dataset=True, help="Another dataset with the same classes to test on (Table 4).")
     layer: str = option("pooled", help="Which features: pooled, logits, or the name of a module.")
+    templates: str = option("openai", file=True, help="Of embedding=prompts: openai, simple, plain, or a file.")
+    text_model: str = option("", help="Of embedding=prompts: whose text tower; the cell's own model by default.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,7 +115,12 @@ class ZslBenchmark(Benchmark):
         return super().plan(model, dataset)
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
-        return {point["method"]: method_version(point["method"])}
+        return {point["method"]: method_version(point["method"]), **text_version(self.text_model)}
+
+    def idle(self) -> Collection[str]:
+        if self.embedding != PROMPTS:
+            return ("templates", "text_model")
+        return () if self.text_model else ("text_model",)
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         problem, details = self.problem(bench, cells[0].model, cells[0].dataset)
@@ -170,7 +182,10 @@ class ZslBenchmark(Benchmark):
         dataset = bench.dataset(name)
         brings = hasattr(dataset, "attributes")
         source = ("attributes" if brings else "glove") if self.embedding == "auto" else self.embedding
-        embeddings = class_embeddings(source, dataset)
+        if source == PROMPTS:
+            embeddings = text_embeddings(bench, self.text_model or model, dataset.class_names, self.templates)
+        else:
+            embeddings = class_embeddings(source, dataset)
         parts = bench.splits(model, name, self.layer)
         images = {split: _images(rows) for split, rows in parts.items()}
         build = self._published_images if brings else self._drawn_images

@@ -1,0 +1,253 @@
+"""`unseen.ProbeCallback`: the model in training, probed every few epochs, with nothing changed by the look.
+
+What is looked at is a copy (`unseen.backbones.objects`), and every random state is put back: a run with the callback
+is bit for bit the run without it. A budget of seconds bounds what one look costs: it begins with few images, and takes
+as many as the time of the last look allows.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any, ClassVar
+
+import numpy as np
+
+from unseen.api.extracting import extract
+from unseen.api.probing import evaluate
+from unseen.api.shown import Answer, percent
+from unseen.core.errors import DataError, UnseenError, UsageError
+from unseen.core.records import Preprocessing
+from unseen.data import Dataset, load_dataset
+from unseen.data.load import resolve_dataset
+from unseen.data.objects import as_dataset
+from unseen.data.subset import select
+from unseen.features import Extraction, NoProgress
+from unseen.metrics import alpha_req, effective_rank, rankme, uniformity
+
+#: Images per class of the first look under a budget.
+_FIRST = 4
+#: Of the budget, what a look is planned to take; the rest is for what cannot be foreseen.
+_PLANNED = 0.6
+_LABEL_FREE: dict[str, Callable[[Any], float]] = {
+    "rankme": rankme,
+    "effective_rank": effective_rank,
+    "alpha_req": alpha_req,
+    "uniformity": uniformity,
+}
+
+Log = Callable[[Mapping[str, float], int], None]
+
+
+class _OutOfTimeError(UnseenError):
+    """A look that would go beyond its budget."""
+
+
+class _Deadline(NoProgress):
+    """Ends an extraction that has come too close to the end of the budget, and takes the time of what was done.
+
+    Attributes:
+        images, seconds: that went through, and that they took.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.last, self.passed = perf_counter() + seconds, False
+        self.images, self.seconds, self._began = 0, 0.0, 0.0
+
+    def begin(self, title: str, total: int, done: int) -> None:
+        self._began = perf_counter()
+
+    def end(self) -> None:
+        self.seconds += perf_counter() - self._began
+
+    def advance(self, images: int, skipped: int) -> None:
+        self.images += images
+        if perf_counter() > self.last:
+            self.passed = True
+            raise _OutOfTimeError("the budget of this look is spent")
+
+
+@dataclass(eq=False, repr=False)
+class ProbeCallback(Answer):
+    """Probes a model during its training. Call it after each epoch: `callback(model, epoch)`.
+
+    Args:
+        data: labelled images as `unseen.evaluate` takes them.
+        test: other labelled images.
+        every: epochs between looks; the first is after epoch `every` - 1, counted from 0.
+        budget: seconds that one look may take; without it all images are used.
+        transform, preprocessing: how images reach the model.
+        log: called with (metrics, epoch), or a TensorBoard `SummaryWriter`; without it, a run of Weights & Biases
+            or MLflow that is active is told.
+        label_free: also RankMe, α-ReQ, effective rank and uniformity of the test images' features.
+        options: of the probe benchmark, such as {"solver": "ridge"}.
+
+    Attributes:
+        history: one row per look: epoch, top1 with its bounds, seconds, images, label-free metrics.
+    """
+
+    data: Any
+    test: Any = None
+    every: int = 1
+    budget: float | None = None
+    transform: Callable[[Any], Any] | None = None
+    preprocessing: Preprocessing | None = None
+    log: Any = None
+    label_free: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list, init=False)
+
+    percent: ClassVar[tuple[str, ...]] = ("top1", "top1_low", "top1_high")
+
+    def __post_init__(self) -> None:
+        if self.every < 1 or (self.budget is not None and self.budget <= 0):
+            raise UsageError("every is a number of epochs from 1 on, and budget a number of seconds above 0.")
+        with _unchanged():
+            self._dataset = self._load()
+        self._limit: int | None = None
+        if self.budget is not None:
+            self._limit = _FIRST * len(self._dataset.class_names)
+
+    def __call__(self, model: Any, epoch: int) -> dict[str, Any] | None:
+        """Look at the model if it is time to; returns the new row of the history, or None."""
+        if (epoch + 1) % self.every:
+            return None
+        with _unchanged():
+            row = {"epoch": epoch, **self._look(model)}
+            self.history.append(row)
+            self._tell({k: v for k, v in row.items() if isinstance(v, float)}, epoch)
+        return row
+
+    def headline(self) -> str:
+        known = [row for row in self.history if "top1" in row]
+        if not known:
+            return f"no look yet, one every {self.every} epochs"
+        return f"top-1 {percent(known[-1]['top1'])} after epoch {known[-1]['epoch']}, {len(known)} looks"
+
+    def rows(self) -> list[dict[str, Any]]:
+        return list(self.history)
+
+    def for_lightning(self) -> Any:
+        """The same as a callback of Lightning's `Trainer`."""
+        lightning = _imported("lightning.pytorch", "pytorch_lightning")
+
+        def end(_self: Any, trainer: Any, module: Any) -> None:
+            row = self(module, int(trainer.current_epoch))
+            if row and trainer.logger is not None:
+                trainer.logger.log_metrics({f"probe/{k}": v for k, v in row.items() if isinstance(v, float)})
+
+        return type("LightningProbe", (lightning.Callback,), {"on_train_epoch_end": end})()
+
+    def for_trainer(self) -> Any:
+        """The same as a callback of the Hugging Face `Trainer`."""
+        transformers = _imported("transformers")
+
+        def end(_self: Any, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+            self(model, round(state.epoch) - 1)
+
+        return type("TrainerProbe", (transformers.TrainerCallback,), {"on_epoch_end": end})()
+
+    def _load(self) -> Dataset:
+        if isinstance(self.data, Dataset) and self.test is None:
+            return self.data
+        if isinstance(self.data, str | Path) and self.test is None:
+            return load_dataset(resolve_dataset(str(self.data), Path()))
+        return as_dataset(self.data, self.test)
+
+    def _look(self, model: Any) -> dict[str, Any]:
+        began = perf_counter()
+        data = self._dataset if self._limit is None else select(self._dataset, limit=self._limit)
+        images = sum(len(split) for split in data.splits.values())
+        deadline = _Deadline(_PLANNED * self.budget) if self.budget is not None else None
+        # Weights that nobody will see again: their features are not kept, and no graph is made of them.
+        how: dict[str, Any] = {"how": Extraction(runtime="torch"), "progress": deadline}
+        how |= {"transform": self.transform, "preprocessing": self.preprocessing}
+        row: dict[str, Any] = {}
+        with tempfile.TemporaryDirectory(prefix="unseen-look-") as home:
+            try:
+                found = evaluate(model, data, home=home, **how, **self.options)
+                row = {"top1": found.top1, "top1_low": found.interval.low, "top1_high": found.interval.high}
+                if self.label_free:
+                    features = extract(model, data, split="test", home=home, **how).features
+                    row |= {
+                        name: value
+                        for name, one in _LABEL_FREE.items()
+                        if (value := _quality(one, features)) is not None
+                    }
+            except UnseenError as error:
+                if deadline is None or not deadline.passed:
+                    raise
+                row["note"] = str(error)
+        seconds = perf_counter() - began
+        if deadline is not None:
+            self._limit = self._fitting(deadline, seconds)
+        return {**row, "images": images, "seconds": seconds}
+
+    def _fitting(self, last: _Deadline, seconds: float) -> int:
+        """Images per split that the next look has time for, never more than four times those of the last."""
+        assert self.budget is not None and self._limit is not None
+        each = last.seconds / max(last.images, 1)
+        left = _PLANNED * self.budget - (seconds - last.seconds)  # what does not grow with the images is taken off
+        count = int(left / max(each * len(self._dataset.splits), 1e-9))
+        return min(max(count, 2 * len(self._dataset.class_names)), 4 * self._limit)
+
+    def _tell(self, metrics: Mapping[str, float], epoch: int) -> None:
+        named = {f"probe/{name}": value for name, value in metrics.items()}
+        if hasattr(self.log, "add_scalar"):
+            for name, value in named.items():
+                self.log.add_scalar(name, value, epoch)
+        elif callable(self.log):
+            self.log(named, epoch)
+        elif (wandb := sys.modules.get("wandb")) is not None and getattr(wandb, "run", None) is not None:
+            wandb.log({**named, "epoch": epoch})
+        elif (mlflow := sys.modules.get("mlflow")) is not None and mlflow.active_run() is not None:
+            mlflow.log_metrics(named, step=epoch)
+
+
+def _quality(metric: Callable[[Any], float], features: Any) -> float | None:
+    try:
+        return metric(features)
+    except DataError:  # too few images or directions for this one
+        return None
+
+
+def _imported(*names: str) -> Any:
+    from importlib import import_module
+
+    for name in names:
+        try:
+            return import_module(name)
+        except ImportError:
+            continue
+    raise UsageError(f"{names[0]} is not installed: call the callback itself, callback(model, epoch).")
+
+
+@contextmanager
+def _unchanged() -> Iterator[None]:
+    """Puts back every random state and setting of torch that work inside may have used."""
+    import torch
+
+    threads, grad = torch.get_num_threads(), torch.is_grad_enabled()
+    cuda: Any = torch.cuda
+    legacy: Any = np.random  # the generator that training scripts seed
+    kept: list[tuple[Callable[[Any], None], Any]] = [
+        (random.setstate, random.getstate()),
+        (legacy.set_state, legacy.get_state()),
+    ]
+    kept.append((torch.set_rng_state, torch.get_rng_state()))
+    if cuda.is_available() and cuda.is_initialized():
+        kept.append((cuda.set_rng_state_all, cuda.get_rng_state_all()))
+    try:
+        with torch.enable_grad():
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_grad_enabled(grad)
+        for put_back, state in kept:
+            put_back(state)

@@ -1,0 +1,112 @@
+"""`unseen.compare`: several models on the same images, each against each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from unseen.api.holding import STUDY, holding, name_models, run, workbench
+from unseen.api.probing import Evaluation
+from unseen.api.shown import Answer, percent
+from unseen.core.errors import UsageError
+from unseen.features import Extraction, Progress
+from unseen.metrics import Comparison, paired_bootstrap
+
+_CLEAR = 0.05
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Contest(Answer):
+    """Models in the order of their accuracy, with the difference of each to the best on the same test images.
+
+    Attributes:
+        evaluations: by label, best first.
+    """
+
+    evaluations: Mapping[str, Evaluation]
+
+    percent: ClassVar[tuple[str, ...]] = ("top1", "top1_low", "top1_high", "behind", "behind_low", "behind_high")
+
+    @property
+    def top1(self) -> dict[str, float]:
+        """Accuracy by label."""
+        return {label: each.top1 for label, each in self.evaluations.items()}
+
+    def __getitem__(self, label: str) -> Evaluation:
+        return self.evaluations[label]
+
+    @cached_property
+    def _behind(self) -> dict[str, Comparison]:
+        best, *others = self.evaluations
+        first = self.evaluations[best].correct
+        return {label: paired_bootstrap(first, self.evaluations[label].correct) for label in others}
+
+    def difference(self, first: str, second: str) -> Comparison:
+        """How much more accurate the first is than the second, on the same images."""
+        return paired_bootstrap(self.evaluations[first].correct, self.evaluations[second].correct)
+
+    def headline(self) -> str:
+        (best, own), *others = self.evaluations.items()
+        text = f"{best} has {percent(own.top1)}"
+        if not others:
+            return text
+        second = others[0][0]
+        lead, tests = self._behind[second], len(others)
+        # As many comparisons as models that might have come second: Bonferroni's bound.
+        word = "clearly" if lead.p_value * tests < _CLEAR else "not clearly"
+        bounds = f"[{100 * lead.difference.low:+.1f}, {100 * lead.difference.high:+.1f}]"
+        return f"{text}, {word} ahead of {second} ({100 * lead.difference.value:+.1f} points {bounds})"
+
+    def rows(self) -> list[dict[str, Any]]:
+        found = []
+        for label, each in self.evaluations.items():
+            row = {"model": label, "top1": each.top1, "top1_low": each.interval.low, "top1_high": each.interval.high}
+            if label in self._behind:
+                lead = self._behind[label]
+                row |= {"behind": lead.difference.value, "behind_low": lead.difference.low}
+                row |= {"behind_high": lead.difference.high, "p": lead.p_value}
+            found.append(row)
+        return found
+
+
+def compare(
+    models: Mapping[str, Any] | Sequence[Any],
+    data: Any,
+    test: Any = None,
+    *,
+    seeds: int | Sequence[int] = 1,
+    study: str = STUDY,
+    home: Path | str | None = None,
+    how: Extraction | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Contest:
+    """Evaluate several models on the same images, and compare them image by image.
+
+    Args:
+        models: by label, or a list; as `evaluate` takes them, patterns such as `timm:*dino*` among them.
+        data, test: as `evaluate` takes them.
+        seeds, study, home, how, progress: as for `evaluate`.
+        **options: of the probe benchmark.
+
+    Raises:
+        UnseenError: no model, or one that cannot be had.
+    """
+    bench = workbench(home, how, progress)
+    with holding() as holder:
+        named = name_models(holder, models)
+        if not named:
+            raise UsageError("name at least one model to compare.")
+        dataset = holder.dataset(data, test)
+        results = run(
+            study, list(dict.fromkeys(named.values())), dataset, {"probe": {"seeds": seeds, **options}}, bench
+        )
+        classes = tuple(bench.dataset(dataset).class_names)
+    found = {
+        label: Evaluation(name, dataset, tuple(result for result in results if result.cell.model == name), classes)
+        for label, name in named.items()
+    }
+    return Contest(dict(sorted(found.items(), key=lambda item: -item[1].top1)))

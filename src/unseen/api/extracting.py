@@ -1,0 +1,168 @@
+"""`unseen.extract`: features and labels of any model on any images, through the store."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.api.holding import holding, workbench
+from unseen.api.shown import Answer
+from unseen.benchmarks.workbench import SplitRows
+from unseen.core.errors import UsageError
+from unseen.core.files import write_whole
+from unseen.core.records import Preprocessing
+from unseen.data import Dataset
+from unseen.data.dataset import ALL
+from unseen.features import Extraction, Progress
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Features(Answer):
+    """Features with all that belongs to them, in the order of the images.
+
+    Attributes:
+        features: (n, d) float32.
+        labels: (n,) class indices; None where the images have none.
+        class_names: one per class index.
+        names: one per image.
+        splits: the split of each image, such as "train".
+        skipped: images that could not be read, with the reason.
+        model, dataset, layer: what they are of.
+    """
+
+    features: npt.NDArray[np.float32]
+    labels: npt.NDArray[np.int64] | None
+    class_names: tuple[str, ...]
+    names: tuple[str, ...]
+    splits: npt.NDArray[np.str_]
+    model: str
+    dataset: str
+    layer: str = "pooled"
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def headline(self) -> str:
+        count, width = self.features.shape
+        lost = f", {len(self.skipped)} unreadable" if self.skipped else ""
+        return f"{count} images{lost}, {width} features each, {self.model} on {self.dataset}"
+
+    def rows(self) -> list[dict[str, Any]]:
+        labels: list[str | None] = [None] * len(self)
+        if self.labels is not None:
+            labels = [self.class_names[label] for label in self.labels]
+        about = zip(self.names, self.splits.tolist(), labels, strict=True)
+        values = [[float(value) for value in row] for row in self.features]
+        return [
+            {"name": name, "split": split, "label": label, **{f"f{i}": value for i, value in enumerate(row)}}
+            for (name, split, label), row in zip(about, values, strict=True)
+        ]
+
+    def _repr_html_(self) -> str:
+        return f"<p><b>{self.headline()}</b></p>"  # a thousand columns help nobody
+
+    def of(self, split: str) -> Features:
+        """The images of one split."""
+        kept = np.flatnonzero(self.splits == split)
+        if not len(kept):
+            raise UsageError(f"there is no split {split!r}; there are {', '.join(sorted(set(self.splits.tolist())))}.")
+        return Features(
+            self.features[kept],
+            None if self.labels is None else self.labels[kept],
+            self.class_names,
+            tuple(self.names[i] for i in kept),
+            self.splits[kept],
+            self.model,
+            self.dataset,
+            self.layer,
+            self.skipped,
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write to .npz (arrays), or to .csv, .json, .html or .parquet as any answer."""
+        target = Path(path).expanduser()
+        if target.suffix.lower() != ".npz":
+            return super().save(target)
+        arrays: dict[str, Any] = {"features": self.features, "names": np.asarray(self.names), "splits": self.splits}
+        if self.labels is not None:
+            arrays |= {"labels": self.labels, "class_names": np.asarray(self.class_names)}
+        content = io.BytesIO()
+        np.savez(content, **arrays)
+        write_whole(target, content.getvalue())
+        return target
+
+
+def extract(
+    model: Any,
+    data: Any,
+    *,
+    split: str | None = None,
+    layer: str = "pooled",
+    transform: Callable[[Any], Any] | None = None,
+    preprocessing: Preprocessing | None = None,
+    home: Path | str | None = None,
+    how: Extraction | None = None,
+    progress: Progress | None = None,
+) -> Features:
+    """Features of a model on images, from the store where they are there already.
+
+    Args:
+        model: a name (`timm:resnet50`), a checkpoint or ONNX file, a torch module, a function from a batch of images
+            to an array, or a backbone.
+        data: a dataset's name, a folder, (images, labels) or images alone, a torch or Hugging Face dataset, a data
+            frame with paths and labels; images are Pillow images, arrays, tensors or paths.
+        split: only these images of a dataset that has splits.
+        layer: "pooled", "logits", or the name of a module.
+        transform: from a Pillow image to what the model takes, for a model that is an object.
+        preprocessing: the same as a record.
+        home: where features are kept.
+        how: settings of the extraction.
+        progress: told how it goes.
+
+    Raises:
+        UnseenError: a model or data that cannot be had.
+    """
+    bench = workbench(home, how, progress)
+    with holding() as holder:
+        name = holder.model(model, transform=transform, preprocessing=preprocessing)
+        dataset, labels = _dataset(data, bench, holder)
+        wanted = [split] if split is not None else list(dataset.splits)
+        parts = {each: bench.layers(name, dataset, each, (layer,))[layer] for each in wanted}
+    return _joined(parts, dataset, labels, name, layer)
+
+
+def _dataset(data: Any, bench: Any, holder: Any) -> tuple[Dataset, npt.NDArray[np.int64] | None]:
+    """The dataset, and labels of an object, whose images are extracted as a whole."""
+    if isinstance(data, str | Path):
+        return bench.dataset(holder.dataset(data)), None
+    if isinstance(data, Dataset):
+        return data, None
+    from unseen.data.objects import label_object
+
+    return label_object(data)
+
+
+def _joined(
+    parts: dict[str, SplitRows], dataset: Dataset, given: npt.NDArray[np.int64] | None, model: str, layer: str
+) -> Features:
+    whole = ALL in parts
+    labels = np.concatenate([part.labels for part in parts.values()])
+    names = [dataset.split(split).names[i] for split, part in parts.items() for i in part.index]
+    return Features(
+        features=np.concatenate([np.asarray(part.features[:], np.float32) for part in parts.values()]),
+        labels=labels if not whole else None if given is None else given[parts[ALL].index],
+        class_names=tuple(dataset.class_names),
+        names=tuple(names),
+        splits=np.concatenate([np.full(len(part.index), split) for split, part in parts.items()]),
+        model=model,
+        dataset=dataset.id,
+        layer=layer,
+        skipped={name: why for part in parts.values() for name, why in part.skipped.items()},
+    )

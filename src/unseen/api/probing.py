@@ -1,0 +1,139 @@
+"""`unseen.evaluate`: how well a probe on a model's features tells the classes apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.api.holding import STUDY, holding, run, workbench
+from unseen.api.shown import Answer, percent
+from unseen.benchmarks.probing import unpack_correct
+from unseen.core.records import Preprocessing, Result
+from unseen.features import Extraction, Progress
+from unseen.metrics import Interval, bootstrap_interval
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Answer):
+    """What a probe reached, over all seeds. Accuracies are shares in [0, 1].
+
+    Attributes:
+        model, dataset: their names; an object's has the digest of its content.
+        results: one per seed (and number of shots), as the database has them.
+        class_names: by class index.
+    """
+
+    model: str
+    dataset: str
+    results: tuple[Result, ...]
+    class_names: tuple[str, ...] = ()
+
+    percent: ClassVar[tuple[str, ...]] = ("top1", "top1_low", "top1_high", "mean_per_class", "top5")
+
+    @property
+    def top1(self) -> float:
+        """Share of test images whose class was found, the mean over seeds."""
+        return self.interval.value
+
+    @cached_property
+    def correct(self) -> npt.NDArray[np.float64]:
+        """Per test image, the share of seeds that got it right."""
+        return np.asarray(np.mean([unpack_correct(str(result.details["correct"])) for result in self.results], axis=0))
+
+    @cached_property
+    def interval(self) -> Interval:
+        """Bootstrap interval of `top1` over test images."""
+        return bootstrap_interval(self.correct)
+
+    @property
+    def per_class(self) -> dict[str, float]:
+        """Accuracy by class, the mean over seeds; NaN for a class without test images."""
+        tables = [result.details["per_class"] for result in self.results]
+        known = {label: [t[label] for t in tables if t[label] is not None] for label in tables[0]}
+        names = dict(enumerate(self.class_names))
+        return {
+            names.get(int(label), label): float(np.mean(values)) if values else float("nan")
+            for label, values in known.items()
+        }
+
+    @property
+    def tuned(self) -> tuple[Mapping[str, Any], ...]:
+        """Per seed: the setting that was chosen; `results[i].sweep` has all that were tried."""
+        return tuple(dict(result.details["best"]) for result in self.results)
+
+    @property
+    def chance(self) -> float:
+        return float(self.results[0].details["chance"])
+
+    def headline(self) -> str:
+        interval, details = self.interval, self.results[0].details
+        return (
+            f"top-1 {percent(interval.value)} [{percent(interval.low)}, {percent(interval.high)}] on "
+            f"{details['test_images']} test images of {details['classes']} classes (chance {percent(self.chance)}), "
+            f"{self.model}"
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        keys = ("top1", "top1_low", "top1_high", "top5", "mean_per_class", "log_loss")
+        return [
+            {
+                "model": self.model,
+                "dataset": self.dataset,
+                "solver": result.cell.parameters["solver"],
+                "shots": result.cell.parameters["shots"],
+                "seed": result.cell.parameters["seed"],
+                **{key: result.metrics[key] for key in keys},
+                **{f"tuned {key}": value for key, value in result.details["best"].items()},
+            }
+            for result in self.results
+        ]
+
+    def _more(self) -> dict[str, Any]:
+        return {"per_class": self.per_class, "results": [result.to_dict() for result in self.results]}
+
+
+def evaluate(
+    model: Any,
+    train: Any,
+    test: Any = None,
+    *,
+    transform: Callable[[Any], Any] | None = None,
+    preprocessing: Preprocessing | None = None,
+    seeds: int | Sequence[int] = 1,
+    study: str = STUDY,
+    home: Path | str | None = None,
+    how: Extraction | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Fit a probe on a model's features of the training images, and test it.
+
+    Nothing is tuned on test images. The result is filed, and is read from there when the same is asked again.
+
+    Args:
+        model: a name, a file, a torch module, a function, a backbone, as `extract` takes them.
+        train: images and labels, as `extract` takes them; with no `test` they bring it, or a fifth of every class is
+            held out.
+        test: other images and labels.
+        transform, preprocessing: of a model that is an object.
+        seeds: one run each: a count, or the seeds.
+        study: what the result is filed under.
+        home, how, progress: as for `extract`.
+        **options: of the probe benchmark, such as solver="ridge", shots=5.
+
+    Raises:
+        UnseenError: a model or data that cannot be had, or a probe that cannot be fitted.
+    """
+    bench = workbench(home, how, progress)
+    with holding() as holder:
+        name = holder.model(model, transform=transform, preprocessing=preprocessing)
+        data = holder.dataset(train, test)
+        results = run(study, [name], data, {"probe": {"seeds": seeds, **options}}, bench)
+        classes = tuple(bench.dataset(data).class_names)
+    return Evaluation(name, data, tuple(results), classes)

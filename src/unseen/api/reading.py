@@ -1,0 +1,70 @@
+"""`unseen.load_results`: what was computed before, as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unseen.api.shown import Answer
+from unseen.core.files import home as home_folder
+from unseen.core.records import Result
+from unseen.results import FILE_NAME, ResultsDatabase
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Results(Answer):
+    """Results of a database, the newest of each cell.
+
+    Attributes:
+        results: in order of arrival, failures among them.
+    """
+
+    results: tuple[Result, ...]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def headline(self) -> str:
+        failed = sum(not result.ok for result in self.results)
+        models = {result.cell.model for result in self.results}
+        datasets = {result.cell.dataset for result in self.results}
+        text = f"{len(self.results)} results of {len(models)} models on {len(datasets)} datasets"
+        return text + (f", {failed} failed" if failed else "")
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "benchmark": result.cell.benchmark,
+                "model": result.cell.model,
+                "dataset": result.cell.dataset,
+                **{k: v for k, v in result.cell.parameters.items() if isinstance(v, str | int | float)},
+                **result.metrics,
+                "seconds": result.seconds,
+                "error": result.error,
+            }
+            for result in self.results
+        ]
+
+
+def load_results(
+    study: str | None = None,
+    *,
+    benchmark: str | None = None,
+    model: str | None = None,
+    dataset: str | None = None,
+    home: Path | str | None = None,
+) -> Results:
+    """The newest result of each cell that was ever computed in a home folder.
+
+    Args:
+        study: of one study, such as "demo"; "python" has what calls have filed.
+        benchmark, model, dataset: of one of these.
+        home: the folder; the user's by default.
+
+    Raises:
+        StoreError: there are no results yet.
+    """
+    with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
+        found = database.latest(study=study, benchmark=benchmark, model=model, dataset=dataset)
+    return Results(tuple(found))

@@ -1,0 +1,109 @@
+"""What every answer can do: show itself in a notebook, become a data frame, be saved."""
+
+from __future__ import annotations
+
+import csv
+import io
+from abc import ABC, abstractmethod
+from html import escape
+from pathlib import Path
+from typing import Any, ClassVar
+
+from unseen.core.errors import UsageError
+from unseen.core.extras import import_extra
+from unseen.core.files import write_whole
+from unseen.results.export import to_json
+
+_SHOWN_ROWS = 60
+_STYLE = "text-align:right;padding:0.15em 0.7em;font-variant-numeric:tabular-nums"
+
+
+class Answer(ABC):
+    """A table with a headline.
+
+    A subclass gives its rows, plain values by column, and one line that says what came out.
+    """
+
+    #: Columns that hold shares, which a person reads in percent.
+    percent: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def rows(self) -> list[dict[str, Any]]:
+        """The table in full precision, one dict per row."""
+
+    @abstractmethod
+    def headline(self) -> str:
+        """What came out, in one line."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.headline()}>"
+
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        head = "".join(f'<th style="{_STYLE}">{escape(name)}</th>' for name in columns)
+        body = "".join(
+            "<tr>"
+            + "".join(f'<td style="{_STYLE}">{self._text(name, row.get(name))}</td>' for name in columns)
+            + "</tr>"
+            for row in rows[:_SHOWN_ROWS]
+        )
+        more = f"<p>… and {len(rows) - _SHOWN_ROWS} more rows.</p>" if len(rows) > _SHOWN_ROWS else ""
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+        return f"<div><p><b>{escape(self.headline())}</b></p>{table}{more}</div>"
+
+    def to_pandas(self) -> Any:
+        """The rows as a pandas data frame.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return import_extra("pandas", "frames").DataFrame(self.rows())
+
+    def save(self, path: str | Path) -> Path:
+        """Write the rows to a file: .csv, .json, .html or .parquet, by its ending; returns the path."""
+        target = Path(path).expanduser()
+        kind = target.suffix.lower()
+        if kind == ".csv":
+            write_whole(target, _csv(self.rows()))
+        elif kind == ".json":
+            write_whole(target, to_json({"headline": self.headline(), "rows": self.rows(), **self._more()}))
+        elif kind in (".html", ".htm"):
+            write_whole(target, f"<!doctype html><meta charset=utf-8>{self._repr_html_()}")
+        elif kind == ".parquet":
+            _write_parquet(self.rows(), target)
+        else:
+            raise UsageError(f"{target.name} ends in {kind or 'nothing'}; .csv, .json, .html and .parquet are written.")
+        return target
+
+    def _more(self) -> dict[str, Any]:
+        """What JSON has beside the rows."""
+        return {}
+
+    def _text(self, name: str, value: Any) -> str:
+        if value is None or value != value:
+            return ""
+        if isinstance(value, float):
+            return f"{100 * value:.1f} %" if name in self.percent else f"{value:.4g}"
+        return escape(str(value))
+
+
+def percent(value: float) -> str:
+    """A share as a person reads it."""
+    return f"{100 * value:.1f} %"
+
+
+def _csv(rows: list[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({k: repr(v) if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def _write_parquet(rows: list[dict[str, Any]], target: Path) -> None:
+    pyarrow, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(pyarrow.Table.from_pylist(rows), sink)
+    write_whole(target, sink.getvalue().to_pybytes())

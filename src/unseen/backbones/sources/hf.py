@@ -1,0 +1,256 @@
+"""`hf:ORG/NAME[@REV]` and `transformers:PATH`: vision models of the transformers library.
+
+Options: `output` says which of their outputs is the features: "cls" (the class token), "mean" (over patch tokens or
+positions), "pooled" (the model's own pooler), "projected" (the image embedding of a model with two towers). Without it:
+projected for two towers, else the class token where there is one, else the mean. `trust_remote_code=true` runs code
+that the repository brings; nothing else does. Preprocessing is that of the model's own image processor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from unseen.backbones.backbone import Backbone, Forward, TextTower
+from unseen.backbones.load import BackboneSource
+from unseen.backbones.names import ModelName
+from unseen.backbones.transforms import ForeignTransform
+from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.extras import import_extra
+from unseen.core.hub import cached_file, check_available
+from unseen.core.identity import digest, file_digest
+from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.torchvision_shim import ensure_torchvision
+
+OUTPUTS = ("cls", "mean", "pooled", "projected")
+_FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
+_OPTIONS = ("output", "trust_remote_code")
+
+
+class TransformersSource(BackboneSource):
+    """Folders that `save_pretrained` has written."""
+
+    pattern, hint = "transformers:PATH", "a folder that save_pretrained of transformers has written"
+    extra = "hf"
+    paths: ClassVar[tuple[str, ...]] = ("",)
+
+    def cards(self) -> Iterator[ModelCard]:
+        return iter(())
+
+    def check(self, name: ModelName) -> None:
+        name.check_options(*_OPTIONS)
+        self._place(name)
+
+    def load(self, name: ModelName) -> Backbone:
+        self.check(name)
+        place, revision = self._place(name)
+        return load_transformers(place, name, revision)
+
+    def revision(self, name: ModelName) -> str:
+        folder = Path(self._place(name)[0])
+        files = sorted(path for path in folder.iterdir() if path.suffix in (".safetensors", ".bin", ".json"))
+        return digest([[path.name, file_digest(path)] for path in files])
+
+    def _place(self, name: ModelName) -> tuple[str, str | None]:
+        folder = Path(name.rest).expanduser()
+        if not (folder / "config.json").is_file():
+            what = "has no config.json" if folder.is_dir() else "does not exist"
+            raise BackboneError(f"the folder {str(folder)!r} {what}. Give one that save_pretrained has written.")
+        _transformers()
+        return str(folder), None
+
+
+class HfSource(TransformersSource):
+    """Models of the Hugging Face hub, by name and revision."""
+
+    pattern, hint = "hf:ORG/NAME[@REV]", "a vision model of the Hugging Face hub"
+    paths = ()
+
+    def revision(self, name: ModelName) -> str:
+        repository, revision = self._place(name)
+        config = cached_file(repository, "config.json", revision)
+        # The cache keeps a snapshot per commit: its folder says which.
+        return f"{repository} {config.resolve().parent.name if config else revision or 'main'}"
+
+    def _place(self, name: ModelName) -> tuple[str, str | None]:
+        repository, _, revision = name.rest.partition("@")
+        if repository.count("/") > 1 or not repository:
+            raise BackboneError(f"{name} is no model of the hub: write hf:ORG/NAME or hf:ORG/NAME@REVISION.")
+        _transformers()
+        check_available(repository, revision=revision or None, what=str(name))
+        return repository, revision or None
+
+
+def load_transformers(place: str, name: ModelName, revision: str | None = None) -> Backbone:
+    """The model in a folder or on the hub, with its image processor."""
+    transformers = _transformers()
+    trust = name.flag("trust_remote_code")
+    with _quiet(transformers):
+        try:
+            more = {"revision": revision, "trust_remote_code": trust}
+            model = transformers.AutoModel.from_pretrained(place, **more)
+            processor = transformers.AutoImageProcessor.from_pretrained(place, **more)
+        except Exception as error:  # a dozen kinds, by library and network
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+            raise BackboneError(f"{name} could not be loaded: {first}.") from error
+        tokenizer = None
+        if hasattr(model, "get_text_features"):
+            with contextlib.suppress(Exception):  # a folder without its tokenizer has image features all the same
+                tokenizer = transformers.AutoTokenizer.from_pretrained(place, **more)
+    return transformers_backbone(model, name, processor=processor, tokenizer=tokenizer)
+
+
+def transformers_backbone(
+    model: nn.Module, name: ModelName, *, processor: Any = None, tokenizer: Any = None
+) -> Backbone:
+    """A model of transformers as a backbone; without a processor images reach it by ImageNet's usual preprocessing."""
+    model = model.eval()
+    output = name.options.get("output") or _default_output(model)
+    if output not in OUTPUTS:
+        raise UnknownNameError("output", output, OUTPUTS)
+    prefix = _prefix_tokens(model)
+    config: Any = getattr(model, "config", None)
+    preprocessing, transform = _preprocessing(processor, config)
+    architecture = str(getattr(config, "model_type", type(model).__name__))
+    card = ModelCard(id=str(name), name=name.rest, group="transformers", architecture=architecture, source="hub")
+    return Backbone(
+        card=card,
+        module=model,
+        forward=_forward(output, prefix),
+        preprocessing=name.adjust(preprocessing),
+        prefix_tokens=prefix,
+        notes=(f"features: {output}", *(() if transform is None else ("preprocessing by its own processor",))),
+        transform=transform,
+        text=_text_tower(model, tokenizer) if tokenizer is not None else None,
+    )
+
+
+def _default_output(model: Any) -> str:
+    if hasattr(model, "get_image_features"):
+        return "projected"
+    return "cls" if _prefix_tokens(model) else "mean"
+
+
+def _prefix_tokens(model: Any) -> int:
+    """Class and register tokens before the patch tokens."""
+    names = [name.rpartition(".")[2] for name, _ in model.named_parameters()]
+    if not any(name in ("cls_token", "class_embedding") for name in names):
+        return 0
+    return 1 + int(getattr(getattr(model, "config", None), "num_register_tokens", 0) or 0)
+
+
+def _forward(output: str, prefix: int) -> Forward:
+    def forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | None]:
+        model: Any = module
+        if output == "projected":
+            found = model.get_image_features(pixel_values=images)
+            return (found if isinstance(found, Tensor) else found.pooler_output).flatten(1), None
+        # The trunk of a model with a head for some task is what it calls its base.
+        inner = model.vision_model if hasattr(model, "get_image_features") else getattr(model, "base_model", model)
+        found = inner(pixel_values=images)
+        if output == "pooled":
+            if getattr(found, "pooler_output", None) is None:
+                raise BackboneError("the model has no pooler. Ask for output=cls or output=mean.")
+            return found.pooler_output.flatten(1), None
+        hidden = found.last_hidden_state
+        if hidden.ndim == 4:
+            return hidden.mean((2, 3)), None
+        if output == "cls":
+            return hidden[:, 0], None
+        return (hidden[:, prefix:] if hidden.ndim == 3 else hidden[:, None]).mean(1), None
+
+    return forward
+
+
+def _text_tower(model: Any, tokenizer: Any) -> TextTower:
+    def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        longest = getattr(getattr(model.config, "text_config", None), "max_position_embeddings", None)
+        tokens = tokenizer(list(texts), padding="max_length", truncation=True, max_length=longest, return_tensors="pt")
+        with torch.inference_mode():
+            found = model.get_text_features(**tokens)
+        return np.asarray((found if isinstance(found, Tensor) else found.pooler_output).float(), np.float32)
+
+    return embed
+
+
+def _preprocessing(processor: Any, config: Any) -> tuple[Preprocessing, ForeignTransform | None]:
+    """The processor as a record, where ours does the same on a test image; otherwise the processor itself."""
+    side = getattr(config, "image_size", None) or getattr(getattr(config, "vision_config", None), "image_size", None)
+    side = int(side[0] if isinstance(side, list | tuple) else side or 224)
+    if processor is None:
+        return Preprocessing(size=side, resize=round(side * 256 / 224)), None
+    record = _record(processor)
+    own = ForeignTransform(lambda image: processor(images=image, return_tensors="np")["pixel_values"])
+    if record is not None and own.shape == (3, record.size, record.size) and agrees(own, record):
+        return record, None
+    return Preprocessing(size=int(own.shape[-1]), resize=int(own.shape[-1])), own
+
+
+def _record(processor: Any) -> Preprocessing | None:
+    given = processor.to_dict()
+    size, crop = given.get("size") or {}, given.get("crop_size") or {}
+    steps = [given.get(f"do_{step}", True) for step in ("resize", "rescale", "normalize")]
+    if not all(steps) or abs(float(given.get("rescale_factor", 1 / 255)) * 255 - 1) > 1e-6:
+        return None
+    resize = int(size.get("shortest_edge") or size.get("height") or 0)
+    squash = "height" in size
+    cropped = int(crop.get("height") or 0) if given.get("do_center_crop") else 0
+    final = cropped or (resize if squash else 0)
+    if not final or resize < final or (squash and size["height"] != size.get("width")):
+        return None
+    if cropped and crop.get("width") != cropped:
+        return None
+    return Preprocessing(
+        size=final,
+        resize=resize,
+        mode="squash" if squash else "shortest",
+        interpolation=_FILTERS.get(int(given.get("resample", 2)), "bilinear"),  # type: ignore[arg-type]
+        mean=tuple(given["image_mean"]),
+        std=tuple(given["image_std"]),
+    )
+
+
+def agrees(own: ForeignTransform, record: Preprocessing) -> bool:
+    """Whether a record gives what another transform does, but for the rounding of single grey values.
+
+    The record's arithmetic is torchvision's on Pillow images; a processor may resize tensors instead.
+    """
+    from PIL import Image
+    from torchvision import transforms
+
+    ramp = np.linspace(0, 255, 300 * 400 * 3).reshape(300, 400, 3)
+    wave = 40 * np.sin(np.arange(400) / 9.0)[None, :, None]
+    image = Image.fromarray(np.clip(ramp + wave, 0, 255).astype(np.uint8))
+    sides = (record.resize, record.resize) if record.mode == "squash" else record.resize
+    mode = transforms.InterpolationMode(record.interpolation)
+    chain = [transforms.Resize(sides, mode), transforms.CenterCrop(record.size), transforms.ToTensor()]
+    ours = transforms.Compose([*chain, transforms.Normalize(record.mean, record.std)])(image).numpy()
+    grey = 1 / (255 * min(record.std))
+    return bool(np.abs(ours - own(image)).max() < 1.5 * grey)
+
+
+@contextlib.contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Without its bars and advice, which a library does not print for another's user."""
+    logs = transformers.utils.logging
+    level, bars = logs.get_verbosity(), getattr(logs, "is_progress_bar_enabled", lambda: True)()
+    logs.set_verbosity_error()
+    logs.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logs.set_verbosity(level)
+        if bars:
+            logs.enable_progress_bar()
+
+
+def _transformers() -> Any:
+    ensure_torchvision()
+    return import_extra("transformers", "hf")

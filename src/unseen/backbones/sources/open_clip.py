@@ -1,0 +1,159 @@
+"""`open_clip:ARCH/TAG`: models of open_clip with both towers, or `open_clip:PATH`, a folder with its own files.
+
+A folder holds open_clip_config.json and open_clip_model.safetensors (or open_clip_pytorch_model.bin), as
+`push_to_hf_hub` writes them. Features are the image tower's output; the text tower gives class embeddings of the same
+space. Option: `weights=FILE` fills ARCH from a checkpoint of one's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from unseen.backbones.backbone import Backbone, TextTower
+from unseen.backbones.load import IF_THERE, BackboneSource
+from unseen.backbones.names import ModelName
+from unseen.backbones.transforms import ForeignTransform, read_transform
+from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError
+from unseen.core.extras import import_extra
+from unseen.core.hub import check_available
+from unseen.core.identity import digest, file_digest
+from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.torchvision_shim import ensure_torchvision
+
+_CONFIG = "open_clip_config.json"
+
+
+class OpenClipSource(BackboneSource):
+    """Models of the open_clip package."""
+
+    pattern, hint, listed = (
+        "open_clip:ARCH/TAG",
+        "CLIP models with a text tower, or open_clip:PATH",
+        False,
+    )
+    extra = "clip"
+    paths = ("weights", IF_THERE)
+
+    def cards(self) -> Iterator[ModelCard]:
+        for arch, tag in _open_clip().list_pretrained():
+            name = f"{arch}/{tag}"
+            yield ModelCard(id=f"open_clip:{name}", name=name, group="open_clip", architecture=arch, source="open_clip")
+
+    def check(self, name: ModelName) -> None:
+        name.check_options("weights")
+        _chosen(name)
+
+    def load(self, name: ModelName) -> Backbone:
+        name.check_options("weights")
+        library = _open_clip()
+        model_name, tag, weights = _chosen(name)
+        if tag:
+            _check_cached(library, model_name, tag, name)
+        try:
+            model, _, transform = library.create_model_and_transforms(model_name, pretrained=weights or tag or None)
+            tokenizer = library.get_tokenizer(model_name)
+        except Exception as error:  # a dozen kinds, by library and network
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+            raise BackboneError(f"{name} could not be loaded: {first}.") from error
+        return open_clip_backbone(model, name, transform=transform, tokenizer=tokenizer)
+
+    def revision(self, name: ModelName) -> str:
+        model_name, tag, weights = _chosen(name)
+        if weights:
+            return "sha256 " + file_digest(Path(weights))[:16]
+        if (folder := _folder(name)) is not None:
+            files = [path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors", ".bin")]
+            return digest([[path.name, file_digest(path)] for path in files])
+        from importlib.metadata import version
+
+        return f"open_clip {version('open_clip_torch')} {model_name} {tag}"
+
+
+def open_clip_backbone(model: nn.Module, name: ModelName, *, transform: Any = None, tokenizer: Any = None) -> Backbone:
+    """A model of open_clip as a backbone."""
+    model = model.eval()
+    if transform is None:
+        from open_clip.transform import image_transform_v2
+
+        transform = image_transform_v2(_preprocess_config(model), is_train=False)
+    record = read_transform(transform)
+    foreign = ForeignTransform(transform) if record is None else None
+    return Backbone(
+        card=ModelCard(id=str(name), name=name.rest, group="open_clip", architecture=name.rest, source="open_clip"),
+        module=model,
+        forward=_image_forward,
+        preprocessing=name.adjust(record or Preprocessing()),
+        notes=("features: the image tower's output, before it is scaled to length 1",),
+        transform=foreign,
+        text=_text_tower(model, tokenizer) if tokenizer is not None else None,
+    )
+
+
+def _image_forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | None]:
+    model: Any = module
+    return model.encode_image(images), None
+
+
+def _text_tower(model: Any, tokenizer: Any) -> TextTower:
+    def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        with torch.inference_mode():
+            return np.asarray(model.encode_text(tokenizer(list(texts))).float(), np.float32)
+
+    return embed
+
+
+def _preprocess_config(model: Any) -> Any:
+    from open_clip.transform import PreprocessCfg
+
+    given = getattr(model.visual, "preprocess_cfg", None) or {}
+    size = getattr(model.visual, "image_size", None)
+    return PreprocessCfg(**({**({"size": size} if size else {}), **given}))
+
+
+def _chosen(name: ModelName) -> tuple[str, str, str]:
+    """What open_clip calls the model, its tag, and a weights file; an unknown one is refused."""
+    library = _open_clip()
+    if (folder := _folder(name)) is not None:
+        if not (folder / _CONFIG).is_file():
+            raise BackboneError(f"the folder {str(folder)!r} has no {_CONFIG}.")
+        return f"local-dir:{folder}", "", ""
+    arch, _, tag = name.rest.partition("/")
+    if name.rest.startswith("hf-hub:"):
+        check_available(name.rest.removeprefix("hf-hub:"), _CONFIG, what=str(name))
+        return name.rest, "", ""
+    if arch not in library.list_models():
+        raise UnknownNameError("open_clip model", arch, library.list_models())
+    weights = name.options.get("weights", "")
+    if weights and not Path(weights).expanduser().is_file():
+        raise CheckpointError(f"no checkpoint at {weights}.")
+    tags = library.list_pretrained_tags_by_model(arch)
+    if not weights and tag not in tags:
+        raise UnknownNameError(
+            f"weights of open_clip:{arch}", tag or "(none)", tags, hint=f"Write open_clip:{arch}/TAG."
+        )
+    return arch, "" if weights else tag, str(Path(weights).expanduser()) if weights else ""
+
+
+def _folder(name: ModelName) -> Path | None:
+    path = Path(name.rest.removeprefix("local-dir:")).expanduser()
+    return path if path.is_dir() or name.rest.startswith(("local-dir:", "/", ".", "~")) else None
+
+
+def _check_cached(library: Any, arch: str, tag: str, name: ModelName) -> None:
+    """Tell at once where the weights are on the hub and the hub is out of reach."""
+    found = library.get_pretrained_cfg(arch, tag)
+    repository = str(found.get("hf_hub") or "").strip("/")
+    if repository:
+        check_available(repository, "open_clip_model.safetensors", what=str(name))
+
+
+def _open_clip() -> Any:
+    ensure_torchvision()
+    return import_extra("open_clip", "clip")

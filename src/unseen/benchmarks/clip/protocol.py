@@ -1,0 +1,86 @@
+"""Prompts over all classes of a dataset: what a model with two towers knows without any training image.
+
+Paper:      Radford et al., "Learning transferable visual models from natural language supervision", ICML 2021 [P]
+Implements: section 3.1 of [P] by `unseen.zeroshot.prompt`; per image and per class, with intervals over test images
+Differs:    the leak audit is that of the zero-shot benchmark, against ImageNet-1K: what such models were trained on is
+            mostly not known
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from unseen.benchmarks.benchmark import Benchmark
+from unseen.benchmarks.probing import pack_correct
+from unseen.benchmarks.texts import text_embeddings, text_version
+from unseen.benchmarks.workbench import Workbench, skipped_details
+from unseen.core.identity import option
+from unseen.core.records import Cell, Result
+from unseen.metrics import bootstrap_interval, per_class_accuracy, top_k_correct
+
+if TYPE_CHECKING:
+    from unseen.data import Dataset
+
+
+@dataclass(frozen=True)
+class ClipBenchmark(Benchmark):
+    """Options of classification by prompts."""
+
+    name: ClassVar[str] = "clip"
+    question: ClassVar[str] = "How well do text prompts tell the classes apart, without a training image?"
+    command: ClassVar[str] = "clip run"
+
+    templates: str = option("openai", file=True, help="openai (80), simple (7), plain (1), or a file with {} per line.")
+    text_model: str = option("", help="Model whose text tower is asked; the cell's own by default.")
+    split: str = option("test", help="Whose images are classified.")
+
+    def check(self, dataset: Dataset) -> None:
+        dataset.split(self.split)
+
+    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+        return {"prompt": 1, **text_version(self.text_model)}
+
+    def idle(self) -> Collection[str]:
+        return () if self.text_model else ("text_model",)
+
+    def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
+        from unseen.zeroshot.prompt import prompt_scores
+        from unseen.zeroshot.splits import audit_unseen
+
+        cell, began = cells[0], perf_counter()
+        dataset = bench.dataset(cell.dataset)
+        names = list(dataset.class_names)
+        rows = bench.split(cell.model, cell.dataset, self.split)
+        S = text_embeddings(bench, self.text_model or cell.model, names, self.templates)
+        scores = prompt_scores(np.asarray(rows.features[:], np.float64), S)
+        classes = np.arange(len(names))
+        predictions = scores.argmax(1)
+        correct = predictions == rows.labels
+        per_class = per_class_accuracy(rows.labels, predictions, classes)
+        interval = bootstrap_interval(correct)
+        yield Result(
+            cell,
+            metrics={
+                "top1": interval.value,
+                "top1_low": interval.low,
+                "top1_high": interval.high,
+                "top5": float(top_k_correct(rows.labels, scores, classes, min(5, len(names))).mean()),
+                "mean_per_class": float(np.nanmean(per_class)),
+            },
+            seconds=perf_counter() - began,
+            details={
+                "classes": len(names),
+                "train_images": 0,
+                "test_images": len(rows.labels),
+                "chance": 1 / len(names),
+                "per_class": {str(i): None if np.isnan(v) else float(v) for i, v in enumerate(per_class)},
+                "correct": pack_correct(correct),
+                "audit": audit_unseen(names, dataset.wnids, classes).summary,
+                **skipped_details({self.split: rows}),
+            },
+        )

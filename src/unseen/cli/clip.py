@@ -1,0 +1,33 @@
+"""`unseen clip`: zero-shot classification by text prompts, over all classes of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from unseen.cli.options import study_command
+from unseen.cli.parser import Command, Group
+
+if TYPE_CHECKING:
+    from unseen.core.records import Result
+
+clip_commands = typer.Typer(
+    name="clip", cls=Group, help="Prompts: classes known by their names alone.", no_args_is_help=True
+)
+
+
+def show_clip(results: Sequence[Result]) -> None:
+    """The tables of all metrics, then the leak audit of each dataset."""
+    from unseen.cli.results import show_results
+    from unseen.cli.tables import console
+
+    show_results(results)
+    for audit in dict.fromkeys(f"{r.cell.dataset}: {r.details['audit']}" for r in results if r.ok):
+        console().print(f"Leak audit of {audit}", soft_wrap=True, markup=False)
+
+
+clip_commands.command("run", cls=Command, help="Classify the test images of DATA by text prompts; nothing is trained.")(
+    study_command("clip", title="Zero-shot classification by prompts", show=show_clip)
+)

@@ -1,0 +1,103 @@
+"""How good are features, told without labels: how many directions they use, and how they spread.
+
+Papers:     Garrido et al., "RankMe", ICML 2023 [R]; Roy & Vetterli, "The effective rank", EUSIPCO 2007 [E];
+            Agrawal et al., "α-ReQ", NeurIPS 2022 [A], with the fit of Stringer et al., Nature 2019 [S];
+            Wang & Isola, "Understanding contrastive representation learning through alignment and uniformity on the
+            hypersphere", ICML 2020 [W]
+Shapes:     features (n, d), one row per image
+Differs:    `effective_rank` centres the features first unless told not to: a common offset is no direction of use
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.core.errors import DataError
+
+Matrix = npt.NDArray[np.float64]
+
+_BLOCK = 2048  # rows whose distances to all others are held at once
+
+
+def rankme(features: npt.ArrayLike, *, epsilon: float = 1e-7) -> float:
+    """RankMe: the smooth rank of the features as they are, from 1 to min(n, d); higher is better within a family."""
+    values = np.linalg.svd(_matrix(features), compute_uv=False)
+    shares = values / max(float(values.sum()), np.finfo(float).tiny) + epsilon  # Eq. (1) of [R]
+    return float(np.exp(-np.sum(shares * np.log(shares))))
+
+
+def effective_rank(features: npt.ArrayLike, *, centre: bool = True) -> float:
+    """Effective rank: e to the entropy of the singular values' shares."""
+    matrix = _matrix(features)
+    values = np.linalg.svd(matrix - matrix.mean(0) if centre else matrix, compute_uv=False)
+    total = float(values.sum())
+    if total == 0:
+        return 1.0  # all images are one point
+    shares = values[values > 0] / total  # Eq. (1) to (3) of [E]
+    return float(np.exp(-np.sum(shares * np.log(shares))))
+
+
+def alpha_req(features: npt.ArrayLike, *, first: int = 4, last: int = 100) -> float:
+    """α-ReQ: how fast the covariance's eigenvalues decay, λ_j ∝ j^-α; about 1 is good, far more means collapse.
+
+    Args:
+        features: (n, d).
+        first, last: ranks that the line is fitted over, each weighted by one over its rank as in [S].
+    """
+    matrix = _matrix(features)
+    values = np.linalg.svd(matrix - matrix.mean(0), compute_uv=False) ** 2 / max(len(matrix) - 1, 1)
+    known = values[values > values.max(initial=0) * 1e-12]  # the rest is rounding
+    last = min(last, len(known))
+    if last - first < 2:
+        raise DataError(
+            f"the features have {len(known)} directions that vary; a decay from rank {first} on needs at least "
+            f"{first + 2}. Give more images, or a smaller first."
+        )
+    ranks = np.arange(first, last + 1)
+    x, y, weight = np.log(ranks), np.log(known[first - 1 : last]), 1.0 / ranks
+    x, y = x - np.average(x, weights=weight), y - np.average(y, weights=weight)
+    return float(-np.sum(weight * x * y) / np.sum(weight * x * x))
+
+
+def uniformity(features: npt.ArrayLike, *, t: float = 2.0) -> float:
+    """Uniformity loss of [W]: log of the mean of exp(-t distance²) over pairs on the unit sphere; lower is better."""
+    rows = _on_sphere(features)
+    if len(rows) < 2:
+        raise DataError("uniformity is about pairs: at least two images are needed.")
+    total = 0.0
+    for begin in range(0, len(rows), _BLOCK):
+        squared = 2.0 - 2.0 * rows[begin : begin + _BLOCK] @ rows.T
+        total += float(np.exp(-t * np.maximum(squared, 0.0)).sum())
+    return float(np.log((total - len(rows)) / (len(rows) * (len(rows) - 1))))  # without pairs of one image with itself
+
+
+def alignment(first: npt.ArrayLike, second: npt.ArrayLike, *, alpha: float = 2.0) -> float:
+    """Alignment loss of [W]: mean distance^alpha between two views of each image, on the unit sphere; lower is better.
+
+    Args:
+        first: (n, d) features of one view.
+        second: (n, d) of another view of the same images.
+        alpha: the power.
+    """
+    left, right = _on_sphere(first), _on_sphere(second)
+    if left.shape != right.shape:
+        raise DataError(f"two views of the same images have one shape; found {left.shape} and {right.shape}.")
+    return float(np.mean(np.linalg.norm(left - right, axis=1) ** alpha))
+
+
+def _matrix(features: npt.ArrayLike) -> Matrix:
+    matrix = np.asarray(features, np.float64)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise DataError(f"features are a matrix (images, dimensions); found shape {matrix.shape}.")
+    if not np.isfinite(matrix).all():
+        raise DataError("features hold values that are not finite numbers.")
+    return matrix
+
+
+def _on_sphere(features: npt.ArrayLike) -> Matrix:
+    matrix = _matrix(features)
+    norms = np.linalg.norm(matrix, axis=1, keepdims=True)
+    if not norms.all():
+        raise DataError("features of length 0 have no place on the sphere.")
+    return np.asarray(matrix / norms)
