@@ -162,6 +162,34 @@ def test_losers_are_dropped_early_and_stand_behind_the_others(
     assert not any(c["dropped_after"] for c in whole["candidates"])
 
 
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "unseen.api.check_backbone",
+        "unseen.features.extraction.run_batches",
+        "unseen.benchmarks.rank.protocol.score_result",
+        "unseen.api.answer",
+        "unseen.api.write_page",
+    ],
+)
+def test_ctrl_c_at_any_moment_keeps_what_is_done(
+    moment: str, images: Path, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_arguments: object, **_named: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(moment, interrupted)
+        assert rank(images, "--models", SECOND) == 130
+        printed = capsys.readouterr()
+        assert "run the same command to go on" in printed.err
+        assert "Traceback" not in printed.out + printed.err
+    assert rank(images, "--models", SECOND, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["candidates"][0]["rank"] == 1
+    assert "it is the only candidate" in found["recommendation"]
+
+
 def test_names_come_from_a_list(
     images: Path, home: Path, tmp_path: Path, small_model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
