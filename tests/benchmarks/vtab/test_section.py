@@ -45,7 +45,7 @@ def test_the_section_has_what_was_asked_for(tmp_path: Path) -> None:
     assert titles[0] == "Means by group of tasks"
     assert "Where the best model gains" in titles
     assert "Do other aggregations rank these models alike?" in titles
-    assert [row[0].text for row in section.tables[0].rows] == ["a", "b", "c"]
+    assert [row[0].text for row in section.tables[0].rows] == ["a", "b", "c, random weights"]
     captions = " ".join(table.caption for table in section.tables)
     assert "not comparable with embedded ones" in captions
     assert "11,628 subsets" in captions
@@ -61,10 +61,10 @@ def test_a_mean_over_fewer_tasks_is_not_compared() -> None:
     section = vtab_section(Material([r for r in some if r.cell.model != "random:c"] + best), "vtab")
     assert section is not None
     last = section.tables[0].rows[-1]
-    assert (last[0].text, last[0].note, last[1].text) == ("c", "yours, 2 of 6 tasks", "–")
+    assert (last[0].text, last[0].note, last[1].text) == ("c, random weights", "yours, 2 of 6 tasks", "–")
     means = next(figure for figure in section.figures if figure.title == "Means by group of tasks")
     assert "Left out: 1 without all of these tasks" in means.caption
-    assert "c 99" not in means.description
+    assert "c, random weights" not in means.description
     assert section.points[0][0] == "Best: a"
 
 
