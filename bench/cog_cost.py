@@ -139,7 +139,7 @@ def main() -> None:
     lines.append("|---|---|---|---|---|")
     for stage, gflop in work.items():
         cpu = gflop / speeds[stage] / options.cores / 3600
-        gpu = gflop / (options.gpu_gflops * speeds[stage] / known.peak) / 3600
+        gpu = gflop / (options.gpu_gflops * min(speeds[stage] / known.peak, 1.0)) / 3600
         lines.append(f"| {stage} | {gflop / 1e3:,.0f} | {in_words(cpu)} | {in_words(gpu)} | {in_words(gpu / 8)} |")
     print("\n".join(lines))
     if options.docs:

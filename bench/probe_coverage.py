@@ -83,7 +83,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--splits", type=int, default=200)
     parser.add_argument("--home", type=Path, default=None, help="where features are kept")
-    parser.add_argument("--save", type=Path, default=Path("probe_coverage.json"), help="figures, old and new")
+    parser.add_argument(
+        "--save", type=Path, default=Path(__file__).with_name("probe_coverage.json"), help="figures, old and new"
+    )
     parser.add_argument("--cpu", type=float, default=math.inf, help="CPU s of this run")
     parser.add_argument("--docs", type=Path, default=None, help="page to write the table into")
     options = parser.parse_args()

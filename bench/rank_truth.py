@@ -1,13 +1,14 @@
-"""The truth behind the default of `unseen rank`: checkpoints fine-tuned on tasks, and every score beside it.
+"""The truth behind the order of `unseen rank`: what checkpoints reach on tasks, and every score beside it.
 
-    python bench/rank_truth.py --home FOLDER              train stages, fine-tune, score; goes on where it was stopped
+    python bench/rank_truth.py --home FOLDER --converged  stages, scores, and the converged probe on test images
+    python bench/rank_truth.py --home FOLDER              the same, and fine-tuning; goes on where it was stopped
     python bench/rank_truth.py --home FOLDER --tasks 2    the first two tasks that are not whole yet, then stop
     python bench/rank_truth.py --table                    the tables of docs/rank.md from the rows that are kept
 
 Small on purpose, for a machine without a GPU: inputs of 64 pixels, about 160 training images, networks of 0.3 to 5
-million parameters. Every pair starts from a linear probe, which is one of the five settings; two lengths and two rates
-are the others; validation images choose; three seeds of the chosen one are averaged. Rows go to bench/rank_truth.csv.
-The photographs are those of UNSEEN_GOLDEN_DATA.
+million parameters. Fine-tuning starts from a linear probe, which is one of the five settings; two lengths and two rates
+are the others; validation images choose; three seeds of the chosen one are averaged (19 s of one core per pair of a
+small network). Rows go to bench/rank_truth.csv. The photographs are those of UNSEEN_GOLDEN_DATA.
 """
 
 from __future__ import annotations
@@ -17,8 +18,12 @@ import csv
 import os
 from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from unseen.benchmarks.workbench import Workbench
 
 ROWS = Path(__file__).with_name("rank_truth.csv")
 STAGES = {
@@ -27,8 +32,7 @@ STAGES = {
     "test_efficientnet": ("procedural:sprites-orientation?train=1500&val=50&test=50&seed=9", 16, (60, 300)),
 }
 LITE = ["packaged:efficientnet-lite0?size=64"]
-OPTIONS = {"truth": True, "scores": ["all"], "resamples": 0, "learning_rates": [0.01, 0.001], "steps": [10, 30]}
-LEFT_OUT = {"finetune-1", "finetune-5"}  # they cost as much as the truth
+OPTIONS = {"resamples": 0, "learning_rates": [0.01, 0.001], "steps": [10, 30]}
 
 
 def tasks() -> dict[str, str]:
@@ -64,44 +68,60 @@ def checkpoints(home: Path) -> dict[str, str]:
     return found
 
 
-def compute(home: Path, many: int) -> None:
+#: Scores that cost more than a second or two per pair are left out, and those that train.
+LEFT_OUT = {"finetune-1", "finetune-5", "mi-0.01", "mi-0.50", "mi-pca-0.01", "mi-pca-0.50"}
+
+
+def compute(home: Path, many: int, *, finetune: bool) -> None:
+    from unseen.benchmarks.workbench import Workbench
     from unseen.ranking.cards import SCORES, combine_terms, find_score
     from unseen.study import Study, run_study
 
-    models = checkpoints(home)
+    models, bench = checkpoints(home), Workbench(home)
     scores = [score for score in SCORES if score not in LEFT_OUT]
     kept = [row for row in _rows() if row["checkpoint"] in models]
-    done = {task for task in tasks() if {r["checkpoint"] for r in kept if r["task"] == task} == set(models)}
-    for task, name in [(t, n) for t, n in tasks().items() if t not in done][:many]:
-        benchmarks = {"rank": OPTIONS | {"scores": scores}}
-        study = Study(f"truth-{task}", tuple(models.values()), (name,), benchmarks)
-        found: dict[str, dict[str, object]] = {}
-        for result in run_study(study, home, report=False).results:
+    what = "truth" if finetune else "converged"
+    having = {t: {r["checkpoint"] for r in kept if r["task"] == t and r["what"] == what} for t in tasks()}
+    for task, name in [(t, n) for t, n in tasks().items() if having[t] != set(models)][:many]:
+        options = OPTIONS | {"scores": scores, "truth": finetune}
+        study = Study(f"truth-{task}", tuple(models.values()), (name,), {"rank": options})
+        found: dict[str, dict[str, list[float]]] = {}
+        for result in run_study(study, home, report=False, bench=bench).results:
             score = str(result.cell.parameters["score"])
-            own = found.setdefault(score, {})
             if not result.ok:
                 print(task, result.cell.model, score, result.error, flush=True)
                 continue
-            own[result.cell.model] = result.metrics if score == "truth" else result.details["terms"]
+            terms = [result.metrics["top1"]] if score == "truth" else result.details["terms"]
+            found.setdefault(score, {})[result.cell.model] = terms
+        found["converged"] = {model: [_converged(bench, model, name)] for model in models.values()}
         kept = [row for row in kept if row["task"] != task]
-        for short, model in models.items():
-            for score, own in found.items():
-                if model not in own:
-                    continue
-                if score == "truth":
-                    values = {"truth": own[model]["top1"], "converged": own[model]["probe_top1"]}  # type: ignore[index]
-                else:
-                    pool = combine_terms(find_score(score), list(own.values()))  # type: ignore[arg-type]
-                    values = {score: pool[list(own).index(model)]}
-                kept += [
-                    {"task": task, "checkpoint": short, "what": what, "value": f"{value:.6g}"}
-                    for what, value in values.items()
-                ]
+        for score, own in found.items():
+            pool = [terms[0] for terms in own.values()]
+            if score in SCORES:
+                pool = combine_terms(find_score(score), list(own.values()))
+            by_model = dict(zip(own, pool, strict=True))
+            kept += [
+                {"task": task, "checkpoint": short, "what": score, "value": f"{by_model[model]:.6g}"}
+                for short, model in models.items()
+                if model in by_model
+            ]
         with ROWS.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, ["task", "checkpoint", "what", "value"], lineterminator="\n")
             writer.writeheader()
             writer.writerows(kept)
         print(f"{task}: done", flush=True)
+
+
+def _converged(bench: Workbench, model: str, name: str) -> float:
+    """Accuracy on the test images of a converged linear probe of the training images."""
+    from unseen.probes import LinearProbe
+
+    train, test = (bench.split(model, name, split) for split in ("train", "test"))
+    probe = LinearProbe().fit(np.asarray(train.features[:]), train.labels)
+    return float(np.mean(probe.predict(np.asarray(test.features[:])) == test.labels))
+
+
+AGAINST = {"truth": "fine-tuned accuracy", "converged": "accuracy of the converged probe on test images"}
 
 
 def _rows() -> list[dict[str, str]]:
@@ -115,12 +135,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--home", type=Path, default=Path("rank_truth_home"))
     parser.add_argument("--tasks", type=int, default=99)
+    parser.add_argument("--converged", action="store_true", help="no fine-tuning")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if options.table:
         print(tables())
     else:
-        compute(options.home, options.tasks)
+        compute(options.home, options.tasks, finetune=not options.converged)
 
 
 def values() -> tuple[list[str], list[str], dict[str, np.ndarray]]:
@@ -140,14 +161,15 @@ def tables() -> str:
     from unseen.metrics import kendall_tau
 
     names, models, found = values()
-    truths = {"converged": found.pop("converged"), "truth": found.pop("truth")}
-    lines = ["| checkpoint | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    for column, model in enumerate(models):
-        cells = [
-            f"{100 * truths['truth'][t, column]:.1f} ({100 * truths['converged'][t, column]:.1f})"
-            for t in range(len(names))
-        ]
-        lines.append(f"| {model} | " + " | ".join(cells) + " |")
+    truths = {name: found.pop(name) for name in ("truth", "converged") if name in found}
+    truths = {name: table for name, table in truths.items() if np.isfinite(table).all()}
+    lines = []
+    for by, table in truths.items():
+        lines += [f"{AGAINST[by].capitalize()} (%):", "", "| checkpoint | " + " | ".join(names) + " |"]
+        lines.append("|---" * (len(names) + 1) + "|")
+        for column, model in enumerate(models):
+            lines.append(f"| {model} | " + " | ".join(f"{100 * v:.1f}" for v in table[:, column]) + " |")
+        lines.append("")
     full = {name: table for name, table in found.items() if np.isfinite(table).all()}
     ranks = {name: _ranks(table) for name, table in full.items()}
     tau = {
@@ -155,17 +177,16 @@ def tables() -> str:
         for name in ranks
         for by, truth in truths.items()
     }
-    lines += ["", "| score | Kendall, fine-tuned | Kendall, converged probe |", "|---|---|---|"]
-    for name in sorted(ranks, key=lambda n: -tau[n, "truth"].mean()):
-        lines.append(f"| {name} | {100 * tau[name, 'truth'].mean():.1f} | {100 * tau[name, 'converged'].mean():.1f} |")
+    lines += ["| score | " + " | ".join(f"Kendall (%), {AGAINST[by]}" for by in truths) + " |"]
+    lines += ["|---" * (len(truths) + 1) + "|"]
+    for name in sorted(ranks, key=lambda n: -tau[n, next(iter(truths))].mean()):
+        lines.append(f"| {name} | " + " | ".join(f"{100 * tau[name, by].mean():.1f}" for by in truths) + " |")
     for by, truth in truths.items():
-        lines += ["", *_left_out(names, ranks, tau, by, truth)]
+        lines += ["", *_left_out(names, ranks, by, truth)]
     return "\n".join(lines)
 
 
-def _left_out(
-    names: list[str], ranks: dict[str, np.ndarray], tau: dict[tuple[str, str], np.ndarray], by: str, truth: np.ndarray
-) -> list[str]:
+def _left_out(names: list[str], ranks: dict[str, np.ndarray], by: str, truth: np.ndarray) -> list[str]:
     """What would be chosen without each task, and how that does on it, beside the default and the best single score."""
     from unseen.benchmarks.rank.protocol import DEFAULT_SCORES
     from unseen.metrics import kendall_tau
@@ -186,7 +207,7 @@ def _left_out(
     mean = np.mean([row[:3] for row in rows], axis=0)
     evidence = np.mean([ranks[name] for name in DEFAULT_SCORES], axis=0)
     beside = np.mean([kendall_tau([evidence[t]], [truth[t]]) for t in range(len(names))])
-    against = "the fine-tuned accuracy" if by == "truth" else "the converged probe on test images"
+    against = AGAINST[by]
     lines = [
         f"Against {against}, each task left out of the choice in turn:",
         "",

@@ -118,6 +118,7 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "seeds": ((7,), {}),
         "preprocessing": ("own", {}),
         "patches": (True, {}),
+        "reduced_strides": (True, {"patches": True}),
         "prune": (True, {"adaptation": "finetune", "sweep": "heavyweight"}),
         "start": ("probe", {"adaptation": "finetune"}),
         "micro_batch": (4, {"adaptation": "finetune"}),

@@ -48,6 +48,7 @@ OTHER_OF = {
     ("cog-finetune", "size"): "2",
     ("rank", "split"): "test",
     ("rank", "sample"): "12",
+    ("vtab", "feeders"): "2",
 }
 
 #: What a field needs beside it to matter.
@@ -58,11 +59,15 @@ BESIDE = {
     ("cog-finetune", "ontology"): ["--seen", "seen.txt"],
     ("vtab", "trials"): ["--adaptation", "finetune", "--sweep", "heavyweight"],
     ("vtab", "longest"): ["--adaptation", "finetune", "--sweep", "heavyweight"],
+    ("vtab", "prune"): ["--adaptation", "finetune", "--sweep", "heavyweight"],
+    ("vtab", "start"): ["--adaptation", "finetune"],
+    ("vtab", "reduced_strides"): ["--patches"],
     ("vtab", "sweep"): ["--adaptation", "finetune"],
     ("vtab", "micro_batch"): ["--adaptation", "finetune"],
     ("rank", "learning_rates"): ["--truth"],
     ("rank", "steps"): ["--truth"],
     ("rank", "batch_size"): ["--truth"],
+    ("rank", "truth_seeds"): ["--truth"],
 }
 
 

@@ -137,3 +137,35 @@ def test_mistakes_are_explained(
 ) -> None:
     assert main(["vtab", "run", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_charts_of_published_methods_need_no_results(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "pairs.svg"
+    assert main(["vtab", "chart", "pairs", "--out", str(out), "--size", "full"]) == 0
+    assert "Sup-100% less From-Scratch, heavyweight" in capsys.readouterr().out
+    assert out.stat().st_size > 5000
+    assert main(["vtab", "chart", "metrics", "--out", str(out)]) == 2
+    assert "unseen vtab run" in capsys.readouterr().err
+    assert main(["vtab", "chart", "pears", "--out", str(out)]) == 2
+    assert "Did you mean 'pairs'" in capsys.readouterr().err
+
+
+def test_own_results_are_drawn_analysed_and_written_to_a_page(
+    home: Path, small_model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["vtab", "run", "--tasks", f"{DATA},{OTHER}", *QUICK]
+    models = [small_model, "random:test_efficientnet?size=32", "random:test_resnet?size=32"]
+    assert main([*arguments, "--models", ",".join(models)]) == 0
+    out = tmp_path / "metrics.svg"
+    assert main(["vtab", "chart", "metrics", "--study", "vtab", "--out", str(out)]) == 0
+    assert main(["vtab", "chart", "scale", "--study", "vtab", "--only", "own", "--out", str(out)]) == 0
+    capsys.readouterr()
+    assert main(["vtab", "analyse", "--study", "vtab", "--count", "1"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for part in ("The same for your 3 models, over 100 draws", "Human raters", "Tan & Le, 2019", "Balduzzi"):
+        assert part in shown
+    page = tmp_path / "all.html"
+    assert main(["vtab", "compare", "--page", str(page)]) == 2  # embedded tasks have no published methods beside them
+    assert "Human raters (Table 3)" in page.read_text()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+
 import pytest
 
 from unseen.core.errors import DataError, UnknownNameError, UnseenError
@@ -29,6 +32,22 @@ def test_the_contract(name: str, options: dict[str, int]) -> None:
         with pytest.raises(DataError, match="thirteen"):
             list(engine.map(double, [1, 13]))
         assert list(engine.map(double, [4])) == [8]
+
+
+def own_process(_item: int) -> int:
+    return os.getpid()
+
+
+@pytest.mark.slow
+def test_local_workers_serve_all_maps_and_end_with_the_engine() -> None:
+    before = set(multiprocessing.active_children())
+    with make_engine("local", workers=1) as engine:
+        assert set(engine.map(own_process, [1, 2])) == {os.getpid()}
+    with make_engine("local", workers=2) as engine:
+        rounds = [set(engine.map(own_process, list(range(8)))) for _ in range(3)]
+        assert len(set.union(*rounds)) <= 2
+        assert os.getpid() not in rounds[0]
+    assert set(multiprocessing.active_children()) == before
 
 
 def test_a_scheduler_that_is_not_there() -> None:

@@ -90,3 +90,91 @@ def test_hostile_names_do_not_run(results: list[Result], tmp_path: Path, browse:
     assert not re.search(r"<body[^>]*data-owned", document)
     assert "<title>owned" not in document
     assert "<img" not in document.partition("<script")[0]
+
+
+LEGEND = """
+<script>
+addEventListener("load", () => {
+  const note = (name, value) => document.body.setAttribute("data-" + name, value);
+  const faded = () => document.querySelectorAll("figure svg .mark-symbol path[opacity='0.1']").length;
+  const pause = () => new Promise((resolve) => setTimeout(resolve, 200));
+  const wait = setInterval(async () => {
+    if (document.documentElement.dataset.ready !== "yes") return;
+    clearInterval(wait);
+    const entry = (key) => document.querySelector(`.legend [data-key="${key}"]`);
+    entry("m:a").dispatchEvent(new PointerEvent("pointerenter")); await pause(); note("one", faded());
+    entry("m:a").dispatchEvent(new PointerEvent("pointerleave")); await pause(); note("none", faded());
+    entry("second").click(); await pause(); note("kept", faded());
+    entry("m:a").dispatchEvent(new PointerEvent("pointerleave")); await pause(); note("still", faded());
+    entry("second").click(); await pause(); note("again", faded());
+    const point = document.querySelector("figure svg .mark-symbol path");
+    const at = point.getBoundingClientRect();
+    for (const kind of ["pointerover", "pointermove", "mouseover", "mousemove"])
+      point.dispatchEvent(new MouseEvent(kind, { bubbles: true, clientX: at.x + 2, clientY: at.y + 2 }));
+    await pause();
+    const shown = document.querySelector("#vg-tooltip-element img");
+    note("hover", shown ? shown.src.slice(0, 15) : "");
+    note("cell", document.querySelector("td img").naturalWidth);
+    note("width", document.documentElement.scrollWidth <= innerWidth);
+  }, 50);
+});
+</script>
+"""
+
+
+def test_one_legend_shows_models_and_groups_alone(tmp_path: Path, browse: Browse) -> None:
+    """Of three models in two groups; a point has a picture on hover, a table has one in a cell."""
+    import altair as alt
+    from PIL import Image
+
+    from unseen.reports.blocks import Figure, Key, Section, Table, TableCell
+    from unseen.reports.charts import FOCUS, series_channels, to_spec, without_legends
+    from unseen.reports.page import write_sections
+    from unseen.reports.pictures import thumbnail
+
+    picture = thumbnail(Image.new("RGB", (90, 60), "red"))
+    keys = [
+        Key(f"model {n}", "#0072B2", "●", key=f"m:{n}", group=g)
+        for n, g in zip("abc", ("first", "second", "second"), strict=True)
+    ]
+    rows = [{"model": k.key, "group": k.group, "name": k.label, "x": i, "image": picture} for i, k in enumerate(keys)]
+    color, shape = series_channels(keys)
+    chart = (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_point(filled=True)
+        .encode(
+            x="x:Q",
+            color=color,
+            shape=shape,
+            opacity=alt.condition(FOCUS, alt.value(1), alt.value(0.1)),
+            tooltip=["name:N", "image:N"],
+        )
+        .add_params(alt.param(name="focus", value=""))
+    )
+    section = Section(
+        "Models",
+        "models",
+        answer=[("", "Yes.")],
+        legend=keys,
+        figures=[Figure("A chart", without_legends(to_spec(chart)), "Three points.")],
+        tables=[Table("Pictures", ["name", "it"], [[TableCell("red"), TableCell("", picture=picture)]])],
+    )
+    page = write_sections([section], tmp_path / "page.html", title="A page")
+    before, end, after = page.read_text(encoding="utf-8").rpartition("</body>")
+    page.write_text(before + LEGEND + end + after, encoding="utf-8")
+    document, console = browse(page)
+    assert console == ""
+    found = {
+        name: noted(document, name) for name in ("one", "none", "kept", "still", "again", "hover", "cell", "width")
+    }
+    assert found == {
+        "one": "2",
+        "none": "0",
+        "kept": "1",
+        "still": "1",
+        "again": "0",
+        "hover": "data:image/jpeg",
+        "cell": "64",
+        "width": "true",
+    }
+    assert "data-download=" not in document.partition("<script")[0], "no button without data"

@@ -26,8 +26,8 @@ INDUCTIVE = tuple(m for m in ALL if m not in transductive_methods())
 
 #: The networks' defaults are for thousands of images; of hundreds they need more passes.
 TRAINED = {
-    "f-CLSWGAN": {"epochs": 200, "beta": 0.1, "hidden": 128},
-    "CADA-VAE": {"epochs": 150},
+    "f-CLSWGAN": {"epochs": 15, "beta": 0.1, "hidden": 128},
+    "CADA-VAE": {"epochs": 150, "hidden": 256},
     "ESZSL": {"gamma": -2},
 }
 

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager
+from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeVar
 
 from unseen.core.registry import Registry
@@ -33,28 +34,40 @@ def make_engine(name: str, **options: Any) -> AbstractContextManager[Engine]:
 
 
 class LocalEngine:
-    """One item after the other in this process, or side by side in `workers` processes."""
+    """One item after the other in this process, or side by side in `workers` processes, which serve all maps."""
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
+        self._pool: ProcessPoolExecutor | None = None
+        self._others: list[BaseProcess] = []
 
     def map(self, function: Callable[[A], B], items: Sequence[A]) -> Iterator[B]:
         if self.workers <= 1:
             yield from map(function, items)
             return
-        # Spawned, not forked: torch and ONNX Runtime do not survive a fork with their threads.
-        others, context = multiprocessing.active_children(), multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(self.workers, mp_context=context, initializer=_leave_interruptions) as pool:
-            try:
-                for future in as_completed([pool.submit(function, item) for item in items]):
-                    yield future.result()
-            except BaseException:
-                # Whoever ends the run does not wait for the queue: what is finished is kept.
-                pool.shutdown(wait=False, cancel_futures=True)
-                for worker in multiprocessing.active_children():
-                    if worker not in others:
-                        worker.terminate()
-                raise
+        if self._pool is None:
+            self._others = list(multiprocessing.active_children())
+            # Spawned, not forked: torch and ONNX Runtime do not survive a fork with their threads.
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.workers, mp_context=context, initializer=_leave_interruptions)
+        pool = self._pool
+        try:
+            for future in as_completed([pool.submit(function, item) for item in items]):
+                yield future.result()
+        except BaseException:
+            # Whoever ends the run does not wait for the queue: what is finished is kept.
+            self._pool = None
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                if worker not in self._others:
+                    worker.terminate()
+            raise
+
+    def close(self) -> None:
+        """Let the processes go."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
 
 
 def _leave_interruptions() -> None:
@@ -65,4 +78,8 @@ def _leave_interruptions() -> None:
 @contextmanager
 def local_engine(workers: int = 1) -> Iterator[LocalEngine]:
     """An engine on this machine."""
-    yield LocalEngine(workers)
+    engine = LocalEngine(workers)
+    try:
+        yield engine
+    finally:
+        engine.close()

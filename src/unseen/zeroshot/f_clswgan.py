@@ -7,7 +7,7 @@ Implements: [P] Eq. (2), L_WGAN = E D(x, s) - E D(G(z, s), s) - lambda E (|grad 
             generated; Eq. (3), L_CLS = -E log p(y | G(z, s)) by softmax regression on training images; Eq. (4),
             min_G max_D L_WGAN + beta L_CLS; softmax regression on real and generated features
 Differs:    hidden layers of 256 units, not 4096, so that a CPU learns it in a minute at 256 dimensions. An epoch is a
-            pass of G over the images, as in [P], and a hundred steps of G at least: with few images a number of passes
+            pass of G over the images, as in [P], and forty steps of G at least: with few images a number of passes
             alone would leave G where it began. The gradient of D with respect to an image, which the penalty needs, is
             written out: it costs one product where differentiating twice costs four
 Expected:   [P] Table 2, softmax, PS: H: CUB 49.7, SUN 39.4, AWA1 59.6
@@ -27,7 +27,7 @@ from unseen.zeroshot.logistic import fit_logistic
 from unseen.zeroshot.method import FloatArray, Grid, one_hot
 
 _SLOPE = 0.2  # of the leaky ReLU
-_LEAST_STEPS = 100  # of G in an epoch
+_LEAST_STEPS = 40  # of G in an epoch
 
 
 class FCLSWGAN(GenerativeMethod):

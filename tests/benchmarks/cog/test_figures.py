@@ -144,9 +144,15 @@ def test_another_seen_set_takes_the_place_of_the_first() -> None:
     with pytest.raises(UsageError, match="settings"):
         draw("levels", Request(results))
     means = []
-    for seen in ("imagenet:in1k", "imagenet:in1k-blurred"):
+    for seen in ("imagenet:in1k", "in1k-blurred"):
         drawn = words_of(draw("levels", Request(results, seen=seen))[0])
         means.append([float(mean) for mean in re.findall(r'"level": "seen", "shots": "all", "mean": ([0-9.]+)', drawn)])
+    one = [made_up("cog:s-dino", level, "all", 0.9, dataset="imagenet:cog") for level in LEVELS]
+    other = [made_up("cog:s-dino", level, "all", 0.3, dataset="imagenet:cog?seen=in1k-blurred") for level in LEVELS]
+    for seen, least in (("in1k", 0.8), ("in1k-blurred", 0.2)):
+        drawn = words_of(draw("levels", Request([*one, *other], seen=seen))[0])
+        (mean,) = re.findall(r'"level": "seen", "shots": "all", "mean": ([0-9.]+)', drawn)
+        assert least < float(mean) < least + 0.2
     assert means[0][0] > 0.8 and means[1][0] < 0.4
 
 
@@ -192,6 +198,8 @@ def test_the_kin_of_a_concept() -> None:
     values = [float(line.rpartition(": ")[2]) for line in said]
     assert values == sorted(values, reverse=True) and len(values) == 6
     assert values[0] > 0.7 and values[-1] < 0.1
+    animal = draw("kin", Request(concept="leopard"))[1]
+    assert float(animal[0].rpartition(": ")[2]) > 0.7, "the animal, not its pelt"
     with pytest.raises(UsageError, match="--concept"):
         draw("kin", Request())
     picture = "data:image/gif;base64,R0lGODlhAQABAAAAACw="

@@ -170,6 +170,7 @@ OTHER: dict[str, list[str]] = {
     "shots": ["1"],
     "seeds": ["7,"],
     "layer": ["logits"],
+    "square_root": [],
     "balanced": ["3"],
     "seen": ["SEEN"],
     "levels": ["3"],

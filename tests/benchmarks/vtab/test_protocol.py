@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from unseen.backbones import load_backbone
-from unseen.backbones.patchwise import cut_patches, patchwise
 from unseen.benchmarks import Workbench, make_benchmark
 from unseen.benchmarks.vtab.finetune import FinetuneAdapter
 from unseen.benchmarks.vtab.heavy import RUNGS, draw_settings
@@ -198,30 +196,20 @@ def test_own_preprocessing_and_patches_are_other_features(bench: Workbench, smal
     plain = run(bench, small_model, **SMALL)[0]
     patches = run(bench, small_model, **{**SMALL, "patches": True})[0]
     own = run(bench, small_model, **{**SMALL, "preprocessing": "own"})[0]
-    assert len({plain.cell.id, patches.cell.id, own.cell.id}) == 3
+    small = run(bench, small_model, **{**SMALL, "patches": True, "reduced_strides": True})[0]
+    assert len({plain.cell.id, patches.cell.id, own.cell.id, small.cell.id}) == 4
     stored = list((bench.home / "features").rglob("manifest.json"))
-    assert len(stored) == 9  # three ways to look at three splits
+    assert len(stored) == 12  # four ways to look at three splits
 
 
-def test_patches_against_a_loop(small_model: str) -> None:
-    backbone = load_backbone(small_model)
-    images = torch.randn(2, 3, 224, 224)
-    patches = cut_patches(images)
-    assert patches.shape == (18, 3, 64, 64)
-    for n in range(2):
-        for k in range(9):
-            top, left = 16 + 64 * (k // 3), 16 + 64 * (k % 3)
-            assert torch.equal(patches[9 * n + k], images[n, :, top : top + 64, left : left + 64])
-    looked = patchwise(backbone)
-    with torch.inference_mode():
-        features, logits = looked.forward(looked.module, images)
-        by_hand = torch.stack(
-            [backbone.forward(backbone.module, patches[9 * n : 9 * n + 9])[0].mean(0) for n in range(2)]
-        )
-    assert logits is None
-    assert torch.allclose(features, by_hand, atol=1e-5)
-    assert looked.id != backbone.id
-    assert looked.preprocessing.size == 224
+def test_a_network_is_fine_tuned_by_patches(bench: Workbench) -> None:
+    options = {"adaptation": "finetune", "learning_rates": (0.05,), "steps": (2,), "batch_size": 4, "seeds": (0,)}
+    found = [
+        run(bench, "random:test_efficientnet?size=32", **options, **more)[0]
+        for more in ({"patches": True}, {"patches": True, "reduced_strides": True})
+    ]
+    assert len({result.cell.id for result in found}) == 2
+    assert all(0 <= result.metrics["top1"] <= 1 for result in found)
 
 
 # ---- fine-tuning ---------------------------------------------------------------------------------------------------
@@ -417,7 +405,8 @@ def test_a_transformer_of_fixed_size_is_evaluated_on_larger_images(
     [
         ({"adaptation": "magic"}, "none of linear"),
         ({"sweep": "heavyweight"}, "for fine-tuning"),
-        ({"adaptation": "finetune", "patches": True}, "go with the linear"),
+        ({"adaptation": "finetune", "sweep": "heavyweight", "patches": True}, "lightweight sweep"),
+        ({"reduced_strides": True}, "go with patches"),
         ({"seeds": ()}, "at least one seed"),
     ],
 )

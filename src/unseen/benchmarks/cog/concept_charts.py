@@ -18,6 +18,8 @@ from unseen.reports.charts import CONTAINER, FOCUS, NEUTRAL, PALETTE, percent_ax
 
 _HEIGHT = 340
 _PICTURE = 52
+#: Of similarities that end at 1: pictures stand above.
+_TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 #: Points of a curve; more are not to be told apart.
 _MOST_POINTS = 1_000
 
@@ -163,7 +165,11 @@ def ranking_chart(ranked: Sequence[Placed], measure: str, seen: str) -> Any:
                 axis=alt.Axis(grid=False, format=",d"),
                 scale=alt.Scale(nice=False, domain=[0, len(ranked)]),
             ),
-            y=alt.Y("similarity:Q", title=f"{measure} similarity to {seen}"),
+            y=alt.Y(
+                "similarity:Q",
+                title=f"{measure} similarity to {seen}",
+                axis=alt.Axis(values=_TICKS) if max(one.similarity for one in ranked) <= 1 else alt.Axis(),
+            ),
             y2="zero:Q",
             detail="run:N",
             color=alt.Color("level:N", title=None, scale=alt.Scale(domain=domain, range=colours)),

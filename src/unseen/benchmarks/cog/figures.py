@@ -20,6 +20,7 @@ from unseen.benchmarks.cog.falls import answer, controls_said, measure_fall
 from unseen.benchmarks.cog.finetune_section import ratios
 from unseen.benchmarks.cog.section import trend_sentences
 from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.core.names import Name
 from unseen.core.records import ModelCard, Result
 from unseen.reports.blocks import Key
 from unseen.reports.series import REFERENCE, series_keys
@@ -46,7 +47,7 @@ class Request:
         models: names, ids or patterns of those to show; all, by default.
         category: of models, such as "self-supervision"; all, by default.
         levels: of few-shot charts; the first, the middle and the last, by default, and "all" for every one.
-        seen: which dataset the seen concepts are taken from, where there are several, such as imagenet:in1k-blurred.
+        seen: whose seen concepts, where there are runs with several: in1k or in1k-blurred.
         setting: NAME=VALUE, where a study holds several settings.
         picture: gives pictures of classes.
         file: levels as `unseen cog levels` writes them.
@@ -72,8 +73,12 @@ class Request:
         return analysis.settings(kept, benchmark)
 
     def _has_seen(self, result: Result) -> bool:
-        dataset = result.cell.dataset
-        return self.seen is None or given_domain(dataset) != SEEN or dataset.partition("?")[0] == self.seen
+        if self.seen is None:
+            return True
+        name, wanted = Name.parse(result.cell.dataset), self.seen.removeprefix("imagenet:")
+        if (name.scheme, name.rest) == ("imagenet", "cog"):
+            return name.options.get("seen", "in1k") == wanted
+        return given_domain(result.cell.dataset) != SEEN or name.rest == wanted
 
     def group(self) -> Group:
         """The one group of results that is drawn."""
@@ -252,12 +257,15 @@ def _of_ranking(request: Request) -> Drawn:
 
 
 def _of_kin(request: Request) -> Drawn:
-    from unseen.concepts import corpus_information, imagenet_21k, load_wordnet, similarity_matrix
+    from unseen.concepts import corpus_information, imagenet_1k, imagenet_21k, load_wordnet, similarity_matrix
 
     if not request.concept:
         raise UsageError("whose kin? Give a concept, such as --concept 'tiger cat'.")
     wordnet = load_wordnet()
     wnid = wordnet.find(request.concept)
+    # Of several senses the one that ImageNet has pictures of: a leopard, not its pelt.
+    senses = [] if request.concept == wnid else [wnid, *wordnet.senses(request.concept)]
+    wnid = next((s for known in (imagenet_1k(), imagenet_21k()) for s in senses if s in set(known)), wnid)
     places = _class_names(request.data)
     ids = [one for one in (list(places) or imagenet_21k()) if one in wordnet and one != wnid]
     similar = similarity_matrix(wordnet, [wnid], ids, "lin", ic=corpus_information(wordnet))[0]

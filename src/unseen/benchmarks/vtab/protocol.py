@@ -72,7 +72,10 @@ class VtabBenchmark(Benchmark):
     preprocessing: Literal["plain", "own", "tf"] = option(
         "plain", help="plain resizes both sides; tf does so as the authors' TensorFlow; own is the model's."
     )
-    patches: bool = option(False, help="Look at images patch by patch (Appendix C); linear only.")
+    patches: bool = option(False, help="Look at images patch by patch (Appendix C).")
+    reduced_strides: bool = option(
+        False, help="With --patches: the first and the last strided convolution step by one (Appendix C)."
+    )
     start: Literal["zero", "probe"] = option("zero", help="Of the head that is fine-tuned: zero, or a linear probe.")
     micro_batch: Natural = option(0, help="Images per forward pass when fine-tuning, where memory is short.")
     feeders: Natural | Literal["auto"] = option(
@@ -88,8 +91,10 @@ class VtabBenchmark(Benchmark):
         super().__post_init__()
         if self.sweep == "heavyweight" and self.adaptation == "linear":
             raise UsageError("benchmark 'vtab': the heavyweight search is for fine-tuning; linear has the lightweight.")
-        if self.patches and self.adaptation != "linear":
-            raise UsageError("benchmark 'vtab': patches go with the linear adaptation.")
+        if self.patches and self.sweep == "heavyweight":
+            raise UsageError("benchmark 'vtab': patches go with the lightweight sweep, whose inputs are 224 pixels.")
+        if self.reduced_strides and not self.patches:
+            raise UsageError("benchmark 'vtab': reduced strides go with patches.")
         if not self.seeds or not self.steps or not self.learning_rates:
             raise UsageError("benchmark 'vtab' needs at least one seed, one learning rate and one number of steps.")
 
@@ -225,16 +230,17 @@ class VtabBenchmark(Benchmark):
 
     def _view(self, backbone: Backbone) -> Backbone:
         """The model as this adaptation looks through it."""
-        if self.patches:
-            from unseen.backbones.patchwise import patchwise
-
-            return patchwise(backbone)
-        if self.preprocessing == "own":
-            return backbone
         own = backbone.preprocessing
         if self.preprocessing == "tf":
-            return replace(backbone, preprocessing=tf_preprocessing(own, centred=self.adaptation == "scratch"))
-        return replace(backbone, preprocessing=replace(own, resize=own.size, mode="squash", interpolation="bilinear"))
+            own = tf_preprocessing(own, centred=self.adaptation == "scratch")
+        elif self.preprocessing == "plain":
+            own = replace(own, resize=own.size, mode="squash", interpolation="bilinear")
+        viewed = replace(backbone, preprocessing=own)
+        if not self.patches:
+            return viewed
+        from unseen.backbones.patchwise import patchwise
+
+        return patchwise(viewed, reduced_strides=self.reduced_strides)
 
 
 def scratch_model(model: str, bench: Workbench) -> str:

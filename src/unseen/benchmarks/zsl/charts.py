@@ -116,7 +116,11 @@ def curve_chart(curves: Mapping[str, Mapping[str, Sequence[float]]]) -> Any:
             x=alt.X("ts:Q", title="ts, unseen classes", axis=percent),
             y=alt.Y("tr:Q", title="tr, seen classes", axis=percent),
             order="step:Q",
-            color=alt.Color("method:N", scale=alt.Scale(domain=list(curves), range=colours), title=None),
+            color=alt.Color(
+                "method:N",
+                scale=alt.Scale(domain=list(curves), range=colours),
+                legend=alt.Legend(title=None, columns=4),
+            ),
             tooltip=["method:N", alt.Tooltip("ts:Q", format=".1%"), alt.Tooltip("tr:Q", format=".1%")],
         )
         .properties(width=CONTAINER, height=320)

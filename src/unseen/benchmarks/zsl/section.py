@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from unseen.benchmarks.zsl.charts import comparison_chart
-from unseen.benchmarks.zsl.compare import BENCHMARK, CHOSEN, KIND, METHOD, METRICS, ranks_by_setting, settings
+from unseen.benchmarks.zsl.compare import (
+    BENCHMARK,
+    CHOSEN,
+    KIND,
+    METHOD,
+    METRICS,
+    plain_name,
+    ranks_by_setting,
+    settings,
+)
 from unseen.benchmarks.zsl.figures import (
     curve_figure,
     folds_figure,
@@ -32,14 +41,14 @@ def zsl_section(material: Material, benchmark: str) -> Section | None:
         return None
     own = [result for group in groups for result in group.results]
     models = short_names({r.cell.model for r in own}, material.cards)
-    datasets = short_names({r.cell.dataset for r in own}, material.dataset_cards)
+    datasets = short_names({plain_name(r.cell.dataset) for r in own}, material.dataset_cards)
     figures, tables, points = [], [], []
     for group in groups:
         more = {k: v for k, v in group.differs.items() if k not in ("dataset", "split", CHOSEN)}
         words = replace(group, differs=more).words
         for model, results in group.by_model().items():
             cell = results[0].cell
-            parts = (datasets[cell.dataset], cell.parameters["split"], models[model], words)
+            parts = (datasets[plain_name(cell.dataset)], cell.parameters["split"], models[model], words)
             title = " · ".join(part for part in parts if part)
             order = _order(results)
             if group.setting[CHOSEN] != "all folds":
@@ -48,7 +57,8 @@ def zsl_section(material: Material, benchmark: str) -> Section | None:
             figures += [_comparison(results, order, title), *curve_figure(results, title)]
             tables.append(_table(order, title))
             points.append((title, _said(results, order)))
-    ranks = [ranks for metric in METRICS for ranks in ranks_by_setting(own, metric)]
+    every = [ranks for metric in METRICS for ranks in ranks_by_setting(own, metric)]
+    ranks = [each for each in every if len(each.observations) > 1]  # of one, the table is the ranking
     return Section(
         title="zsl: unseen classes, known by a description",
         anchor=benchmark,

@@ -44,7 +44,7 @@ def chart(
         typer.Option("--level", metavar="LEVEL ...", help="Of few-shot charts: L1 L3 L5, or all; three by default."),
     ] = None,
     seen: Annotated[
-        str | None, typer.Option(help="Whose seen concepts, where there are several, such as imagenet:in1k-blurred.")
+        str | None, typer.Option(help="Whose seen concepts, where there are runs with both: in1k or in1k-blurred.")
     ] = None,
     levels: Annotated[Path | None, typer.Option(help="Of ranking: a file that `unseen cog levels` wrote.")] = None,
     concept: Annotated[str | None, typer.Option(help="Of kin: a name or WordNet id, such as 'tiger cat'.")] = None,

@@ -75,15 +75,12 @@ def _show_setting(group: Group) -> None:
     rows: list[list[str | Text]] = []
     for model in models:
         row = [cells.get((model, level)) for level in levels]
-        texts = [
-            Text(f"{100 * s.mean:.1f} ± {100 * s.std:.1f}", style="bold" if s.mean == best[s.level] else "")
-            if s
-            else Text("")
-            for s in row
-        ]
+        texts = [Text(s.text, style="bold" if s.mean == best[s.level] else "") if s else Text("") for s in row]
         rows.append([model, *texts])
     title = "top-1 (%) with all images, by level" + (f" · {group.words}" if group.words else "")
-    print_table(["model", *levels], rows, title=title, numeric=levels)
+    images = max(s.images for s in shown)
+    caption = f"In brackets: 95 % interval over the {images:,} test images of a level." if images else ""
+    print_table(["model", *levels], rows, title=title, caption=caption, numeric=levels)
     names = short_names(models, {})
     lines = analysis.slopes(analysis.concept_scores(group.results))
     said = trend_sentences(scores, names) + [f"{analysis.slope_sentence(names[m], line)}." for m, line in lines.items()]

@@ -532,7 +532,8 @@ def test_levels_as_the_concepts_room_writes_them(small_imagenets: Mapping[str, A
 
 def test_cards() -> None:
     ids = [card.id for card in dataset_cards() if card.group == "imagenet"]
-    assert ids == ["imagenet:in1k", "imagenet:in1k-blurred", *(f"imagenet:cog-l{i}" for i in range(1, 6))]
+    levels = [f"imagenet:cog-l{i}" for i in range(1, 6)]
+    assert ids == ["imagenet:in1k", "imagenet:in1k-blurred", "imagenet:cog", *levels]
 
 
 def test_selection_works_on_top(small_imagenets: Mapping[str, Any], levels: Path) -> None:
