@@ -17,6 +17,9 @@ from torch import nn
 
 import unseen
 from unseen.core.errors import UnseenError
+from unseen.core.torchvision_shim import ensure_torchvision
+
+ensure_torchvision()  # before anything imports torchvision
 
 Labelled = tuple[list[Image.Image], list[str]]
 
