@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from unseen.backbones.load import backbone_revision
 from unseen.core.errors import DataError
 from unseen.core.identity import digest
-from unseen.zeroshot.prompt import prompt_embeddings, read_templates
 
 if TYPE_CHECKING:
     from unseen.benchmarks.workbench import Workbench
@@ -21,6 +20,8 @@ def text_embeddings(bench: Workbench, model: str, classes: Sequence[str], templa
     Raises:
         DataError: the model has none.
     """
+    from unseen.zeroshot.prompt import prompt_embeddings, read_templates  # a plan or a help text needs no scikit-learn
+
     tower = bench.backbone(model).text
     if tower is None:
         raise DataError(
