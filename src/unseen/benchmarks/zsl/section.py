@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from unseen.benchmarks.zsl.charts import comparison_chart
-from unseen.benchmarks.zsl.compare import BENCHMARK, CHOSEN, KIND, METHOD, METRICS, plain_name, ranks_by_setting, settings
+from unseen.benchmarks.zsl.compare import (
+    BENCHMARK,
+    CHOSEN,
+    KIND,
+    METHOD,
+    METRICS,
+    plain_name,
+    ranks_by_setting,
+    settings,
+)
 from unseen.benchmarks.zsl.figures import (
     curve_figure,
     folds_figure,
