@@ -137,6 +137,7 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "truth": (True, {}),
         "learning_rates": ((0.5,), {"truth": True}),
         "steps": ((7,), {"truth": True}),
+        "truth_seeds": (2, {"truth": True}),
         "batch_size": (7, {"truth": True}),
         "early_learning_rate": (0.5, {"scores": ("finetune-1",)}),
         "only": (("folder:/elsewhere",), {}),

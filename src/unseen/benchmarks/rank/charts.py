@@ -129,11 +129,11 @@ def ablation_chart(rows: Sequence[Mapping[str, Any]]) -> Any:
     counts = list(dict.fromkeys(str(row["gaussians"]) for row in rows))
     values = [{**row, "told": f"{100 * float(row['kendall']):.0f}"} for row in rows]
     base = alt.Chart(alt.InlineData(values=values)).encode(
-        x=alt.X("gaussians:N", sort=counts, title="Gaussians per class", axis=alt.Axis(labelAngle=0)),
-        y=alt.Y("energy:N", sort=energies, title="energy that PCA keeps"),
+        x=alt.X("gaussians:N", sort=counts, title="Gaussians per class", axis=alt.Axis(labelAngle=0, grid=False)),
+        y=alt.Y("energy:N", sort=energies, title="PCA energy", axis=alt.Axis(grid=False)),
         tooltip=["energy:N", "gaussians:N", "told:N"],
     )
-    scale = alt.Scale(range=[FAINT, PALETTE[0]])
+    scale = alt.Scale(range=[FAINT, PALETTE[5]])
     tiles = base.mark_rect().encode(color=alt.Color("kendall:Q", scale=scale, legend=None))
     words = base.mark_text().encode(text="told:N", color=alt.value(INK))
     return alt.layer(tiles, words).properties(width=60 * len(counts), height=34 * len(energies))

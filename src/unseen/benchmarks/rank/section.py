@@ -187,7 +187,7 @@ def _scores_table(rows: list[RankingRow]) -> Table:
             line.append(TableCell(shown, value if known else None, best=known and value == best[field]))
         line += [TableCell(f"{row.gflops:.3g}", row.gflops), TableCell(f"{row.seconds:.2f}", row.seconds)]
         lines.append(line)
-    columns = ["score", *(title for title, _ in _COLUMNS), "GFLOPs", "seconds"]
+    columns = ["score", *(title for title, _ in _COLUMNS), "GFLOPs on stored features", "seconds"]
     return Table("scores against fine-tuned accuracy (%)", columns, lines, numeric=range(1, len(columns)))
 
 
@@ -218,5 +218,5 @@ def _published(group: str) -> Table:
         cells = [TableCell("–" if v is None else f"{v:.5g}", v) for v in values.values()]
         lines.append([TableCell(name, name.lower()), *cells])
     columns = ["score", *table.columns]
-    caption = f"published, Table {table.number}: Group {group}, {table.caption}"
+    caption = f"published, Table {table.number}: Group {group}, {table.caption}; GFLOPs as the paper counts them"
     return Table(caption, columns, lines, numeric=range(1, len(columns)), folded=True)
