@@ -83,10 +83,6 @@ def test_results_are_in_the_database_with_their_environment(images: Path, home: 
     with ResultsDatabase(home / "results.sqlite") as database:
         results = database.latest(study="mine", benchmark="rank")
     assert [r.cell.parameters["score"] for r in results] == ["probe", "logme", "knn"]
-<<<<<<< HEAD:tests/api/test_checkpoints.py
-    results = results[1:]  # the accuracy to expect stands first, and draws nothing
-=======
->>>>>>> rank:tests/test_api.py
     assert all(r.environment["unseen"] and len(r.details["draws"]) == 2 for r in results)
     # The images that could not be read are in every result, and in the answer.
     assert [list(r.details["skipped"]["train"]) for r in results] == [["class1/bad.png"]] * 3
