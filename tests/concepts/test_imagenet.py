@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from unseen.concepts import WordNet, count_images, imagenet_1k, imagenet_21k, read_counts
-from unseen.concepts.imagenet import check_wnids, is_wnid
+from unseen.concepts.imagenet import check_wnids
 from unseen.core.errors import DataError
+from unseen.core.names import is_wnid
 
 
 def test_lists(wordnet: WordNet) -> None:

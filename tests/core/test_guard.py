@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unseen.core import patience
+from unseen.core import guard
 from unseen.core.errors import CheckpointError, DataError, UnavailableError
 from unseen.core.guard import guarded, inflate, read_limited
 from unseen.core.pickle_scan import UnsafePickle, scan_pickle
@@ -32,7 +32,7 @@ def test_every_error_becomes_ours(error: Exception) -> None:
 
 
 def test_errors_of_ours_and_interrupts_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "WAITS", ())
+    monkeypatch.setattr(guard, "WAITS", ())
     for error in (DataError("mine"), KeyboardInterrupt()):
         with pytest.raises(type(error)) as caught, guarded("f", "a file"):
             raise error

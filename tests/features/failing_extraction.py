@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from unseen.backbones import load_backbone
-from unseen.core import patience
+from unseen.core import guard
 from unseen.core.errors import UnseenError
 from unseen.data import load_dataset
 from unseen.features import Extraction, FeatureStore, extract
@@ -39,7 +39,7 @@ def files(store: Path) -> dict[str, bytes]:
 
 
 def main(folder: Path) -> None:
-    patience.WAITS = (0.0, 0.0, 0.0)
+    guard.WAITS = (0.0, 0.0, 0.0)
     backbone = load_backbone("random:test_resnet?size=32")
     how = Extraction(part_size=3, workers=1, runtime="torch")
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from unseen.backbones import load_backbone
-from unseen.core import patience
+from unseen.core import guard
 from unseen.core.errors import DataError, UnavailableError
-from unseen.core.patience import passing_reason, patiently, read_patiently
+from unseen.core.guard import passing_reason, patiently, read_patiently
 from unseen.data import load_dataset
 from unseen.features import FeatureStore, extract
 
@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "WAITS", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(guard, "WAITS", (0.0, 0.0, 0.0))
 
 
 def raise_often(error: BaseException, times: int) -> Callable[[], str]:
@@ -71,7 +71,7 @@ def test_the_cause_behind_an_error_decides() -> None:
 
 def test_a_file_that_asks_for_all_memory_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
     assert passing_reason(MemoryError()) is None
-    monkeypatch.setattr(patience, "_memory_is_short", lambda: True)
+    monkeypatch.setattr(guard, "_memory_is_short", lambda: True)
     assert passing_reason(MemoryError()) == "the memory is used up"
 
 

@@ -96,7 +96,7 @@ def test_broken_images_are_left_out_and_said(data: Dataset, workers: int) -> Non
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_disk_that_fails_is_no_broken_image(data: Dataset, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unseen.core.patience.WAITS", (0.0,))
+    monkeypatch.setattr("unseen.core.guard.WAITS", (0.0,))
     train = data.split("train")
 
     def failing(i: int) -> Image.Image:

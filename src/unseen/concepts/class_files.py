@@ -16,12 +16,13 @@ from os import PathLike
 from pathlib import Path
 
 from unseen.concepts.audit import Audit
-from unseen.concepts.imagenet import imagenet_1k, imagenet_21k, is_wnid
+from unseen.concepts.imagenet import imagenet_1k, imagenet_21k
 from unseen.concepts.mapping import OPEN, mapping_of
 from unseen.concepts.senses import NOT_IN_WORDNET, match_classes
 from unseen.concepts.wordnet import WordNet
 from unseen.core.errors import DataError, UsageError, closest
 from unseen.core.guard import reader
+from unseen.core.names import is_wnid
 
 _NUMBERED = re.compile(r"^\d+[\s,;:]+(\S.*)$")
 SEEN_SETS = {"imagenet-1k": ("ImageNet-1K", imagenet_1k), "imagenet-21k": ("ImageNet-21K", imagenet_21k)}

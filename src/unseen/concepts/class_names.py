@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from unseen.concepts.imagenet import is_wnid
 from unseen.concepts.wordnet import WordNet
+from unseen.core.names import is_wnid
 
 How = Literal["given", "exact", "qualified", "spelling", "head", "none"]
 

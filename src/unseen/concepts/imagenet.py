@@ -8,7 +8,6 @@ Expected:   1,000 and 21,841 synsets (ILSVRC-2012, and the Fall 2011 release); 9
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
@@ -20,7 +19,6 @@ from unseen.core.guard import reader
 
 _LISTS = {"imagenet-1k": "imagenet_synsets.txt", "imagenet-21k": "imagenet22k_synsets.txt"}
 _IMAGE_SUFFIXES = frozenset({".jpeg", ".jpg", ".png", ".webp", ".bmp"})
-_WNID = re.compile(r"n\d{8}")
 
 
 @cache
@@ -45,11 +43,6 @@ def imagenet_1k() -> tuple[str, ...]:
 def imagenet_21k() -> tuple[str, ...]:
     """The 21,841 synsets of the Fall 2011 release, by wnid."""
     return _synset_list("imagenet-21k")
-
-
-def is_wnid(text: str) -> bool:
-    """Whether `text` looks like a WordNet id: the letter n and eight digits."""
-    return _WNID.fullmatch(text) is not None
 
 
 @reader("image counts")

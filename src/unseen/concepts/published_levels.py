@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from unseen.concepts.imagenet import is_wnid
 from unseen.concepts.levels import Level, Levels, RankedConcept
 from unseen.core.errors import DataError
 from unseen.core.guard import reader
+from unseen.core.names import is_wnid
 from unseen.core.safe_pickle import load_plain_pickle
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from unseen.core.errors import DataError, DiskFullError, StoreError, UsageError
-from unseen.core.patience import patiently
+from unseen.core.guard import patiently
 
 TEMPORARY_SUFFIX = ".tmp"
 

@@ -1,13 +1,19 @@
-"""The guard that every reader of somebody's file stands behind: whatever a file does to a reader, one line comes out.
+"""The guard that every reader of somebody's file stands behind, and patience with what fails only for a while.
 
 Libraries raise what they trip over in a damaged or hostile file: dozens of kinds of error, some of which are nobody's
-business to list. Inside `guarded` all of them become the one error that the caller names, a failing disk becomes an
-`UnavailableError`, and errors of ours pass. What a file may unpack to is bounded by `allowance`.
+business to list. Inside `guarded` all of them become the one error that the caller names, and errors of ours pass. What
+a file may unpack to is bounded by `allowance`.
+
+A file that is gone or whose bytes make no sense is bad: whoever reads it skips it and says so. An input error, a stale
+handle, too many open files or no memory say nothing about the file: `patiently` tries the same act again a little
+later, and where it still fails the work ends. So a hiccup of a disk never becomes data.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +21,6 @@ from functools import wraps
 from typing import IO, ParamSpec, TypeVar
 
 from unseen.core.errors import DataError, UnavailableError, UnseenError
-from unseen.core.patience import passing_reason
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,6 +28,20 @@ T = TypeVar("T")
 #: A file may unpack to this many times its size, and this many bytes more: real data stay far below, bombs do not.
 _TIMES, _MORE = 200, 64 << 20
 _CHUNK = 1 << 20
+
+#: Seconds before the second, third and fourth attempt.
+WAITS = (0.05, 0.3, 1.0)
+
+#: What the system says of a name or a file, today and tomorrow.
+_LASTING = frozenset(
+    {
+        *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.ESPIPE),
+        *(errno.EOVERFLOW, errno.ENXIO, errno.EILSEQ),
+        # Of writing: waiting makes no room and gives no leave.
+        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EPERM, errno.EEXIST, errno.ENOTEMPTY),
+    }
+)
+_PROBE = 64 << 20
 
 
 @contextmanager
@@ -117,3 +136,58 @@ def read_limited(stream: IO[bytes], limit: int, what: object) -> bytes:
 
 def _bomb(what: object, limit: int) -> DataError:
     return DataError(f"{what} unpacks to more than {limit:,} bytes, which no file of its size should: is it a bomb?")
+
+
+def patiently(act: Callable[[], T]) -> T:
+    """What `act` gives, tried again where it fails for a reason that may pass; its last error where all tries fail."""
+    for wait in WAITS:
+        try:
+            return act()
+        except (UnseenError, OSError, MemoryError) as error:
+            if passing_reason(error) is None:
+                raise
+        time.sleep(wait)
+    return act()
+
+
+def read_patiently(read: Callable[[], T], what: object) -> T:
+    """What `read` gives; whatever it raises of a bad file comes through.
+
+    Args:
+        what: the file, for the message.
+
+    Raises:
+        UnavailableError: a disk, a mount or the machine fails, not the file, and went on failing.
+    """
+    try:
+        return patiently(read)
+    except (UnseenError, OSError, MemoryError) as error:
+        reason = passing_reason(error)
+        if reason is None or isinstance(error, UnavailableError):
+            raise
+        raise UnavailableError(
+            f"{what} cannot be read at present: {reason}, {len(WAITS) + 1} times. That says nothing about the file, so "
+            "it is not skipped. See to the disk, the mount or the limits, and run the same command to go on."
+        ) from error
+
+
+def passing_reason(error: BaseException | None) -> str | None:
+    """Why an error may pass, by what it was raised from; None where it lasts."""
+    known: set[int] = set()
+    while error is not None and id(error) not in known:
+        known.add(id(error))
+        if isinstance(error, MemoryError):
+            return "the memory is used up" if _memory_is_short() else None
+        if isinstance(error, OSError) and error.errno is not None and error.errno not in _LASTING:
+            return (error.strerror or str(error)).lower()
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _memory_is_short() -> bool:
+    """Whether it is the machine that has no memory, and not a file that asked for more than anybody has."""
+    try:
+        bytearray(_PROBE)
+    except MemoryError:
+        return True
+    return False

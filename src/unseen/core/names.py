@@ -7,6 +7,7 @@ alphabetical order: one thing, one name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from urllib.parse import quote, unquote
 
 from unseen.core.errors import UsageError, closest
 
+_WNID = re.compile(r"n\d{8}")
 _SAFE = "/,.:~+@ *"  # kept readable; `%`, `&`, `=`, `?` and `#` are not
 
 
@@ -73,6 +75,11 @@ class Name:
         found = {k: str(there[k]) if k in there and _is_there(there[k]) else v for k, v in self.options.items()}
         rest = str(_absolute(self.rest, base)) if "" in paths and self.rest else self.rest
         return replace(self, rest=rest, options=found)
+
+
+def is_wnid(text: str) -> bool:
+    """Whether `text` is written like a WordNet id: n and eight digits."""
+    return _WNID.fullmatch(text) is not None
 
 
 def _is_there(path: Path) -> bool:

@@ -50,7 +50,7 @@ def open_image(source: Path | bytes) -> Image.Image:
 
     Raises:
         DataError: it is empty, too large, or not an image that Pillow can read.
-        OSError: the file cannot be read: it is gone, or (`unseen.core.patience`) the disk fails.
+        OSError: the file cannot be read: it is gone, or (`unseen.core.guard`) the disk fails.
     """
     if isinstance(source, Path):
         size = _size(source)

@@ -11,17 +11,12 @@ import numpy as np
 
 from unseen.core.errors import DataError
 from unseen.core.guard import reader
+from unseen.core.names import is_wnid
 from unseen.data.dataset import IntArray
 
-_WNID = re.compile(r"n\d{8}")
 _NO_WNID = ("?", "-")  # what mapping files write for a class that is open, or that WordNet does not have
 # The label is the last word; a tab before it lets it hold spaces. The path may hold anything.
 _LINE = re.compile(r"(?P<path>.+)\t\s*(?P<label>[^\t]+)|(?P<path2>.+?)\s*[,\s]\s*(?P<label2>[^,\s]+)")
-
-
-def is_wnid(text: str) -> bool:
-    """Whether `text` is written like a WordNet id: n and eight digits."""
-    return _WNID.fullmatch(text) is not None
 
 
 def read_lines(path: Path) -> list[tuple[int, str]]:

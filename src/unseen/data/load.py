@@ -15,8 +15,8 @@ from typing import Any, ClassVar, TypeVar
 
 from unseen.core.errors import UnknownNameError, UnseenError, UsageError
 from unseen.core.extras import extra_note
+from unseen.core.guard import read_patiently
 from unseen.core.names import Name, Options, from_path
-from unseen.core.patience import read_patiently
 from unseen.core.records import DatasetCard
 from unseen.core.registry import PluginError, Registry
 from unseen.data.dataset import Dataset, join_splits

@@ -14,7 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 from unseen.core.errors import DataError
-from unseen.core.patience import read_patiently
+from unseen.core.guard import read_patiently
 from unseen.data.decode import NOT_PICTURES
 
 # What operating systems leave lying about, beside everything that begins with a dot.

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.runtimes import Outputs, Pixels, Runtime
 from unseen.core.errors import DataError
-from unseen.core.patience import read_patiently
+from unseen.core.guard import read_patiently
 from unseen.data import Split, decode_rgb
 from unseen.features.manifest import Skipped
 from unseen.features.preprocess import to_pixels

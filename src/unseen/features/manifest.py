@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from unseen.core.errors import StoreError
 from unseen.core.files import write_whole
+from unseen.core.guard import read_patiently
 from unseen.core.identity import canonical_json, digest
-from unseen.core.patience import read_patiently
 from unseen.core.records import FeatureKey
 from unseen.features.layout import MANIFEST, PART
 

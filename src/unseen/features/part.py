@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from unseen.core.errors import CorruptPartError
 from unseen.core.files import Block
-from unseen.core.patience import read_patiently
+from unseen.core.guard import read_patiently
 from unseen.features.manifest import Part
 
 Check = Literal["sha256", "size"]

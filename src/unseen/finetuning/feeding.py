@@ -26,7 +26,7 @@ import numpy as np
 from PIL import Image
 
 from unseen.core.errors import DataError
-from unseen.core.patience import read_patiently
+from unseen.core.guard import read_patiently
 from unseen.data import Split
 from unseen.finetuning.views import Pixels
 from unseen.probes.batch_order import IntArray

@@ -15,8 +15,8 @@ from typing import Any
 
 from unseen.benchmarks.cog.cost import ImageSet
 from unseen.core.errors import DataError
+from unseen.core.names import is_wnid
 from unseen.data import decode_rgb
-from unseen.data.listing import is_wnid
 from unseen.data.sources.imagenet.cog import Caps, Lists, pick_image_lists, read_split_file
 from unseen.data.sources.imagenet.in1k import CLASSES, find_in1k, read_validation
 from unseen.data.sources.imagenet.tree import Images, ImageTree, Progress, find_tree, some

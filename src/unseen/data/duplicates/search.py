@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from unseen.core.errors import DataError
-from unseen.core.patience import read_patiently
+from unseen.core.guard import read_patiently
 from unseen.data.duplicates.comparison import Agreement, Kind, compare
 from unseen.data.duplicates.images import ImageSet
 from unseen.data.duplicates.neighbours import NearPairs, near_pairs

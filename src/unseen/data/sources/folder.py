@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from unseen.core.errors import DataError, UsageError
-from unseen.core.names import Name, Options, as_number
+from unseen.core.names import Name, Options, as_number, is_wnid
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, IntArray, Split
 from unseen.data.decode import open_image
-from unseen.data.listing import is_wnid, number_labels, read_lines, read_list, read_table, read_wnids
+from unseen.data.listing import number_labels, read_lines, read_list, read_table, read_wnids
 from unseen.data.load import DatasetSource
 from unseen.data.scan import content_key, find_images, subfolders
 from unseen.data.subset import stratified_split

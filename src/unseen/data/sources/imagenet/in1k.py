@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from unseen.core.errors import DataError
+from unseen.core.names import is_wnid
 from unseen.data.dataset import IntArray, Split
-from unseen.data.listing import is_wnid
 from unseen.data.scan import subfolders
 from unseen.data.sources.imagenet.tree import Images, find_tree, images_in_folder, images_in_tar, join_split
 from unseen.data.sources.imagenet.val import find_val_labels, read_val_labels

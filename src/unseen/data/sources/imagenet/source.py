@@ -21,11 +21,10 @@ from pathlib import Path
 
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.files import home
-from unseen.core.names import Name, Options
+from unseen.core.names import Name, Options, is_wnid
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
 from unseen.data.joined import join_datasets
-from unseen.data.listing import is_wnid
 from unseen.data.load import DatasetSource, load_dataset
 from unseen.data.sources.imagenet.cog import (
     Caps,

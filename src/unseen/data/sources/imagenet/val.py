@@ -17,7 +17,8 @@ from typing import Any
 
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded, read_limited
-from unseen.data.listing import is_wnid, read_lines
+from unseen.core.names import is_wnid
+from unseen.data.listing import read_lines
 from unseen.data.matlab_v5 import read_variables
 
 _KAGGLE = "LOC_val_solution.csv"
