@@ -62,7 +62,10 @@ class LevelScore:
 
 @dataclass(frozen=True)
 class ConceptScore:
-    """Accuracy of one model on one concept, over seeds; `dataset` is where its images are."""
+    """Accuracy of one model on one concept, over seeds; `dataset` is where its images are.
+
+    `test_images` is 0 where results of an earlier version do not say it.
+    """
 
     model: str
     level: str
@@ -73,6 +76,7 @@ class ConceptScore:
     nearest: str
     train_images: int
     dataset: str = ""
+    test_images: int = 0
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,9 @@ def concept_scores(results: Sequence[Result], *, controls: bool = False, shots: 
     for (model, level), group in groups.items():
         details = group[0].details
         accuracy = np.nanmean([_per_class(result) for result in group], axis=0)
-        for concept, value, images in zip(details["concepts"], accuracy, details["train_per_class"], strict=True):
+        tested = details.get("test_per_class") or [0] * len(accuracy)
+        rows = zip(details["concepts"], accuracy, details["train_per_class"], tested, strict=True)
+        for concept, value, images, test_images in rows:
             if not np.isnan(value) and concept["similarity"] is not None:
                 scores.append(
                     ConceptScore(
@@ -176,6 +182,7 @@ def concept_scores(results: Sequence[Result], *, controls: bool = False, shots: 
                         concept["nearest"] or "",
                         images,
                         group[0].cell.dataset,
+                        test_images,
                     )
                 )
     return scores

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from unseen.benchmarks.cog.analysis import ConceptScore, order_levels
+from unseen.metrics.significance import wilson_interval
 from unseen.reports.blocks import Table, TableCell
 from unseen.reports.wording import counted
 
@@ -60,15 +61,28 @@ def _concepts(level: str, scores: Sequence[ConceptScore], picture: Callable[[str
                 TableCell(s.nearest, s.nearest.lower()),
                 TableCell(f"{s.similarity:.3f}", s.similarity),
                 TableCell(f"{s.train_images:,}", s.train_images),
-                TableCell(f"{100 * mean:.1f}", mean, hint=f"mean over {counted(len(accuracy[s.concept]), 'model')}"),
+                TableCell(f"{s.test_images:,}" if s.test_images else "", s.test_images),
+                TableCell(
+                    f"{100 * mean:.1f}{_interval(mean, s.test_images)}",
+                    mean,
+                    hint=f"mean over {counted(len(accuracy[s.concept]), 'model')}",
+                ),
             ]
         )
     cut = f", {len(rows)} of them along the ranking" if step > 1 else ""
     span = f", similarity {concepts[0].similarity:.2f} to {concepts[-1].similarity:.2f}" if concepts else ""
     return Table(
         f"{level}: {counted(len(concepts), 'concept')}{span}{cut}",
-        ["concept", "nearest seen", "similarity", "training images", "top-1 (%), mean of models"],
+        ["concept", "nearest seen", "similarity", "training images", "test images", "top-1 (%), mean of models"],
         rows,
-        numeric=(2, 3, 4),
+        numeric=(2, 3, 4, 5),
         folded=True,
     )
+
+
+def _interval(share: float, images: int) -> str:
+    """The 95 % interval over a concept's test images, which are few: all models are asked about the same ones."""
+    if not images:
+        return ""
+    found = wilson_interval(share, images)
+    return f" [{100 * found.low:.0f} to {100 * found.high:.0f}]"

@@ -103,6 +103,9 @@ def _details(domain: Domain, parts: dict[str, SplitRows], account: dict[str, Any
             {"id": c.id, "name": c.name, "similarity": c.similarity, "nearest": c.nearest_name or c.nearest}
             for c in by_label
         ],
-        "train_per_class": np.bincount(parts["train"].labels, minlength=len(by_label)).tolist(),
+        **{
+            f"{split}_per_class": np.bincount(parts[split].labels, minlength=len(by_label)).tolist()
+            for split in ("train", "test")
+        },
         "domains": dict(account),
     }
