@@ -23,6 +23,7 @@ from unseen.cli.cog.figures import CHARTS, known_cards
 from unseen.concepts.levels import Level, Levels, RankedConcept
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.records import Cell, Result
+from unseen.metrics import wilson_interval
 from unseen.reports import save_chart
 from unseen.reports.blocks import Material
 from unseen.reports.charts import percent_axis, to_spec
@@ -57,6 +58,7 @@ def made_up(model: str, level: str, shots: int | str, accuracy: float, **changes
         "similarity": 0.5,
         "concepts": concepts if level[0] != "R" else [{**c, "similarity": None, "nearest": None} for c in concepts],
         "train_per_class": list(range(30, 30 + CLASSES)),
+        "test_per_class": [PER_CLASS] * CLASSES,
         "per_class": {str(i): float(row.mean()) for i, row in enumerate(right)},
         "correct": pack_correct(right.ravel()),
         "domains": {"seen": "ImageNet-1K", "classes": 99, "measure": "lin", "funnel": FUNNEL},
@@ -296,6 +298,10 @@ def test_the_section_of_many_models(many: list[Result]) -> None:
     assert any(caption.startswith("The funnel: 99 classes, 40 eligible") for caption in captions)
     (first,) = [table for table in section.tables if table.caption.startswith("L1: 12 concepts")]
     assert [cell.text for cell in first.rows[0][:3]] == ["L1 concept 0", "cat", "0.750"]
+    share = float(first.rows[0][5].sort)
+    interval = wilson_interval(share, PER_CLASS)
+    assert first.rows[0][4].text == str(PER_CLASS)
+    assert first.rows[0][5].text == f"{100 * share:.1f} [{100 * interval.low:.0f} to {100 * interval.high:.0f}]"
     assert first.rows[0][0].picture == "data:L1 concept 0" and first.rows[0][0].note == "n100"
 
 
