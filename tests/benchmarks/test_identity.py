@@ -40,6 +40,7 @@ def ids(benchmark: str, **options: Any) -> set[str]:
 #: Another value than the default for every option, and what must be in force for it to matter.
 OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
     "probe": {
+        "memory_limit": (5, {}),
         "solver": ("ridge", {}),
         "shots": ((1,), {}),
         "seeds": ((1,), {}),
@@ -49,6 +50,7 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "only": (("folder:/elsewhere",), {}),
     },
     "cog": {
+        "memory_limit": (5, {}),
         "solver": ("ridge", {}),
         "shots": ((1,), {}),
         "seeds": ((1,), {}),

@@ -49,6 +49,8 @@ OTHER_OF = {
     ("rank", "split"): "test",
     ("rank", "sample"): "12",
     ("vtab", "feeders"): "2",
+    ("zsl", "templates"): "plain",
+    ("zsl", "text_model"): "packaged:efficientnet-lite0",
 }
 
 #: What a field needs beside it to matter.
@@ -64,6 +66,8 @@ BESIDE = {
     ("vtab", "reduced_strides"): ["--patches"],
     ("vtab", "sweep"): ["--adaptation", "finetune"],
     ("vtab", "micro_batch"): ["--adaptation", "finetune"],
+    ("zsl", "templates"): ["--embedding", "prompts"],
+    ("zsl", "text_model"): ["--embedding", "prompts"],
     ("rank", "learning_rates"): ["--truth"],
     ("rank", "steps"): ["--truth"],
     ("rank", "batch_size"): ["--truth"],

@@ -165,11 +165,11 @@ def test_losers_are_dropped_early_and_stand_behind_the_others(
 @pytest.mark.parametrize(
     "moment",
     [
-        "unseen.api.check_backbone",
+        "unseen.api.checkpoints.check_backbone",
         "unseen.features.extraction.run_batches",
         "unseen.benchmarks.rank.protocol.score_result",
-        "unseen.api.answer",
-        "unseen.api.write_page",
+        "unseen.api.checkpoints.answer",
+        "unseen.api.checkpoints.write_page",
     ],
 )
 def test_ctrl_c_at_any_moment_keeps_what_is_done(
