@@ -217,7 +217,8 @@ def test_the_first_are_fine_tuned_on_request_and_early_stopping_is_a_score(
     assert all("finetune-1" in c["scores"] for c in found["candidates"])
     assert main(["results", "--study", "early", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert {row["early_learning_rate"] for row in rows if row.get("score") == "finetune-1"} == {0.5}
+    settings = [row["parameters"] for row in rows]
+    assert {each["early_learning_rate"] for each in settings if each["score"] == "finetune-1"} == {0.5}
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,8 @@ def write_whole(path: Path, content: Block | str | Iterable[Block]) -> str:
             raise UsageError(f"{path} is a folder. Give the name of a file in it.")
     data = content.encode() if isinstance(content, str) else content
     pieces = [data] if isinstance(data, bytes | memoryview) else data
-    make_folder(path.parent)
+    with explained(path):
+        _make_folder(path.parent)
     if not isinstance(pieces, Sequence):  # pieces that are gone when they are read cannot be tried again
         with explained(path):
             return _write_aside(path, pieces)
@@ -133,13 +134,17 @@ def make_folder(folder: Path) -> None:
     Somebody may be removing empty folders above at the same time, so a level that vanishes is made again.
     """
     with explained(folder):
-        for _ in range(100):
-            try:
-                patiently(lambda: _make_levels(folder))
-            except FileNotFoundError:
-                continue
-            return
-        raise StoreError(f"cannot create {folder}: the folders above it keep vanishing. Is something removing them?")
+        _make_folder(folder)
+
+
+def _make_folder(folder: Path) -> None:
+    for _ in range(100):
+        try:
+            patiently(lambda: _make_levels(folder))
+        except FileNotFoundError:
+            continue
+        return
+    raise StoreError(f"cannot create {folder}: the folders above it keep vanishing. Is something removing them?")
 
 
 def _make_levels(folder: Path) -> None:
@@ -166,7 +171,7 @@ def explained(path: Path, *, needed: int = 0) -> Iterator[None]:
 def _explanation(error: OSError, path: Path, needed: int) -> StoreError:
     reason = error.strerror or str(error)
     if error.errno in _NO_ROOM:
-        needs = f"it needs {format_size(needed)} and " if needed else ""
+        needs = f"it needs {format_size(needed) if needed else 'a little'} and "
         return DiskFullError(
             f"no room to write {path.name} in {path.parent}: {_NO_ROOM[error.errno]} ({reason}); {needs}"
             f"{_free(path.parent)}. Everything written before is whole: make room there, or "

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from unseen.core.errors import DataError
 from unseen.metrics.kendall import kendall_tau
-from unseen.metrics.nash import nash_weights
+from unseen.metrics.nash import nash_weights, weighted_means
 
 FloatArray = npt.NDArray[np.float64]
 Aggregation = Callable[[FloatArray], FloatArray]
@@ -92,7 +92,7 @@ def balduzzi_mean(scores: npt.ArrayLike, reference: npt.ArrayLike | None = None)
         reference: the table that the weights come from; by default `scores` themselves.
     """
     table = _table(scores)
-    return np.asarray(table @ nash_weights(table if reference is None else _table(reference)))
+    return weighted_means(table, nash_weights(table if reference is None else _table(reference)))
 
 
 def aggregations(

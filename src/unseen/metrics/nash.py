@@ -45,6 +45,15 @@ def nash_weights(scores: FloatArray, *, scale: str = "score", one_game: bool = T
     return _most_even(payoff, max(value, 0.0) if one_game else value, start)
 
 
+def weighted_means(scores: FloatArray, weights: FloatArray) -> FloatArray:
+    """(m,) scores of methods by weights of tasks.
+
+    In an equilibrium the methods that are played are equal, but for what a solver leaves of them: that is rounded away,
+    so that they are ties.
+    """
+    return np.round(scores @ weights, 6)
+
+
 def _solve(payoff: FloatArray) -> tuple[float, FloatArray]:
     """The value of the game of rows against columns, and an optimal strategy of the columns, who want little."""
     from scipy.optimize import linprog

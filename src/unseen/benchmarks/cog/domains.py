@@ -111,6 +111,8 @@ class DomainRecipe:
             object.__setattr__(self, "levels", int(self.levels))
         if (inherited := getattr(super(), "__post_init__", None)) is not None:
             inherited()
+        if isinstance(self.levels, str) and not Path(self.levels).is_file():
+            raise UsageError(f"levels must be a number (int) or a file of levels; there is no file {self.levels!r}.")
 
     @property
     def recipe(self) -> DomainRecipe:

@@ -25,7 +25,7 @@ from unseen.core.errors import DataError
 from unseen.data.sources.vtab.tasks import vtab_tasks
 from unseen.metrics.aggregation import Aggregation, aggregations
 from unseen.metrics.kendall import kendall_tau
-from unseen.metrics.nash import READINGS, nash_weights
+from unseen.metrics.nash import READINGS, nash_weights, weighted_means
 
 FloatArray = npt.NDArray[np.float64]
 Size = Literal["1000", "full"]
@@ -168,7 +168,8 @@ def balduzzi_readings(scores: npt.ArrayLike) -> dict[str, tuple[float, float]]:
     found = {}
     for name, (scale, one_game) in READINGS.items():
         own, other = (
-            kendall_tau(mean, table @ nash_weights(each, scale=scale, one_game=one_game)) for each in (table, full)
+            kendall_tau(mean, weighted_means(table, nash_weights(each, scale=scale, one_game=one_game)))
+            for each in (table, full)
         )
         found[name] = (own, other)
     return found
