@@ -184,7 +184,11 @@ def test_an_ended_run_says_how_to_go_on(
 
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(ProbeBenchmark, "evaluate", ended)
-    found, _, err = outcome(capsys, "run", str(study_file))
+    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background does not get it
+    try:
+        found, _, err = outcome(capsys, "run", str(study_file))
+    finally:
+        signal.signal(signal.SIGINT, ignored)
     assert found == code
     hint = "what was finished is kept, run the same command to go on"
     assert err.splitlines()[-1] == f"unseen: error: {word}; {hint}"
