@@ -179,7 +179,8 @@ def plan_study(study: Study, home: Path | None = None, *, bench: Workbench | Non
     for dataset in study.datasets:
         for benchmark in study.protocols:
             if not benchmark.only or dataset in benchmark.only:
-                benchmark.check(bench.dataset(dataset))
+                data = bench.dataset(dataset)
+                benchmark.suited(data).check(data)
     for model in study.models:
         check_backbone(model)
     cells = [cell for _, planned in _planned(study, bench) for cell in planned]
@@ -309,7 +310,10 @@ def _planned(study: Study, bench: Workbench) -> Iterator[tuple[Benchmark, list[C
     extraction = parameters_of(study.extraction)
     for model in study.models:
         for dataset in study.datasets:
-            for benchmark in study.protocols:
+            for asked in study.protocols:
+                if asked.only and dataset not in asked.only:
+                    continue
+                benchmark = asked.suited(bench.dataset(dataset))
                 cells = benchmark.plan(model, dataset)
                 if cells:
                     revision = bench.revision(model, dataset, benchmark.other_datasets())

@@ -75,10 +75,10 @@ def label_of(item: Any) -> Any:
 
 
 def plain_label(value: Any) -> Any:
-    """A label as a text or a whole number."""
+    """A label as a text or a number; one of several values stays an array or a list."""
     if hasattr(value, "item") and hasattr(value, "dtype"):
         if getattr(value, "ndim", 0) and int(np.prod(value.shape)) != 1:
-            raise DataError("an image has several labels; one class per image is needed.")
+            return np.asarray(value)
         return value.item()
     return value
 
@@ -149,6 +149,8 @@ def _attribute_labels(data: Any) -> list[Any] | None:
     for name in ("targets", "labels", "_labels", "y"):
         found = getattr(data, name, None)
         if found is not None and hasattr(found, "__len__") and len(found) == len(data):
+            if getattr(found, "ndim", 1) == 2:  # a row of 0 and 1 per image
+                return list(np.asarray(found))
             return found.tolist() if hasattr(found, "tolist") else list(found)
     return None
 
@@ -184,9 +186,15 @@ def read_hugging_face(data: Any, image: str = "", label: str = "") -> dict[str, 
     return {
         "items": Rows(),
         "labels": list(raw[label]) if label else None,
-        "class_names": list(features[label].names) if label and kinds[label] == "ClassLabel" else None,
+        "class_names": _class_names(features[label]) if label else None,
         "title": str(getattr(data.info, "dataset_name", None) or "hf"),
     }
+
+
+def _class_names(feature: Any) -> list[str] | None:
+    """Of a `ClassLabel`, or of a list of them."""
+    names = getattr(getattr(feature, "feature", feature), "names", None)
+    return list(names) if names is not None else None
 
 
 def read_frame(frame: Any, image: str = "", label: str = "") -> dict[str, Any]:
@@ -196,4 +204,7 @@ def read_frame(frame: Any, image: str = "", label: str = "") -> dict[str, Any]:
     label = label or guess_column(columns, LABEL_COLUMNS, "labels", taken=image)
     items = list(frame[image])
     names = [str(item) for item in items] if items and isinstance(items[0], str) else None
-    return {"items": items, "labels": [plain_label(v) for v in frame[label]], "names": names, "title": "frame"}
+    labels = [plain_label(v) for v in frame[label]]
+    if any(isinstance(v, str) and "|" in v for v in labels):
+        labels = [tuple(filter(None, str(v).split("|"))) for v in labels]
+    return {"items": items, "labels": labels, "names": names, "title": "frame"}

@@ -13,12 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.names import Options
 from unseen.core.records import DatasetCard
-from unseen.data.dataset import Dataset, IntArray
+from unseen.data.dataset import Dataset
 from unseen.data.foreign import pixels_of_torch, read_frame, read_hugging_face, read_torch
-from unseen.data.given import SCHEME, GivenImages, divide, number_classes
+from unseen.data.given import SCHEME, GivenImages, divide, learn_targets
 from unseen.data.images import is_image
 from unseen.data.load import DatasetSource
 
@@ -106,6 +109,8 @@ def _pair(images: Any, labels: Any) -> GivenImages:
     if not is_image(items[0]):
         raise DataError(f"{type(items[0]).__name__} is no image. Give Pillow images, arrays, tensors or paths.")
     if labels is not None:
+        if getattr(labels, "ndim", 1) == 2:  # a row of 0 and 1 per image
+            labels = list(np.asarray(labels))
         labels = labels.tolist() if hasattr(labels, "tolist") else list(labels)
         if len(labels) != len(items):
             raise DataError(f"there are {len(items)} images and {len(labels)} labels.")
@@ -121,11 +126,12 @@ def _splits(data: Any) -> dict[str, GivenImages]:
     return {known.get(str(name), str(name)): read_object(part) for name, part in data.items()}
 
 
-def label_object(data: Any) -> tuple[Dataset, IntArray | None]:
-    """All images of an object as one split, and their labels as class indices, if it has any."""
+def label_object(data: Any) -> tuple[Dataset, npt.NDArray[Any] | None]:
+    """All images of an object as one split, and their labels if it has any: class indices, numbers, or (n, labels)
+    booleans."""
     given = read_object(data)
     whole = given.whole()
     if given.labels is None:
         return whole, None
-    classes, labels = number_classes({"train": given})
-    return replace(whole, class_names=classes), labels["train"]
+    target, classes, labels, targets = learn_targets({"train": given})
+    return replace(whole, class_names=classes, target=target), (targets or labels)["train"]
