@@ -6,19 +6,25 @@ None of the libraries is imported here: who holds such an object has imported it
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from unseen.core.errors import DataError
-from unseen.data.images import is_image
+from unseen.data.images import image_key, is_image
 
 #: Names of columns and attributes, likeliest first.
 IMAGE_COLUMNS = ("image", "img", "image_path", "path", "filepath", "file_path", "filename", "file_name", "file",
                  "image_id", "image_name", "id")  # fmt: skip
 LABEL_COLUMNS = ("label", "labels", "class", "category", "target", "fine_label", "breed", "species", "diagnosis", "y",
                  "class_name", "classname", "class_id", "category_id", "id")  # fmt: skip
+
+RANDOM = (
+    "the dataset gives another image each time it is asked, as augmentation does: numbers change from call to call, "
+    "and stored features are not found again"
+)
 
 
 def pixels_of_torch(value: Any) -> Any:
@@ -95,6 +101,9 @@ def read_torch(data: Any) -> dict[str, Any]:
     if type(data).__name__ == "Subset" and hasattr(data, "indices"):
         return _subset(read_torch(data.dataset), list(data.indices))
     bare, notes = _without_transform(data)
+    if _is_random(bare):
+        notes = (*notes, RANDOM)
+        warnings.warn(f"{type(data).__name__}: {RANDOM}", UserWarning, stacklevel=2)
     names = None
     samples = getattr(data, "samples", None)
     if isinstance(samples, list) and samples and isinstance(samples[0], tuple) and isinstance(samples[0][0], str):
@@ -115,6 +124,14 @@ def read_torch(data: Any) -> dict[str, Any]:
         "title": type(data).__name__,
         "notes": notes,
     }
+
+
+def _is_random(data: Any) -> bool:
+    """Whether a dataset gives another image at the second look, as augmentation does."""
+    try:
+        return image_key(image_of(data[0])) != image_key(image_of(data[0]))
+    except Exception:  # noqa: BLE001 - whatever it raises, reading all images will meet it
+        return False
 
 
 def _subset(found: dict[str, Any], rows: list[int]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ drawn from it as train and test.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,10 @@ from unseen.data.given import SCHEME, GivenImages, divide, learn_targets
 from unseen.data.images import is_image
 from unseen.data.load import DatasetSource
 
+_HINT = "Objects are found in the process that holds them, while it does: use one worker, or a name."
 _HELD: dict[str, Dataset] = {}
+#: How many hold each.
+_HOLDERS: Counter[str] = Counter()
 
 
 def as_dataset(data: Any, test: Any = None, *, share: float = 0.2, seed: int = 0) -> Dataset:
@@ -50,12 +54,23 @@ def as_dataset(data: Any, test: Any = None, *, share: float = 0.2, seed: int = 0
 def hold(dataset: Dataset) -> str:
     """Make a dataset of an object findable by its name, which is returned."""
     _HELD[dataset.id] = dataset
+    _HOLDERS[dataset.id] += 1
     return dataset.id
 
 
+def hold_again(name: str) -> bool:
+    """One more holder of what is held already; whether it is."""
+    if name in _HELD:
+        _HOLDERS[name] += 1
+    return name in _HELD
+
+
 def release(name: str) -> None:
-    """Forget what `hold` has made findable."""
-    _HELD.pop(name, None)
+    """Forget what `hold` has made findable, when nobody else holds it."""
+    _HOLDERS[name] -= 1
+    if _HOLDERS[name] < 1:
+        _HELD.pop(name, None)
+        del _HOLDERS[name]
 
 
 def is_data_object(value: Any) -> bool:
@@ -74,7 +89,7 @@ class ObjectSource(DatasetSource):
     def load(self, name: str, options: Options) -> Dataset:
         found = _HELD.get(f"{SCHEME}:{name}")
         if found is None:
-            raise UnknownNameError("dataset object", f"{SCHEME}:{name}", _HELD, hint="Objects live as long as a call.")
+            raise UnknownNameError("dataset object", f"{SCHEME}:{name}", _HELD, hint=_HINT)
         return found
 
 
