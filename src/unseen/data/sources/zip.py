@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from unseen.core.errors import DataError
+from unseen.core.guard import allowance, read_limited
 from unseen.core.names import Name, Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset
@@ -80,10 +81,9 @@ class _Members:
             raise DataError(f"a file of {info.file_size:,} bytes; the limit is {MAX_BYTES:,}")
         try:
             with self._archive.open(info) as stream:
-                data = stream.read(info.file_size + 1)
+                return read_limited(stream, min(info.file_size, allowance(info.compress_size)), info.filename)
         except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
             raise DataError(f"damaged or encrypted in the archive: {error}") from error
-        return data
 
 
 def _keys(members: list[zipfile.ZipInfo]) -> Any:
