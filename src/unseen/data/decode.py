@@ -55,7 +55,10 @@ def open_image(source: Path | bytes) -> Image.Image:
         OSError: the file cannot be read: it is gone, or (`unseen.core.guard`) the disk fails.
     """
     if isinstance(source, Path):
-        size = _size(source)
+        try:
+            size = _size(source)
+        except ValueError as error:  # a zero byte in its name
+            raise DataError(f"no file can be called that: {error}") from error
         if size > MAX_BYTES:
             raise DataError(f"a file of {size:,} bytes; the limit is {MAX_BYTES:,}")
         source = source.read_bytes()
