@@ -27,11 +27,12 @@ test: $(STAMP) ## Run the whole test suite
 quick: $(STAMP) ## Run the tests that take no time
 	$(BIN)/python -m pytest -m 'not slow'
 
-check: $(STAMP) ## Format, lint, types, import layers
+check: $(STAMP) ## Format, lint, types, import layers, flaws of dependencies
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.audit
 
 bench: $(STAMP) ## Speed and memory beside peers, in one run
 	for script in bench/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
