@@ -16,6 +16,7 @@ from typing import Any
 
 from unseen.core.errors import DataError, UsageError
 from unseen.core.extras import import_extra
+from unseen.core.guard import guarded
 from unseen.core.names import Name, Options, as_number
 from unseen.core.records import DatasetCard
 from unseen.data.columns import one_hot_labels, read_labels
@@ -44,6 +45,10 @@ class CsvSource(DatasetSource):
         return ()
 
     def load(self, name: str, options: Options) -> Dataset:
+        with guarded(name, "a table of images"):
+            return self._load(name, options)
+
+    def _load(self, name: str, options: Options) -> Dataset:
         path = Path(name).expanduser()
         if not name or not path.is_file():
             raise DataError(f"there is no table {str(path)!r}.")
