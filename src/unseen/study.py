@@ -29,7 +29,7 @@ from unseen.core.guard import guarded
 from unseen.core.identity import canonical_json, parameters_of
 from unseen.core.options import make_options
 from unseen.core.records import Cell, MethodCard, ModelCard, Result
-from unseen.data.load import resolve_dataset
+from unseen.data.load import expand_datasets, resolve_dataset
 from unseen.engines import Engine, make_engine
 from unseen.features import Extraction, NoProgress, Progress
 from unseen.results import FILE_NAME, ResultsDatabase, capture_environment
@@ -84,8 +84,8 @@ class Study:
 
                 object.__setattr__(self, key, name_objects(self, listed, key))
         checked = {
-            "models": _names(_expanded(self.models), "models", source, base, resolve_model),
-            "datasets": _names(self.datasets, "datasets", source, base, resolve_dataset),
+            "models": _names(_expanded(self.models, expand_models), "models", source, base, resolve_model),
+            "datasets": _names(_expanded(self.datasets, expand_datasets), "datasets", source, base, resolve_dataset),
             "benchmarks": tuple(_benchmarks(self.benchmarks, source, base)),
             "extraction": extraction,
         }
@@ -489,11 +489,11 @@ def _check_keys(values: Mapping[str, Any], known: Sequence[str], source: str) ->
             raise StudyError(f"{source}: unknown key {key!r}. {advice}")
 
 
-def _expanded(given: Any) -> Any:
-    """Names with patterns such as `timm:*dino*` replaced by what they stand for."""
+def _expanded(given: Any, expand: Callable[[str], list[str]]) -> Any:
+    """Names such as `timm:*dino*` and `xlsa17:all` replaced by what they stand for."""
     if not isinstance(given, list | tuple):
-        return given
-    return [each for name in given for each in (expand_models(name) if isinstance(name, str) else [name])]
+        return expand(given) if isinstance(given, str) else given
+    return [each for name in given for each in (expand(name) if isinstance(name, str) else [name])]
 
 
 def _names(given: Any, key: str, source: str, base: Path, resolve: Callable[[str, Path], str]) -> tuple[str, ...]:
