@@ -94,7 +94,9 @@ class DSRL(ZeroShotMethod):
         for _ in range(self.steps):
             D *= (Z.T @ rows) / ((Z.T @ Z) @ D + _TINY)
             falling, rising = self._slopes(rows, Z, D, targets, y)
-            Z *= np.sqrt(falling / (rising + _TINY))  # the root, since violations move with Z: whole steps may diverge
+            rising += _TINY
+            falling /= rising
+            Z *= np.sqrt(falling, out=falling)  # the root, since violations move with Z: whole steps may diverge
         self.dictionary_, self.train_gram_, self.train_cross_ = D, Z.T @ Z, Z.T @ rows
 
     def _slopes(
@@ -104,10 +106,13 @@ class DSRL(ZeroShotMethod):
         lam, delta, sparsity = (rows.dtype.type(v) for v in (self.lam, self.delta, self.sparsity))
         own = np.arange(len(y))
         scores = Z @ S.T
-        violations = np.maximum(scores - scores[own, y][:, None] + rows.dtype.type(self.margin), 0)
+        scores += rows.dtype.type(self.margin) - scores[own, y][:, None]
+        violations = delta * np.maximum(scores, 0, out=scores)
         violations[own, y] = 0
-        falling = rows @ D.T + (lam + delta * violations.sum(1, keepdims=True)) * S[y]
-        rising = Z @ (D @ D.T) + lam * Z + delta * (violations @ S) + sparsity
+        falling, rising = rows @ D.T, Z @ (D @ D.T + lam * np.eye(len(D), dtype=D.dtype))
+        falling += (lam + violations.sum(1, keepdims=True)) * S[y]
+        rising += violations @ S
+        rising += sparsity
         return falling, rising
 
     def _factors(self, X: FloatArray) -> FloatArray:

@@ -60,7 +60,8 @@ class LATEM(CompatibilityMethod):
         W = (rng.standard_normal((d, K * a)) / np.sqrt(d)).astype(X.dtype).reshape(d, K, a).transpose(1, 0, 2)
         # An image needs its right and one wrong class: with every map times every embedding at hand, 2 K rows of it.
         V = np.ascontiguousarray(np.stack([S @ w.T for w in W]))  # (K, C, d)
-        similar = S @ S.T
+        similar = (self.learning_rate * (S @ S.T)).astype(X.dtype)
+        change = np.empty_like(V).reshape(K * C, d)
         for epoch in range(1, epochs + 1):
             order = rng.permutation(len(X))
             steps: list[tuple[IntArray, IntArray, FloatArray]] = []
@@ -68,23 +69,26 @@ class LATEM(CompatibilityMethod):
                 rows = order[start : start + self.batch_size]
                 x, right = X[rows], y[rows]
                 wrong = (right + rng.integers(1, C, len(rows))) % C
-                found, push = self._push(V, x, right, wrong)
-                V -= np.matmul((self.learning_rate * push @ similar).transpose(1, 2, 0), x[found])
-                images, places = np.nonzero(push.reshape(len(found), K * C))
-                steps.append((rows[found][images], places, push.reshape(len(found), K * C)[images, places]))
+                found, best_right, best_wrong = self._violating(V, x, right, wrong)
+                right, wrong, each = right[found], wrong[found], np.arange(len(found))
+                push = np.zeros((len(found), K, C), X.dtype)  # how an image moves each map along each embedding
+                push[each, best_wrong] += similar[wrong]
+                push[each, best_right] -= similar[right]
+                V -= np.matmul(push.reshape(len(found), K * C).T, x[found], out=change).reshape(V.shape)
+                steps.append((rows[found], best_wrong * C + wrong, np.ones(len(found), X.dtype)))
+                steps.append((rows[found], best_right * C + right, -np.ones(len(found), X.dtype)))
             W = W - self.learning_rate * _moved(steps, X, K, C) @ S
             yield epoch, W
 
-    def _push(self, V: FloatArray, x: FloatArray, right: IntArray, wrong: IntArray) -> tuple[IntArray, FloatArray]:
-        """The images whose drawn class violates, and (b', K, C) how their step moves each map along each embedding."""
+    def _violating(
+        self, V: FloatArray, x: FloatArray, right: IntArray, wrong: IntArray
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """The images whose drawn class violates, and the maps that their right and their wrong class choose."""
         of_right, of_wrong = (np.matmul(V[:, c].transpose(1, 0, 2), x[:, :, None])[:, :, 0] for c in (right, wrong))
         best_right, best_wrong = of_right.argmax(1), of_wrong.argmax(1)  # Eq. (10)
         rows = np.arange(len(x))
         found = np.flatnonzero(self.margin + of_wrong[rows, best_wrong] - of_right[rows, best_right] > 0)
-        push = np.zeros((len(found), len(V), V.shape[1]), x.dtype)
-        push[np.arange(len(found)), best_wrong[found], wrong[found]] += 1
-        push[np.arange(len(found)), best_right[found], right[found]] -= 1
-        return found, push
+        return found, best_right[found], best_wrong[found]
 
     def _keep(self, learned: FloatArray) -> None:
         self.W_ = learned.copy()
