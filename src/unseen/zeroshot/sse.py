@@ -14,6 +14,7 @@ Expected:   GBU Table 3, PS: SUN 51.5, CUB 43.9, AWA1 60.1, AWA2 61.0, aPY 34.0
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -105,7 +106,7 @@ class SSE(EarlyStoppedMethod):
     def _slope(self, x: FloatArray, y: IntArray, z: FloatArray, turn: str) -> FloatArray:
         """Of the mean hinge loss of a batch with respect to w, or to v."""
         rows = np.arange(len(x))
-        phi, slope = self._phi(x)
+        phi = self._phi(x)
         pi = phi @ self.w_
         pi -= pi.mean(1, keepdims=True)
         scores = pi @ z.T
@@ -117,19 +118,20 @@ class SSE(EarlyStoppedMethod):
         pull -= pull.mean(1, keepdims=True)
         if turn == "w":
             return np.asarray(np.tensordot(pull, phi, 2))
-        return np.asarray(np.einsum("bs,bsd->sd", pull, slope, optimize=True) * self.w_)
+        slope = (self.v_[None] < x[:, None]).astype(x.dtype)  # of phi with respect to v
+        along = np.einsum("bs,bsd->sd", pull, slope, optimize=True) * self.w_
+        return np.asarray(along if self.transform == "intersection" else -along)
 
-    def _phi(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(b, s, d) transformed features, and their slope with respect to v."""
-        below = self.v_[None] < x[:, None]
+    def _phi(self, x: FloatArray) -> FloatArray:
+        """(b, s, d) transformed features."""
         if self.transform == "intersection":
-            return np.minimum(x[:, None], self.v_[None]), below.astype(x.dtype)
-        return np.maximum(x[:, None] - self.v_[None], 0), -below.astype(x.dtype)
+            return np.minimum(x[:, None], self.v_[None])
+        return np.maximum(x[:, None] - self.v_[None], 0)
 
     def _pi(self, X: FloatArray) -> FloatArray:
         X = X / X.dtype.type(self.scale_)
         block = max(1, _BLOCK_VALUES // self.v_.size)
-        pi = np.concatenate([self._phi(X[i : i + block])[0] @ self.w_ for i in range(0, len(X), block)])
+        pi = np.concatenate([self._phi(X[i : i + block]) @ self.w_ for i in range(0, len(X), block)])
         return np.asarray(pi - pi.mean(1, keepdims=True))
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
@@ -139,9 +141,16 @@ class SSE(EarlyStoppedMethod):
 
 def mixtures(S: FloatArray, dictionary: FloatArray, gamma: float) -> FloatArray:
     """(c, s) mixtures of the dictionary's rows nearest to the rows of S, by accelerated projected gradient steps."""
-    D = dictionary.astype(np.float64)
+    A, D = (np.ascontiguousarray(rows, np.float64) for rows in (S, dictionary))
+    return _mixtures(A.tobytes(), D.tobytes(), A.shape[1], gamma)
+
+
+@lru_cache(maxsize=8)
+def _mixtures(candidates: bytes, dictionary: bytes, attributes: int, gamma: float) -> FloatArray:
+    """The same for every learning rate and number of turns on a grid: kept, for it costs more than a turn."""
+    S, D = (np.frombuffer(rows).reshape(-1, attributes) for rows in (candidates, dictionary))
     quadratic = D @ D.T + gamma * np.eye(len(D))
-    linear = S.astype(np.float64) @ D.T
+    linear = S @ D.T
     step = 1 / float(np.linalg.norm(quadratic, 2))
     z = np.full((len(S), len(D)), 1 / len(D))
     ahead, t = z, 1.0
@@ -150,4 +159,5 @@ def mixtures(S: FloatArray, dictionary: FloatArray, gamma: float) -> FloatArray:
         t_next = (1 + np.sqrt(1 + 4 * t * t)) / 2
         ahead = moved + (t - 1) / t_next * (moved - z)
         z, t = moved, t_next
-    return np.asarray(z)
+    z.flags.writeable = False
+    return z
