@@ -179,7 +179,7 @@ def plan_study(study: Study, home: Path | None = None, *, bench: Workbench | Non
     for dataset in study.datasets:
         for benchmark in study.protocols:
             if not benchmark.only or dataset in benchmark.only:
-                benchmark.check(bench.dataset(dataset))
+                benchmark.accept(bench.dataset(dataset))
     for model in study.models:
         check_backbone(model)
     cells = [cell for _, planned in _planned(study, bench) for cell in planned]

@@ -27,7 +27,7 @@ def test_a_table_and_one_sentence(
     assert "Fine-tune" in printed
     assert "% with a linear head. The lead is" in printed
     assert "Then try" in printed
-    assert "18 of 18 images, 3 classes" in printed
+    assert "18 of 18 images of 3 classes" in printed
 
 
 def test_json_in_full_precision(images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from unseen.backbones.load import check_backbone, resolve_model
+from unseen.backbones.load import check_backbone, expand_models, resolve_model
 from unseen.benchmarks.rank.answer import answer
 from unseen.benchmarks.rank.candidates import CheckpointRanking
 from unseen.benchmarks.rank.halving import (
@@ -28,6 +28,7 @@ from unseen.benchmarks.rank.halving import (
 from unseen.benchmarks.rank.protocol import RankBenchmark
 from unseen.benchmarks.rank.scoring import EXPECTED
 from unseen.benchmarks.rank.truth import with_truth
+from unseen.benchmarks.rank.wording import points
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import UnseenError, UsageError
 from unseen.core.files import home as home_folder
@@ -36,6 +37,7 @@ from unseen.core.records import Result
 from unseen.data import Dataset, load_dataset
 from unseen.engines import Engine
 from unseen.features import Extraction, Progress
+from unseen.metrics import kendall_tau
 from unseen.ranking.cards import find_score
 from unseen.study import Study, run_study, write_page
 
@@ -62,7 +64,8 @@ def rank_checkpoints(
 
     Args:
         data: a dataset's name, such as "folder:photos", or what `load_dataset` made of one.
-        models: names of checkpoints; one that stands twice is taken once, "@FILE" is a list of them, one a line.
+        models: names of checkpoints; one that stands twice is taken once, "@FILE" is a list of them, one a line,
+            "timm:*dino*" all that fit.
         top: how many checkpoints the recommendation names.
         budget: seconds for the whole; images are sampled, by class, to fit.
         halving: all candidates on a few images first, and only those that may be the best on all of them; by default
@@ -70,7 +73,8 @@ def rank_checkpoints(
         finetune_top: so many of the first are really fine-tuned, to confirm the order.
         name: results are filed under it.
         home: where features and results are kept.
-        how: settings of the extraction.
+        how: settings of the extraction; a precision other than fp32 is that of the rounds of halving or of a budget
+            before the last, and of all where there are none.
         engine: where the work is done; this process by default.
         progress: told of extractions in this process.
         report: where to write the page, `HOME/reports/NAME.html` by default; False for none.
@@ -84,9 +88,11 @@ def rank_checkpoints(
     study, notes = rank_study(data, models, name=name, how=how, **options)
     bench = Workbench(home_folder(home), how=study.extraction, progress=progress)
     benchmark, (dataset,) = _benchmark(study), study.datasets
-    benchmark.check(bench.dataset(dataset))
+    if bench.dataset(dataset).target != "classes" and "scores" not in options:
+        benchmark = replace(benchmark, scores=("logme",))  # what there is for values and several labels
+    benchmark.accept(bench.dataset(dataset))
     if finetune_top:
-        replace(benchmark, truth=True).check(bench.dataset(dataset))
+        replace(benchmark, truth=True).accept(bench.dataset(dataset))
     lost = _lost(study, bench)
     able = tuple(model for model in study.models if model not in lost)
     notes += _headless(able, benchmark, bench)
@@ -95,6 +101,10 @@ def rank_checkpoints(
     rounds = _Rounds(study, benchmark, bench, engine)
     able, sample, said = rounds.narrowed(able, budget, halving, began)
     benchmark, notes = replace(benchmark, sample=sample), [*notes, *said]
+    if rounds.last is not None and study.extraction.precision != "fp32":
+        # A quick precision is for telling who may be the best; what is said of those is said in full precision.
+        study = replace(study, extraction=replace(study.extraction, precision="fp32"))
+        bench = Workbench(bench.home, how=study.extraction, progress=progress)
     found: dict[str, list[Result]] = {}
     study = replace(study, models=able or study.models, benchmarks=[benchmark])
     if able:
@@ -108,6 +118,7 @@ def rank_checkpoints(
         found[model] = [Result(replace(cell, revision=revision), error=reason) for cell in cells]
     results = [result for own in found.values() for result in own]
     ranking = with_dropped(answer(results, top=top, notes=notes), rounds.dropped)
+    ranking = replace(ranking, notes=(*ranking.notes, *rounds.precision_notes(ranking)))
     if finetune_top and ranking.best is not None:
         chosen = tuple(dict.fromkeys(c.model for c in ranking.candidates if not c.error and not c.same_as))
         truth = replace(benchmark, scores=(), truth=True, sample=0)
@@ -128,6 +139,8 @@ class _Rounds:
         self.study, self.bench, self.engine = study, bench, engine
         self.benchmark = replace(benchmark, scores=(EXPECTED,), resamples=0, truth=False)
         self.dropped: list[Dropped] = []
+        #: What the latest round found.
+        self.last: CheckpointRanking | None = None
 
     def narrowed(
         self, models: tuple[str, ...], budget: float | None, halving: bool | None, began: float
@@ -135,17 +148,19 @@ class _Rounds:
         """The models and the sample of the last round (0 for all images), and what to say of it."""
         (dataset,) = self.study.datasets
         images = self.bench.dataset(dataset).split(self.benchmark.split)
-        total, classes = len(images), len(np.unique(images.labels))
+        # Of values and several labels no class must be met.
+        classed = self.bench.dataset(dataset).target == "classes"
+        total, classes = len(images), len(np.unique(images.labels)) if classed else 1
         total = min(self.benchmark.sample, total) if self.benchmark.sample else total
         rounds = is_worth_it(len(models), total, classes) if halving is None else halving and len(models) > 1
         if not models or (budget is None and not rounds):
             return models, self.benchmark.sample, []
         size, short = first_size(total, classes), ""
         if budget is not None:
-            size, short = pilot_size(budget, self.bench, dataset, self.benchmark.split, models, began=began)
+            size, short = pilot_size(budget, self.bench, dataset, self.benchmark.split, models, classes, began=began)
         while size < total and not short:
             start = perf_counter()
-            ranking = self._ranked(models, size)
+            ranking = self.last = self._ranked(models, size)
             rate = (perf_counter() - start) / (size * len(models))
             if rounds:
                 losers = drop(ranking)
@@ -167,6 +182,21 @@ class _Rounds:
         )
         return models, 0 if size == total and not self.benchmark.sample else size, said
 
+    def precision_notes(self, ranking: CheckpointRanking) -> list[str]:
+        """What a quick precision of the rounds did to the order, as far as those tell that went on to the end."""
+        precision = self.study.extraction.precision
+        if self.last is None or precision == "fp32":
+            return []
+        quick = {(c.model, c.layer): c.expected for c in self.last.candidates if not c.error}
+        both = [c for c in ranking.candidates if (c.model, c.layer) in quick and not c.error and not c.dropped_after]
+        said = f"rounds before the last ran in {precision}, the last in fp32"
+        if len(both) < 2:
+            return [said]
+        tau = kendall_tau([[quick[c.model, c.layer] for c in both]], [[c.expected for c in both]])
+        most = max(abs(quick[c.model, c.layer] - c.expected) for c in both)
+        said += f": Kendall's tau of the two orders of {len(both)} candidates is {tau:.2f}, the greatest change "
+        return [said + f"{points(most, ranking.measure)}, of which more images are a part"]
+
     def _ranked(self, models: tuple[str, ...], size: int) -> CheckpointRanking:
         study = replace(self.study, models=models, benchmarks=[replace(self.benchmark, sample=size)])
         return answer(run_study(study, engine=self.engine, report=False, bench=self.bench).results)
@@ -178,7 +208,8 @@ def rank_study(
     """The study behind a ranking, and a note for every model that stood twice."""
     if not models:
         raise UsageError("name at least one checkpoint to rank, such as packaged:efficientnet-lite0 or timm:resnet50.")
-    resolved = [resolve_model(model, Path()) for given in models for model in _listed(given)]
+    named = [model for given in models for line in _listed(given) for model in expand_models(line)]
+    resolved = [resolve_model(model, Path()) for model in named]
     doubled = [model for i, model in enumerate(resolved) if model in resolved[:i]]
     study = Study(
         name,

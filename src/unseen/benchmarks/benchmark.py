@@ -18,12 +18,13 @@ from itertools import groupby, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from unseen.core.errors import UnseenError
+from unseen.core.errors import DataError, UnseenError
 from unseen.core.identity import option, parameters_of, plain
 from unseen.core.options import check_options, make_options
 from unseen.core.records import Cell, MethodCard, Result
 from unseen.core.registry import Registry
 from unseen.data.load import resolve_dataset
+from unseen.data.targets import Target
 from unseen.results.styles import MetricStyle, declare_styles
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class Benchmark(ABC):
     command: ClassVar[str] = ""
     #: How metrics of its own are shown, the one to judge by first; `unseen.results.styles` has the common ones.
     metrics: ClassVar[tuple[MetricStyle, ...]] = ()
+    #: Kinds of targets that it can judge by.
+    targets: ClassVar[tuple[Target, ...]] = ("classes",)
 
     only: tuple[str, ...] = option(
         (), dataset=True, neutral="it chooses datasets", help="Datasets of a study that it is for; all by default."
@@ -112,6 +115,15 @@ class Benchmark(ABC):
 
     def check(self, dataset: Dataset) -> None:  # noqa: B027 - any dataset will do unless a benchmark says otherwise
         """Raise a `DataError` where the benchmark cannot be run on a dataset; called before anything is extracted."""
+
+    def accept(self, dataset: Dataset) -> None:
+        """`check`, after the kind of targets: before anything is extracted."""
+        if dataset.target not in self.targets:
+            raise DataError(
+                f"{dataset.id!r} has {dataset.target} to foretell; {self.name} takes {' or '.join(self.targets)}. "
+                f"Leave out target={dataset.target}, or try: unseen rank."
+            )
+        self.check(dataset)
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
         """Solvers, methods or scores that a cell's number comes from, with their versions."""

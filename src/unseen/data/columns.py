@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,13 +9,11 @@ import numpy as np
 
 from unseen.core.errors import DataError
 from unseen.core.names import Options, as_number
-
-#: Between the labels of one image.
-_SEVERAL = re.compile(r"\s*[|;,]\s*|\s+")
+from unseen.data.targets import SEVERAL, Target, label_names, value_names
 
 
-def read_labels(values: Sequence[Any], options: Options, column: str) -> list[str]:
-    """Class names per row.
+def read_labels(values: Sequence[Any], options: Options, column: str, target: Target = "classes") -> list[str]:
+    """Class names per row; where the target is another one, its texts.
 
     Options: `pick=NAME` asks of every image whether it has that label among its several; `bins=N` cuts numbers into
     ranges of about as many images each.
@@ -26,8 +23,10 @@ def read_labels(values: Sequence[Any], options: Options, column: str) -> list[st
     """
     pick, bins = options.text("pick"), options.integer("bins", at_least=2)
     texts = ["" if value is None else str(value).strip() for value in values]
+    if target != "classes":
+        return value_names(texts, column) if target == "values" else label_names(texts)
     if pick is not None:
-        sets = [set(_SEVERAL.split(text)) for text in texts]
+        sets = [set(SEVERAL.split(text)) for text in texts]
         known = set().union(*sets)
         if pick not in known:
             raise DataError(f"no image has the label {pick!r} in column {column!r}; found {_some(known)}.")
@@ -36,11 +35,15 @@ def read_labels(values: Sequence[Any], options: Options, column: str) -> list[st
         return _ranges(texts, bins, column)
     if several := next((text for text in texts if "|" in text or ";" in text), None):
         raise DataError(
-            f"column {column!r} has several labels per image, such as {several[:40]!r}. Add pick=LABEL to ask for one."
+            f"column {column!r} has several labels per image, such as {several[:40]!r}. Add pick=LABEL to ask for one, "
+            "or target=labels to keep them all."
         )
     numbers = [as_number(text) for text in texts]
     if any(n is not None and not float(n).is_integer() for n in numbers) and len(set(texts)) > len(texts) // 4:
-        raise DataError(f"column {column!r} holds numbers, such as {texts[0]}. Add bins=5 to cut them into ranges.")
+        raise DataError(
+            f"column {column!r} holds numbers, such as {texts[0]}. Add bins=5 to cut them into ranges, or "
+            "target=values to keep them."
+        )
     return texts
 
 

@@ -21,6 +21,7 @@ from PIL import Image
 from unseen.core.errors import DataError
 from unseen.core.identity import digest
 from unseen.core.records import DatasetCard
+from unseen.data.targets import Target, targets_of
 
 IntArray = npt.NDArray[np.int64]
 
@@ -169,6 +170,7 @@ class Dataset:
         splits: by name: "train", "test", and "val" where the dataset brings its own.
         features_id: the dataset id that features are stored under. Two labellings of the same images share it, so
             that the images go through a model once.
+        target: what the class names are: "classes", or "values" or several "labels" of images (`targets`).
     """
 
     card: DatasetCard
@@ -176,6 +178,7 @@ class Dataset:
     splits: Mapping[str, Split]
     wnids: Sequence[str | None] = field(default=())
     features_id: str = ""
+    target: Target = "classes"
 
     @property
     def id(self) -> str:
@@ -185,11 +188,16 @@ class Dataset:
     def revision(self) -> str:
         """Digest of all that a benchmark may take from here: images, labels, class names and ids, side information."""
         splits = {name: [part.fingerprint, digest(part.labels.tolist())] for name, part in self.splits.items()}
-        return digest([splits, list(self.class_names), list(self.wnids), self.side_information()], length=12)
+        more = [] if self.target == "classes" else [self.target]
+        return digest([splits, list(self.class_names), list(self.wnids), self.side_information(), *more], length=12)
 
     def side_information(self) -> Any:
         """What a dataset of another kind brings beside images and classes, as JSON values."""
         return None
+
+    def targets(self, split: str) -> npt.NDArray[np.float64]:
+        """Values (n,), or labels (n, t) of 0 and 1, of the images of a split."""
+        return targets_of(self.class_names, self.split(split).labels, self.target)[0]
 
     def split(self, name: str) -> Split:
         try:

@@ -17,6 +17,7 @@ from unseen.core.records import DatasetCard
 from unseen.data.dataset import ALL, Dataset, IntArray, Split, Whole
 from unseen.data.images import image_key, to_image
 from unseen.data.subset import stratified_split
+from unseen.data.targets import Target, strata
 
 SCHEME = "object"
 #: Decoded images of a foreign dataset that are kept between the first look and the extraction, in bytes.
@@ -45,6 +46,7 @@ class GivenImages:
         split: the images as a split already, instead of `items`.
         keys: gives bytes that change when image `i` does, where that is cheaper than reading it.
         id: what its features are stored under, where it has a name; an object's is its content.
+        target: what labels are: "classes", or texts of "values" or several "labels".
     """
 
     items: Items
@@ -56,6 +58,7 @@ class GivenImages:
     split: Split | None = None
     keys: Callable[[int], bytes] | None = None
     id: str = ""
+    target: Target = "classes"
 
     def __len__(self) -> int:
         return len(self.items if self.split is None else self.split)
@@ -119,6 +122,7 @@ def divide(
         raise DataError(f"the {unlabelled[0]} images have no labels. Give (images, labels).")
     if "train" not in given:
         raise DataError(f"there are no images to train on; found the splits {', '.join(given)}.")
+    first = next(iter(given.values()))
     classes, labels = number_classes(given)
     wholes = {name: part.whole() for name, part in given.items()}
     rows = {name: np.arange(len(part)) for name, part in given.items()}
@@ -127,7 +131,8 @@ def divide(
         for table in tables:
             table["test"] = table.pop("val")
     elif "test" not in given:
-        drawn = stratified_split(wholes["train"].split(ALL).names, labels["train"], test=share, val=val, seed=seed)
+        kept = labels["train"] if first.target == "classes" else _strata(first)
+        drawn = stratified_split(wholes["train"].split(ALL).names, kept, test=share, val=val, seed=seed)
         rows = dict(drawn)
         labels = {name: labels["train"][chosen] for name, chosen in drawn.items()}
         wholes = dict.fromkeys(drawn, wholes["train"])
@@ -137,8 +142,8 @@ def divide(
         splits[name] = replace(taken, whole=Whole(wholes[name], np.asarray(chosen, np.int64)))
     if not len(splits["test"]):
         raise DataError("no class has two images, so none can be held out to test on. Give test images.")
-    first = next(iter(given.values()))
-    made = Dataset(DatasetCard(id="", name=first.title, group=group, notes="; ".join(first.notes)), classes, splits)
+    card = DatasetCard(id="", name=first.title, group=group, notes="; ".join(first.notes))
+    made = Dataset(card, classes, splits, target=first.target)
     card = replace(
         made.card,
         id=first.id or f"{SCHEME}:{first.title}@{made.revision}",
@@ -147,6 +152,10 @@ def divide(
         images=sum(len(split) for split in splits.values()),
     )
     return replace(made, card=card, features_id=card.id)
+
+
+def _strata(given: GivenImages) -> IntArray:
+    return np.unique(strata([str(label) for label in given.labels or ()], given.target), return_inverse=True)[1]
 
 
 def number_classes(given: Mapping[str, GivenImages]) -> tuple[list[str], dict[str, IntArray]]:

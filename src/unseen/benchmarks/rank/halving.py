@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-import numpy as np
-
 from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import UnseenError
 from unseen.features.speed import measure_speed
+from unseen.ranking.ridge import FEWEST
 from unseen.reports.wording import counted
 
 #: Chance of dropping the best that one round may take.
@@ -79,7 +78,7 @@ def size_within(seconds: float, rate: float, candidates: int, images: int) -> in
 
 
 def pilot_size(
-    budget: float, bench: Workbench, dataset: str, split: str, models: Sequence[str], *, began: float
+    budget: float, bench: Workbench, dataset: str, split: str, models: Sequence[str], classes: int, *, began: float
 ) -> tuple[int, str]:
     """Images of the first round of a budget, from the speed of each checkpoint on a few images, and what to say of it.
 
@@ -91,14 +90,14 @@ def pilot_size(
     for model in models:
         try:
             seconds = min(_LONGEST, 0.05 * budget / len(models))
-            how = {"device": bench.how.device, "graphs": bench.how.graphs}
+            how = {"device": bench.how.device, "graphs": bench.how.graphs, "precision": bench.how.precision}
             per_image += 1 / measure_speed(bench.backbone(model), images, seconds=seconds, **how)  # type: ignore[arg-type]
         except UnseenError:
             continue  # it will fail again, and be reported, when it is ranked
     left = (budget - (perf_counter() - began)) * _FIRST_SHARE
     fits = int(left / per_image) if per_image > 0 else len(images)
     # Fewer than two images per class say nothing: better late than meaningless.
-    least = min(len(images), 2 * len(np.unique(images.labels)) + 1)
+    least = min(len(images), max(2 * classes + 1, FEWEST))
     short = " (more time is needed for two images of every class)" if fits < least else ""
     return min(max(fits, least), len(images)), short
 

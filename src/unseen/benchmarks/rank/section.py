@@ -12,7 +12,7 @@ from unseen.benchmarks.rank.protocol import TRUTH
 from unseen.benchmarks.rank.published import GROUPS, ranking_table
 from unseen.benchmarks.rank.table import RankingRow, ranking_rows
 from unseen.benchmarks.rank.truth import with_truth
-from unseen.benchmarks.rank.wording import expected_text, points
+from unseen.benchmarks.rank.wording import expected_text, points, told_targets
 from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.ranking.cards import find_score
@@ -77,7 +77,7 @@ def _prose(ranking: CheckpointRanking, *, named: bool) -> list[str]:
     lead = f"{ranking.dataset}: " if named else ""
     explained = (
         f"Expected is the {ranking.measure} of a linear head on images left out in turn, with its 95 % interval, from "
-        f"{ranking.images:,} images of {ranking.classes} classes. Bars in colour may be the best: no other leads them "
+        f"{ranking.images:,} images{told_targets(ranking)}. Bars in colour may be the best: no other leads them "
         "by more than chance would, all comparisons together. "
     )
     if ranking.counted:

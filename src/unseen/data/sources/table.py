@@ -2,8 +2,9 @@
 
 Options: `image=COLUMN`, `label=COLUMN` where their names do not tell (Kaggle's do: image_id, label ...); `split=COLUMN`
 of train, val and test; else `test=` and `val=` are shares, or other tables; `root=FOLDER` holds the images; `pick=` and
-`bins=` as in `unseen.data.columns`; `seed=`. What was guessed stands in the card's notes. Without a label column,
-columns of 0 and 1 are classes.
+`bins=` as in `unseen.data.columns`; `seed=`. `target=values` keeps numbers, `target=labels` several labels per image
+(of one column, or of columns of 0 and 1): `unseen rank` takes both. What was guessed stands in the card's notes.
+Without a label column, columns of 0 and 1 are classes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from unseen.core.errors import DataError, UsageError
+from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.extras import import_extra
 from unseen.core.names import Name, Options, as_number
 from unseen.core.records import DatasetCard
@@ -23,6 +24,7 @@ from unseen.data.foreign import IMAGE_COLUMNS, LABEL_COLUMNS, guess_column
 from unseen.data.given import GivenImages, divide
 from unseen.data.load import DatasetSource
 from unseen.data.scan import content_key, image_extensions
+from unseen.data.targets import TARGETS, column_names
 
 Columns = dict[str, list[Any]]
 _SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
@@ -57,11 +59,15 @@ class CsvSource(DatasetSource):
         if (column := options.text("split")) is not None:
             parts = _by_split(parts["train"], column)
         root, seed = options.text("root"), options.integer("seed") or 0
-        image, label = options.text("image"), options.text("label")
+        image, label, target = options.text("image"), options.text("label"), options.text("target") or "classes"
+        if target not in TARGETS:
+            raise UnknownNameError("target of a table", target, TARGETS)
         where = Name.parse(options.dataset)
         own = str(Name(where.scheme, where.rest, {k: v for k, v in where.options.items() if k in ("root", "image")}))
         given_images = {
-            split: _images(columns, path, options, root, image, label, f"{own}#{split}" if len(parts) > 1 else own)
+            split: _images(
+                columns, path, options, root, (image, label, target), f"{own}#{split}" if len(parts) > 1 else own
+            )
             for split, columns in parts.items()
         }
         options.finish()
@@ -121,8 +127,14 @@ def _by_split(columns: Columns, column: str) -> dict[str, Columns]:
 
 
 def _images(
-    columns: Columns, table: Path, options: Options, root: str | None, image: str | None, label: str | None, own: str
+    columns: Columns,
+    table: Path,
+    options: Options,
+    root: str | None,
+    given: tuple[str | None, str | None, Any],
+    own: str,
 ) -> GivenImages:
+    image, label, target = given
     names = list(columns)
     notes = []
     for column in (image, label):
@@ -131,18 +143,21 @@ def _images(
     if image is None:
         image = guess_column(names, IMAGE_COLUMNS, "images")
         notes.append(f"images are those of column {image!r}")
-    if label is None and (found := one_hot_labels(columns, image)) is not None:
+    if label is None and target == "labels":
+        labels = column_names(columns, image)
+        notes.append("labels are the columns of 0 and 1")
+    elif label is None and target == "classes" and (found := one_hot_labels(columns, image)) is not None:
         labels = found
         notes.append(f"classes are the {len(set(found))} columns of 0 and 1")
     else:
         if label is None:
             label = guess_column(names, LABEL_COLUMNS, "labels", taken=image)
             notes.append(f"labels are those of column {label!r}")
-        labels = read_labels(columns[label], options, label)
+        labels = read_labels(columns[label], options, label, target)
     cells = columns[image]
     if cells and not isinstance(cells[0], str):
         items: list[Any] = [cell if isinstance(cell, bytes | dict) else bytes(cell or b"") for cell in cells]
-        return GivenImages(items, labels, title=table.stem, notes=tuple(notes), id=own)
+        return GivenImages(items, labels, title=table.stem, notes=tuple(notes), id=own, target=target)
     folder, ending = _find_root([str(cell) for cell in cells], table, root)
     if root is None and folder != table.parent:
         notes.append(f"they lie in {folder.name}/")
@@ -158,6 +173,7 @@ def _images(
         notes=tuple(notes),
         keys=lambda i: content_key(paths[i]),
         id=own,
+        target=target,
     )
 
 
