@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import unseen.features.extraction
 from unseen.cli import main
 from unseen.cli.rank import parse_duration
 from unseen.core.errors import UsageError
@@ -184,7 +185,14 @@ def test_ctrl_c_at_any_moment_keeps_what_is_done(
         printed = capsys.readouterr()
         assert "run the same command to go on" in printed.err
         assert "Traceback" not in printed.out + printed.err
+    extracted = []
+    original = unseen.features.extraction.run_batches
+    monkeypatch.setattr(
+        unseen.features.extraction, "run_batches", lambda *a, **k: extracted.append(1) or original(*a, **k)
+    )
     assert rank(images, "--models", SECOND, "--json") == 0
+    # What came before the interruption is not done again.
+    assert bool(extracted) == (moment.endswith(("check_backbone", "run_batches")))
     found = json.loads(capsys.readouterr().out)
     assert found["candidates"][0]["rank"] == 1
     assert "it is the only candidate" in found["recommendation"]
@@ -199,6 +207,17 @@ def test_names_come_from_a_list(
     assert {c["model"] for c in json.loads(capsys.readouterr().out)["candidates"]} == {small_model, SECOND}
     assert rank(images, "--models", "@nowhere.txt") == 2
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_patterns_expand_to_candidates_in_names_and_in_lists(
+    images: Path, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = tmp_path / "models.txt"
+    names.write_text("timm:test_resnet*\n")
+    assert rank(images, "--models", "timm:vit_*small*dinov3*", f"@{names}", "--dry-run", "--json") == 0
+    planned = {cell["model"] for cell in json.loads(capsys.readouterr().out)["cells"]}
+    assert len(planned) > 2 and all("dinov3" in one or "test_resnet" in one for one in planned)
+    assert rank(images, "--models", "timm:*nosuchthing*") == 2
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from unseen.benchmarks.rank.halving import (
     size_within,
     with_dropped,
 )
-from unseen.benchmarks.rank.protocol import RankBenchmark
+from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, RankBenchmark, affordable
 from unseen.benchmarks.rank.scoring import EXPECTED
 from unseen.benchmarks.rank.truth import with_truth
 from unseen.benchmarks.rank.wording import points
@@ -96,6 +96,11 @@ def rank_checkpoints(
     lost = _lost(study, bench)
     able = tuple(model for model in study.models if model not in lost)
     notes += _headless(able, benchmark, bench)
+    if "scores" not in options and benchmark.scores == DEFAULT_SCORES:
+        labels = bench.dataset(dataset).split(benchmark.split).labels
+        wide = max((bench.card(model).feature_dim or 0 for model in able), default=0)
+        cheap, told = affordable(benchmark.sample or len(labels), wide, len(np.unique(labels)))
+        benchmark, notes = replace(benchmark, scores=cheap or (EXPECTED,)), [*notes, *told]
     if budget is not None and benchmark.sample:
         raise UsageError("give a budget or a sample, not both: a budget chooses the sample.")
     rounds = _Rounds(study, benchmark, bench, engine)
@@ -137,7 +142,8 @@ class _Rounds:
 
     def __init__(self, study: Study, benchmark: RankBenchmark, bench: Workbench, engine: Engine | None) -> None:
         self.study, self.bench, self.engine = study, bench, engine
-        self.benchmark = replace(benchmark, scores=(EXPECTED,), resamples=0, truth=False)
+        self.asked = replace(benchmark, truth=False)
+        self.benchmark = replace(self.asked, scores=(EXPECTED,), resamples=0)
         self.dropped: list[Dropped] = []
         #: What the latest round found.
         self.last: CheckpointRanking | None = None
@@ -160,7 +166,7 @@ class _Rounds:
             size, short = pilot_size(budget, self.bench, dataset, self.benchmark.split, models, classes, began=began)
         while size < total and not short:
             start = perf_counter()
-            ranking = self.last = self._ranked(models, size)
+            ranking = self.last = self._ranked(models, size, whole=budget is not None)
             rate = (perf_counter() - start) / (size * len(models))
             if rounds:
                 losers = drop(ranking)
@@ -197,8 +203,10 @@ class _Rounds:
         said += f": Kendall's tau of the two orders of {len(both)} candidates is {tau:.2f}, the greatest change "
         return [said + f"{points(most, ranking.measure)}, of which more images are a part"]
 
-    def _ranked(self, models: tuple[str, ...], size: int) -> CheckpointRanking:
-        study = replace(self.study, models=models, benchmarks=[replace(self.benchmark, sample=size)])
+    def _ranked(self, models: tuple[str, ...], size: int, *, whole: bool) -> CheckpointRanking:
+        """One round; `whole` with all that the last one will compute, whose time it is to tell."""
+        benchmark = self.asked if whole else self.benchmark
+        study = replace(self.study, models=models, benchmarks=[replace(benchmark, sample=size)])
         return answer(run_study(study, engine=self.engine, report=False, bench=self.bench).results)
 
 

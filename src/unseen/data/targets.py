@@ -1,7 +1,8 @@
 """Targets that are no classes: a value per image, or several labels.
 
 Images of one target form a class whose name is that target, as the table writes it: "3.25", or "cat|dog" in the
-order of the alphabet. So samples, splits and results know them as they know classes; `targets_of` turns them back into numbers.
+order of the alphabet. So samples, splits and results know them as they know classes; `targets_of` turns them back into
+numbers.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from unseen.benchmarks.rank.answer import answer
 from unseen.benchmarks.rank.candidates import CheckpointRanking
-from unseen.benchmarks.rank.protocol import DEFAULT_SCORES
+from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, affordable
 from unseen.benchmarks.rank.scoring import EXPECTED, MEASURES, score_result, target_result
 from unseen.benchmarks.workbench import SplitRows
 from unseen.core.errors import DataError, UnseenError, UsageError
@@ -58,6 +58,10 @@ def rank_features(
         if find_score(name).needs_head or find_score(name).needs_training:
             raise UsageError(f"{name} needs the model itself; arrays have none.")
     results: list[Result] = []
+    notes: list[str] = []
+    if found == "classes" and scores is DEFAULT_SCORES:
+        wide = max(np.asarray(given).shape[-1] for given in features.values())
+        scores, notes = affordable(len(wanted), wide, len(np.unique(wanted)))
     for name, given in features.items():
         rows = np.asarray(given)
         if rows.ndim != 2 or len(rows) != len(wanted):
@@ -66,7 +70,7 @@ def rank_features(
             results += _by_class(name, rows, wanted, scores, resamples, seed)
         else:
             results += _by_target(name, rows, wanted, found, seed)
-    return answer(results, top=top, measure=MEASURES[found])
+    return answer(results, top=top, notes=notes, measure=MEASURES[found])
 
 
 def kind_of(targets: npt.NDArray[Any]) -> Literal["classes", "values", "labels"]:

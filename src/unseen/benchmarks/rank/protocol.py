@@ -30,6 +30,7 @@ from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.targets import TARGETS, Target
 from unseen.ranking.cards import SCORES, find_score
+from unseen.ranking.cost import score_flops
 from unseen.ranking.ridge import FEWEST
 from unseen.results import MetricStyle
 
@@ -38,6 +39,9 @@ TRUTH = "truth"
 TRUTH_VERSION = 3  # 1 started from an empty head, one seed; 2 was SGD without an early stop
 #: What to rank by where nobody says otherwise; docs/rank.md has the experiment behind the choice.
 DEFAULT_SCORES = ("nleep", "logme", "gbc")
+
+#: Operations from which a score is computed only where somebody asks for it: half an hour of a core.
+DEAR = 5e13
 
 #: What a number depends on, beside score and layer: of a score over features, of one that trains, of the truth.
 _SCORED = ("split", "sample", "resamples", "seed")
@@ -184,6 +188,18 @@ class RankBenchmark(Benchmark):
             reason = f"{type(error).__name__}: {error}"
             details = {"traceback": traceback.format_exc()}
             return Result(cell, error=reason, seconds=perf_counter() - began, details=details)
+
+
+def affordable(images: int, dimensions: int, classes: int) -> tuple[tuple[str, ...], list[str]]:
+    """The default scores that so much data can carry, and a note on every other one."""
+    cost = {name: score_flops(name, images, dimensions, classes) for name in DEFAULT_SCORES}
+    notes = [
+        f"{name} is left out: with {images:,} images of {classes:,} classes it takes {flops / 1e12:,.0f} TFLOPs a "
+        f"checkpoint; ask for it by --scores"
+        for name, flops in cost.items()
+        if flops > DEAR
+    ]
+    return tuple(name for name in DEFAULT_SCORES if cost[name] <= DEAR), notes
 
 
 def has_layer(score: str) -> bool:

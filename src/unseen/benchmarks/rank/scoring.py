@@ -133,6 +133,7 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
         "total": images.total,
         "classes": classes,
         "dimensions": features,
+        **({"head": width} if card.needs_head else {}),
         "gflops": flops / 1e9,
         "forward_gflops": float(images.about["flops"] or 0) * count / 1e9,
         "score_seconds": seconds,

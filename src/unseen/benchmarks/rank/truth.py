@@ -102,8 +102,20 @@ def early_result(cell: Cell, bench: Workbench, dataset: Dataset, card: ScoreCard
         cell,
         metrics={"score": found.top1},
         seconds=found.seconds,
-        details={"terms": [found.top1], "gflops": flops / 1e9, **({"skipped": skipped} if skipped else {})},
+        details={
+            "terms": [found.top1],
+            "gflops": flops / 1e9,
+            **_sizes(cell, bench, train),
+            **({"skipped": skipped} if skipped else {}),
+        },
     )
+
+
+def _sizes(cell: Cell, bench: Workbench, train: Split) -> dict[str, Any]:
+    """What the paper's count of operations is made from."""
+    card = bench.card(cell.model)
+    classes = len(bench.dataset(cell.dataset).class_names)
+    return {"images": len(train), "dimensions": card.feature_dim, "classes": classes, "flops": card.flops}
 
 
 def _resized(split: Split, size: int) -> Split:
