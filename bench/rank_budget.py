@@ -2,8 +2,8 @@
 
     python bench/rank_budget.py --home FOLDER --seconds 20 40
 
-The grocery photographs are unpacked into folders first. A run starts with an empty store; loading Python and torch, which
-comes before, is not in the budget. Exits with 1 where a run takes more than 1.2 times its budget.
+The grocery photographs are unpacked into folders first. A run starts with an empty store; loading Python and torch,
+which comes before, is not in the budget. Exits with 1 where a run takes more than 1.2 times its budget.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def main() -> None:
         spent = time.perf_counter() - began
         kept &= spent <= 1.2 * seconds
         print(
-            f"budget {seconds:g} s: {spent:.1f} s ({100 * spent / seconds:.0f} %), {found.images} of {found.total} images",
+            f"budget {seconds:g} s: {spent:.1f} s ({100 * spent / seconds:.0f} %), "
+            f"{found.images} of {found.total} images",
             flush=True,
         )
     raise SystemExit(0 if kept else 1)

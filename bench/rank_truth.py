@@ -91,6 +91,8 @@ def compute(home: Path, many: int, *, finetune: bool) -> None:
             if not result.ok:
                 print(task, result.cell.model, score, result.error, flush=True)
                 continue
+            if score == "truth":
+                found.setdefault("start", {})[result.cell.model] = [result.metrics["probe_top1"]]
             terms = [result.metrics["top1"]] if score == "truth" else result.details["terms"]
             found.setdefault(score, {})[result.cell.model] = terms
         found["converged"] = {model: [_converged(bench, model, name)] for model in models.values()}
@@ -162,6 +164,7 @@ def tables() -> str:
 
     names, models, found = values()
     truths = {name: found.pop(name) for name in ("truth", "converged") if name in found}
+    start = found.pop("start", None)
     truths = {name: table for name, table in truths.items() if np.isfinite(table).all()}
     lines = []
     for by, table in truths.items():
@@ -170,6 +173,8 @@ def tables() -> str:
         for column, model in enumerate(models):
             lines.append(f"| {model} | " + " | ".join(f"{100 * v:.1f}" for v in table[:, column]) + " |")
         lines.append("")
+        if by == "truth" and start is not None:
+            lines += [_against_start(table, start), ""]
     full = {name: table for name, table in found.items() if np.isfinite(table).all()}
     ranks = {name: _ranks(table) for name, table in full.items()}
     tau = {
@@ -184,6 +189,17 @@ def tables() -> str:
     for by, truth in truths.items():
         lines += ["", *_left_out(names, ranks, by, truth)]
     return "\n".join(lines)
+
+
+def _against_start(truth: np.ndarray, start: np.ndarray) -> str:
+    """How fine-tuning stands to the linear probe that it starts from."""
+    gain = 100 * (truth - start)
+    moved = np.abs(gain) > 1e-9
+    return (
+        f"Fine-tuning left the probe in {moved.sum()} of {gain.size} pairs, "
+        f"{gain[moved].mean() if moved.any() else 0.0:+.1f} points on average there "
+        f"(greatest {gain.max():+.1f}, least {gain.min():+.1f}); over all pairs {gain.mean():+.2f}."
+    )
 
 
 def _left_out(names: list[str], ranks: dict[str, np.ndarray], by: str, truth: np.ndarray) -> list[str]:

@@ -46,7 +46,7 @@ def kept_after(rights: list[int]) -> tuple[int, float]:
             trainer.module.weight.fill_(float(step))
         stop.look(trainer, step)  # type: ignore[arg-type]
     stop.restore(trainer)  # type: ignore[arg-type]
-    assert float(trainer.module.weight) == stop.step
+    assert trainer.module.weight.item() == stop.step
     return stop.step, stop.accuracy
 
 

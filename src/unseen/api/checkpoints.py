@@ -41,6 +41,9 @@ from unseen.metrics import kendall_tau
 from unseen.ranking.cards import find_score
 from unseen.study import Study, run_study, write_page
 
+#: Dimensions that few networks exceed.
+_WIDEST = 4096
+
 
 def rank_checkpoints(
     data: str | Dataset,
@@ -73,8 +76,8 @@ def rank_checkpoints(
         finetune_top: so many of the first are really fine-tuned, to confirm the order.
         name: results are filed under it.
         home: where features and results are kept.
-        how: settings of the extraction; a precision other than fp32 is that of the rounds of halving or of a budget
-            before the last, and of all where there are none.
+        how: settings of the extraction; a precision other than fp32 is that of the rounds of halving before the last,
+            and of all with a budget or without rounds.
         engine: where the work is done; this process by default.
         progress: told of extractions in this process.
         report: where to write the page, `HOME/reports/NAME.html` by default; False for none.
@@ -97,16 +100,14 @@ def rank_checkpoints(
     able = tuple(model for model in study.models if model not in lost)
     notes += _headless(able, benchmark, bench)
     if "scores" not in options and benchmark.scores == DEFAULT_SCORES:
-        labels = bench.dataset(dataset).split(benchmark.split).labels
-        wide = max((bench.card(model).feature_dim or 0 for model in able), default=0)
-        cheap, told = affordable(benchmark.sample or len(labels), wide, len(np.unique(labels)))
+        cheap, told = _affordable(benchmark, bench, dataset, able)
         benchmark, notes = replace(benchmark, scores=cheap or (EXPECTED,)), [*notes, *told]
     if budget is not None and benchmark.sample:
         raise UsageError("give a budget or a sample, not both: a budget chooses the sample.")
     rounds = _Rounds(study, benchmark, bench, engine)
     able, sample, said = rounds.narrowed(able, budget, halving, began)
     benchmark, notes = replace(benchmark, sample=sample), [*notes, *said]
-    if rounds.last is not None and study.extraction.precision != "fp32":
+    if rounds.last is not None and budget is None and study.extraction.precision != "fp32":
         # A quick precision is for telling who may be the best; what is said of those is said in full precision.
         study = replace(study, extraction=replace(study.extraction, precision="fp32"))
         bench = Workbench(bench.home, how=study.extraction, progress=progress)
@@ -193,6 +194,8 @@ class _Rounds:
         precision = self.study.extraction.precision
         if self.last is None or precision == "fp32":
             return []
+        if ranking.parameters.get("extraction", {}).get("precision", precision) == precision:
+            return []
         quick = {(c.model, c.layer): c.expected for c in self.last.candidates if not c.error}
         both = [c for c in ranking.candidates if (c.model, c.layer) in quick and not c.error and not c.dropped_after]
         said = f"rounds before the last ran in {precision}, the last in fp32"
@@ -243,6 +246,19 @@ def _listed(name: str) -> list[str]:
     found = [text for line in lines if (text := line.partition("#")[0].strip())]
     if not found:
         raise UsageError(f"the list of models {str(path)!r} has no name in it. Write one a line.")
+    return found
+
+
+def _affordable(
+    benchmark: RankBenchmark, bench: Workbench, dataset: str, models: Sequence[str]
+) -> tuple[tuple[str, ...], list[str]]:
+    """The default scores that the data can carry; models are asked for their width only where that matters."""
+    labels = bench.dataset(dataset).split(benchmark.split).labels
+    sizes = benchmark.sample or len(labels), len(np.unique(labels))
+    found = affordable(sizes[0], _WIDEST, sizes[1])
+    if found[1]:
+        wide = max((bench.card(model).feature_dim or 0 for model in models), default=0)
+        found = affordable(sizes[0], wide, sizes[1])
     return found
 
 

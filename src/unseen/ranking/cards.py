@@ -162,7 +162,7 @@ def _broken(name: str, error: UnseenError) -> MethodCard:
 
 
 def find_score(name: str) -> ScoreCard:
-    """The score that `name` stands for; nleep-pca50-2x is N-LEEP with half of the energy and two Gaussians per class."""
+    """The score that `name` stands for; nleep-pca50-2x is N-LEEP with half the energy and two Gaussians per class."""
     if name not in SCORES:
         from unseen.ranking.scores.nleep import variant
 

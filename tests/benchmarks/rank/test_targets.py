@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_table_keeps_values_and_labels_in_every_split(folder: Path) -> None:
     data = load_dataset(f"csv:{folder}/values.csv?label=level&target=values")
-    written = dict(row for row in list(csv.reader((folder / "values.csv").open()))[1:])
+    written = dict(line.split(",") for line in (folder / "values.csv").read_text().splitlines()[1:])
     for split in ("train", "test"):
         names = data.split(split).names
         assert data.targets(split).tolist() == [float(written[name]) for name in names]
