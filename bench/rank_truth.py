@@ -29,7 +29,7 @@ ROWS = Path(__file__).with_name("rank_truth.csv")
 STAGES = {
     "test_resnet": ("packaged:emoji?classes=150&seed=7", 150, (20, 100, 300, 600)),
     "test_vit": ("packaged:emoji?classes=150&seed=7", 150, (300,)),
-    "test_efficientnet": ("procedural:sprites-orientation?train=1500&val=50&test=50&seed=9", 16, (60, 300)),
+    "test_efficientnet": ("procedural:sprites-orientation?train=1500&val=50&test=50&seed=9", 16, (300,)),
 }
 LITE = ["packaged:efficientnet-lite0?size=64"]
 OPTIONS = {"resamples": 0, "learning_rates": [0.001, 0.0001], "steps": [20, 40], "batch_size": 16}

@@ -163,6 +163,27 @@ def test_losers_are_dropped_early_and_stand_behind_the_others(
     assert not any(c["dropped_after"] for c in whole["candidates"])
 
 
+@pytest.mark.slow
+def test_a_quick_precision_is_that_of_the_rounds_before_the_last(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("openvino")
+    from unseen.benchmarks.rank import halving
+
+    monkeypatch.setattr(halving, "FIRST", 40)
+    pool = ["random:test_resnet?size=32", "packaged:efficientnet-lite0?size=64"]
+    arguments = ["rank", "--data", "procedural:shapes-count?train=120&val=5&test=5", "--models", *pool, "--json"]
+    arguments += ["--scores", "logme", "--halving", "--precision", "bf16", "--study", "quick"]
+    assert main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["parameters"]["extraction"]["precision"] == "fp32"
+    assert any("rounds before the last ran in bf16, the last in fp32" in note for note in found["notes"])
+    assert main(["results", "--study", "quick", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    used = {(row["parameters"]["sample"], row["parameters"]["extraction"]["precision"]) for row in rows}
+    assert used == {(40, "bf16"), (0, "fp32")}
+
+
 @pytest.mark.parametrize(
     "moment",
     [
