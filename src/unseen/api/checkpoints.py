@@ -22,6 +22,7 @@ from unseen.benchmarks.rank.halving import (
     is_worth_it,
     next_size,
     pilot_size,
+    rate_of,
     size_within,
     with_dropped,
 )
@@ -162,13 +163,14 @@ class _Rounds:
         rounds = is_worth_it(len(models), total, classes) if halving is None else halving and len(models) > 1
         if not models or (budget is None and not rounds):
             return models, self.benchmark.sample, []
-        size, short = first_size(total, classes), ""
+        size, short, loading = first_size(total, classes), "", 0.0
         if budget is not None:
-            size, short = pilot_size(budget, self.bench, dataset, self.benchmark.split, models, classes, began=began)
+            split = self.benchmark.split
+            size, short, loading = pilot_size(budget, self.bench, dataset, split, models, classes, began=began)
         while size < total and not short:
             start = perf_counter()
             ranking = self.last = self._ranked(models, size, whole=budget is not None)
-            rate = (perf_counter() - start) / (size * len(models))
+            rate = rate_of(perf_counter() - start, loading, size, len(models))
             if rounds:
                 losers = drop(ranking)
                 self.dropped += [losers] if losers.candidates else []
@@ -178,7 +180,8 @@ class _Rounds:
                 models = tuple(model for model in models if model not in gone)
             grown = next_size(size, total) if rounds else total
             if budget is not None:
-                grown = min(grown, size_within(budget - (perf_counter() - began), rate, len(models), total))
+                left = budget - (perf_counter() - began) - loading
+                grown = min(grown, size_within(left, rate, len(models), total))
             if grown < GROWTH / 2 * size:
                 break  # what is left of the budget would tell little more
             size = grown

@@ -38,7 +38,7 @@ def measure_speed(
     # The first batches warm caches up; then count until time is up, going over the images again where they are few.
     for warm in (True, False):
         done, began = 0, time.perf_counter()
-        limit = 0.5 if warm else seconds
+        limit = min(0.5, seconds) if warm else seconds
         while time.perf_counter() - began < limit:
             spans = batch_spans(0, len(images), part_size=len(images), batch_size=size)
             for batch in run_batches(images, backbone, runtime, spans, workers=0, truncated="accept"):

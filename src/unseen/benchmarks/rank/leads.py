@@ -32,7 +32,7 @@ RISK = 0.025
 #: What standard errors over left-out images are multiplied by: of a difference, and of a value by itself, which is more
 #: for few images: with them the fit itself, and the penalty that is chosen, are a matter of chance.
 SCATTER = 1.25
-SPREAD, FEW = 1.1, 60.0
+SPREAD, FEW = 1.1, 45.0
 _QUANTILE = 1.96
 
 
