@@ -129,7 +129,7 @@ def _resized(split: Split, size: int) -> Split:
             kept[i] = TrainView().base(split.open(i), size)
         return kept[i]
 
-    return Split(split.names, split.labels, opened, fingerprint=split.fingerprint)  # type: ignore[arg-type]
+    return Split(split.names, split.labels, opened, fingerprint=split.fingerprint)
 
 
 def _held_out(dataset: Dataset, cell: Cell) -> tuple[Split, Split]:
