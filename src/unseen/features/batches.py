@@ -43,7 +43,7 @@ class Batch:
 
 def runs_in_workers(runtime: Runtime) -> bool:
     """Whether the decoding threads run the model too."""
-    return runtime.name == "onnx"
+    return runtime.name in ("onnx", "openvino")
 
 
 def batch_spans(start: int, total: int, *, part_size: int, batch_size: int) -> list[Span]:
