@@ -40,6 +40,8 @@ SHOTS: tuple[int | str, ...] = (1, 2, 4, 8, 16, "all")
 #: `logistic` with features raised to other powers than its own.
 POWERS = {"logistic, features as they are": 1.0, "logistic, square roots": 0.5}
 OURS = ("logistic", "ridge", "knn", "ncm", *POWERS)
+#: Kept from runs of an earlier version, to see what changed: all features as they are, a default penalty of 10^-4.5.
+EARLIER = ("logistic 3", "logistic 3, square roots")
 SLOW = ("LogisticRegressionCV", "LogisticRegressionCV, tol 1e-6", "paper", "AdamW")
 Cell = dict[str, Any]
 Placed = dict[str, dict[str, float]]
@@ -143,9 +145,12 @@ def summarise(cells: dict[str, Cell]) -> tuple[list[str], bool]:
     means = {name: placed(cell) for name, cell in cells.items()}
     best = {n: max(v for k, v in found.items() if k in rivals(cells[n]["shots"])) for n, found in means.items()}
     losses = {
-        one: {name: best[name] - found[one] for name, found in means.items() if one in found} for one in (*OURS, *SLOW)
+        one: {name: best[name] - found[one] for name, found in means.items() if one in found}
+        for one in (*OURS, *EARLIER, *SLOW)
     }
-    either = [max(v for k, v in found.items() if k not in POWERS) - found["logistic"] for found in means.values()]
+    either = [
+        max(v for k, v in found.items() if k not in (*POWERS, *EARLIER)) - found["logistic"] for found in means.values()
+    ]
     lines: list[str] = []
     for title, chosen in (
         ("2 shots to all", [name for name, cell in cells.items() if cell["shots"] != 1]),

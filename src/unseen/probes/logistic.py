@@ -52,7 +52,7 @@ def default_penalty(rows: int, classes: int) -> float:
     Ten images of five classes want 10^-2, thousands of a hundred classes 10^-6: of so many rows a fixed share would be
     too little or too much.
     """
-    return min(max(0.2 / (rows * classes), PENALTIES[-1]), PENALTIES[0])
+    return float(min(max(0.2 / (rows * classes), PENALTIES[-1]), PENALTIES[0]))
 
 
 def fit_logistic(
