@@ -275,10 +275,10 @@ def table(title: str, found: dict[str, Timing]) -> list[str]:
     for name, timing in found.items():
         times = f"{found['ordinary'].seconds / timing.seconds:.1f}x" if "ordinary" in found else "-"
         searched = name in SEARCHED and timing.trials
-        right = "" if searched and timing.trials < TRAININGS - 1 else f"{np.mean(timing.accuracies):.2f}"
+        trials = timing.trials if searched else "-"
         lines.append(
-            f"| {name} | {len(timing.accuracies)} | {timing.trials if searched else '-'} | {timing.seconds:.1f} "
-            f"| {right} | {times} |"
+            f"| {name} | {len(timing.accuracies)} | {trials} | {timing.seconds:.1f} | {np.mean(timing.accuracies):.2f} "
+            f"| {times} |"
         )
     return [*lines, ""]
 

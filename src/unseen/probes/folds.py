@@ -127,12 +127,12 @@ def estimate_accuracy(
 ) -> tuple[float, float]:
     """Accuracy and its standard error for a population with the given shares of classes.
 
-    The error is that of a stratified sample, its variance v raised to v (1 + (1 - f) K m / t) for K fits on t rows each
-    that are tested on m others. Folds share most of their training rows: which images were drawn moves all of them
+    The error is that of a stratified sample, its variance v raised to v (1 + (1 - f / 2) K m / t) for K fits on t rows
+    each that are tested on m others. Folds share most of their training rows: which images were drawn moves all of them
     together, and the final fit once more, which a sum over left-out rows cannot see. That is the correction of Nadeau
-    and Bengio: 2.25 v for five folds, 1.25 v for one fifth. It stands for the draw, so that it falls away with the
-    share f of all images that were drawn, as the error of a sample from a finite population does: v where all images
-    train. Nothing in it is fitted; bench/probe_coverage.py counts how it holds.
+    and Bengio: 2.25 v for five folds, 1.25 v for one fifth. It stands for the draw, so that less of it is left the
+    larger the share f of all images that was drawn, as with the error of a sample from a finite population; half of it
+    stays, as all images are a sample themselves. bench/probe_coverage.py counts how it holds.
 
     Args:
         correct: (n,) per left-out row.
@@ -152,7 +152,7 @@ def estimate_accuracy(
     smooth = (hits + accuracy) / (counts + 1.0)
     variance = np.divide(weights**2 * smooth * (1.0 - smooth), counts, out=np.zeros_like(hits), where=seen).sum()
     overlap = len(correct) / (rows - len(correct) / fits)  # K m / t
-    return accuracy, math.sqrt(float(variance) * (1.0 + (1.0 - drawn) * overlap))
+    return accuracy, math.sqrt(float(variance) * (1.0 + (1.0 - drawn / 2) * overlap))
 
 
 def accuracy_interval(expected: float, error: float, images: int) -> Interval:
