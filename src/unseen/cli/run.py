@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -85,7 +86,9 @@ def run_and_report(study: Study, how: Running, *, show: Callable[[Sequence[Resul
         return
     bench = Workbench(home, how=study.extraction, progress=RichProgress(screen))
     told = Told(screen, bench)
-    with make_engine(how.engine, **options) as engine:
+    with make_engine(how.engine, **options) as engine, told.kept():
+        if link := getattr(engine, "dashboard", ""):
+            screen.print(f"Dashboard: {link}", style="dim", markup=False, soft_wrap=True)
         outcome = run_study(
             study,
             engine=engine,
@@ -143,12 +146,29 @@ class Told:
         self.left: Counter[tuple[str, str, str]] = Counter()
         self.come: dict[tuple[str, str, str], list[Result]] = {}
         self.groups = self.done = 0
+        self.cells = self.filed = 0
 
     def plan(self, plan: Plan) -> None:
         self.left = Counter(_group(cell) for cell in plan.remaining)
         self.groups = len(self.left)
+        self.cells, self.filed = len(plan.cells), len(plan.done)
         for line in expectations(plan, self.bench).values():
             self.screen.print(line, style="dim", markup=False, soft_wrap=True)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Whatever ends the run before its time: say what is kept, before the reason is told."""
+        try:
+            yield
+        except BaseException:
+            if self.cells:
+                self.screen.print(
+                    f"{self.filed} of {self.cells} cells are kept in {self.bench.home}, and every part of the features "
+                    "that was whole; the same command goes on from there.",
+                    markup=False,
+                    soft_wrap=True,
+                )
+            raise
 
     def piece(self, done: int, total: int) -> None:
         if done == total or done * 10 // total > (done - 1) * 10 // total:
@@ -158,6 +178,7 @@ class Told:
         group = _group(result.cell)
         if not self.left[group]:  # left by a run that was killed, and filed before this one was planned
             return
+        self.filed += 1
         self.come.setdefault(group, []).append(result)
         self.left[group] -= 1
         if not self.left[group]:

@@ -19,9 +19,8 @@ from typing import Any, Literal
 from unseen.core.errors import CorruptPartError, StoreError, UnknownNameError
 from unseen.core.files import explained, sync_folder
 from unseen.core.records import FeatureKey
-from unseen.features.layout import DIGEST, LOCKS, MANIFEST, PART, entry_folder, lock_file
-from unseen.features.manifest import Manifest, load_manifest
-from unseen.features.part import Check, open_part
+from unseen.features.manifest import DIGEST, LOCKS, MANIFEST, PART, Manifest, entry_folder, load_manifest, lock_file
+from unseen.features.part import Check, noted, open_part
 from unseen.features.rows import StoredFeatures, open_features
 from unseen.features.writer import FeatureWriter, take_lock
 
@@ -119,6 +118,7 @@ class FeatureStore:
         part_size: int,
         timeout: float | None = None,
         on_wait: Callable[[], None] | None = None,
+        verify: bool = True,
     ) -> FeatureWriter:
         """A writer of the features of `key`, to be used in a `with` block, which holds the entry's lock.
 
@@ -130,6 +130,8 @@ class FeatureStore:
             part_size: images per part, for an entry that is new; see `FeatureWriter.part_size`.
             timeout: seconds to wait for another writer of this key; None waits as long as it takes.
             on_wait: called once where there is one to wait for.
+            verify: whether to read the parts that are there before going on behind them; without it they are taken
+                for what the manifest says, as who adds one part among many does.
         """
         return FeatureWriter(
             entry_folder(self.root, key),
@@ -139,7 +141,27 @@ class FeatureStore:
             part_size=part_size,
             timeout=timeout,
             on_wait=on_wait,
+            verify=verify,
         )
+
+    def holds(self, key: FeatureKey) -> bool:
+        """Whether the features of `key` are complete, as far as their manifest says."""
+        manifest = load_manifest(entry_folder(self.root, key))
+        return manifest is not None and manifest.complete
+
+    def missing(self, key: FeatureKey, *, total: int, part_size: int) -> tuple[int, list[int]]:
+        """Images per part, and the first image of each part of `key` that is neither listed nor lies there loose.
+
+        It takes no lock: a part that comes meanwhile is told as missing, which does no harm.
+        """
+        folder = entry_folder(self.root, key)
+        manifest = load_manifest(folder)
+        if manifest is None:
+            return part_size, list(range(0, total, part_size))
+        if manifest.complete:
+            return manifest.part_size, []
+        size, loose = manifest.part_size, noted(folder)
+        return size, [first for first in range(manifest.covered, total, size) if first // size not in loose]
 
     def entries(self) -> Iterator[Entry]:
         """Everything in the store, in the order of its folders; damaged entries too."""
