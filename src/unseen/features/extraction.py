@@ -150,7 +150,7 @@ def keep_part(
             if part is not None and writer.part_size == part_size and part.first >= writer.next_index:
                 rows = part.features[layer]
                 writer.write_part(rows, part.labels, part.index, part.skipped, first=part.first)
-            writer.gather()
+            writer.gather(due=True)
             if writer.next_index == total:
                 writer.finish(provenance)
 

@@ -131,19 +131,44 @@ def save_manifest(folder: Path, manifest: Manifest) -> None:
     write_whole(folder / MANIFEST, [json.dumps(values, indent=1).encode() + b"\n"])
 
 
-def load_manifest(folder: Path) -> Manifest | None:
+def load_manifest(folder: Path, *, known: bool = False) -> Manifest | None:
     """The manifest in `folder`, or None where there is none.
+
+    Args:
+        known: whether the one that this process has read last will do where its file is the same.
 
     Raises:
         StoreError: it is not whole, not of this folder, or of a schema that this version does not know.
     """
     path = folder / MANIFEST
     try:
+        stamp = read_patiently(lambda: _stamp(path), path) if known else None
+        if stamp is not None and _KNOWN.get(path, (None, None))[0] == stamp:
+            return _KNOWN[path][1]
         content = read_patiently(path.read_bytes, path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}.") from error
+    manifest = _parsed(path, content)
+    if stamp is not None:
+        while len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.pop(next(iter(_KNOWN)))
+        _KNOWN[path] = stamp, manifest
+    return manifest
+
+
+#: Manifests that were read, by file and stamp.
+_KNOWN: dict[Path, tuple[tuple[int, int, int], Manifest]] = {}
+_MOST_KNOWN = 16
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _parsed(path: Path, content: bytes) -> Manifest:
     try:
         values = json.loads(content)
         schema = values["schema"]
@@ -155,7 +180,7 @@ def load_manifest(folder: Path) -> Manifest | None:
             "Upgrade with: pip install --upgrade unseen"
         )
     try:
-        return _from_dict(values, folder)
+        return _from_dict(values, path.parent)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(path, str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}") from error
 

@@ -49,6 +49,8 @@ from unseen.features.part import (
 
 _ADDRESS = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
 _POLL_SECONDS = 0.2
+#: Loose parts, at least, that are worth a new manifest before the last has come.
+_FEW = 8
 
 
 def take_lock(path: Path, *, timeout: float | None = None, on_wait: Callable[[], None] | None = None) -> FileLock:
@@ -205,13 +207,19 @@ class FeatureWriter:
         sha256 = write_whole(path, blocks)
         size = sum(len(block) for block in blocks)
         part = Part(path.name, first, last, rows=len(features), bytes=size, sha256=sha256, skipped=skipped)
-        if number == len(manifest.parts):
+        if self._verify and number == len(manifest.parts):
             self._save(*self._gathered(_with_part(manifest, LoosePart(part, dim, dtype))))
         else:
             save_note(self.path, number, LoosePart(part, dim, dtype))
 
-    def gather(self) -> None:
-        """Take loose parts whose turn has come into the manifest."""
+    def gather(self, *, due: bool = False) -> None:
+        """Take loose parts whose turn has come into the manifest.
+
+        Args:
+            due: only where they are all that is missing, or many: a manifest of thousands of parts is long to write.
+        """
+        if due and not self._is_due():
+            return
         manifest, notes = self._gathered(self._open_manifest())
         if notes:
             self._save(manifest, notes)
@@ -252,6 +260,13 @@ class FeatureWriter:
             for number in notes:
                 note_file(self.path, number).unlink(missing_ok=True)
 
+    def _is_due(self) -> bool:
+        there, every = len(self._manifest.parts), -(-self._manifest.total // self.part_size)
+        step = min(max(_FEW, there // _FEW), every - there)
+        if not note_file(self.path, there + step - 1).is_file() and not note_file(self.path, every - 1).is_file():
+            return False
+        return all(note_file(self.path, number).is_file() for number in range(there, there + step))
+
     def _gathered(self, manifest: Manifest) -> tuple[Manifest, list[int]]:
         """The manifest with the loose parts that follow it, and their numbers."""
         notes: list[int] = []
@@ -263,7 +278,7 @@ class FeatureWriter:
 
     def _begin(self) -> None:
         """Take up what is there: keep the parts that verify, in order, and clear away the rest."""
-        found = load_manifest(self.path)
+        found = load_manifest(self.path, known=not self._verify)
         if found is None:
             make_folder(self.path)
             if lost := [name for name in self._clear(keep=()) if PART.fullmatch(name)]:

@@ -7,8 +7,8 @@ next run.
 
 Runs on one home share their work instead of doing it twice: each claims a piece before it does it and lets go when it
 is done. A claim holds for a minute and is renewed while its run lives; that of a process of this machine that has ended
-is free at once. A claim is a hint, not a lock: whoever works without one, or on one that ran out, does the same work again
-and comes to the same result.
+is free at once. A claim is a hint, not a lock: whoever works without one, or on one that ran out, does the same work
+again and comes to the same result.
 """
 
 from __future__ import annotations
