@@ -16,7 +16,9 @@ from unseen.core.errors import DiskFullError
 from unseen.core.identity import canonical_json
 from unseen.core.records import Cell, Result
 from unseen.engines import Engine
+from unseen.features import NoProgress, Progress
 from unseen.results import ResultsDatabase
+from unseen.results.environment import Speeds, Stage
 from unseen.results.inbox import Claims, Inbox
 from unseen.work import (
     Done,
@@ -61,6 +63,8 @@ class Run:
     on_piece: Callable[[int, int], None] | None = None
     waited: bool = False
     spent: dict[str, float] = field(default_factory=dict)
+    seconds: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    watch: Watch = field(default_factory=lambda: Watch())
 
     def drain(self, tasks: Sequence[Task]) -> None:
         """Run the tasks; what came one by one is filed already, and what a task returns leaves nothing out.
@@ -68,6 +72,14 @@ class Run:
         Groups that fall into pieces come last: their pieces first, as many side by side as the engine can, then the
         rest.
         """
+        before, self.bench.progress = self.bench.progress, self.watch
+        self.watch.inner = before
+        try:
+            self._drain(tasks)
+        finally:
+            self.bench.progress = before
+
+    def _drain(self, tasks: Sequence[Task]) -> None:
         shared = self.engine.slots > 1 and self.engine.shares(self.bench.home)
         if self.engine.slots > 1:
             with self._timed("extraction"):
@@ -82,6 +94,24 @@ class Run:
         with self._timed("trainings"):
             self._do_pieces(in_pieces, here=here)
             self._evaluate(in_pieces, here=here)
+
+    def stages(self) -> tuple[Stage, ...]:
+        """What each stage took, which the home learns from."""
+        speeds, watch = Speeds(self.bench.home), self.watch
+        for model, (images, seconds) in watch.models.items():
+            kept = next(self.bench.store.manifests(model), None)
+            speeds.learn_model(model, images, seconds, kept.dim if kept is not None else 0)
+        for (benchmark, dataset), each in self.seconds.items():
+            speeds.learn_cells(benchmark, dataset, each)
+        speeds.save()
+        images, inside = sum(count for count, _ in watch.models.values()), 0.0
+        if self.engine.slots == 1:
+            inside = sum(seconds for _, seconds in watch.models.values())
+        whole = sum(self.spent.values()) - self.spent.get("extraction", 0.0)
+        return (
+            Stage("features", f"{images:,} images", self.spent.get("extraction", 0.0) + inside),
+            Stage("cells", f"{sum(map(len, self.seconds.values())):,} cells", max(whole - inside, 0.0)),
+        )
 
     # ---- features ----------------------------------------------------------------------------------------------------
 
@@ -103,7 +133,7 @@ class Run:
         return [replace(task, runtime=runtimes.get(task.cells[0].id, "")) for task in tasks]
 
     def _extract_all(self, wanted: list[Shard], needs: dict[str, float]) -> None:
-        progress = self.bench.progress
+        progress = self.watch.inner  # how long each model takes the workers say themselves
         total, left = sum(shard.total for shard in wanted), sum(shard.images for shard in self._missing(wanted))
         if not left:
             return
@@ -118,6 +148,9 @@ class Run:
                     self._keep(done)
                     failed |= dict.fromkeys(done.shard.work(), done.error) if done.error else {}
                     self.claims.let_go(done.shard.work())
+                    if not done.error:
+                        key = next(iter(done.shard.keys.values()))
+                        self.watch.learn(key.model, done.shard.images, done.seconds)
                     progress.advance(done.shard.images if not done.error else 0, done.skipped)
                 if not count:
                     self._wait(title)
@@ -175,6 +208,9 @@ class Run:
                 count += 1
                 for result in done.results:
                     self.file(result)
+                    if result.ok:
+                        name = result.cell.benchmark, result.cell.dataset
+                        self.seconds.setdefault(name, []).append(result.seconds)
                 for note in done.notes:
                     self.bench.progress.note(note)
                 self.claims.let_go(cell.id for cell in done.task.cells)
@@ -252,6 +288,38 @@ class Run:
 
     def _timed(self, stage: str) -> _Timed:
         return _Timed(self.spent, stage)
+
+
+class Watch:
+    """Hands on what it is told of extractions, and counts images and seconds by model."""
+
+    def __init__(self) -> None:
+        self.inner: Progress = NoProgress()
+        self.models: dict[str, tuple[int, float]] = {}
+        self._now = "", 0, 0.0
+
+    def learn(self, model: str, images: int, seconds: float) -> None:
+        before = self.models.get(model, (0, 0.0))
+        self.models[model] = before[0] + images, before[1] + seconds
+
+    def begin(self, title: str, total: int, done: int) -> None:
+        self._now = title.partition(" on ")[0], 0, time.perf_counter()
+        self.inner.begin(title, total, done)
+
+    def advance(self, images: int, skipped: int) -> None:
+        self._now = self._now[0], self._now[1] + images, self._now[2]
+        self.inner.advance(images, skipped)
+
+    def waiting(self, title: str) -> None:
+        self.inner.waiting(title)
+
+    def note(self, text: str) -> None:
+        self.inner.note(text)
+
+    def end(self) -> None:
+        model, images, began = self._now
+        self.learn(model, images, time.perf_counter() - began)
+        self.inner.end()
 
 
 class _Timed:

@@ -31,6 +31,7 @@ from unseen.data.load import resolve_dataset
 from unseen.engines import Engine, make_engine
 from unseen.features import Extraction, Progress
 from unseen.results import FILE_NAME, ResultsDatabase
+from unseen.results.environment import Speeds, Stage, expect_cells, expect_features
 from unseen.results.inbox import Claims, Inbox
 from unseen.running import Run
 from unseen.work import Task, at_work
@@ -128,12 +129,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run: the newest result of every cell of the plan, in plan order, and the page of them."""
+    """What came of a run: the newest result of every cell of the plan, in plan order, the page of them, and what each
+    stage took."""
 
     plan: Plan
     results: tuple[Result, ...]
     evaluated: int
     page: Path | None = None
+    spent: tuple[Stage, ...] = ()
 
     @property
     def failed(self) -> list[Result]:
@@ -185,6 +188,37 @@ def expect_plan(plan: Plan, bench: Workbench) -> dict[str, Expectation]:
     return {model: Expectation.joined(found) for model, found in parts.items() if found}
 
 
+def expect_stages(plan: Plan, bench: Workbench, workers: int = 1) -> list[Stage]:
+    """What is left of a plan will take, stage by stage: seconds, disk and memory, from the speeds of earlier runs."""
+    speeds, study = Speeds(bench.home), plan.study
+    groups = [
+        (benchmark, group)
+        for benchmark, cells in _planned(study, bench)
+        for group in group_cells(cell for cell in cells if cell.id not in plan.done)
+    ]
+    missing: dict[tuple[str, ...], int] = {}
+    rows: dict[str, int] = {}
+    for benchmark, group in groups:
+        model, read = group[0].model, 0
+        with suppress(UnseenError):  # the evaluation of the group will say
+            for wanted in benchmark.features(group, bench):
+                for dataset, split in bench.extractions(model, wanted.dataset, wanted.split):
+                    images = dataset.split(split)
+                    read += len(images) * speeds.extraction(model)[1] * 4
+                    name = model, dataset.features_id, split, images.fingerprint
+                    kept = bench.store.manifests(model, dataset.features_id, split)
+                    if not any(one.complete and one.key.fingerprint == images.fingerprint for one in kept):
+                        missing[name] = len(images)
+        rows[group[0].dataset] = max(rows.get(group[0].dataset, 0), read)
+    images_of = {model: 0 for model, *_ in missing}
+    for (model, *_), count in missing.items():
+        images_of[model] += count
+    size = 2 if study.extraction.dtype == "float16" else 4
+    cells = [(benchmark.name, cell.dataset) for benchmark, group in groups for cell in group]
+    speeds.save()
+    return [expect_features(speeds, images_of, size, workers), expect_cells(speeds, cells, rows, workers)]
+
+
 def run_study(
     study: Study,
     home: Path | None = None,
@@ -215,6 +249,7 @@ def run_study(
     inbox = Inbox(bench.home)
     with ResultsDatabase(bench.home / FILE_NAME) as database, Claims(bench.home / FILE_NAME) as claims:
         filed: set[str] = set()
+        spent: tuple[Stage, ...] = ()
         one_at_a_time = threading.Lock()
 
         def file(result: Result) -> None:
@@ -242,12 +277,13 @@ def run_study(
                 run = Run(workers, bench, database, claims, inbox, study.name, since, file, filed, on_piece)
                 with at_work(bench, file), inbox.collected(study.name, file, run.mine):
                     run.drain(tasks)
+                spent = run.stages()
         newest = {result.cell.id: result for result in database.cells(plan.cells)}
     results = tuple(newest[cell.id] for cell in plan.cells if cell.id in newest)
     page = None
     if report is not False:
         page = write_page(results, study, bench, report if isinstance(report, Path) else None)
-    return Outcome(plan, results, len(filed), page)
+    return Outcome(plan, results, len(filed), page, spent)
 
 
 def write_page(results: Sequence[Result], study: Study, bench: Workbench, path: Path | None = None) -> Path:

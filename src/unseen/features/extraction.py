@@ -144,12 +144,16 @@ def keep_part(
 ) -> None:
     """Put a part into the store; whoever brings the last one closes the entry. Without a part, close what can be."""
     for layer, key in keys.items():
+        written = None
+        if part is not None:
+            # The long step, before the lock: others who write parts of this entry do not wait for it.
+            written = store.write_part_file(key, part_size, part.first, part.features[layer], part.labels, part.index)
         with store.writer(key, total=total, part_size=part_size, verify=False) as writer:
             if writer.complete:
                 continue
             if part is not None and writer.part_size == part_size and part.first >= writer.next_index:
                 rows = part.features[layer]
-                writer.write_part(rows, part.labels, part.index, part.skipped, first=part.first)
+                writer.write_part(rows, part.labels, part.index, part.skipped, first=part.first, written=written)
             writer.gather(due=True)
             if writer.next_index == total:
                 writer.finish(provenance)

@@ -19,10 +19,21 @@ from typing import Any, Literal
 from unseen.core.errors import CorruptPartError, StoreError, UnknownNameError
 from unseen.core.files import explained, sync_folder
 from unseen.core.records import FeatureKey
-from unseen.features.manifest import DIGEST, LOCKS, MANIFEST, PART, Manifest, entry_folder, load_manifest, lock_file
-from unseen.features.part import Check, noted, open_part
+from unseen.features.manifest import (
+    DIGEST,
+    LOCKS,
+    MANIFEST,
+    PART,
+    Manifest,
+    entry_folder,
+    folder_name,
+    load_manifest,
+    lock_file,
+    part_name,
+)
+from unseen.features.part import Check, FloatArray, IntArray, noted, open_part
 from unseen.features.rows import StoredFeatures, open_features
-from unseen.features.writer import FeatureWriter, take_lock
+from unseen.features.writer import FeatureWriter, Written, take_lock, write_part_file
 
 _DIGEST_DIGITS = 4
 
@@ -144,6 +155,20 @@ class FeatureStore:
             verify=verify,
         )
 
+    def write_part_file(
+        self, key: FeatureKey, part_size: int, first: int, features: FloatArray, labels: IntArray, index: IntArray
+    ) -> Written | None:
+        """Put the file of a part of an entry in place that was begun and lacks it, for a writer to list.
+
+        Returns:
+            What the writer wants to know; None where the file is not wanted, or the entry is new.
+        """
+        folder = entry_folder(self.root, key)
+        manifest = load_manifest(folder, known=True)
+        if manifest is None or manifest.part_size != part_size or first < manifest.covered:
+            return None
+        return write_part_file(folder / part_name(first // part_size), features, labels, index)
+
     def holds(self, key: FeatureKey) -> bool:
         """Whether the features of `key` are complete, as far as their manifest says."""
         manifest = load_manifest(entry_folder(self.root, key))
@@ -170,6 +195,14 @@ class FeatureStore:
                 # Another process may be removing it.
                 with suppress(FileNotFoundError):
                     yield _entry(folder)
+
+    def manifests(self, model: str, dataset: str = "*", split: str = "*") -> Iterator[Manifest]:
+        """The manifests of one model that can be read; of one dataset and split where they are named."""
+        names = [name if name == "*" else folder_name(name) for name in (dataset, split)]
+        for folder in sorted((self.root / folder_name(model)).glob("/".join([*names, "*"]))):
+            with suppress(StoreError):
+                if DIGEST.fullmatch(folder.name) and (found := load_manifest(folder, known=True)) is not None:
+                    yield found
 
     def select(self, pattern: str) -> list[Entry]:
         """Entries whose model or dataset is `pattern` or fits it (`timm:*`), or whose digest begins with it.

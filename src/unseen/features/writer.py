@@ -173,10 +173,12 @@ class FeatureWriter:
         skipped: Sequence[Skipped] = (),
         *,
         first: int | None = None,
+        written: Written | None = None,
     ) -> None:
         """Write a part: the images from `first` on, `part_size` of them or up to the end.
 
         Args:
+            written: what `write_part_file` said where the file is in place already.
             first: `next_index` by default; a multiple of `part_size` behind it where a part comes before its turn.
             features: (n, d), float16 or float32.
             labels: (n,) class index per row.
@@ -203,10 +205,9 @@ class FeatureWriter:
         _check_kind(manifest, dim, dtype)
         number = first // self.part_size
         path = self.path / part_name(number)
-        blocks = encode_part(features, labels, index)
-        sha256 = write_whole(path, blocks)
-        size = sum(len(block) for block in blocks)
-        part = Part(path.name, first, last, rows=len(features), bytes=size, sha256=sha256, skipped=skipped)
+        if written is None or not path.is_file():  # somebody who began anew may have cleared it away
+            written = write_part_file(path, features, labels, index)
+        part = Part(path.name, first, last, rows=len(features), bytes=written[0], sha256=written[1], skipped=skipped)
         if self._verify and number == len(manifest.parts):
             self._save(*self._gathered(_with_part(manifest, LoosePart(part, dim, dtype))))
         else:
@@ -341,6 +342,16 @@ class FeatureWriter:
             if stale:
                 sync_folder(self.path)
         return [path.name for path in stale]
+
+
+#: Bytes and sha256 of a file.
+Written = tuple[int, str]
+
+
+def write_part_file(path: Path, features: FloatArray, labels: IntArray, index: IntArray) -> Written:
+    """Write a part file, whole or not at all. Equal rows give equal bytes, so it takes no lock to do so twice."""
+    blocks = encode_part(features, labels, index)
+    return sum(len(block) for block in blocks), write_whole(path, blocks)
 
 
 def note_name(part: Part) -> str:
