@@ -137,6 +137,13 @@ def test_filter_and_best_k(many: Path, visit: Visit) -> None:
     page.select_option("#best", "0")
     page.mouse.move(5, 5)
     assert faded(page) == 0
+    family = page.locator("#overview .legend li.group").first
+    family.click()
+    page.mouse.move(5, 5)
+    assert faded(page) == 4 * 23, "a click keeps a family of eight"
+    family.click()
+    page.mouse.move(5, 5)
+    assert faded(page) == 0
 
 
 def test_sort(few: Path, visit: Visit) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from unseen.study import Plan, Study
 
 #: CPU seconds that all steps take on the machine of docs/studies.md; what a first run says is made from it.
-CPU_SECONDS = 340
+CPU_SECONDS = 420
 #: Steps of one thread: more cores than this do not help.
 _MOST_CORES = 4
 
@@ -88,6 +88,8 @@ class Steps:
     def __init__(self, screen: Console, study: Study) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+        from unseen.cli.tables import count
+
         self.screen = screen
         pairs = [(d, b) for d in study.datasets for b in study.protocols if not b.only or d in b.only]
         self.total = len(study.models) * len(pairs)
@@ -107,8 +109,8 @@ class Steps:
         cores = min(os.cpu_count() or 1, _MOST_CORES)
         minutes = max(1, round(CPU_SECONDS / cores / 60))
         screen.print(
-            f"{len(study.protocols)} questions, {len(study.models)} models, {self.total} steps: about {minutes} "
-            f"{'minute' if minutes == 1 else 'minutes'} on {cores} {'core' if cores == 1 else 'cores'}; what is done "
+            f"{count(len(study.protocols), 'question')}, {count(len(study.models), 'model')}, "
+            f"{count(self.total, 'step')}: about {count(minutes, 'minute')} on {count(cores, 'core')}; what is done "
             "already is not done again.",
             markup=False,
             soft_wrap=True,
@@ -122,10 +124,12 @@ class Steps:
         self.bar.stop()
 
     def plan(self, plan: Plan) -> None:
+        from unseen.cli.tables import count
+
         self.left = Counter(_step(cell) for cell in plan.remaining)
         self.done = self.total - len(self.left)
         if self.done:
-            self.screen.print(f"{self.done} of {self.total} steps are done already.", markup=False, soft_wrap=True)
+            self.screen.print(f"{self.done} of {count(self.total, 'step')} done already.", markup=False, soft_wrap=True)
         self._show("the page" if not self.left else "")
 
     def result(self, result: Result) -> None:
