@@ -33,9 +33,11 @@ def picture(page: Path, width: int, height: int) -> Image.Image:
 def small(image: Image.Image) -> bytes:
     """The picture at most 1,000 pixels wide, with as many colours as it may have."""
     image.thumbnail((1000, 4000), Image.Resampling.LANCZOS)
-    for colours in (128, 64, 32, 16):
+    for colours in (256, 128, 64, 32):
         stream = io.BytesIO()
-        image.quantize(colours, dither=Image.Dither.NONE).save(stream, "PNG", optimize=True)
+        image.quantize(colours, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+            stream, "PNG", optimize=True
+        )
         if stream.tell() <= LARGEST:
             break
     return stream.getvalue()
