@@ -41,6 +41,15 @@ def results(
     parquet: Annotated[
         str, typer.Option(metavar="FILE", help="Write long form as Parquet; - is standard output.")
     ] = "",
+    latex: Annotated[
+        str, typer.Option(metavar="FILE", help="Write tables for a paper (booktabs) and what was done; - prints them.")
+    ] = "",
+    markdown: Annotated[
+        str, typer.Option(metavar="FILE", help="Write the same as Markdown; - is standard output.")
+    ] = "",
+    bibtex: Annotated[
+        str, typer.Option(metavar="FILE", help="Write what to cite for these results; - is standard output.")
+    ] = "",
     failed: Annotated[bool, typer.Option("--failed", help="Only cells that failed, with their reasons.")] = False,
     home: HomeOption = None,
 ) -> None:
@@ -52,15 +61,21 @@ def results(
 
     chosen = _chosen(study=study, benchmark=benchmark, model=model, dataset=dataset)
     if context.invoked_subcommand is not None:
-        if chosen or metric or as_json or csv or parquet or failed or home:
+        if chosen or metric or as_json or csv or parquet or latex or markdown or bibtex or failed or home:
             raise UsageError(f"write options after the word: unseen results {context.invoked_subcommand} --study ...")
         return
-    if [bool(as_json), csv == "-", parquet == "-"].count(True) > 1:
-        raise UsageError("--json, --csv - and --parquet - print to standard output: choose one, give others a file.")
+    if as_json + [csv, parquet, latex, markdown, bibtex].count("-") > 1:
+        raise UsageError("only one of --json and the formats with - can go to standard output: give others a file.")
     with _open(home) as database:
         _check_known(database, {**chosen, **({"metric": metric} if metric else {})})
         if as_json or csv or parquet:
             _export(database, chosen, metric, only_failed=failed, as_json=as_json, csv=csv, parquet=parquet)
+        if latex or markdown or bibtex:
+            from unseen.cli.papers import write_papers
+
+            found = database.latest(**chosen, include_failed=False)
+            write_papers(found, metric or (), latex=latex, markdown=markdown, bibtex=bibtex)
+        if as_json or csv or parquet or latex or markdown or bibtex:
             return
         found = database.latest(**chosen, brief=True)
     show_results([result for result in found if not (failed and result.ok)], metric or (), only_failed=failed)
@@ -144,12 +159,22 @@ def _export(
     kinds = database.parameter_kinds(**chosen) if csv or parquet else {}
     if parquet:
         write_parquet(database.rows(**asked), kinds, parquet)
+        say_written(parquet)
     if csv:
         write_lines(csv, csv_lines(database.rows(**asked, brief=True), kinds))
+        say_written(csv)
     if as_json:
         write_lines("-", json_lines(database.rows(**asked)))
     if said := older_said(database.overtaken(**chosen)):
         typer.echo(f"{said}.", err=True)
+
+
+def say_written(target: str) -> None:
+    """Say on standard error what was written, where it was a file."""
+    from unseen.cli.tables import printable
+
+    if target != "-":
+        typer.echo(f"Written to {printable(target)}.", err=True)
 
 
 def show_results(found: Sequence[Result], metrics: Sequence[str] = (), *, only_failed: bool = False) -> None:
@@ -265,7 +290,7 @@ def _print_failures(broken: Sequence[Result]) -> None:
     """What failed, cells of one model, dataset and reason together."""
     from rich.text import Text
 
-    from unseen.cli.tables import console
+    from unseen.cli.tables import console, count
     from unseen.reports.wording import setting_text
 
     alike: dict[tuple[str, str, str, str], list[Result]] = {}
@@ -274,7 +299,7 @@ def _print_failures(broken: Sequence[Result]) -> None:
         reason = " ".join(result.error.split())
         alike.setdefault((cell.benchmark, cell.model, cell.dataset, reason), []).append(result)
     screen = console()
-    screen.print(Text(f"{len(broken):,} cell{'s' if len(broken) > 1 else ''} failed", style="bold"))
+    screen.print(Text(f"{count(len(broken), 'cell')} failed", style="bold"))
     for (benchmark, model, dataset, reason), cells in alike.items():
         more = f", and {len(cells) - 1:,} more" if len(cells) > 1 else ""
         screen.print(Text(f"  {benchmark} · {model} · {dataset}"), soft_wrap=True)
