@@ -18,7 +18,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unseen.backbones.load import check_backbone, expand_models, resolve_model
 from unseen.benchmarks.benchmark import BENCHMARKS, Benchmark, Expectation, group_cells, make_benchmark
@@ -34,6 +34,10 @@ from unseen.engines import Engine, make_engine
 from unseen.features import Extraction, NoProgress, Progress
 from unseen.results import FILE_NAME, ResultsDatabase, capture_environment
 from unseen.results.inbox import Inbox
+
+if TYPE_CHECKING:
+    from unseen.reports.blocks import Headline
+    from unseen.reports.page import Page
 
 _KEYS = ("name", "title", "models", "datasets", "benchmarks", "extraction")
 
@@ -128,12 +132,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run: the newest result of every cell of the plan, in plan order, and the page of them."""
+    """What came of a run: the newest result of every cell of the plan, in plan order, the page of them, its answers."""
 
     plan: Plan
     results: tuple[Result, ...]
     evaluated: int
     page: Path | None = None
+    answers: tuple[Headline, ...] = ()
 
     @property
     def failed(self) -> list[Result]:
@@ -254,13 +259,14 @@ def run_study(
                 _drain(at_work, tasks, bench, file, on_piece)
         newest = {result.cell.id: result for result in database.cells(plan.cells)}
     results = tuple(newest[cell.id] for cell in plan.cells if cell.id in newest)
-    page = None
-    if report is not False:
-        page = write_page(results, study, bench, report if isinstance(report, Path) else None)
-    return Outcome(plan, results, len(filed), page)
+    if report is False:
+        return Outcome(plan, results, len(filed))
+    page = make_page(results, study, bench)
+    path = page.write(report if isinstance(report, Path) else page_path(study, bench))
+    return Outcome(plan, results, len(filed), path, tuple(headline for _, headline in page.headlines))
 
 
-def write_page(results: Sequence[Result], study: Study, bench: Workbench, path: Path | None = None) -> Path:
+def make_page(results: Sequence[Result], study: Study, bench: Workbench) -> Page:
     """The page of some results of a study, with the measured cards of its models and pictures of its classes."""
     from unseen.reports.pictures import ClassPictures
 
@@ -270,9 +276,8 @@ def write_page(results: Sequence[Result], study: Study, bench: Workbench, path: 
             cards[model] = bench.card(model)
         except UnseenError:  # a model that no longer loads has its numbers all the same
             continue
-    return write_report(
+    return make_report(
         results,
-        path or bench.home / "reports" / f"{_file_name(study.name)}.html",
         title=study.title or study.name,
         cards=cards,
         dataset_cards={name: bench.dataset(name).card for name in study.datasets},
@@ -280,15 +285,32 @@ def write_page(results: Sequence[Result], study: Study, bench: Workbench, path: 
     )
 
 
-def write_report(results: Sequence[Result], path: Path | str, **options: Any) -> Path:
-    """Write the page of some results: each benchmark's own section, then what went wrong and where numbers come from.
+def write_page(results: Sequence[Result], study: Study, bench: Workbench, path: Path | None = None) -> Path:
+    """Write the page of some results of a study, under the home by default."""
+    return make_page(results, study, bench).write(path or page_path(study, bench))
+
+
+def page_path(study: Study, bench: Workbench) -> Path:
+    """Where the page of a study is written unless somebody says otherwise."""
+    return bench.home / "reports" / f"{_file_name(study.name)}.html"
+
+
+def make_report(results: Sequence[Result], **options: Any) -> Page:
+    """The page of some results: each benchmark's own section, then what went wrong and where numbers come from.
 
     Args:
-        options: `title`, `cards`, `dataset_cards`, `picture`, `date` of `unseen.reports.write_page`.
+        options: `title`, `cards`, `dataset_cards`, `picture`, `date` of `unseen.reports.make_page`.
     """
-    from unseen.reports import write_page as write
+    from unseen.benchmarks.anew import command_of, papers_of
+    from unseen.reports import make_page as make
 
-    return write(results, path, sections=section_of, **options)
+    known = {"sections": section_of, "command": command_of, "papers": papers_of, "order": tuple(BENCHMARKS)}
+    return make(results, **{**known, **options})
+
+
+def write_report(results: Sequence[Result], path: Path | str, **options: Any) -> Path:
+    """Write the page of some results; `options` are those of `make_report`."""
+    return make_report(results, **options).write(path)
 
 
 def _file_name(text: str) -> str:

@@ -345,6 +345,7 @@ def _to_result(row: sqlite3.Row, metrics: Mapping[str, float], nested: Mapping[s
         sweep=tuple(nested.get("sweep", ())),
         details=nested.get("details", {}),
         environment=nested.get("environment", {}),
+        recorded=row["recorded"],
     )
 
 

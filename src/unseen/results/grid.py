@@ -160,6 +160,9 @@ class Summary:
         std: sample standard deviation of `values`; NaN for a single one.
         low, high: ends of the bar to draw; equal to the mean where nothing is known.
         spread: what the bar means: "std" over seeds, the benchmark's own "interval", or "" for no bar.
+        bounds: the benchmark's own interval, which is over test images: its ends, each averaged over seeds; None
+            where a seed has none.
+        cells: ids of the cells, in the order of `values`.
     """
 
     benchmark: str
@@ -174,6 +177,8 @@ class Summary:
     low: float
     high: float
     spread: Literal["std", "interval", ""]
+    bounds: tuple[float, float] | None = None
+    cells: tuple[str, ...] = ()
 
     @property
     def style(self) -> MetricStyle:
@@ -203,11 +208,13 @@ def _summary(results: Sequence[Result], metric: str) -> Summary:
     mean = statistics.fmean(values)
     std = statistics.stdev(values) if len(values) > 1 and finite else math.nan
     low, high, spread = mean, mean, ""
-    bounds = results[0].metrics.get(f"{metric}_low"), results[0].metrics.get(f"{metric}_high")
+    ends = [[r.metrics.get(f"{metric}_{end}") for r in results] for end in ("low", "high")]
+    known = [statistics.fmean(map(float, end)) for end in ends if None not in end]  # type: ignore[arg-type]
+    bounds = (known[0], known[1]) if len(known) == 2 else None
     if not math.isnan(std):
         low, high, spread = mean - std, mean + std, "std"
-    elif len(values) == 1 and bounds[0] is not None and bounds[1] is not None:
-        low, high, spread = float(bounds[0]), float(bounds[1]), "interval"
+    elif len(values) == 1 and bounds is not None:
+        low, high, spread = *bounds, "interval"
     return Summary(
         benchmark=cell.benchmark,
         model=cell.model,
@@ -221,4 +228,6 @@ def _summary(results: Sequence[Result], metric: str) -> Summary:
         low=low,
         high=high,
         spread=spread,  # type: ignore[arg-type]
+        bounds=bounds,
+        cells=tuple(result.cell.id for result in ordered),
     )
