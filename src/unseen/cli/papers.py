@@ -55,7 +55,7 @@ def latex_text(
     from unseen.benchmarks.method import method_paragraphs
     from unseen.results import typeset
 
-    names = _names(found, cards, datasets)
+    names = display_names(found, cards, datasets)
     tables = typeset.tables_text(
         _grids(found, metrics), lambda table, number: typeset.latex_table(table, f"tab:unseen-{number}"), names
     )
@@ -76,7 +76,7 @@ def markdown_text(
     from unseen.benchmarks.method import method_paragraphs
     from unseen.results import typeset
 
-    names = _names(found, cards, datasets)
+    names = display_names(found, cards, datasets)
     tables = typeset.tables_text(_grids(found, metrics), lambda table, _: typeset.markdown_table(table), names)
     return "\n".join([*tables, *(f"{typeset.markdown_words(text)}\n" for text, _ in method_paragraphs(found, names))])
 
@@ -92,7 +92,9 @@ def _grids(found: Sequence[Result], metrics: Sequence[str]) -> list[Grid]:
     raise UsageError(f"no result has {' or '.join(metrics)}.")
 
 
-def _names(found: Sequence[Result], cards: dict[str, ModelCard], datasets: dict[str, DatasetCard]) -> dict[str, str]:
+def display_names(
+    found: Sequence[Result], cards: dict[str, ModelCard], datasets: dict[str, DatasetCard]
+) -> dict[str, str]:
     from unseen.reports.wording import short_names
 
     models = dict.fromkeys(result.cell.model for result in found)

@@ -60,7 +60,7 @@ def typeset(grid: Grid, names: Mapping[str, str] | None = None) -> list[Typeset]
     called = names or {}
     if len(grid.columns) > MOST_COLUMNS and len(grid.models) <= FEW_MODELS:
         return [_turned(_table(grid, grid.columns, called))]
-    return [_table(grid, columns, called) for columns in _parted(grid.columns)]
+    return [_table(grid, columns, called) for columns in parted(grid.columns)]
 
 
 def _table(grid: Grid, columns: Sequence[Column], called: Mapping[str, str]) -> Typeset:
@@ -72,9 +72,7 @@ def _table(grid: Grid, columns: Sequence[Column], called: Mapping[str, str]) -> 
         return Entry(_number(cell), places[column].get(model)) if cell else Entry("–")
 
     rows = [(called.get(model, model), tuple(entry(model, column) for column in columns)) for model in models]
-    vary = _varying(columns)
-    heads = tuple(_head(column, vary, called) for column in columns)
-    return Typeset(_caption(grid, columns, vary, called), heads, tuple(rows))
+    return Typeset(_caption(grid, columns, called), tuple(heading(grid, columns, called)[1]), tuple(rows))
 
 
 def _turned(table: Typeset) -> Typeset:
@@ -121,7 +119,7 @@ def latex_table(table: Typeset, label: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def _parted(columns: Sequence[Column]) -> Iterator[list[Column]]:
+def parted(columns: Sequence[Column]) -> Iterator[list[Column]]:
     """Columns in lots of at most eight: by what has the fewest values, until they fit; else one lot after another."""
     if len(columns) <= MOST_COLUMNS:
         yield list(columns)
@@ -133,7 +131,7 @@ def _parted(columns: Sequence[Column]) -> Iterator[list[Column]]:
         return
     by = min(many, key=lambda name: (many[name], name))
     for value in dict.fromkeys(_parts(column).get(by) for column in columns):
-        yield from _parted([column for column in columns if _parts(column).get(by) == value])
+        yield from parted([column for column in columns if _parts(column).get(by) == value])
 
 
 def _parts(column: Column) -> dict[str, str]:
@@ -149,6 +147,16 @@ def _varying(columns: Sequence[Column]) -> list[str]:
     without = [name for name in found if name != "version"]
     alike = {tuple(parts.get(name) for name in without) for parts in every}
     return without if len(alike) == len(columns) else found
+
+
+def heading(grid: Grid, columns: Sequence[Column], names: Mapping[str, str]) -> tuple[str, list[str]]:
+    """What some columns share, as a title, and per column what tells it apart."""
+    vary = _varying(columns)
+    shared = [
+        _part(columns[0], name, names) for name in (_DATASET, *dict(columns[0].setting), _METRIC) if name not in vary
+    ]
+    title = ", ".join([names.get(grid.benchmark, grid.benchmark), *(text for text in shared if text)])
+    return title, [_head(column, vary, names) for column in columns]
 
 
 def _head(column: Column, vary: Sequence[str], called: Mapping[str, str]) -> str:
@@ -186,15 +194,9 @@ def _number(summary: Summary) -> str:
     return summary.style.text(summary.mean)
 
 
-def _caption(grid: Grid, columns: Sequence[Column], vary: Sequence[str], called: Mapping[str, str]) -> str:
-    first = columns[0]
-    shared = [_part(first, name, called) for name in (_DATASET, *dict(first.setting), _METRIC) if name not in vary]
+def _caption(grid: Grid, columns: Sequence[Column], called: Mapping[str, str]) -> str:
     cells = [grid.cells[model, column] for model in grid.models for column in columns if (model, column) in grid.cells]
-    told = [
-        ", ".join([called.get(grid.benchmark, grid.benchmark), *(text for text in shared if text)]),
-        _spread(cells),
-        _images(grid, columns),
-    ]
+    told = [heading(grid, columns, called)[0], _spread(cells), _images(grid, columns)]
     said = older_said(sum(grid.groups[number].older for number in {column.group for column in columns}))
     return " ".join(f"{text[0].upper()}{text[1:]}." for text in (*told, said) if text)
 
