@@ -39,8 +39,9 @@ bench: $(STAMP) ## Speed and memory beside peers, in one run
 fuzz: $(STAMP) ## Feed every reader with damaged files (make fuzz INPUTS=20000)
 	$(BIN)/python -m tools.fuzz --inputs $(or $(INPUTS),2000)
 
-docs: $(STAMP) ## Check the documentation: links, names, examples that parse (`make test` runs them)
+docs: $(STAMP) ## Check the documentation (links, names, examples that parse), and build its site into build/site
 	$(BIN)/python tools/check_docs.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## Remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

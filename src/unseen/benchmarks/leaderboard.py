@@ -87,7 +87,7 @@ def boards(results: Sequence[Result]) -> list[Board]:
     for grid in grids(results, ()):
         first = [c for c in grid.columns if c.metric == grid.columns[0].metric]
         for columns in parted(first):
-            places = {}
+            places: dict[tuple[str, Column], Place] = {}
             for column in columns:
                 places |= {(model, column): place for model, place in _places(grid, column).items()}
             models = {model for model, _ in places}

@@ -127,8 +127,8 @@ def _duel(group: Group, metric: str, first: Summary, second: Summary, names: Seq
         spread = math.hypot(*errors)
         p_value = 2 * (1 - NormalDist().cdf(abs(duel.difference) / spread)) if spread else float(not duel.difference)
         half = 1.96 * spread
-        gap_ends = {"low": duel.difference - half, "high": duel.difference + half}
-        return replace(duel, **gap_ends, how="intervals", images=_images(group), p_value=p_value)
+        low, high = duel.difference - half, duel.difference + half
+        return replace(duel, low=low, high=high, how="intervals", images=_images(group), p_value=p_value)
     return duel
 
 

@@ -45,7 +45,7 @@ def difference_chart(found: Sequence[Duel], first: str, second: str, names: Mapp
         Key(unclear, NEUTRAL, SYMBOLS[3]),
     ]
     labels = {1: keys[0].label, -1: keys[1].label, 0: unclear}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "question": _label(duel, found, names),
             "difference": 100 * duel.difference,
@@ -114,7 +114,7 @@ def _facts(first: str, second: str, names: Mapping[str, str], cards: Mapping[str
     for fact in _FACTS:
         texts = []
         for model in (first, second):
-            value = getattr(cards.get(model), fact, None) if fact != "id" else model
+            value: Any = getattr(cards.get(model), fact, None) if fact != "id" else model
             texts.append(amount(value) if fact in ("parameters", "flops") else str(value) if value else "")
         if any(texts):
             rows.append([TableCell(_TITLES.get(fact, fact)), *(TableCell(text or "–") for text in texts)])

@@ -51,7 +51,7 @@ def verify_features(
 
     store = _store(home)
     entries = list(store.entries()) if pattern is None else store.select(pattern)
-    console = Console(stderror=True)
+    console = Console(stderr=True)
     problems = []
     for entry in track(entries, "verifying", console=console, transient=True, disable=not console.is_terminal):
         problems += store.verify(entry)

@@ -73,11 +73,15 @@ class Grid:
 
     def titles(self) -> list[str]:
         """Per column, what is not the same in all of them."""
+        found = self._titles(without=("version",))  # which methods tell already, where they do
+        return found if len(set(found)) == len(self.columns) else self._titles()
+
+    def _titles(self, without: Sequence[str] = ()) -> list[str]:
         datasets, metrics = {c.dataset for c in self.columns}, {c.metric for c in self.columns}
         found = []
         for column in self.columns:
             parts = [column.dataset] if len(datasets) > 1 else []
-            parts += [f"{name}={value}" for name, value in column.setting]
+            parts += [f"{name}={value}" for name, value in column.setting if name not in without]
             parts += [column.style.heading] if len(metrics) > 1 or not parts else []
             found.append(" · ".join(parts))
         return found

@@ -151,12 +151,17 @@ def _varying(columns: Sequence[Column]) -> list[str]:
 
 def heading(grid: Grid, columns: Sequence[Column], names: Mapping[str, str]) -> tuple[str, list[str]]:
     """What some columns share, as a title, and per column what tells it apart."""
-    vary = _varying(columns)
-    shared = [
-        _part(columns[0], name, names) for name in (_DATASET, *dict(columns[0].setting), _METRIC) if name not in vary
-    ]
+    vary, every = _varying(columns), [_parts(column) for column in columns]
+    alike = [name for name in every[0] if len({parts.get(name) for parts in every}) == 1]
+    said = [name for name in alike if name != "version" or not _told_by_method(every[0])]
+    shared = [_part(columns[0], name, names) for name in said]
     title = ", ".join([names.get(grid.benchmark, grid.benchmark), *(text for text in shared if text)])
     return title, [_head(column, vary, names) for column in columns]
+
+
+def _told_by_method(parts: Mapping[str, str]) -> bool:
+    """Whether a version is that of a method which is named anyway."""
+    return any(f" {value}." in parts.get("version", "") for name, value in parts.items() if name != "version")
 
 
 def _head(column: Column, vary: Sequence[str], called: Mapping[str, str]) -> str:
