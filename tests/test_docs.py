@@ -201,3 +201,31 @@ def test_the_navigation_names_every_page_that_is_there_now() -> None:
     there = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
     assert named - there == {"contributing.md", "changelog.md"}
     assert {page for page in there - named if not page.startswith("adr/")} <= {"cluster.md"}
+
+
+def test_measured_tables_say_where_they_come_from(tmp_path: Path) -> None:
+    table = "| model | top-1 |\n|---|---|\n| a | 71.3 ± 0.2 |\n| b | 70.0 |\n"
+    page = tmp_path / "page.md"
+    page.write_text(f"# Page\n\n<!-- made by: python tools/nothing.py -->\n{table}\n## Other\n\nwords\n\n{table}")
+    gone, bare = TOOL.table_problems(page)
+    assert "line 4: tools/nothing.py is not there" in gone
+    assert "line 13: say above the table" in bare
+    page.write_text("| option | |\n|---|---|\n| `--levels 3` | so many levels |\n")
+    assert TOOL.table_problems(page) == []
+
+
+def test_tables_that_commands_make_are_compared_by_a_test() -> None:
+    """Whoever writes a table by a command has a test that names the command."""
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    made = {
+        table.source
+        for page in TOOL.PAGES
+        for table in TOOL.measured_tables(page.read_text(encoding="utf-8"))
+        if table.kind in ("made by", "table") and table.source
+    }
+    assert made
+    assert [
+        source
+        for source in made
+        if not re.search(rf'\b{Path(source).stem}(\.py|")|import {Path(source).stem}\b', tests)
+    ] == []
