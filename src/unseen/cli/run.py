@@ -1,4 +1,4 @@
-"""`unseen run` and `unseen demo`: a study from its file to its page, as every command that runs a study does it."""
+"""`unseen run`: a study from its file to its page, as every command that runs a study does it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from unseen.cli.options import Fields, Running
 from unseen.cli.parser import made_late, parameter, with_parameters
 
 if TYPE_CHECKING:
-    from inspect import Parameter
-
     from rich.console import Console
 
     from unseen.benchmarks.benchmark import Expectation
@@ -26,8 +24,8 @@ if TYPE_CHECKING:
 _STUDY = typer.Argument(metavar="STUDY", help="A study file (TOML), or the name of a shipped one (unseen ls studies).")
 
 
-def file_command(study: str = "") -> Callable[[], None]:
-    """The function of a command that runs a study from a file, or a given one; extraction settings may be overruled."""
+def file_command() -> Callable[[], None]:
+    """The function of the command that runs a study from a file; extraction settings may be overruled."""
 
     def make() -> Callable[..., None]:
         from unseen.features import Extraction
@@ -36,16 +34,16 @@ def file_command(study: str = "") -> Callable[[], None]:
         how = Fields(Extraction, "extraction", "Instead of what the study says of the extraction", defaults=None)
 
         def body(values: dict[str, Any]) -> None:
-            read = Study.read(study or values["study"])
-            run_and_report(_overruled(read, how.given(values)), Running.among(values))
+            run_and_report(overruled(Study.read(values["study"]), how.given(values)), Running.among(values))
 
-        asked: list[Parameter] = [] if study else [parameter("study", Annotated[str, _STUDY], ...)]
-        return with_parameters([*asked, *Running.parameters(), *how.parameters()], body)
+        return with_parameters(
+            [parameter("study", Annotated[str, _STUDY], ...), *Running.parameters(), *how.parameters()], body
+        )
 
     return made_late(make)
 
 
-def _overruled(study: Study, given: dict[str, Any]) -> Study:
+def overruled(study: Study, given: dict[str, Any]) -> Study:
     """The study with some extraction settings from the command line."""
     from dataclasses import replace
 

@@ -66,6 +66,7 @@ class Figure:
         spec: a Vega-Lite specification with its data inside, as `charts.to_spec` gives it.
         description: what it shows, in words, for those who cannot see it.
         wide: whether it takes a row of its own.
+        folded: whether it is shown, and drawn, only when asked for: together with the others of its section.
     """
 
     title: str
@@ -73,6 +74,7 @@ class Figure:
     description: str
     caption: str = ""
     wide: bool = False
+    folded: bool = False
 
 
 @dataclass(frozen=True)

@@ -16,28 +16,25 @@ _MOST = 110
 
 
 def overview_section(sections: Sequence[Section], material: Material) -> Section | None:
-    """The comparison; None where fewer than two models stand anywhere."""
+    """The comparison; None where there are fewer than two models or questions: a section says it then."""
     standings = [standing for section in sections for standing in section.standings]
     order = ranking(standings)
-    if len(order) < 2:
+    questions = list(dict.fromkeys(s.question for s in standings))
+    if len(order) < 2 or len(questions) < 2:
         return None
     keys = {model: material.keys[model] for model in order}
-    questions = list(dict.fromkeys(s.question for s in standings))
-    several = "all questions" if len(questions) > 1 else questions[0]
     told = "; ".join(f"{keys[s.model].label} {_text(s)} in {s.question}" for s in standings)
     return Section(
-        title=f"The models over {several}",
+        title="The models over all questions",
         anchor="overview",
         prose=[
-            "Bars and brackets are 95 % intervals over test images. Models are in the order of their mean rank over "
-            "the questions; intervals that overlap are no proof of a tie, and none of a lead."
-            if len(questions) > 1
-            else "Bars and brackets are 95 % intervals over test images."
+            "Bars and brackets are 95 % intervals over test images. Models stand in the order of their mean rank.",
+            "Accuracies of different questions do not compare.",
         ],
         legend=material.legend(order),
         figures=[
             Figure(
-                f"Accuracy over {several}",
+                "Accuracy by question",
                 without_legends(to_spec(overview_chart(standings, keys))),
                 f"Accuracy by question and model: {told}.",
                 wide=True,

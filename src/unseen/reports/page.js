@@ -119,10 +119,14 @@ const places = all("[data-figure]");
 const near = new IntersectionObserver((found) => {
   for (const each of found) if (each.isIntersecting) { near.unobserve(each.target); draw(each.target); }
 }, { rootMargin: "600px" });
+const folded = (place) => place.closest("details:not([open])");
 for (const place of places) near.observe(place);
+for (const more of all("details.more")) {
+  more.addEventListener("toggle", () => { if (more.open) for (const place of all("[data-figure]", more)) draw(place); });
+}
 const idle = window.requestIdleCallback ? (run) => requestIdleCallback(run, { timeout: 300 }) : (run) => setTimeout(run, 30);
 const rest = async () => {
-  for (const place of places) {
+  for (const place of places.filter((each) => !folded(each))) {
     await new Promise((resolve) => idle(resolve));
     await draw(place);
   }
@@ -131,6 +135,20 @@ const rest = async () => {
   document.documentElement.dataset.ready = "yes";
 };
 if (document.readyState === "complete") rest(); else addEventListener("load", rest);
+
+// A picture in a table is shown large under the pointer.
+const peek = new Image();
+peek.id = "peek";
+peek.alt = "";
+document.addEventListener("pointerover", (event) => {
+  const row = event.target.closest("th, td"), image = row && row.querySelector("img[data-picture]");
+  if (!image || !image.src) { peek.remove(); return; }
+  const at = image.getBoundingClientRect();
+  peek.src = image.src;
+  peek.style.left = `${Math.min(at.right + 8, innerWidth - 176)}px`;
+  peek.style.top = `${Math.max(8, Math.min(at.top, innerHeight - 190))}px`;
+  document.body.append(peek);
+});
 
 // A chart as a file: on white, named after the page and its title.
 const slug = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 70);
@@ -215,5 +233,8 @@ document.getElementById("theme").addEventListener("click", () => {
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
 });
-document.getElementById("print").addEventListener("click", async () => { await Promise.all(places.map(draw)); print(); });
-addEventListener("beforeprint", () => { for (const folded of all("details:not(#cell-list)")) folded.open = true; });
+document.getElementById("print").addEventListener("click", async () => {
+  await Promise.all(places.filter((each) => !folded(each)).map(draw));
+  print();
+});
+addEventListener("beforeprint", () => { for (const each of all("details:not(#cell-list, .more)")) each.open = true; });

@@ -31,7 +31,7 @@ from unseen.benchmarks.cog.charts import (
     relative_chart,
 )
 from unseen.benchmarks.cog.concept_charts import distance_chart
-from unseen.benchmarks.cog.concept_tables import concept_tables, funnel_table
+from unseen.benchmarks.cog.concept_tables import concept_tables, error_table, funnel_table
 from unseen.benchmarks.cog.domains import CONTROL, SEEN
 from unseen.benchmarks.cog.falls import answer, controls_said, measure_fall
 from unseen.metrics.slope import Line
@@ -293,6 +293,7 @@ class _Setting:
             *tables,
             *funnel_table(details.get("domains", {})),
             *concept_tables(self.concepts, self.learned, pictures),
+            *error_table(self.group.results, self.learned, self.picture),
         ]
 
 

@@ -48,7 +48,7 @@ def rank_section(material: Material, benchmark: str) -> Section | None:
         if rankings
         else "Which score foretells what fine-tuning will reach?",
         anchor=benchmark,
-        answer=[("", ranking.recommendation) for ranking in rankings] if len(rankings) == 1 else [],
+        answer=[("", headline.text) for part in parts for headline in part.headlines] if len(parts) == 1 else [],
         headlines=[headline for part in parts for headline in part.headlines],
         standings=[standing for part in parts for standing in part.standings],
         legend=material.legend(c.model for ranking in rankings for c in ranking.candidates),
@@ -113,8 +113,8 @@ def _prose(ranking: CheckpointRanking, *, named: bool) -> list[str]:
     lead = f"{ranking.dataset}: " if named else ""
     explained = (
         f"Expected is the {ranking.measure} of a linear head on images left out in turn, with its 95 % interval, from "
-        f"{ranking.images:,} images of {ranking.classes} classes. Bars in colour may be the best: no other leads them "
-        "by more than chance would, all comparisons together. "
+        f"{ranking.images:,} images of {ranking.classes} classes. Filled marks may be the best: no other leads them "
+        "by more than chance would, all comparisons together; hollow ones are behind. "
     )
     if ranking.counted:
         explained += f"Scores stand beside as evidence; mean rank is over {', '.join(ranking.counted)}. "

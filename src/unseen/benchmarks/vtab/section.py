@@ -21,7 +21,7 @@ from unseen.benchmarks.vtab.tables import (
     published_tables,
     subset_table,
 )
-from unseen.reports.blocks import Headline, Material, Section, Standing, Table, TableCell
+from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table, TableCell
 from unseen.reports.leads import lead_sentence
 from unseen.results import Group
 from unseen.results.comparability import older_said
@@ -47,7 +47,8 @@ def vtab_section(material: Material, benchmark: str) -> Section | None:
         tables=[*_all_rows(own), *(table for size in sizes for table in _paper_tables(own, size))],
     )
     published = [figure for size in sizes for figure in published_figures(size)]
-    return replace(section, figures=[*across_figures(own), *section.figures, *published])
+    more = [replace(figure, folded=True) for figure in (*across_figures(own), *published)]
+    return replace(section, figures=[*section.figures, *more])
 
 
 def _setting_section(own: Own, group: Group, material: Material) -> Section:
@@ -60,7 +61,7 @@ def _setting_section(own: Own, group: Group, material: Material) -> Section:
         headlines=[_headline(standings, material)] if standings else [],
         standings=standings,
         points=_points(metric_agreement(group)),
-        figures=[*standing_figures(scores, group, material), *setting_figures(own, group)],
+        figures=[*standing_figures(scores, group, material), *map(_folded, setting_figures(own, group))],
         tables=[
             _scores(scores, own.names, size, group),
             *own_aggregation_tables(scores),
@@ -101,6 +102,12 @@ def _paper_tables(own: Own, size: Size) -> list[Table]:
     by_metric = {m: [s for group in own.groups for s in group_scores(group, m)] for m in METRICS}
     tables = [human_table(by_metric["mean_per_class"], own.names, size), subset_table(size), aggregation_table(size)]
     return [*tables, literature_table(by_metric, own.names)] if size == "full" else tables
+
+
+def _folded(figure: Figure) -> Figure:
+    """Of a setting's figures, where the best model gains is shown at once, and the ways of adapting are."""
+    at_once = ("Where the best model gains", "Means by group of tasks")
+    return replace(figure, folded=figure.title not in at_once)
 
 
 def _headline(standings: Sequence[Standing], material: Material) -> Headline:

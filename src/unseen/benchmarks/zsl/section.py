@@ -59,7 +59,8 @@ def zsl_section(material: Material, benchmark: str) -> Section | None:
             if model in first:
                 figures += [_comparison(results, order, title), *curve_figure(results, title)]
             tables.append(_table(order, title, folded=model not in first))
-            points.append((title, _said(results, order)))
+            if model in first:
+                points.append((title, _said(results, order)))
     every = [ranks for metric in METRICS for ranks in ranks_by_setting(own, metric)]
     ranks = [each for each in every if len(each.observations) > 1]  # of one, the table is the ranking
     return Section(
@@ -83,7 +84,7 @@ def zsl_section(material: Material, benchmark: str) -> Section | None:
             *figures,
             *imagenet_figures(own),
             *transductive_figure(own),
-            *map(rank_figure, ranks),
+            *(replace(rank_figure(each), folded=True) for each in ranks),
         ],
         tables=[*tables, *map(_study, all_studies(own))],
     )
