@@ -69,37 +69,42 @@ def read_source(path: Path) -> list[tuple[str, Result]]:
         return _results(rows, path)
 
 
-def _results(rows: list[dict[str, Any]], path: Path) -> list[tuple[str, Result]]:
-    cells: dict[str, tuple[str, Cell, dict[str, float], dict[str, Any]]] = {}
-    for row in rows:
+def _results(rows: Any, path: Path) -> list[tuple[str, Result]]:
+    cells: dict[str, tuple[str, Result]] = {}
+    metrics: dict[str, dict[str, float]] = {}
+    for row in _checked(rows, path):
         if row["error"]:
             continue
-        known = cells.get(row["cell"])
-        if known is None:
-            cell = Cell.from_dict(
-                {name: row[name] for name in ("benchmark", "model", "dataset", "parameters", "revision", "version")}
-            )
-            if cell.id != row["cell"]:
+        name = row["cell"]
+        if name not in cells:
+            cell = Cell.from_dict({key: row[key] for key in _CELL})
+            if cell.id != name:
                 raise StoreError(
-                    f"{path}: the row of {cell.model} on {cell.dataset} is not what its id {row['cell']!r} says: it "
-                    "was changed after the export, or written by another version. Export again."
+                    f"{path}: the row of {cell.model} on {cell.dataset} is not what its id {name!r} says: it was "
+                    "changed after the export, or written by another version. Export again."
                 )
-            known = cells[cell.id] = (str(row.get("recorded", "")), cell, {}, row)
-        known[2][str(row["metric"])] = float(row["value"])
-    return [
-        (
-            recorded,
-            Result(
-                cell,
-                metrics,
-                seconds=float(row["seconds"]),
-                sweep=tuple(row.get("sweep", ())),
-                details=row.get("details", {}),
-                environment=row.get("environment", {}),
-            ),
-        )
-        for recorded, cell, metrics, row in cells.values()
-    ]
+            metrics[name] = {}
+            kept = {key: row.get(key) or {} for key in ("details", "environment")}
+            cells[name] = (
+                str(row.get("recorded", "")),
+                Result(cell, metrics[name], seconds=float(row["seconds"]), **kept),
+            )
+        metrics[name][str(row["metric"])] = float(row["value"])
+    return list(cells.values())
+
+
+_CELL = ("benchmark", "model", "dataset", "parameters", "revision", "version")
+
+
+def _checked(rows: Any, path: Path) -> list[dict[str, Any]]:
+    """Rows whose fields are of the kinds that an export gives them."""
+    kinds = {**dict.fromkeys(_CELL, str), "parameters": dict, "cell": str}
+    for row in rows if isinstance(rows, list) else [None]:
+        if not isinstance(row, dict) or any(not isinstance(row.get(name), kind) for name, kind in kinds.items()):
+            raise StoreError(f"{path} is not a list of results as `unseen results --json` prints it.")
+        if any(not isinstance(row.get(name, {}), dict) for name in ("details", "environment")):
+            raise StoreError(f"{path}: details and environment of {row['model']} are no tables of names and values.")
+    return list(rows)
 
 
 def _agree(results: Sequence[Result]) -> bool:
