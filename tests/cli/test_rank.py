@@ -107,7 +107,7 @@ def test_a_page(images: Path, home: Path, tmp_path: Path, small_model: str) -> N
     assert rank(images, "--models", small_model, SECOND, "--report", str(page)) == 0
     text = page.read_text(encoding="utf-8")
     assert "Which checkpoint to fine-tune" in text
-    assert "Fine-tune random" in text
+    assert "random weights: expect" in text
 
 
 def test_a_budget_takes_a_sample_by_class(

@@ -18,6 +18,7 @@ from unseen.core.identity import plain
 from unseen.core.records import Cell
 from unseen.features.settings import Extraction
 
+_TRUTH = "truth"
 #: What to cite for a protocol, by `Benchmark.paper`.
 PAPERS = {
     "cog": "Sariyildiz et al., Concept generalization in visual representation learning, ICCV 2021",
@@ -34,6 +35,8 @@ def command_of(cell: Cell) -> str:
         return ""
     parameters = dict(cell.parameters)
     extraction = parameters.pop("extraction", {})
+    if cell.benchmark == "rank" and parameters.get("score") == _TRUTH:
+        del parameters["score"]  # no score: an option of its own asks for it
     words = ["unseen", *(kind.command or cell.benchmark).split(), cell.dataset, "--models", cell.model]
     words += _options(kind, parameters)
     words += _options(Extraction, extraction if isinstance(extraction, Mapping) else {})
@@ -94,4 +97,4 @@ def _asked_for(cell: Cell) -> Sequence[str]:
         return ["--controls", level[1:]]
     if cell.benchmark == "zsl" and fold != "all":
         return ["--robustness"]
-    return ["--truth"] if cell.benchmark == "rank" and cell.parameters.get("score") == "truth" else []
+    return ["--truth"] if cell.benchmark == "rank" and cell.parameters.get("score") == _TRUTH else []

@@ -69,7 +69,9 @@ def _run(study: Study, how: Running) -> None:
     for answer in outcome.answers:
         sure = f" ({answer.sure})" if answer.sure else ""
         out.print(f"\n{answer.question}", style="bold", markup=False)
-        out.print(printable(f"  {answer.text}{sure}"), markup=False, soft_wrap=not out.is_terminal)
+        out.print(
+            printable(f"  {answer.text}{sure}".replace("\u202f", " ")), markup=False, soft_wrap=not out.is_terminal
+        )
     out.print(f"\nThe page: {outcome.page}", soft_wrap=True, markup=False)
     if outcome.failed:
         first = outcome.failed[0]

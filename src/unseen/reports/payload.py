@@ -109,4 +109,8 @@ def _strict(value: Any) -> Any:
 
 
 def _is_small(value: Any) -> bool:
+    if isinstance(value, str | list | tuple | Mapping) and len(value) > _LARGEST_DETAIL // (
+        1 if isinstance(value, str) else 2
+    ):
+        return False  # without a look at a thousand concepts
     return len(to_json(value, indent=None)) <= _LARGEST_DETAIL

@@ -210,7 +210,7 @@ def test_every_score_and_the_truth_on_real_networks(images: Path, home: Path, sm
     assert "published, Table 1" in page
     section = rank_section(Material(results), "rank")
     assert section is not None
-    assert section.prose[0].startswith("Fine-tune random:")
+    assert section.answer[0][1].startswith("Fine-tune ") and "random weights" in section.answer[0][1]
     assert "agrees best with the fine-tuned order" in section.prose[-1]
 
 

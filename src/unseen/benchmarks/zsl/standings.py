@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from unseen.benchmarks.zsl.compare import CHOSEN, METHOD, plain_name
 from unseen.core.records import Result
@@ -55,13 +56,24 @@ def headlines(groups: Sequence[Group], material: Material) -> list[Headline]:
         own = standings([group])
         details = group.results[0].details
         method, chance = _common_method(group), float(details["chance"])
-        text, sure, clear = lead_sentence(own, material.names, "tells them apart best,")
+        if len(own) == 1:  # of one model, the question is which method
+            own = [
+                _standing(str(method), replace(r, cell=replace(r.cell, model=r.cell.parameters[METHOD])))
+                for r in group.results
+            ]
+            names_of = {s.model: s.model for s in own}
+            text, sure, clear = lead_sentence(own, names_of, "tells them apart best,")
+            with_method = ""
+        else:
+            text, sure, clear = lead_sentence(own, material.names, "tells them apart best,")
+            with_method = f" with {method}, the best method on average"
         best = max(own, key=lambda s: s.value)
         over = math.isfinite(best.low) and best.low > chance
         guess = f"chance is {100 * chance:.1f}\u202f%" + ("" if over else ", which the interval does not leave out")
-        told = f"{text.removesuffix('.')} (per-class accuracy among {details['unseen_classes']} unseen classes with "
-        told += f"{method}, the best method on average; {guess})."
-        where = f" of {names[plain_name(group.results[0].cell.dataset)]}" if len(shown) > 1 else ""
+        told = f"{text.removesuffix('.')} (per-class accuracy among {details['unseen_classes']} unseen classes"
+        told += f"{with_method}; {guess})."
+        cell = group.results[0].cell
+        where = f" of {names[plain_name(cell.dataset)]}, {cell.parameters['split']}" if len(shown) > 1 else ""
         found.append(Headline(f"Unseen classes{where}", told, sure if over else "not clear", clear and over))
     return found
 
