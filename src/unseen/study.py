@@ -327,7 +327,7 @@ def write_page(results: Sequence[Result], study: Study, bench: Workbench, path: 
 
 def page_path(study: Study, bench: Workbench) -> Path:
     """Where the page of a study is written unless somebody says otherwise."""
-    return bench.home / "reports" / f"{_file_name(study.name)}.html"
+    return bench.home / "reports" / f"{file_name(study.name)}.html"
 
 
 def make_report(results: Sequence[Result], **options: Any) -> Page:
@@ -348,7 +348,7 @@ def write_report(results: Sequence[Result], path: Path | str, **options: Any) ->
     return make_report(results, **options).write(path)
 
 
-def _file_name(text: str) -> str:
+def file_name(text: str) -> str:
     """A study's name as the name of a file: nothing in it leads elsewhere."""
     return re.sub(r"[^\w.-]+", "-", text).strip(".-") or "study"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from pathlib import Path
@@ -243,3 +244,13 @@ def _read_card(path: Path) -> ModelCard:
     values = json.loads(path.read_text(encoding="utf-8"))
     values["preprocessing"] = Preprocessing.from_dict(values["preprocessing"])
     return ModelCard(**values)
+
+
+def kept_cards(home: Path) -> dict[str, ModelCard]:
+    """Cards that runs in a home folder have measured, by model; of several weights under a name those last seen."""
+    found: dict[str, ModelCard] = {}
+    for path in sorted((home / "cards").glob("*.json"), key=lambda each: each.stat().st_mtime):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            card = _read_card(path)
+            found[card.id] = card
+    return found

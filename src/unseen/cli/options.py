@@ -49,6 +49,7 @@ class Running:
     scheduler: Annotated[str | None, _running("--scheduler", "ADDRESS|FILE", _SCHEDULER)] = None
     report: ReportOption = None
     as_json: JsonOption = False
+    quiet: Annotated[bool, _running("--quiet", "", "Say nothing on the way; errors are still said.")] = False
     dry_run: Annotated[bool, _running("--dry-run", "", "Check everything, say what would be done, do nothing.")] = False
     home: HomeOption = None
 

@@ -81,7 +81,7 @@ def _run(draft: Draft, how: Running) -> None:
             home=how.home,
             how=extraction,
             engine=engine,
-            progress=RichProgress(console(error=True)),
+            progress=RichProgress(console(error=True, quiet=how.quiet)),
             report=how.report or True,
             **options,
         )

@@ -76,7 +76,7 @@ def run_and_report(study: Study, how: Running, *, show: Callable[[Sequence[Resul
     from unseen.engines import ENGINES, make_engine
     from unseen.study import expect_stages, plan_study, run_study
 
-    home, screen = home_folder(how.home), console(error=True)
+    home, screen = home_folder(how.home), console(error=True, quiet=how.quiet)
     ENGINES.get(how.engine)
     options = engine_options(how)
     if how.dry_run:
