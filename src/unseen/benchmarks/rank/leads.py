@@ -9,7 +9,7 @@ Implements: candidate i cannot be the best where another leads it by more than q
 Differs:    from [H]: the joint distribution is that of the images, drawn 4,000 times from a normal distribution with
             the covariance of v, and not that of independent samples. Standard errors are more than those of the
             images alone: images left out in turn share their training images [N], and the final fit is another one.
-            Over 200 to 400 drawn data sets of each of five kinds (200 to 1,000 images, 5 to 30 classes) a value scattered 1.1
+            Over 200 drawn data sets of each of five kinds (200 to 1,000 images, 5 to 30 classes) a value scattered 1.1
             (1,000 images) to 1.4 times (200) as much about the accuracy on fresh images as its left-out images say, a
             difference of two equal candidates about 1.2 times as much: `spread` and SCATTER. bench/rank_calibration.py
             checks what comes of it.
