@@ -36,6 +36,7 @@ from unseen.core.files import home as home_folder
 from unseen.core.identity import parameters_of
 from unseen.core.records import Result
 from unseen.data import Dataset, load_dataset
+from unseen.data.dataset import CLASS
 from unseen.engines import Engine
 from unseen.features import Extraction, Progress
 from unseen.metrics import kendall_tau
@@ -92,11 +93,12 @@ def rank_checkpoints(
     study, notes = rank_study(data, models, name=name, how=how, **options)
     bench = Workbench(home_folder(home), how=study.extraction, progress=progress)
     benchmark, (dataset,) = _benchmark(study), study.datasets
-    if bench.dataset(dataset).target != "classes" and "scores" not in options:
+    images = bench.dataset(dataset)
+    if images.target != CLASS and "scores" not in options:
         benchmark = replace(benchmark, scores=("logme",))  # what there is for values and several labels
-    benchmark.accept(bench.dataset(dataset))
+    benchmark.suited(images).check(images)
     if finetune_top:
-        replace(benchmark, truth=True).accept(bench.dataset(dataset))
+        replace(benchmark, truth=True).check(images)
     lost = _lost(study, bench)
     able = tuple(model for model in study.models if model not in lost)
     notes += _headless(able, benchmark, bench)
@@ -157,7 +159,7 @@ class _Rounds:
         (dataset,) = self.study.datasets
         images = self.bench.dataset(dataset).split(self.benchmark.split)
         # Of values and several labels no class must be met.
-        classed = self.bench.dataset(dataset).target == "classes"
+        classed = self.bench.dataset(dataset).target == CLASS
         total, classes = len(images), len(np.unique(images.labels)) if classed else 1
         total = min(self.benchmark.sample, total) if self.benchmark.sample else total
         rounds = is_worth_it(len(models), total, classes) if halving is None else halving and len(models) > 1

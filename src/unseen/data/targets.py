@@ -1,80 +1,106 @@
-"""Targets that are no classes: a value per image, or several labels.
+"""What a label says of its image: one class, several labels at once, or a number.
 
-Images of one target form a class whose name is that target, as the table writes it: "3.25", or "cat|dog" in the
-order of the alphabet. So samples, splits and results know them as they know classes; `targets_of` turns them back into
-numbers.
+Images with several labels, or with a number, are drawn and counted by strata, which stand where classes do: the
+rarest label of an image, or one of ten ranges of the number. What is learned are the targets themselves.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
-from unseen.core.names import as_number
+from unseen.data.dataset import CLASS, NUMBER, SEVERAL, IntArray, Target
 
-Target = Literal["classes", "values", "labels"]
-TARGETS: tuple[Target, ...] = ("classes", "values", "labels")
+TargetArray = npt.NDArray[Any]
 
-_BETWEEN = "|"
-#: Between the labels of one image.
-SEVERAL = re.compile(r"\s*[|;,]\s*|\s+")
-#: Ranges of values that a draw keeps in proportion.
-_RANGES = 5
+#: Ranges of a number that every split has its share of.
+_STRATA = 10
+_NO_LABEL = "(no label)"
 
 
-def value_names(texts: Sequence[str], column: str) -> list[str]:
-    """A name per image of a column of numbers."""
-    numbers = [as_number(text) for text in texts]
-    if (bad := next((t for t, n in zip(texts, numbers, strict=True) if n is None), None)) is not None:
-        raise DataError(f"target=values is for numbers; column {column!r} has {bad!r}.")
-    return [repr(float(number)) for number in numbers if number is not None]
+def target_of(labels: Sequence[Any]) -> Target:
+    """What labels are by their types: groups of them are several, numbers with a fraction are numbers."""
+    if any(isinstance(label, tuple | list | set | frozenset | np.ndarray) for label in labels):
+        return SEVERAL
+    if any(isinstance(label, float | np.floating) and not float(label).is_integer() for label in labels):
+        return NUMBER
+    return CLASS
 
 
-def label_names(texts: Sequence[str]) -> list[str]:
-    """A name per image of a column of several labels; "" for an image that has none."""
-    return [_BETWEEN.join(sorted({one for one in SEVERAL.split(text) if one})) for text in texts]
+def number_targets(
+    labels: Mapping[str, Sequence[Any]],
+) -> tuple[list[str], dict[str, IntArray], dict[str, TargetArray]]:
+    """Names and indices of strata, and (n,) values, by split.
+
+    Raises:
+        DataError: a label is no finite number, or all are the same.
+    """
+    values = {}
+    for split, found in labels.items():
+        try:
+            values[split] = np.asarray([float(value) for value in found], np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"the {split} labels are numbers but for some; every image needs one.") from None
+        if not np.isfinite(values[split]).all():
+            raise DataError(f"the {split} labels contain NaN or infinity; every image needs a number.")
+    every = np.concatenate(list(values.values()))
+    edges = np.unique(np.quantile(every, np.linspace(0, 1, _STRATA + 1)))
+    if len(edges) < 2:
+        raise DataError(f"every image has the number {every[0]:g}: there is nothing to tell apart.")
+    names = [f"{low:g} to {high:g}" for low, high in pairwise(edges.tolist())]
+    last = len(names) - 1
+    strata = {
+        s: np.clip(np.searchsorted(edges, v, side="right") - 1, 0, last).astype(np.int64) for s, v in values.items()
+    }
+    return names, strata, dict(values)
 
 
-def column_names(columns: Mapping[str, Sequence[Any]], leave_out: str) -> list[str]:
-    """A name per image of a table with a column of 0 and 1 for each label."""
-    found = {}
-    for name, values in columns.items():
-        if name != leave_out:
-            numbers = [as_number(str(value)) for value in values]
-            if set(numbers) <= {0.0, 1.0}:
-                found[name.replace(_BETWEEN, "/")] = numbers
-    if len(found) < 2:
-        raise DataError("target=labels wants label=COLUMN with several labels per image, or columns of 0 and 1.")
-    rows = zip(*found.values(), strict=True)
-    return [_BETWEEN.join(sorted(n for n, on in zip(found, row, strict=True) if on)) for row in rows]
+def several_targets(
+    labels: Mapping[str, Sequence[Any]], class_names: Sequence[str] | None = None
+) -> tuple[list[str], dict[str, IntArray], dict[str, TargetArray]]:
+    """Names of labels (and of having none), the index of each image's rarest, and (n, labels) booleans, by split.
+
+    A label is a group of names, or of indices into `class_names`, or a row of 0 and 1 as long as there are names.
+    """
+    groups = {split: [_group(each, class_names) for each in found] for split, found in labels.items()}
+    names = sorted({name for found in groups.values() for group in found for name in group})
+    if class_names is not None and set(names) <= set(map(str, class_names)):
+        names = [str(name) for name in class_names]
+    if len(names) < 2:
+        raise DataError(f"images with several labels show {len(names)} of them; two are needed.")
+    place = {name: i for i, name in enumerate(names)}
+    values = {}
+    for split, found in groups.items():
+        values[split] = np.zeros((len(found), len(names)), np.bool_)
+        for row, group in enumerate(found):
+            values[split][row, [place[name] for name in group]] = True
+    often = sum(value.sum(0) for value in values.values())
+    none = any(not value.any(1).all() for value in values.values())
+    strata = {
+        split: np.where(value.any(1), np.where(value, often, often.sum() + 1).argmin(1), len(names)).astype(np.int64)
+        for split, value in values.items()
+    }
+    return names + [_NO_LABEL] * none, strata, dict(values)
 
 
-def strata(names: Sequence[str], target: Target) -> list[str]:
-    """What a draw keeps in proportion, per image: ranges of values, or the rarest label of an image."""
-    if target == "values":
-        values = np.asarray([float(name) for name in names])
-        edges = np.unique(np.quantile(values, np.linspace(0, 1, _RANGES + 1)))
-        return [str(place) for place in np.searchsorted(edges[1:-1], values, side="right")]
-    sets = [name.split(_BETWEEN) for name in names]
-    counts: dict[str, int] = {}
-    for own in sets:
-        for one in own:
-            counts[one] = counts.get(one, 0) + 1
-    return [min(own, key=lambda one: (counts[one], one)) for own in sets]
-
-
-def targets_of(
-    class_names: Sequence[str], labels: npt.NDArray[np.int64], target: Target
-) -> tuple[npt.NDArray[np.float64], list[str]]:
-    """(n,) values, or (n, t) labels of 0 and 1, and the names of their columns."""
-    if target == "values":
-        return np.asarray([float(name) for name in class_names])[labels], ["value"]
-    sets = [{one for one in name.split(_BETWEEN) if one} for name in class_names]
-    columns = sorted(set().union(*sets))
-    table = np.asarray([[float(column in own) for column in columns] for own in sets])
-    return table[labels], columns
+def _group(label: Any, class_names: Sequence[str] | None) -> tuple[str, ...]:
+    """The names in one image's label."""
+    if isinstance(label, str):
+        return (label,) if label else ()
+    if not isinstance(label, tuple | list | set | frozenset | np.ndarray):
+        return (str(label),)
+    found = list(label)
+    as_row = isinstance(label, np.ndarray) or (class_names is not None and len(found) == len(class_names) > 2)
+    if as_row and set(found) <= {0, 1}:
+        if class_names is not None and len(class_names) != len(label):
+            raise DataError(f"an image has {len(label)} values of 0 and 1 for {len(class_names)} classes.")
+        names = class_names or [f"{i:0{len(str(len(label)))}d}" for i in range(len(label))]
+        return tuple(str(name) for name, has in zip(names, found, strict=True) if has)
+    if class_names is not None and all(isinstance(i, int | np.integer) and 0 <= i < len(class_names) for i in found):
+        return tuple(str(class_names[i]) for i in found)
+    return tuple(str(name) for name in found)

@@ -56,7 +56,7 @@ def test_the_time_of_all_rounds_is_the_budget_at_most(seed: int, monkeypatch: py
     monkeypatch.setattr(halving, "perf_counter", clock)
     monkeypatch.setattr(halving, "measure_speed", speed)
     monkeypatch.setattr(module._Rounds, "_ranked", ranked)
-    data = SimpleNamespace(target="classes", split=lambda _name: images)
+    data = SimpleNamespace(target="class", split=lambda _name: images)
     how = SimpleNamespace(device="cpu", graphs=None, precision="fp32")
     bench: Any = SimpleNamespace(dataset=lambda _name: data, backbone=lambda model: model, how=how)
     study: Any = SimpleNamespace(datasets=("d",), extraction=how)

@@ -44,27 +44,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_table_keeps_values_and_labels_in_every_split(folder: Path) -> None:
-    data = load_dataset(f"csv:{folder}/values.csv?label=level&target=values")
+    data = load_dataset(f"csv:{folder}/values.csv?label=level&target=number")
     written = dict(line.split(",") for line in (folder / "values.csv").read_text().splitlines()[1:])
     for split in ("train", "test"):
         names = data.split(split).names
-        assert data.targets(split).tolist() == [float(written[name]) for name in names]
+        assert data.split(split).targets.tolist() == [float(written[name]) for name in names]
     assert 10 <= len(data.split("test")) <= 14
-    by_column = load_dataset(f"csv:{folder}/tags.csv?label=tags&target=labels")
-    by_marks = load_dataset(f"csv:{folder}/marks.csv?target=labels")
-    assert np.array_equal(by_column.targets("train"), by_marks.targets("train"))
-    assert by_column.targets("train").shape[1] == 2 and {0.0, 1.0} == set(np.unique(by_column.targets("test")))
+    by_column = load_dataset(f"csv:{folder}/tags.csv?label=tags&target=several")
+    by_marks = load_dataset(f"csv:{folder}/marks.csv?target=several")
+    assert np.array_equal(by_column.split("train").targets, by_marks.split("train").targets)
+    assert by_column.split("train").targets.shape[1] == 2
+    assert set(np.unique(by_column.split("test").targets)) == {0.0, 1.0}
 
 
 def test_values_are_told_by_r2_that_scikit_learn_confirms(folder: Path, tmp_path: Path) -> None:
-    name = f"csv:{folder}/values.csv?label=level&target=values"
+    name = f"csv:{folder}/values.csv?label=level&target=number"
     found = rank_checkpoints(name, [GOOD, POOR], home=tmp_path, report=False, resamples=4)
     assert found.measure == "R2" and "R\u00b2" in found.recommendation and not found.failed
     assert found.scores == ("logme",)
     bench = Workbench(tmp_path)
     for candidate in found.candidates:
         rows = bench.split(candidate.model, name, "train")
-        y = load_dataset(name).targets("train")
+        y = load_dataset(name).split("train").targets
         x = np.asarray(rows.features[:], np.float64)
         said = cross_val_predict(RidgeCV(np.logspace(-6, 3, 19)), x, y, cv=10)
         assert candidate.expected == pytest.approx(1 - np.mean((y - said) ** 2) / y.var(), abs=0.15)
@@ -74,7 +75,7 @@ def test_values_are_told_by_r2_that_scikit_learn_confirms(folder: Path, tmp_path
 def test_several_labels_through_the_command_and_its_page(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["rank", f"csv:{folder}/tags.csv?label=tags&target=labels", "--models", GOOD, POOR]
+    arguments = ["rank", f"csv:{folder}/tags.csv?label=tags&target=several", "--models", GOOD, POOR]
     arguments += ["--home", str(tmp_path), "--json", "--report", str(tmp_path / "page.html")]
     assert main(arguments) == 0
     told = json.loads(capsys.readouterr().out)
@@ -84,15 +85,15 @@ def test_several_labels_through_the_command_and_its_page(
 
 
 def test_what_does_not_go_with_targets_is_refused_before_work(folder: Path, tmp_path: Path) -> None:
-    name = f"csv:{folder}/values.csv?label=level&target=values"
+    name = f"csv:{folder}/values.csv?label=level&target=number"
     with pytest.raises(UsageError, match="nleep need classes"):
         rank_checkpoints(name, [GOOD], home=tmp_path, scores=("nleep",))
     with pytest.raises(UsageError, match="fine-tuning is for classes"):
         rank_checkpoints(name, [GOOD], home=tmp_path, finetune_top=1)
-    with pytest.raises(DataError, match="probe takes classes"):
-        plan_study(Study("s", (GOOD,), (name,), {"probe": {}}), tmp_path)
-    with pytest.raises(UnseenError, match="target of a table"):
-        load_dataset(f"csv:{folder}/values.csv?label=level&target=numbers")
-    with pytest.raises(DataError, match="target=values is for numbers"):
-        load_dataset(f"csv:{folder}/tags.csv?label=tags&target=values")
+    with pytest.raises(DataError, match="which cog does not take"):
+        plan_study(Study("s", (GOOD,), (name,), {"cog": {}}), tmp_path)
+    with pytest.raises(UnseenError, match="target"):
+        load_dataset(f"csv:{folder}/values.csv?label=level&target=values")
+    with pytest.raises(DataError, match="holds numbers, but also"):
+        load_dataset(f"csv:{folder}/tags.csv?label=tags&target=number")
     assert not (tmp_path / "features").exists()

@@ -21,9 +21,11 @@ from unseen.benchmarks.workbench import SplitRows
 from unseen.core.errors import DataError, UnseenError, UsageError
 from unseen.core.identity import digest
 from unseen.core.records import Cell, Result
+from unseen.data.dataset import CLASS, NUMBER, SEVERAL, Target
 from unseen.ranking.cards import find_score
 
 Kind = Literal["auto", "classes", "values", "labels"]
+_TARGETS: dict[str, Target] = {"classes": CLASS, "values": NUMBER, "labels": SEVERAL}
 
 
 def rank_features(
@@ -70,7 +72,7 @@ def rank_features(
             results += _by_class(name, rows, wanted, scores, resamples, seed)
         else:
             results += _by_target(name, rows, wanted, found, seed)
-    return answer(results, top=top, notes=notes, measure=MEASURES[found])
+    return answer(results, top=top, notes=notes, measure=MEASURES[_TARGETS[found]])
 
 
 def kind_of(targets: npt.NDArray[Any]) -> Literal["classes", "values", "labels"]:
@@ -88,7 +90,7 @@ def _by_class(
     split = SplitRows(rows, index, np.arange(len(rows)), len(rows))
     images: Any = SimpleNamespace(
         rows=lambda _layer: split,
-        dataset=SimpleNamespace(target="classes"),
+        dataset=SimpleNamespace(target=CLASS),
         about=about,
         total=len(rows),
         seconds=0.0,
@@ -108,7 +110,7 @@ def _by_class(
 def _by_target(name: str, rows: npt.NDArray[Any], targets: npt.NDArray[Any], kind: str, seed: int) -> list[Result]:
     about = {"parameters": None, "flops": None, "checkpoint": _content(rows)}
     split = SplitRows(rows, np.zeros(len(rows), np.int64), np.arange(len(rows)), len(rows))
-    dataset = SimpleNamespace(id="arrays", target=kind, targets=lambda _split: targets)
+    dataset = SimpleNamespace(id="arrays", target=_TARGETS[kind], split=lambda _split: SimpleNamespace(targets=targets))
     images: Any = SimpleNamespace(
         rows=lambda _layer: split,
         dataset=dataset,

@@ -28,7 +28,7 @@ from unseen.core.identity import option
 from unseen.core.options import Natural, Positive, Rate
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
-from unseen.data.targets import TARGETS, Target
+from unseen.data.dataset import CLASS, NUMBER, SEVERAL
 from unseen.ranking.cards import SCORES, find_score
 from unseen.ranking.cost import score_flops
 from unseen.ranking.ridge import FEWEST
@@ -49,6 +49,10 @@ _TRAINED = ("sample", "seed", "batch_size", "early_learning_rate")
 _TRUE = ("seed", "batch_size", "learning_rates", "steps", "truth_seeds")
 
 
+#: Labels that are no classes, in words.
+_TOLD = {NUMBER: "numbers", SEVERAL: "several labels"}
+
+
 @dataclass(frozen=True)
 class RankBenchmark(Benchmark):
     """Options of the ranking."""
@@ -58,7 +62,7 @@ class RankBenchmark(Benchmark):
     paper: ClassVar[str] = "neucrab"
     section: ClassVar[str] = "unseen.benchmarks.rank.section:rank_section"
     command: ClassVar[str] = "rank"
-    targets: ClassVar[tuple[Target, ...]] = TARGETS
+    targets: ClassVar[tuple[str, ...]] = (CLASS, SEVERAL, NUMBER)
     metrics: ClassVar[tuple[MetricStyle, ...]] = (
         MetricStyle("expected", "expected", percent=True, long_title="expected accuracy of a linear head"),
         MetricStyle("top1", "top-1", percent=True, long_title="fine-tuned top-1 accuracy"),
@@ -98,7 +102,7 @@ class RankBenchmark(Benchmark):
         return tuple(dict.fromkeys((EXPECTED, *asked))) if asked else ()
 
     def check(self, dataset: Dataset) -> None:
-        if dataset.target != "classes":
+        if dataset.target != CLASS:
             self._check_targets(dataset)
             return
         labels = dataset.split(self.split).labels
@@ -121,15 +125,15 @@ class RankBenchmark(Benchmark):
         if min(images, self.sample or images) < FEWEST:
             raise DataError(
                 f"{dataset.id!r}, split {self.split!r}: {min(images, self.sample or images)} images; ranking by "
-                f"{dataset.target} needs at least {FEWEST}."
+                f"{_TOLD[dataset.target]} needs at least {FEWEST}."
             )
         if self.truth:
-            raise UsageError(f"fine-tuning is for classes; {dataset.id!r} has {dataset.target}.")
+            raise UsageError(f"fine-tuning is for classes; {dataset.id!r} has {_TOLD[dataset.target]}.")
         unfit = [name for name in self.score_names() if name not in (EXPECTED, "logme")]
         if unfit:
             raise UsageError(
-                f"{', '.join(unfit)} need classes; {dataset.id!r} has {dataset.target}, for which there are a ridge "
-                "regression and LogME. Write: --scores logme."
+                f"{', '.join(unfit)} need classes; {dataset.id!r} has {_TOLD[dataset.target]}, for which there are a "
+                "ridge regression and LogME. Write: --scores logme."
             )
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:

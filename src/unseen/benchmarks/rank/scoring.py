@@ -24,6 +24,7 @@ from unseen.benchmarks.workbench import SplitRows, Workbench, skipped_details
 from unseen.core.errors import DataError, DiskFullError, UnseenError
 from unseen.core.identity import digest
 from unseen.core.records import Cell, Result
+from unseen.data.dataset import CLASS, NUMBER, SEVERAL
 from unseen.data.subset import select
 from unseen.metrics.softmax import softmax
 from unseen.ranking import score_flops
@@ -38,7 +39,7 @@ LARGEST_SAMPLE = 2000
 
 
 #: What the answer speaks in, by the kind of targets.
-MEASURES = {"classes": "accuracy", "values": "R2", "labels": "precision"}
+MEASURES = {CLASS: "accuracy", NUMBER: "R2", SEVERAL: "precision"}
 
 
 #: The score that an answer speaks in: what `unseen.benchmarks.rank.expected` makes.
@@ -101,7 +102,7 @@ class ScoredImages:
 
 def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples: int, seed: int) -> Result:
     """One score on all images and on every half-sample."""
-    if images.dataset.target != "classes":
+    if images.dataset.target != CLASS:
         return target_result(cell, images, resamples=resamples, seed=seed)
     rows = images.rows(LOGITS if card.needs_head else str(cell.parameters["layer"]))
     values, labels = np.asarray(rows.features[:]), rows.labels
@@ -151,11 +152,12 @@ def target_result(cell: Cell, images: ScoredImages, *, resamples: int, seed: int
     """`score_result` for values and several labels: ridge regression, or LogME."""
     score, target = str(cell.parameters["score"]), images.dataset.target
     rows = images.rows(str(cell.parameters["layer"]))
-    features, wanted = np.asarray(rows.features[:]), images.dataset.targets(images.split)[rows.index]
+    features = np.asarray(rows.features[:])
+    wanted = np.asarray(images.dataset.split(images.split).targets, np.float64)[rows.index]
     began = perf_counter()
     with _one_thread_each():
         if score == EXPECTED:
-            parts = (value_parts if target == "values" else label_parts)(features, wanted, seed=seed)
+            parts = (value_parts if target == NUMBER else label_parts)(features, wanted, seed=seed)
             value = float(parts.mean())
         elif score == "logme":
             value = logme_targets(features, wanted)

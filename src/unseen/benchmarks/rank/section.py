@@ -183,7 +183,7 @@ def _ablation(rows: Sequence[RankingRow]) -> Figure | None:
         {"energy": f"{energy} %", "gaussians": f"{count}x", "kendall": known[energy, count]}
         for energy, count in sorted(known)
     ]
-    told = "; ".join(f"{c['energy']}, {c['gaussians']}: {100 * float(c['kendall']):.0f}" for c in cells)
+    told = "; ".join(f"{energy} %, {count}x: {100 * known[energy, count]:.0f}" for energy, count in sorted(known))
     text = f"Kendall's tau (%) of N-LEEP with the fine-tuned accuracy: {told}."
     return Figure("PCA energy and Gaussians of N-LEEP, as in Fig. 2 of the paper", to_spec(ablation_chart(cells)), text)
 

@@ -1,30 +1,30 @@
 """`csv:FILE` (or a plain path to a .csv or .tsv) and `parquet:FILE`: a table with an image and a label per row.
 
 Options: `image=COLUMN`, `label=COLUMN` where their names do not tell (Kaggle's do: image_id, label ...); `split=COLUMN`
-of train, val and test; else `test=` and `val=` are shares, or other tables; `root=FOLDER` holds the images; `pick=` and
-`bins=` as in `unseen.data.columns`; `seed=`. `target=values` keeps numbers, `target=labels` several labels per image
-(of one column, or of columns of 0 and 1): `unseen rank` takes both. What was guessed stands in the card's notes.
-Without a label column, columns of 0 and 1 are classes.
+of train, val and test; else `test=` and `val=` are shares, or other tables; `root=FOLDER` holds the images; `target=`,
+`pick=` and `bins=` as in `unseen.data.columns`; `seed=`. What was guessed stands in the card's notes. Without a label
+column, columns of 0 and 1 are classes, or several labels per image.
 """
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.core.errors import DataError, UsageError
 from unseen.core.extras import import_extra
+from unseen.core.guard import guarded
 from unseen.core.names import Name, Options, as_number
 from unseen.core.records import DatasetCard
 from unseen.data.columns import one_hot_labels, read_labels
-from unseen.data.dataset import Dataset
+from unseen.data.dataset import CLASS, Dataset
 from unseen.data.foreign import IMAGE_COLUMNS, LABEL_COLUMNS, guess_column
 from unseen.data.given import GivenImages, divide
 from unseen.data.load import DatasetSource
 from unseen.data.scan import content_key, image_extensions
-from unseen.data.targets import TARGETS, column_names
 
 Columns = dict[str, list[Any]]
 _SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
@@ -45,6 +45,10 @@ class CsvSource(DatasetSource):
         return ()
 
     def load(self, name: str, options: Options) -> Dataset:
+        with guarded(name, "a table of images"):
+            return self._load(name, options)
+
+    def _load(self, name: str, options: Options) -> Dataset:
         path = Path(name).expanduser()
         if not name or not path.is_file():
             raise DataError(f"there is no table {str(path)!r}.")
@@ -59,15 +63,11 @@ class CsvSource(DatasetSource):
         if (column := options.text("split")) is not None:
             parts = _by_split(parts["train"], column)
         root, seed = options.text("root"), options.integer("seed") or 0
-        image, label, target = options.text("image"), options.text("label"), options.text("target") or "classes"
-        if target not in TARGETS:
-            raise UnknownNameError("target of a table", target, TARGETS)
+        image, label = options.text("image"), options.text("label")
         where = Name.parse(options.dataset)
         own = str(Name(where.scheme, where.rest, {k: v for k, v in where.options.items() if k in ("root", "image")}))
         given_images = {
-            split: _images(
-                columns, path, options, root, (image, label, target), f"{own}#{split}" if len(parts) > 1 else own
-            )
+            split: _images(columns, path, options, root, image, label, f"{own}#{split}" if len(parts) > 1 else own)
             for split, columns in parts.items()
         }
         options.finish()
@@ -127,14 +127,8 @@ def _by_split(columns: Columns, column: str) -> dict[str, Columns]:
 
 
 def _images(
-    columns: Columns,
-    table: Path,
-    options: Options,
-    root: str | None,
-    given: tuple[str | None, str | None, Any],
-    own: str,
+    columns: Columns, table: Path, options: Options, root: str | None, image: str | None, label: str | None, own: str
 ) -> GivenImages:
-    image, label, target = given
     names = list(columns)
     notes = []
     for column in (image, label):
@@ -143,17 +137,20 @@ def _images(
     if image is None:
         image = guess_column(names, IMAGE_COLUMNS, "images")
         notes.append(f"images are those of column {image!r}")
-    if label is None and target == "labels":
-        labels = column_names(columns, image)
-        notes.append("labels are the columns of 0 and 1")
-    elif label is None and target == "classes" and (found := one_hot_labels(columns, image)) is not None:
-        labels = found
-        notes.append(f"classes are the {len(set(found))} columns of 0 and 1")
+    found = one_hot_labels(columns, image) if label is None else None
+    if found is not None and found[0] != CLASS and _has_label_column(names, image):
+        found = None
+    if found is not None:
+        target, labels = found
+        options.choice("target", (target,))
+        what = "classes are" if target == CLASS else "every image may have several labels:"
+        notes.append(f"{what} the {len(names) - 1} columns of 0 and 1")
     else:
         if label is None:
             label = guess_column(names, LABEL_COLUMNS, "labels", taken=image)
             notes.append(f"labels are those of column {label!r}")
-        labels = read_labels(columns[label], options, label, target)
+        target, labels, said = read_labels(columns[label], options, label)
+        notes += [said] if said else []
     cells = columns[image]
     if cells and not isinstance(cells[0], str):
         items: list[Any] = [cell if isinstance(cell, bytes | dict) else bytes(cell or b"") for cell in cells]
@@ -175,6 +172,12 @@ def _images(
         id=own,
         target=target,
     )
+
+
+def _has_label_column(names: Sequence[str], image: str) -> bool:
+    with suppress(DataError):
+        return bool(guess_column(names, LABEL_COLUMNS, "labels", taken=image))
+    return False
 
 
 def _find_root(cells: Sequence[str], table: Path, root: str | None) -> tuple[Path, str]:
