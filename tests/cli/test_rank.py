@@ -213,7 +213,7 @@ def test_ctrl_c_at_any_moment_keeps_what_is_done(
     )
     assert rank(images, "--models", SECOND, "--json") == 0
     # What came before the interruption is not done again.
-    assert bool(extracted) == (moment.endswith(("check_backbone", "run_batches")))
+    assert bool(extracted) == moment.endswith(("check_backbone", "run_batches", "score_result"))
     found = json.loads(capsys.readouterr().out)
     assert found["candidates"][0]["rank"] == 1
     assert "it is the only candidate" in found["recommendation"]

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from unseen.benchmarks.rank.arrays import kind_of, rank_features
+from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, affordable
 from unseen.core.errors import DataError, UsageError
 from unseen.ranking.scores.logme import logme, logme_targets
 
@@ -90,9 +91,15 @@ def test_2500_classes_of_20_images_have_a_whole_answer() -> None:
     assert found.clear and found.best is not None and found.best.model == "near"
     assert (found.images, found.classes, found.resamples) == (50_000, 2500, 2)
     assert all(c.low < c.expected < c.high for c in found.candidates)
-    assert found.counted == ("logme", "gbc")
-    assert any(note.startswith("nleep is left out: with 50,000 images of 2,500 classes") for note in found.notes)
+    assert found.counted == ("logme", "parc", "knn")
     assert "The lead is clear" in found.recommendation
+
+
+def test_what_would_take_hours_is_left_out_and_said() -> None:
+    assert affordable(50_000, 2048, 2500) == (DEFAULT_SCORES, [])
+    kept, notes = affordable(1_000_000, 1024, 1000)
+    assert "knn" not in kept and "logme" in kept
+    assert any(note.startswith("knn is left out: with 1,000,000 images of 1,000 classes") for note in notes)
 
 
 def test_many_classes_have_an_answer_with_intervals() -> None:

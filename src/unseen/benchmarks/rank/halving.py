@@ -106,7 +106,7 @@ def pilot_size(
     left = (budget - (perf_counter() - began)) * _FIRST_SHARE - loading
     fits = int(max(left, 0.0) / per_image) if per_image > 0 else len(images)
     # Fewer than two images per class say nothing: better late than meaningless.
-    least = min(len(images), max(2 * classes + 1, FEWEST))
+    least = min(len(images), 2 * classes + 1 if classes > 1 else FEWEST)
     short = " (more time is needed for two images of every class)" if fits < least else ""
     return min(max(fits, least), len(images)), short, loading
 
