@@ -27,7 +27,7 @@ from unseen.core.guard import guarded
 from unseen.core.identity import parameters_of
 from unseen.core.options import make_options
 from unseen.core.records import Cell, MethodCard, ModelCard, Result
-from unseen.data.load import resolve_dataset
+from unseen.data.load import expand_datasets, resolve_dataset
 from unseen.engines import Engine, make_engine
 from unseen.features import Extraction, Progress
 from unseen.results import FILE_NAME, ResultsDatabase
@@ -48,7 +48,8 @@ class Study:
 
     Attributes:
         name: results are filed under it.
-        models, datasets: names; plain paths of checkpoints and folders are taken for what they are.
+        models, datasets: names; plain paths of checkpoints and folders are taken for what they are. In Python also
+            objects, as `unseen.evaluate` takes them: they are held, under names of their content, while the study is.
         benchmarks: name to options (or to several tables of options), or benchmarks.
         extraction: how features are made: an `Extraction`, or its options.
         title: heads the page.
@@ -76,9 +77,16 @@ class Study:
             extraction = make_options(Extraction, given, source=f"{source} [extraction]", base=base)
         if extraction.graphs is not None:
             extraction = replace(extraction, graphs=base / extraction.graphs)
+        for key in ("models", "datasets"):
+            listed = getattr(self, key)
+            several = listed if isinstance(listed, list | tuple) else [listed]
+            if any(not isinstance(each, str) or each.startswith("object:") for each in several):
+                from unseen.benchmarks.objects import name_objects
+
+                object.__setattr__(self, key, name_objects(self, listed, key))
         checked = {
-            "models": _names(_expanded(self.models), "models", source, base, resolve_model),
-            "datasets": _names(self.datasets, "datasets", source, base, resolve_dataset),
+            "models": _names(_expanded(self.models, expand_models), "models", source, base, resolve_model),
+            "datasets": _names(_expanded(self.datasets, expand_datasets), "datasets", source, base, resolve_dataset),
             "benchmarks": tuple(_benchmarks(self.benchmarks, source, base)),
             "extraction": extraction,
         }
@@ -169,7 +177,8 @@ def plan_study(study: Study, home: Path | None = None, *, bench: Workbench | Non
     for dataset in study.datasets:
         for benchmark in study.protocols:
             if not benchmark.only or dataset in benchmark.only:
-                benchmark.check(bench.dataset(dataset))
+                data = bench.dataset(dataset)
+                benchmark.suited(data).check(data)
     for model in study.models:
         check_backbone(model)
     cells = [cell for _, planned in _planned(study, bench) for cell in planned]
@@ -335,7 +344,10 @@ def _planned(study: Study, bench: Workbench) -> Iterator[tuple[Benchmark, list[C
     extraction = parameters_of(study.extraction)
     for model in study.models:
         for dataset in study.datasets:
-            for benchmark in study.protocols:
+            for asked in study.protocols:
+                if asked.only and dataset not in asked.only:
+                    continue
+                benchmark = asked.suited(bench.dataset(dataset))
                 cells = benchmark.plan(model, dataset)
                 if cells:
                     revision = bench.revision(model, dataset, benchmark.other_datasets())
@@ -372,11 +384,11 @@ def _check_keys(values: Mapping[str, Any], known: Sequence[str], source: str) ->
             raise StudyError(f"{source}: unknown key {key!r}. {advice}")
 
 
-def _expanded(given: Any) -> Any:
-    """Names with patterns such as `timm:*dino*` replaced by what they stand for."""
+def _expanded(given: Any, expand: Callable[[str], list[str]]) -> Any:
+    """Names such as `timm:*dino*` and `xlsa17:all` replaced by what they stand for."""
     if not isinstance(given, list | tuple):
-        return given
-    return [each for name in given for each in (expand_models(name) if isinstance(name, str) else [name])]
+        return expand(given) if isinstance(given, str) else given
+    return [each for name in given for each in (expand(name) if isinstance(name, str) else [name])]
 
 
 def _names(given: Any, key: str, source: str, base: Path, resolve: Callable[[str, Path], str]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ import torch
 from PIL import Image
 from safetensors.torch import save as save_safetensors
 from scipy.io import savemat
+from tools.fuzz.doors import more_readers
 from tools.fuzz.mutations import blind, gzipped, matlab, opcodes, text, tree, zipped
 from tools.fuzz.runner import Reader
 
@@ -301,4 +302,4 @@ def _own() -> list[Reader]:
 
 def all_readers() -> list[Reader]:
     """Every reader that is fuzzed."""
-    return [*_pictures(), *_arrays(), *_weights(), *_concepts(), *_records(), *_own()]
+    return [*_pictures(), *_arrays(), *_weights(), *_concepts(), *_records(), *_own(), *more_readers()]

@@ -224,3 +224,13 @@ def unpack_correct(text: str) -> npt.NDArray[np.bool_]:
     count, _, encoded = text.partition(":")
     bits = np.unpackbits(np.frombuffer(base64.b64decode(encoded), np.uint8))
     return bits[: int(count)].astype(bool)
+
+
+def pack_values(values: npt.NDArray[np.float64]) -> str:
+    """One number per test image, in half precision, as text."""
+    return f"{len(values)}:" + base64.b64encode(values.astype("<f2").tobytes()).decode("ascii")
+
+
+def unpack_values(text: str) -> npt.NDArray[np.float64]:
+    """What `pack_values` packed."""
+    return np.frombuffer(base64.b64decode(text.partition(":")[2]), "<f2").astype(np.float64)

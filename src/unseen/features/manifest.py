@@ -204,8 +204,23 @@ def _from_dict(values: Mapping[str, Any], folder: Path) -> Manifest:
             for part in values["parts"]
         ),
     )
+    _check_types(manifest)
     _check_coverage(manifest)
     return manifest
+
+
+def _check_types(manifest: Manifest) -> None:
+    counts = [manifest.total, manifest.part_size, manifest.dim]
+    counts += [count for part in manifest.parts for count in (part.first, part.last, part.rows, part.bytes)]
+    counts += [image.index for image in manifest.skipped]
+    texts = [manifest.state, *(text for part in manifest.parts for text in (part.file, part.sha256))]
+    texts += [text for image in manifest.skipped for text in (image.name, image.reason)]
+    if any(type(count) is not int or count < -1 for count in counts) or any(type(text) is not str for text in texts):
+        raise ValueError("a count is no whole number, or a name no text")
+    if manifest.dtype not in (
+        ("float16", "float32") if any(part.rows for part in manifest.parts) else ("", "float16", "float32")
+    ):
+        raise ValueError(f"its rows are of {manifest.dtype!r}")
 
 
 def _check_coverage(manifest: Manifest) -> None:

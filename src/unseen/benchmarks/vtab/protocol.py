@@ -23,7 +23,7 @@ from unseen.benchmarks.vtab.heavy import RUNGS, TRIALS, draw_settings
 from unseen.benchmarks.vtab.sealed import OUTCOME, SealedTest, Selection
 from unseen.benchmarks.vtab.suites import task_info
 from unseen.benchmarks.workbench import Wanted, Workbench, skipped_details
-from unseen.core.errors import DataError, UsageError
+from unseen.core.errors import BackboneError, DataError, UsageError
 from unseen.core.identity import digest, option
 from unseen.core.options import Natural, Positive, Rate
 from unseen.core.records import Cell, Result
@@ -236,6 +236,11 @@ class VtabBenchmark(Benchmark):
     def _view(self, backbone: Backbone) -> Backbone:
         """The model as this adaptation looks through it."""
         own = backbone.preprocessing
+        if backbone.transform is not None and self.preprocessing != "own":
+            raise BackboneError(
+                f"{backbone.id!r} has a transform of its own that preprocessing={self.preprocessing!r} cannot change: "
+                "give preprocessing='own', or a model whose transform is the usual chain."
+            )
         if self.preprocessing == "tf":
             own = tf_preprocessing(own, centred=self.adaptation == "scratch")
         elif self.preprocessing == "plain":

@@ -126,7 +126,11 @@ class ZslBenchmark(Benchmark):
         return bench.wanted(cells[0].dataset, self.layer)
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
+        from unseen.benchmarks.zsl.look import look_details
+
         problem, details = self.problem(bench, cells[0].model, cells[0].dataset)
+        if hasattr(bench.dataset(cells[0].dataset), "attributes"):  # the paper's data: its Fig. 2
+            details["look"] = look_details(problem, self.seed)
         test = self.problem(bench, cells[0].model, self.test_on)[0] if self.test_on else None
         tunings: dict[str, Tuning] = {}  # every fold is tried once; a cell of one fold chooses by its column
         for number, cell in enumerate(cells, 1):

@@ -24,6 +24,7 @@ from unseen.benchmarks.zsl.figures import (
     rank_figure,
     transductive_figure,
 )
+from unseen.benchmarks.zsl.look import look_figures
 from unseen.benchmarks.zsl.published import printed_value
 from unseen.benchmarks.zsl.studies import StudyTable, all_studies
 from unseen.core.records import Result
@@ -72,7 +73,13 @@ def zsl_section(material: Material, benchmark: str) -> Section | None:
             *([f"{older_said(older)}."] if (older := sum(group.older for group in groups)) else []),
         ],
         points=points,
-        figures=[*figures, *imagenet_figures(own), *transductive_figure(own), *map(rank_figure, ranks)],
+        figures=[
+            *figures,
+            *look_figures(own),
+            *imagenet_figures(own),
+            *transductive_figure(own),
+            *map(rank_figure, ranks),
+        ],
         tables=[*tables, *map(_study, all_studies(own))],
     )
 
