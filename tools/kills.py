@@ -14,6 +14,7 @@ many results, and how many files wait in the inbox.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import signal
@@ -133,7 +134,9 @@ def database(home: Path) -> tuple[list[tuple[object, ...]], list[tuple[object, .
         )
 
 
-def run(kills: int, seed: int, workers: int, folder: Path) -> tuple[int, set[State], int, list[str]]:
+def run(
+    kills: int, seed: int, workers: int, folder: Path, minutes: float = math.inf
+) -> tuple[int, set[State], int, list[str]]:
     """Kill until it is enough, then finish: how often, the states, finished homes, and what differs."""
     study = folder / "study.toml"
     study.write_text(STUDY)
@@ -147,13 +150,14 @@ def run(kills: int, seed: int, workers: int, folder: Path) -> tuple[int, set[Sta
     home = folder / "home-0"
     while True:
         pid = attempt(study, home, workers)
-        enough = killed >= kills
+        enough = killed >= kills or time.monotonic() - began > 60 * minutes
         code = ended(pid, 3600 if enough else rng.uniform(0.0, 0.45 * length))
         if code is None:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             killed += 1
             states.add(state(home))
+            print(f"\r{killed} kills, {len(states)} states, {homes} homes", end="", file=sys.stderr, flush=True)
             continue
         if code != 0:
             differences.append(f"{home.name}: ended with {code}")
@@ -172,10 +176,11 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="kill no more after so long")
     given = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        killed, states, homes, differences = run(given.kills, given.seed, given.workers, Path(folder))
+        killed, states, homes, differences = run(given.kills, given.seed, given.workers, Path(folder), given.minutes)
     print(f"{killed} kills, {len(states)} distinct states, {homes} homes finished in {time.monotonic() - began:.0f} s")
     for line in differences or ["store identical, database identical but for times"]:
         print(line)

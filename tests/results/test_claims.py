@@ -80,6 +80,20 @@ def test_the_claims_of_a_killed_process_are_free_at_once(tmp_path: Path) -> None
         assert not claims.lives(owner)
 
 
+@pytest.mark.slow
+def test_what_the_dead_have_left_is_swept(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    process = subprocess.Popen(
+        [sys.executable, "-c", TAKE, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.kill()
+    process.communicate()
+    with Claims(path) as other:
+        assert other._connection.execute("SELECT count(*) FROM claim").fetchone()[0] == 0
+
+
 def test_a_number_that_another_process_has_now(tmp_path: Path) -> None:
     mine = "|".join([here(), str(os.getpid()), born(os.getpid()), "x"])
     assert process_lives(mine) is True

@@ -125,6 +125,7 @@ class Claims:
             prepare(self._connection, self.path, writable=True)
             # A claim that a power cut takes away costs nothing but doing the work again.
             self._connection.execute("PRAGMA synchronous = NORMAL")
+            self._sweep()
         self._ended.clear()
         threading.Thread(target=self._beat, name="claims", daemon=True).start()
         return self
@@ -192,6 +193,15 @@ class Claims:
             for row in rows
             if row["owner"] != self.owner and row["expires"] > now and self._is_alive(row["owner"])
         }
+
+    def _sweep(self) -> None:
+        """Remove what the dead have left: a run that was killed between filing a cell and letting go of it."""
+        owners = [row["owner"] for row in self._connection.execute("SELECT DISTINCT owner FROM claim")]
+        dead = [(owner,) for owner in owners if process_lives(owner) is False]
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.executemany("DELETE FROM claim WHERE owner = ?", dead)
+        self._connection.execute("DELETE FROM claim WHERE expires < ?", [time.time()])
+        self._connection.execute("COMMIT")
 
     def _is_alive(self, owner: str) -> bool:
         """Looked up once a second."""
