@@ -301,7 +301,7 @@ def make_report(results: Sequence[Result], **options: Any) -> Page:
     Args:
         options: `title`, `cards`, `dataset_cards`, `picture`, `date` of `unseen.reports.make_page`.
     """
-    from unseen.benchmarks.anew import command_of, papers_of
+    from unseen.benchmarks.benchmark import command_of, papers_of
     from unseen.reports import make_page as make
 
     known = {"sections": section_of, "command": command_of, "papers": papers_of, "order": tuple(BENCHMARKS)}

@@ -7,7 +7,7 @@ import typer
 from unseen.cli.audit import audit
 from unseen.cli.clip import clip_commands
 from unseen.cli.cog import cog_commands
-from unseen.cli.demo import demo_command
+from unseen.cli.demo import demo
 from unseen.cli.doctor import doctor
 from unseen.cli.features import features_commands
 from unseen.cli.ls import ls
@@ -29,7 +29,7 @@ application = typer.Typer(
 )
 application.command(
     "demo", cls=Command, help="All four questions in minutes, on real weights and images that are there."
-)(demo_command())
+)(demo)
 application.command("run", cls=Command, help="Run a study: extract, evaluate what is not done, write the page.")(
     file_command()
 )
