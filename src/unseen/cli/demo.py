@@ -52,7 +52,7 @@ def _run(study: Study, how: Running) -> None:
     from unseen.engines import make_engine
     from unseen.study import run_study
 
-    screen = console(error=True)
+    screen = console(error=True, quiet=how.quiet)
     with Steps(screen, study) as steps:
         bench = Workbench(home_folder(how.home), how=study.extraction, progress=steps)
         with make_engine(how.engine, **engine_options(how)) as engine:

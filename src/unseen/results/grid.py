@@ -9,6 +9,7 @@ named by what differs.
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -72,11 +73,15 @@ class Grid:
 
     def titles(self) -> list[str]:
         """Per column, what is not the same in all of them."""
+        found = self._titles(without=("version",))  # which methods tell already, where they do
+        return found if len(set(found)) == len(self.columns) else self._titles()
+
+    def _titles(self, without: Sequence[str] = ()) -> list[str]:
         datasets, metrics = {c.dataset for c in self.columns}, {c.metric for c in self.columns}
         found = []
         for column in self.columns:
             parts = [column.dataset] if len(datasets) > 1 else []
-            parts += [f"{name}={value}" for name, value in column.setting]
+            parts += [f"{name}={value}" for name, value in column.setting if name not in without]
             parts += [column.style.heading] if len(metrics) > 1 or not parts else []
             found.append(" · ".join(parts))
         return found
@@ -128,12 +133,13 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | None) else canonical_json(value)
 
 
-def _sortable(setting: tuple[tuple[str, Any], ...]) -> list[tuple[str, bool, float, str]]:
-    """Numbers by size and before words: shots 1, 2, 16, all."""
+def _sortable(setting: tuple[tuple[str, Any], ...]) -> list[tuple[str, bool, float, list[tuple[str, int]]]]:
+    """Numbers by size and before words: shots 1, 2, 16, all; and so within words: R2 before R10."""
     keys = []
     for name, value in setting:
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        keys.append((name, not number, float(value) if number else 0.0, "" if number else str(value)))
+        words = [] if number else re.findall(r"(\D*)(\d{0,15})", str(value))
+        keys.append((name, not number, float(value) if number else 0.0, [(text, int(n or 0)) for text, n in words]))
     return keys
 
 

@@ -24,6 +24,7 @@ from unseen.benchmarks.zsl.figures import (
     rank_figure,
     transductive_figure,
 )
+from unseen.benchmarks.zsl.look import look_figures
 from unseen.benchmarks.zsl.published import printed_value
 from unseen.benchmarks.zsl.standings import headlines, leading_models, method_figures, standings
 from unseen.benchmarks.zsl.studies import StudyTable, all_studies
@@ -82,6 +83,7 @@ def zsl_section(material: Material, benchmark: str) -> Section | None:
         figures=[
             *method_figures(groups, material),
             *figures,
+            *look_figures(own),
             *imagenet_figures(own),
             *transductive_figure(own),
             *(replace(rank_figure(each), folded=True) for each in ranks),
