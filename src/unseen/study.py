@@ -141,7 +141,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run: the newest result of every cell of the plan, in plan order, the page of them, its answers, and
+    """What came of a run: the newest result of every cell of the plan, in plan order, its page and answers, and
     what each stage took."""
 
     plan: Plan
