@@ -7,8 +7,7 @@ import shlex
 
 import pytest
 
-from unseen.benchmarks.anew import PAPERS, command_of, papers_of
-from unseen.benchmarks.benchmark import BENCHMARKS
+from unseen.benchmarks.benchmark import BENCHMARKS, PAPERS, command_of, papers_of
 from unseen.cli import main
 from unseen.core.records import Cell
 

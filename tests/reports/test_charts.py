@@ -15,9 +15,8 @@ from unseen.core.errors import StoreError, UsageError
 from unseen.core.records import Result
 from unseen.reports import save_chart
 from unseen.reports.blocks import Key
-from unseen.reports.charts import PALETTE, script_json, to_spec
+from unseen.reports.charts import PALETTE, script_json, series_keys, to_spec
 from unseen.reports.dotplot import dot_plot
-from unseen.reports.series import series_keys
 from unseen.results import summarise
 
 START = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<svg", ".html": b"<!DOCTYPE html>"}

@@ -8,7 +8,7 @@ from unseen.cli.audit import audit
 from unseen.cli.clip import clip_commands
 from unseen.cli.cog import cog_commands
 from unseen.cli.compare import compare
-from unseen.cli.demo import demo_command
+from unseen.cli.demo import demo
 from unseen.cli.doctor import doctor
 from unseen.cli.features import features_commands
 from unseen.cli.leaderboard import leaderboard
@@ -32,7 +32,7 @@ application = typer.Typer(
 )
 application.command(
     "demo", cls=Command, help="All four questions in minutes, on real weights and images that are there."
-)(demo_command())
+)(demo)
 application.command("run", cls=Command, help="Run a study: extract, evaluate what is not done, write the page.")(
     file_command()
 )

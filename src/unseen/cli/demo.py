@@ -22,26 +22,25 @@ CPU_SECONDS = 470
 _MOST_CORES = 4
 
 
-def demo_command() -> Callable[[], None]:
+def _make() -> Callable[..., None]:
     """The function of the command; extraction settings may be overruled, as in `unseen run demo`."""
+    from unseen.cli.run import overruled, run_and_report
+    from unseen.features import Extraction
+    from unseen.study import Study
 
-    def make() -> Callable[..., None]:
-        from unseen.cli.run import overruled, run_and_report
-        from unseen.features import Extraction
-        from unseen.study import Study
+    how = Fields(Extraction, "extraction", "Instead of what the study says of the extraction", defaults=None)
 
-        how = Fields(Extraction, "extraction", "Instead of what the study says of the extraction", defaults=None)
+    def body(values: dict[str, Any]) -> None:
+        study, running = overruled(Study.read("demo"), how.given(values)), Running.among(values)
+        if running.dry_run or running.as_json:
+            run_and_report(study, running)
+        else:
+            _run(study, running)
 
-        def body(values: dict[str, Any]) -> None:
-            study, running = overruled(Study.read("demo"), how.given(values)), Running.among(values)
-            if running.dry_run or running.as_json:
-                run_and_report(study, running)
-            else:
-                _run(study, running)
+    return with_parameters([*Running.parameters(), *how.parameters()], body)
 
-        return with_parameters([*Running.parameters(), *how.parameters()], body)
 
-    return made_late(make)
+demo = made_late(_make)
 
 
 def _run(study: Study, how: Running) -> None:
@@ -166,8 +165,7 @@ class Steps:
     def _show(self, text: str | None) -> None:
         """Whole steps, and of the present one the share of its images that are through, but never all of it."""
         share = 0.9 * self.images[0] / self.images[1] if self.images[1] else 0.0
-        said = {} if text is None else {"description": text}
-        self.bar.update(self.task, completed=min(self.done + share, self.total), **said)
+        self.bar.update(self.task, completed=min(self.done + share, self.total), description=text)
 
 
 def _step(cell: Cell) -> tuple[str, str, str]:

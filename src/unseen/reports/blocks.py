@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from unseen.core.records import Cell, DatasetCard, ModelCard, Result
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from unseen.reports.charts import legend_of, model_keys, model_names
 
 
 @dataclass(frozen=True)
@@ -37,25 +35,10 @@ class Material:
     command: Callable[[Cell], str] = lambda cell: ""
     papers: Callable[[Cell], Sequence[str]] = lambda cell: ()
 
-    @cached_property
-    def keys(self) -> Mapping[str, Key]:
-        """One name, colour and symbol per model, for every chart and table of the page."""
-        from unseen.reports.series import series_keys
-        from unseen.reports.wording import short_names
-
-        models = list(dict.fromkeys(result.cell.model for result in self.results))
-        return series_keys(models, short_names(models, self.cards), self.cards)
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The name per model."""
-        return {model: key.label for model, key in self.keys.items()}
-
-    def legend(self, models: Iterable[str]) -> list[Key]:
-        """The legend entries of some models, in the order of the page; none where there is one model only."""
-        own = set(models)
-        found = [key for model, key in self.keys.items() if model in own]
-        return found if len(found) > 1 else []
+    #: One name, colour and symbol per model, everywhere; the name alone; the legend entries of some models.
+    keys = cached_property(model_keys)
+    names = property(model_names)
+    legend = legend_of
 
 
 @dataclass(frozen=True)

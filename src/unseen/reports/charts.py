@@ -13,11 +13,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unseen.core.errors import UsageError
 from unseen.core.extras import import_extra
 from unseen.core.files import write_whole
+from unseen.core.records import ModelCard
+from unseen.reports.wording import family, is_reference, short_names
+
+if TYPE_CHECKING:
+    from unseen.reports.blocks import Key, Material
 
 #: Vega, Vega-Lite and Vega-Embed; `tools/build_vega.py` writes it.
 BUNDLE = "vega.js.xz"
@@ -218,3 +223,65 @@ def script_json(value: Any) -> str:
     """JSON that is safe inside a <script> element: no text in it can close the element or open a comment."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+#: The family of the model that a paper compares others with.
+REFERENCE = "reference"
+
+
+def series_keys(models: Sequence[str], names: Mapping[str, str], cards: Mapping[str, ModelCard]) -> dict[str, Key]:
+    """A legend entry per model.
+
+    Up to six models have a colour each, and so have more where all are of one family. Else they share the colour of
+    their family and differ in their symbol (more than six of a family in their shade, too), and the legend lists them
+    by family. Random weights are grey.
+    """
+    from unseen.reports.blocks import Key
+
+    learned = [model for model in models if not is_reference(model)]
+    families = list(dict.fromkeys(family(model, cards) for model in learned))
+    many = len(learned) > len(PALETTE) and len({*families} - {REFERENCE}) > 1
+    if many:
+        learned.sort(key=lambda model: families.index(family(model, cards)))
+    keys: dict[str, Key] = {}
+    for model in [*learned, *(model for model in models if is_reference(model))]:
+        group = family(model, cards)
+        kin = [key for key in keys.values() if key.group == group]
+        if is_reference(model):
+            colour, symbol = NEUTRAL, SYMBOLS[len(kin) % len(SYMBOLS)]
+        elif many:
+            shade = len(kin) // len(SYMBOLS)
+            colour = _lighter(PALETTE[families.index(group) % len(PALETTE)], shade)
+            symbol = SYMBOLS[len(kin) % len(SYMBOLS)]
+        else:
+            place = len(keys)
+            colour = PALETTE[place % len(PALETTE)]
+            symbol = SYMBOLS[(place + place // len(PALETTE)) % len(SYMBOLS)]
+        keys[model] = Key(names[model], colour, symbol, key=model, group=group if many or len(families) > 1 else "")
+    return keys
+
+
+def _lighter(colour: str, shade: int) -> str:
+    """A colour moved towards white by 40 % of the way, `shade` times."""
+    for _ in range(shade):
+        parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+        colour = "#" + "".join(f"{round(part + 0.4 * (255 - part)):02X}" for part in parts)
+    return colour
+
+
+def model_keys(material: Material) -> Mapping[str, Key]:
+    """One name, colour and symbol per model, for every chart and table of a page."""
+    models = list(dict.fromkeys(result.cell.model for result in material.results))
+    return series_keys(models, short_names(models, material.cards), material.cards)
+
+
+def model_names(material: Material) -> dict[str, str]:
+    """The name per model."""
+    return {model: key.label for model, key in material.keys.items()}
+
+
+def legend_of(material: Material, models: Iterable[str]) -> list[Key]:
+    """The legend entries of some models, in the order of the page; none where there is one model only."""
+    own = set(models)
+    found = [key for model, key in material.keys.items() if model in own]
+    return found if len(found) > 1 else []

@@ -66,7 +66,7 @@ def overview_chart(standings: Sequence[Standing], keys: Mapping[str, Key]) -> An
     """A band per question, in it a dot per model with its interval; models in one order in all bands."""
     import altair as alt
 
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "model": s.model,
             "name": keys[s.model].label,

@@ -20,9 +20,8 @@ from unseen.core.registry import load_object
 from unseen.reports.blocks import Headline, Material, Section, SectionBuilder
 from unseen.reports.charts import javascript, script_json
 from unseen.reports.overview import overview_section, ranking
-from unseen.reports.payload import Pictures, packed, result_data
-from unseen.reports.provenance import problems_section, provenance_section
-from unseen.reports.wording import counted, duration
+from unseen.reports.provenance import Pictures, packed, problems_section, provenance_section, result_data
+from unseen.reports.wording import counted
 from unseen.results.comparability import SEED
 
 if TYPE_CHECKING:
@@ -124,7 +123,8 @@ def make_page(
     material = replace(material, **{name: value for name, value in given.items() if value})  # type: ignore[arg-type]
     built = build_sections(material, sections, order)
     standings = [standing for section in built for standing in section.standings]
-    return Page(built, title, _counts(ordered), result_data(material), ranking(standings), date)
+    ranked = ranking(standings) if len({standing.model for standing in standings}) > 1 else []
+    return Page(built, title, _counts(ordered), result_data(material), ranked, date)
 
 
 def write_page(results: Sequence[Result], path: Path | str, **options: Any) -> Path:
@@ -150,7 +150,8 @@ def build_sections(material: Material, sections: Callable[[str], str], order: Se
         found.append(
             Section("No results yet", "empty", prose=["Run a study, and this page will show what came of it."])
         )
-    overview = overview_section(found, material)
+    several = len({standing.model for section in found for standing in section.standings}) > 1
+    overview = overview_section(found, material) if several else None
     first = [overview] if overview else []
     return [*first, *found, problems_section(material), provenance_section(material)]
 
@@ -186,7 +187,7 @@ def _counts(results: Sequence[Result]) -> list[str]:
     ]
     counts += [counted(len(seeds), "seed")] if seeds else []
     counts += [counted(failed, "failed cell")] if failed else []
-    return [*counts, f"{duration(sum(result.seconds for result in results))} of evaluation"] if results else counts
+    return counts
 
 
 def _stem(title: str) -> str:

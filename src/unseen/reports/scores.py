@@ -13,8 +13,7 @@ from unseen.core.records import ModelCard
 from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table, TableCell
 from unseen.reports.charts import to_spec
 from unseen.reports.dotplot import dot_plot, shown_text, spread_text
-from unseen.reports.leads import lead_sentence, mean_interval
-from unseen.reports.wording import amount, counted, listed, short_names
+from unseen.reports.wording import amount, counted, lead_sentence, listed, mean_interval, short_names
 from unseen.results.comparability import comparable, older_said, value_text
 from unseen.results.grid import Column, Grid, Summary, make_grid, metrics_of
 from unseen.results.styles import MetricStyle

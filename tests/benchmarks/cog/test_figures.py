@@ -26,8 +26,7 @@ from unseen.core.records import Cell, Result
 from unseen.metrics import wilson_interval
 from unseen.reports import save_chart
 from unseen.reports.blocks import Material
-from unseen.reports.charts import percent_axis, to_spec
-from unseen.reports.series import series_keys
+from unseen.reports.charts import percent_axis, series_keys, to_spec
 from unseen.results import FILE_NAME, ResultsDatabase
 
 MODELS = [f"cog:{name}" for name in cog_models()]

@@ -18,7 +18,7 @@ from unseen.core.errors import UsageError
 from unseen.core.records import Cell, Result
 from unseen.reports import save_chart
 from unseen.reports.blocks import Material
-from unseen.reports.series import series_keys
+from unseen.reports.charts import series_keys
 from unseen.results import FILE_NAME, ResultsDatabase
 
 RECIPE = {"seen": "imagenet-1k", "levels": 5, "size": 0, "measure": "lin", "rerank": "", "ontology": "", "draw_seed": 0}

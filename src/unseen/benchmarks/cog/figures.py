@@ -23,7 +23,7 @@ from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.names import Name
 from unseen.core.records import ModelCard, Result
 from unseen.reports.blocks import Key
-from unseen.reports.series import REFERENCE, series_keys
+from unseen.reports.charts import REFERENCE, series_keys
 from unseen.reports.wording import family, is_reference, short_names
 from unseen.results import Group, only
 

@@ -36,8 +36,7 @@ from unseen.benchmarks.cog.domains import CONTROL, SEEN
 from unseen.benchmarks.cog.falls import answer, controls_said, measure_fall
 from unseen.metrics.slope import Line
 from unseen.reports.blocks import Figure, Headline, Key, Material, Section, Standing, Table, TableCell
-from unseen.reports.charts import to_spec, without_legends
-from unseen.reports.series import REFERENCE
+from unseen.reports.charts import REFERENCE, to_spec, without_legends
 from unseen.reports.wording import counted, is_reference, listed
 from unseen.results import Group
 from unseen.results.comparability import older_said

@@ -7,7 +7,7 @@ from typing import Any
 
 from unseen.benchmarks.rank.candidates import Candidate
 from unseen.reports.blocks import Key
-from unseen.reports.charts import CONTAINER, FAINT, FOCUS, INK, NEUTRAL, PALETTE, series_channels
+from unseen.reports.charts import CONTAINER, FAINT, FOCUS, INK, NEUTRAL, PALETTE, percent_axis, series_channels
 
 _STEP = 42
 _OPEN, _BEHIND = "may be the best", "behind"
@@ -63,11 +63,12 @@ def cost_chart(
     rows = [{**_row(c, keys), "cost": float(getattr(c, cost)), "front": c.label in front} for c in known]
     base = alt.Chart(alt.InlineData(values=rows))
     x = alt.X("cost:Q", title=title, scale=alt.Scale(type="log", nice=True), axis=alt.Axis(format="~s", tickCount=5))
+    ticks = percent_axis([row["expected"] for row in rows]) if percent else {}
     y = alt.Y(
         "expected:Q",
         title="expected",
-        scale=alt.Scale(zero=False, padding=14),
-        axis=alt.Axis(format=".0%" if percent else "~g"),
+        scale=alt.Scale(domain=ticks["domain"], nice=False) if ticks else alt.Scale(zero=False, padding=14),
+        axis=alt.Axis(format=ticks["format"], values=ticks["ticks"]) if ticks else alt.Axis(format="~g"),
     )
     line = base.transform_filter("datum.front").mark_line(color=NEUTRAL, strokeDash=[4, 3]).encode(x=x, y=y)
     color, shape = (channel.legend(None) for channel in series_channels(list(keys.values())))

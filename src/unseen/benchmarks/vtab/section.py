@@ -22,7 +22,7 @@ from unseen.benchmarks.vtab.tables import (
     subset_table,
 )
 from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table, TableCell
-from unseen.reports.leads import lead_sentence
+from unseen.reports.wording import lead_sentence
 from unseen.results import Group
 from unseen.results.comparability import older_said
 

@@ -10,9 +10,8 @@ from unseen.benchmarks.vtab.analysis import ModelScores, ranked
 from unseen.benchmarks.vtab.suites import task_info
 from unseen.reports.blocks import Figure, Material, Standing
 from unseen.reports.charts import to_spec, without_legends
-from unseen.reports.leads import mean_interval
 from unseen.reports.overview import overview_chart
-from unseen.reports.wording import counted, listed
+from unseen.reports.wording import counted, listed, mean_interval
 from unseen.results import Group
 
 

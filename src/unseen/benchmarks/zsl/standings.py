@@ -10,9 +10,8 @@ from unseen.benchmarks.zsl.compare import CHOSEN, METHOD, plain_name
 from unseen.core.records import Result
 from unseen.reports.blocks import Figure, Headline, Material, Standing
 from unseen.reports.charts import to_spec, without_legends
-from unseen.reports.leads import lead_sentence
 from unseen.reports.overview import overview_chart
-from unseen.reports.wording import is_reference, listed, short_names
+from unseen.reports.wording import is_reference, lead_sentence, listed, short_names
 from unseen.results import Group
 
 #: Models whose methods are drawn one by one; of the others there are tables.
