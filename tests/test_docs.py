@@ -46,6 +46,14 @@ FILES = {
     "testclasses.txt": ["zebra", "bobcat", "walrus", "seal"],
     "seen.txt": ["running shoe", "parka"],
     "counts.csv": ["concept,count", *(f"{name},900" for name in PRODUCTS)],
+    "plants.csv": [
+        "image,height,tags",
+        *(
+            f"photos/class{c}/{n:03d}.png,{c + n / 10},{'tall|' * (c > 1)}{'green' if n % 2 else 'dry'}"
+            for c in range(4)
+            for n in range(10)
+        ),
+    ],
     "ontology.csv": [
         "child,parent",
         *(f"{kind},product" for kind in ("shoe", "coat", "chair")),

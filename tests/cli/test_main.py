@@ -192,6 +192,7 @@ def test_an_ended_run_says_how_to_go_on(
     assert found == code
     hint = "what was finished is kept, run the same command to go on"
     assert err.splitlines()[-1] == f"unseen: error: {word}; {hint}"
+    assert f"1 of 2 cells are kept in {home}, and every part of the features that was whole" in err
     assert signal.getsignal(signal.SIGTERM) is before
     monkeypatch.undo()
     monkeypatch.setenv("UNSEEN_HOME", str(home))

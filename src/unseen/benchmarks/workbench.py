@@ -34,6 +34,16 @@ if TYPE_CHECKING:
 View = Callable[["Backbone"], "Backbone"]
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """Features that a group of cells reads: layers of a model over a split of a dataset, through a view of it."""
+
+    dataset: str
+    split: str
+    layers: tuple[str, ...] = ("pooled",)
+    view: View | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class SplitRows:
     """Features and labels of the readable images of one split.
@@ -140,6 +150,24 @@ class Workbench:
             )
             for layer, found in stored.items()
         }
+
+    def wanted(
+        self, dataset: str, layer: str = "pooled", splits: Sequence[str] = (), *, view: View | None = None
+    ) -> list[Wanted]:
+        """What `split` of some splits, or `splits` of all, will read: for `Benchmark.features`."""
+        return [Wanted(dataset, split, (layer,), view) for split in splits or self.dataset(dataset).splits]
+
+    def extractions(self, model: str, dataset: str | Dataset, split: str) -> list[tuple[Dataset, str]]:
+        """The datasets and splits whose images `layers` runs through a model for a split; none for given features."""
+        data = self.dataset(dataset) if isinstance(dataset, str) else dataset
+        images = data.split(split)
+        if model.startswith(GIVEN):
+            return []
+        if images.whole is not None:
+            return self.extractions(model, images.whole.dataset, ALL)
+        if isinstance(images, JoinedSplit):
+            return [each for member, name in images.members for each in self.extractions(model, member, name)]
+        return [(data, split)]
 
     def card(self, model: str) -> ModelCard:
         """The model's card with its parameters, FLOPs and feature dimension measured; kept for the next time."""

@@ -45,7 +45,7 @@ class Running:
     """Where and how a study runs, and where its answer goes: the same options in every command that runs one."""
 
     engine: Annotated[str, _running("--engine", "NAME", "local, or dask for a cluster.")] = "local"
-    workers: Annotated[int, _running("--workers", "N", "Processes that evaluate side by side.", min=1)] = 1
+    workers: Annotated[int, _running("--workers", "N", "Processes that extract and evaluate side by side.", min=1)] = 1
     scheduler: Annotated[str | None, _running("--scheduler", "ADDRESS|FILE", _SCHEDULER)] = None
     report: ReportOption = None
     as_json: JsonOption = False

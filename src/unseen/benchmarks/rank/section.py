@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 
 from unseen.benchmarks.rank.answer import answer, grouped
 from unseen.benchmarks.rank.candidates import CheckpointRanking
-from unseen.benchmarks.rank.charts import COSTS, cost_chart, expected_chart, offset_chart, pareto
+from unseen.benchmarks.rank.charts import COSTS, ablation_chart, cost_chart, expected_chart, offset_chart, pareto
 from unseen.benchmarks.rank.protocol import TRUTH
 from unseen.benchmarks.rank.published import GROUPS, ranking_table
 from unseen.benchmarks.rank.table import RankingRow, ranking_rows
 from unseen.benchmarks.rank.truth import with_truth
-from unseen.benchmarks.rank.wording import expected_text, points
+from unseen.benchmarks.rank.wording import expected_text, points, told_targets
 from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.ranking.cards import find_score
+from unseen.ranking.scores.nleep import variant_of
 from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table, TableCell
 from unseen.reports.charts import to_spec
 from unseen.reports.wording import amount, family, listed, short_names
@@ -113,7 +114,7 @@ def _prose(ranking: CheckpointRanking, *, named: bool) -> list[str]:
     lead = f"{ranking.dataset}: " if named else ""
     explained = (
         f"Expected is the {ranking.measure} of a linear head on images left out in turn, with its 95 % interval, from "
-        f"{ranking.images:,} images of {ranking.classes} classes. Filled marks may be the best: no other leads them "
+        f"{ranking.images:,} images{told_targets(ranking)}. Filled marks may be the best: no other leads them "
         "by more than chance would, all comparisons together; hollow ones are behind. "
     )
     if ranking.counted:
@@ -180,6 +181,8 @@ def _judged(
         return [str(error)], tables, figures
     if not rows:
         return ["Fine-tuned accuracy is there, but no score of two checkpoints to compare with it."], tables, figures
+    if (ablation := _ablation(rows)) is not None:
+        figures.append(ablation)
     best = max(rows, key=lambda row: -2.0 if math.isnan(row.kendall) else row.kendall)
     models, tasks = ({getattr(r.cell, name) for r in truth} for name in ("model", "dataset"))
     what = (
@@ -211,6 +214,20 @@ def _offsets(truth: Sequence[Result], material: Material) -> Figure:
     return Figure("Fine-tuned accuracies, as in Fig. 1 of the paper", to_spec(offset_chart(rows, models, names)), text)
 
 
+def _ablation(rows: Sequence[RankingRow]) -> Figure | None:
+    """Fig. 2 of the paper, where variants of N-LEEP were asked for."""
+    known = {place: row.kendall for row in rows if (place := variant_of(row.score)) and math.isfinite(row.kendall)}
+    if len(known) < 2:
+        return None
+    cells = [
+        {"energy": f"{energy} %", "gaussians": f"{count}x", "kendall": known[energy, count]}
+        for energy, count in sorted(known)
+    ]
+    told = "; ".join(f"{energy} %, {count}x: {100 * known[energy, count]:.0f}" for energy, count in sorted(known))
+    text = f"Kendall's tau (%) of N-LEEP with the fine-tuned accuracy: {told}."
+    return Figure("PCA energy and Gaussians of N-LEEP, as in Fig. 2 of the paper", to_spec(ablation_chart(cells)), text)
+
+
 def _scores_table(rows: list[RankingRow]) -> Table:
     best = {
         field: max((v for r in rows if not math.isnan(v := getattr(r, field))), default=0.0) for _, field in _COLUMNS
@@ -225,9 +242,20 @@ def _scores_table(rows: list[RankingRow]) -> Table:
             known = not math.isnan(value)
             shown = f"{100 * value:.1f}" if known else "–"
             line.append(TableCell(shown, value if known else None, best=known and value == best[field]))
-        line += [TableCell(f"{row.gflops:.3g}", row.gflops), TableCell(f"{row.seconds:.2f}", row.seconds)]
+        known = math.isfinite(row.paper_gflops)
+        line += [
+            TableCell(f"{row.gflops:.3g}", row.gflops),
+            TableCell(f"{row.paper_gflops:.3g}" if known else "–", row.paper_gflops if known else None),
+            TableCell(f"{row.seconds:.2f}", row.seconds),
+        ]
         lines.append(line)
-    columns = ["score", *(title for title, _ in _COLUMNS), "GFLOPs on stored features", "seconds"]
+    columns = [
+        "score",
+        *(title for title, _ in _COLUMNS),
+        "GFLOPs on stored features",
+        "GFLOPs as the paper counts",
+        "seconds",
+    ]
     return Table("scores against fine-tuned accuracy (%)", columns, lines, numeric=range(1, len(columns)))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.texts import text_embeddings, text_version
-from unseen.benchmarks.workbench import GIVEN, SplitRows, Workbench, skipped_details
+from unseen.benchmarks.workbench import GIVEN, SplitRows, Wanted, Workbench, skipped_details
 from unseen.core.errors import DataError, UnknownNameError, UnseenError
 from unseen.core.identity import option
 from unseen.core.names import Name
@@ -121,6 +121,9 @@ class ZslBenchmark(Benchmark):
         if self.embedding != PROMPTS:
             return ("templates", "text_model")
         return () if self.text_model else ("text_model",)
+
+    def features(self, cells: Sequence[Cell], bench: Workbench) -> list[Wanted]:
+        return bench.wanted(cells[0].dataset, self.layer)
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         from unseen.benchmarks.zsl.look import look_details
