@@ -141,8 +141,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run: the newest result of every cell of the plan, in plan order, the page of them, what each stage
-    took, and the answers of the page."""
+    """What came of a run: the newest result of every cell of the plan, in plan order, the page of them, its answers,
+    and what each stage took."""
 
     plan: Plan
     results: tuple[Result, ...]
@@ -336,7 +336,7 @@ def make_report(results: Sequence[Result], **options: Any) -> Page:
     Args:
         options: `title`, `cards`, `dataset_cards`, `picture`, `date` of `unseen.reports.make_page`.
     """
-    from unseen.benchmarks.anew import command_of, papers_of
+    from unseen.benchmarks.benchmark import command_of, papers_of
     from unseen.reports import make_page as make
 
     known = {"sections": section_of, "command": command_of, "papers": papers_of, "order": tuple(BENCHMARKS)}

@@ -166,7 +166,8 @@ def _answers(group: Group, first: str, second: str) -> tuple[npt.NDArray[Any], n
 def summary_lines(found: Sequence[Duel], names: Mapping[str, str], first: str, second: str) -> list[str]:
     """What it comes to, in words: over all questions, then by benchmark and dataset."""
     tests = sum(not math.isnan(duel.p_value) for duel in found)
-    said = [_counted(found, names, first, second, f"Of {_questions(len(found))} that both answered")]
+    whole = [_counted(found, names, first, second, f"Of {_questions(len(found))} that both answered")]
+    said = whole if len(found) > 1 else []
     by_place: dict[tuple[str, str], list[Duel]] = {}
     for duel in found:
         by_place.setdefault((duel.benchmark, duel.dataset), []).append(duel)

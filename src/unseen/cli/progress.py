@@ -54,17 +54,19 @@ class RichProgress:
         self._done += images
         if not self._console.is_terminal and monotonic() - self._told > _SECONDS:
             self._told = monotonic()
-            self._console.print(f"  {self._title}: {self._done:,} of {self._total:,} images", style="dim")
+            self._console.print(
+                f"  {self._title}: {self._done:,} of {self._total:,} images", style="dim", soft_wrap=True
+            )
         elapsed = self._bar.tasks[0].elapsed or 0.0
         rate = f"{self._images / elapsed:.0f} images/s" if elapsed > 0 else ""
         skips = f"{self._skipped} skipped" if self._skipped else ""
         self._bar.update(self._task, advance=images, rate=rate, skipped=skips)
 
     def waiting(self, title: str) -> None:
-        self._console.print(f"{title}: another process is extracting this; waiting for it", style="dim", markup=False)
+        self._console.print(f"{title}: another process is extracting this; waiting for it", style="dim", soft_wrap=True)
 
     def note(self, text: str) -> None:
-        self._console.print(text, style="yellow", markup=False)
+        self._console.print(text, style="yellow", soft_wrap=True)
 
     def end(self) -> None:
         if self._bar is None:
@@ -76,4 +78,6 @@ class RichProgress:
         skips = f", {self._skipped} unreadable and skipped" if self._skipped else ""
         from unseen.cli.tables import count
 
-        self._console.print(f"  {self._title}: {count(self._images, 'image')}{rate}{skips}", style="dim", markup=False)
+        self._console.print(
+            f"  {self._title}: {count(self._images, 'image')}{rate}{skips}", style="dim", soft_wrap=True
+        )

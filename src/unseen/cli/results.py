@@ -218,7 +218,8 @@ def _print_grid(grid: Grid) -> None:
     def text(model: str, number: int) -> Text:
         column = grid.columns[number]
         summary = grid.cells.get((model, column))
-        return Text(summary.text if summary else "", style="bold" if model in best[column] else "")
+        shown = "" if summary is None else summary.text if summary.std != 0 else summary.style.text(summary.mean)
+        return Text(shown, style="bold" if model in best[column] else "")
 
     places = range(len(titles))
     wide: Cells = [["model", *titles]]
@@ -283,7 +284,8 @@ def _seeds(grid: Grid) -> str:
     if counts == {1}:
         return ""
     seeds = str(max(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
-    return f"mean ± standard deviation over {seeds} seeds"
+    agree = any(summary.std == 0 for summary in grid.cells.values())
+    return f"mean ± standard deviation over {seeds} seeds{', none where they agree' if agree else ''}"
 
 
 def _print_failures(broken: Sequence[Result]) -> None:
