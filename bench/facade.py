@@ -133,7 +133,7 @@ def _report(found: dict[str, list[dict[str, Any]]]) -> None:
         gap = paired_bootstrap(means[mode], means["visbench"]).difference
         ratios = [a["seconds"] / b["seconds"] for a, b in zip(found["visbench"], found[mode], strict=True)]
         print(
-            f"{mode}: {min(ratios):.2f} to {max(ratios):.2f}x less CPU time (asked: 2), accuracy {100 * gap.value:+.1f} "
+            f"{mode}: {min(ratios):.2f} to {max(ratios):.2f}x less CPU (asked: 2), accuracy {100 * gap.value:+.1f} "
             f"points [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}] (asked: not lower)"
         )
 
