@@ -36,6 +36,8 @@ Arrays = tuple[Any, npt.NDArray[Any]]
 class TargetBenchmark(Benchmark):
     """What both have in common."""
 
+    command: ClassVar[str] = "probe"
+
     layer: str = option("pooled", help="Which features: pooled, logits, or the name of a module.")
     validation: Validation = option(
         "own", help="own: select on the dataset's validation split where it has one; drawn: leave out in turn."
