@@ -2,6 +2,7 @@
 
     OMP_NUM_THREADS=1 python bench/cog_cost.py                        a minute: it measures its constants first
     python bench/cog_cost.py --gpu-gflops 19500 --cores 64            another GPU, another machine
+    python bench/cog_cost.py --kept --docs docs/probes.md             write the table from the constants of the last run
 
 Measured here, per thread and second of CPU time: GFLOP of a ResNet-50 forward pass, GFLOP of one pass of `logistic`
 over rows on the disk, GFLOP of the training steps of `paper`; and the number of passes that a whole fit takes, on a
@@ -21,7 +22,7 @@ import numpy as np
 import torch
 
 from memory import peak_gflops, time_passes, write_store
-from probe_sets import write_docs
+from probe_sets import keep_options, kept_figures, write_docs
 from unseen.backbones import load_backbone
 from unseen.benchmarks.cog.cost import FULL_COG, in_words
 from unseen.probes import Protocol, evaluate_probe, logistic
@@ -103,10 +104,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cores", type=int, default=2, help="of the CPU")
     parser.add_argument("--gpu-gflops", type=float, default=19_500, help="stated float32 peak of one GPU (an A100's)")
-    parser.add_argument("--docs", type=Path, default=None, help="page to write the table into")
+    keep_options(parser, __file__)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    known = measure()
+    known = Constants(**kept_figures(options, lambda: measure()._asdict()))
     lines = [
         (
             f"In GFLOP/s per thread: extraction {known.extraction:.0f}, passes of `logistic` {known.passes:.0f},"

@@ -2,6 +2,7 @@
 
     python bench/memory.py                   1,000,000 x 1,024 float16 on disk (2 GB), 1,000 classes
     python bench/memory.py --rows 100000     the same, smaller
+    python bench/memory.py --kept --docs docs/probes.md    write the figures of the last run
 
 The rows are written to a feature store in a temporary folder and removed afterwards, unless `--keep` names one. Three
 passes of the search are timed (CPU time, beside the best matrix product of this machine at the same moment); how many
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from probe_sets import write_docs
+from probe_sets import Figures, keep_options, kept_figures, write_docs
 from unseen import FeatureKey, FeatureStore, LinearProbe, Preprocessing, StoredFeatures
 from unseen.probes import logistic
 from unseen.probes.folds import draw_folds
@@ -95,7 +96,7 @@ def time_passes(stored: StoredFeatures, classes: int, passes: int, limit: int) -
     return 4 * passes * fits * features.count * features.dimension * classes / seconds / 1e9, first
 
 
-def fit_smaller(stored: StoredFeatures) -> str:
+def fit_smaller(stored: StoredFeatures) -> Figures:
     """A whole fit from the disk: how many passes it takes, and what it reaches."""
     counted: list[int] = []
     walk = logistic.follow_paths
@@ -111,11 +112,51 @@ def fit_smaller(stored: StoredFeatures) -> str:
     finally:
         logistic.follow_paths = walk
     accuracy = float((probe.predict(stored.features) == stored.labels).mean())
-    return (
-        f"{stored.features.shape[0]:,} rows, a whole fit: {counted[0]} passes for the path of penalties, {counted[1]} "
-        f"for the final fit, 3 for coordinates and left-out rows; chosen {probe.best_params_}, training accuracy "
-        f"{100 * accuracy:.1f} %."
-    )
+    chosen = probe.best_params_["regularization"]
+    return {"rows": len(stored.labels), "passes": counted, "penalty": chosen, "accuracy": accuracy}
+
+
+def measure(options: argparse.Namespace) -> Figures:
+    """Everything that the table shows."""
+    with nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        stored = write_store(Path(folder, "whole"), options.rows, options.dimensions, options.classes)
+        shape, before = stored.features.shape, peak_bytes()
+        speed, first = time_passes(stored, options.classes, options.passes, options.limit)
+        figures = {
+            "shape": shape,
+            "dtype": str(stored.features.dtype),
+            "bytes": stored.nbytes,
+            "classes": options.classes,
+            "passes": options.passes,
+            "gflops": speed,
+            "coordinates_gflops": first,
+            "before": before,
+            "peak": peak_bytes(),
+            "machine_gflops": peak_gflops(),
+        }
+        small = write_store(Path(folder, "small"), options.smaller, options.dimensions // 4, options.classes // 10)
+        return figures | {"smaller": fit_smaller(small)}
+
+
+def render(found: Figures) -> tuple[list[str], bool]:
+    """The figures in words, and whether the targets are met."""
+    shape, speed, best, small = found["shape"], found["gflops"], found["machine_gflops"], found["smaller"]
+    met = found["peak"] < LIMIT and speed >= 0.6 * best
+    lines = [
+        (
+            f"- {shape[0]:,} x {shape[1]:,} {found['dtype']} ({found['bytes'] / 1e9:.2f} GB), {found['classes']} "
+            f"classes: passes: {found['passes']}, at {speed:.0f} GFLOP/s per thread, {100 * speed / best:.0f} % of the "
+            f"machine's {best:.0f} in the same minute; coordinates at {found['coordinates_gflops']:.0f}."
+        ),
+        f"- Peak {found['peak'] / 1e9:.2f} GB, {found['before'] / 1e9:.2f} of it before the first pass.",
+        (
+            f"- {small['rows']:,} rows, a whole fit: {small['passes'][0]} passes for the path of penalties, "
+            f"{small['passes'][1]} for the final fit, 3 for coordinates and left-out rows; chosen penalty "
+            f"{small['penalty']:.1e}, training accuracy {100 * small['accuracy']:.1f} %."
+        ),
+        f"- {'Met' if met else 'MISSED'}: under {LIMIT / 1e9:.0f} GB and at least 60 % of the machine's peak.",
+    ]
+    return lines, met
 
 
 def main() -> None:
@@ -128,26 +169,9 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=1_000_000_000, help="bytes of working copies")
     parser.add_argument("--folder", type=Path, default=None, help="where to write; a temporary folder by default")
     parser.add_argument("--keep", type=Path, default=None, help="folder whose rows are used again and not removed")
-    parser.add_argument("--docs", type=Path, default=None, help="page to write the figures into")
+    keep_options(parser, __file__)
     options = parser.parse_args()
-    with nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        stored = write_store(Path(folder, "whole"), options.rows, options.dimensions, options.classes)
-        shape, size = stored.features.shape, stored.nbytes / 1e9
-        before = peak_bytes()
-        speed, first = time_passes(stored, options.classes, options.passes, options.limit)
-        peak, best = peak_bytes(), peak_gflops()
-        small = write_store(Path(folder, "small"), options.smaller, options.dimensions // 4, options.classes // 10)
-        met = peak < LIMIT and speed >= 0.6 * best
-        lines = [
-            (
-                f"- {shape[0]:,} x {shape[1]:,} {stored.features.dtype} ({size:.2f} GB), {options.classes} classes: "
-                f"{options.passes} passes at {speed:.0f} GFLOP/s per thread, {100 * speed / best:.0f} % of the "
-                f"machine's {best:.0f} in the same minute; coordinates at {first:.0f}."
-            ),
-            f"- Peak {peak / 1e9:.2f} GB, {before / 1e9:.2f} of it before the first pass.",
-            f"- {fit_smaller(small)}",
-            f"- {'Met' if met else 'MISSED'}: under {LIMIT / 1e9:.0f} GB and at least 60 % of the machine's peak.",
-        ]
+    lines, met = render(kept_figures(options, lambda: measure(options)))
     print("\n".join(lines))
     if options.docs:
         write_docs(options.docs, "memory", lines)

@@ -32,13 +32,16 @@ from sklearn.linear_model import LogisticRegressionCV
 from sklearn.preprocessing import normalize
 
 from probe_sets import NETWORKS, TASKS, Features, load, write_docs
-from unseen.probes import SEEDS, Draw, draw_rows, evaluate_probe
+from unseen.probes import SEEDS, Draw, Settings, draw_rows, evaluate_probe
 from unseen.probes.folds import draw_folds
 from unseen.probes.logistic import PENALTIES
 
 SHOTS: tuple[int | str, ...] = (1, 2, 4, 8, 16, "all")
-ROOTED = ", square roots"
-OURS = ("logistic", "ridge", "knn", "ncm", "logistic" + ROOTED)
+#: `logistic` with features raised to other powers than its own.
+POWERS = {"logistic, features as they are": 1.0, "logistic, square roots": 0.5}
+OURS = ("logistic", "ridge", "knn", "ncm", *POWERS)
+#: Kept from runs of an earlier version, to see what changed: all features as they are, a default penalty of 10^-4.5.
+EARLIER = ("logistic 3", "logistic 3, square roots")
 SLOW = ("LogisticRegressionCV", "LogisticRegressionCV, tol 1e-6", "paper", "AdamW")
 Cell = dict[str, Any]
 Placed = dict[str, dict[str, float]]
@@ -102,8 +105,9 @@ def run(cell: Cell, name: str, data: Features, seeds: list[int]) -> None:
     """Add a contender's accuracies in percent, and its CPU seconds per seed."""
     shots, began, extra = cell["shots"], time.process_time(), {}
     if name in OURS:
-        solver, rooted = name.removesuffix(ROOTED), name.endswith(ROOTED)
-        records = evaluate_probe(*data, solver=solver, shots=shots, seeds=seeds, square_root=rooted)  # type: ignore[arg-type]
+        solver, power = name.split(",")[0], POWERS.get(name)
+        how: dict[str, Any] = {} if power is None else {"square_root": power == 0.5, "settings": Settings(power=1.0)}
+        records = evaluate_probe(*data, solver=solver, shots=shots, seeds=seeds, **how)  # type: ignore[arg-type]
         found = [record.top1 for record in records]
         if name == "logistic":
             extra = {str(r.seed): (r.expected, r.expected_se, r.best["regularization"]) for r in records}
@@ -141,9 +145,12 @@ def summarise(cells: dict[str, Cell]) -> tuple[list[str], bool]:
     means = {name: placed(cell) for name, cell in cells.items()}
     best = {n: max(v for k, v in found.items() if k in rivals(cells[n]["shots"])) for n, found in means.items()}
     losses = {
-        one: {name: best[name] - found[one] for name, found in means.items() if one in found} for one in (*OURS, *SLOW)
+        one: {name: best[name] - found[one] for name, found in means.items() if one in found}
+        for one in (*OURS, *EARLIER, *SLOW)
     }
-    either = [max(v for k, v in found.items() if ROOTED not in k) - found["logistic"] for found in means.values()]
+    either = [
+        max(v for k, v in found.items() if k not in (*POWERS, *EARLIER)) - found["logistic"] for found in means.values()
+    ]
     lines: list[str] = []
     for title, chosen in (
         ("2 shots to all", [name for name, cell in cells.items() if cell["shots"] != 1]),

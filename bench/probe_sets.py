@@ -5,10 +5,13 @@ The photographs lie under the folder that the environment variable UNSEEN_GOLDEN
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +21,7 @@ from unseen.core.files import home
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
+Figures = dict[str, Any]
 PHOTOS = str(Path(os.environ.get("UNSEEN_GOLDEN_DATA", "data")) / "photos" / "caltech101" / "images")
 TASKS = {
     "grocery": "packaged:grocery",
@@ -61,6 +65,25 @@ def joined(bench: Workbench, model: str, name: str) -> Features:
     features = np.concatenate([np.asarray(rows.features[:], np.float32) for rows in splits.values()])
     labels = np.concatenate([rows.labels for rows in splits.values()])
     return Features(features, labels, np.asarray(test.features[:], np.float32), test.labels)
+
+
+def keep_options(parser: argparse.ArgumentParser, script: str) -> None:
+    """Where the figures of a table are kept, and whether they are only to be written out."""
+    kept = Path(script).with_suffix(".json")
+    parser.add_argument("--save", type=Path, default=kept, help="figures of the last run")
+    parser.add_argument("--kept", action="store_true", help="measure nothing: write the table of the kept figures")
+    parser.add_argument("--docs", type=Path, default=None, help="page to write the table into")
+
+
+def kept_figures(options: argparse.Namespace, measure: Callable[[], Figures]) -> Figures:
+    """The figures of the last run, or new ones, which are kept where they are asked for on a page."""
+    if options.kept:
+        found: Figures = json.loads(options.save.read_text(encoding="utf-8"))
+        return found
+    figures = measure()
+    if options.docs:
+        options.save.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    return figures
 
 
 def write_docs(path: Path, marker: str, lines: list[str]) -> None:

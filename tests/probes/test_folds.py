@@ -93,6 +93,16 @@ def test_the_error_is_that_of_a_binomial_times_the_correction():
     assert error == pytest.approx((2.25 * accuracy * (1 - accuracy) / 20_000) ** 0.5, rel=1e-3)
 
 
+def test_half_the_correction_falls_away_with_the_share_of_images_that_was_drawn():
+    correct, labels = np.arange(1000) % 5 > 0, np.zeros(1000, np.int64)
+    some, half, everything = (
+        estimate_accuracy(correct, labels, np.ones(1), rows=1000, fits=5, drawn=share)[1] ** 2
+        for share in (0.0, 0.5, 1.0)
+    )
+    assert half / some == pytest.approx((1 + 0.75 * 1.25) / 2.25)
+    assert everything / some == pytest.approx((1 + 0.5 * 1.25) / 2.25)
+
+
 def test_fewer_new_images_scatter_more():
     few, many = accuracy_interval(0.8, 0.02, 50), accuracy_interval(0.8, 0.02, 5000)
     assert few.low < many.low < 0.8 < many.high < few.high

@@ -6,10 +6,10 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-from unseen.probes import Settings, draw_rows, evaluate_probe
+from unseen.probes import LinearProbe, Settings, draw_rows, evaluate_probe
 from unseen.probes.folds import draw_folds
 from unseen.probes.linear import LabelledRows
-from unseen.probes.logistic import DEFAULT_PENALTY, PENALTIES, fit_logistic
+from unseen.probes.logistic import PENALTIES, RAISED_ROWS, default_penalty, fit_logistic
 from unseen.probes.rows import MEMORY_LIMIT, FeatureSet
 from unseen.probes.workers import Workers
 
@@ -110,8 +110,58 @@ def test_turning_the_features_changes_nothing(sample):
 
 def test_one_image_per_class_takes_the_default_penalty(sample):
     found = evaluate_probe(*sample, shots=1, seeds=2)
-    assert [dict(record.best) for record in found] == [{"regularization": DEFAULT_PENALTY}] * 2
+    assert [dict(record.best) for record in found] == [{"regularization": default_penalty(8, 8)}] * 2
     assert found[0].expected is None and not found[0].trials
+
+
+def test_the_default_penalty_falls_with_rows_and_classes_and_stays_on_the_path():
+    assert default_penalty(10, 5) == pytest.approx(4e-3)
+    assert default_penalty(300, 150) == pytest.approx(0.2 / 45_000)
+    assert default_penalty(2, 1) == PENALTIES[0] and default_penalty(10**6, 1000) == PENALTIES[-1]
+
+
+def rectified(sample):
+    return np.abs(sample.train), sample.train_labels, np.abs(sample.test), sample.test_labels
+
+
+def test_features_without_negative_values_are_raised_where_rows_are_not_few(sample):
+    train, labels, test, wanted = rectified(sample)
+    raised = train**0.75, labels, test**0.75, wanted
+    few, everything = evaluate_probe(train, labels, test, wanted, shots=(2, "all"), seeds=1)
+    as_they_are = evaluate_probe(train, labels, test, wanted, shots=(2, "all"), seeds=1, settings=Settings(power=1.0))
+    by_hand = evaluate_probe(*raised, seeds=1, settings=Settings(power=1.0))[0]
+    assert few.train_size < RAISED_ROWS <= everything.train_size
+    assert few.log_loss == as_they_are[0].log_loss
+    assert everything.log_loss == pytest.approx(by_hand.log_loss, rel=1e-4)
+    assert everything.log_loss != pytest.approx(as_they_are[1].log_loss, rel=1e-3)
+
+
+def test_signed_rows_that_are_not_scaled_and_square_roots_are_not_raised(sample):
+    train, labels, test, wanted = rectified(sample)
+    for rows, how in (
+        ((sample.train, sample.test), {}),
+        ((train, test), {"normalize": False}),
+        ((train, test), {"square_root": True}),
+    ):
+        first, second = (
+            evaluate_probe(rows[0], labels, rows[1], wanted, seeds=1, settings=settings, **how)[0]
+            for settings in (Settings(), Settings(power=1.0))
+        )
+        assert first.log_loss == second.log_loss
+
+
+def test_a_probe_that_raised_its_rows_raises_those_that_it_is_shown(sample):
+    train, labels, test, wanted = rectified(sample)
+    probe = LinearProbe(seed=22).fit(train, labels)
+    assert probe.power_ == 0.75
+    rows = test**0.75 / np.linalg.norm(test**0.75, axis=1, keepdims=True)
+    np.testing.assert_array_equal(
+        probe.classes_[(rows @ probe.coef_.T + probe.intercept_).argmax(1)], probe.predict(test)
+    )
+    record = evaluate_probe(train, labels, test, wanted, seeds=(22,))[0]
+    assert (record.predictions == probe.predict(test)).mean() > 0.99
+    outside = evaluate_probe(train, labels, test, wanted, seeds=(22,), memory_limit=0)[0]
+    assert outside.log_loss == pytest.approx(record.log_loss, rel=1e-3)
 
 
 def test_few_shots_look_at_no_other_image(sample):

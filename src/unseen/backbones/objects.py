@@ -58,8 +58,8 @@ def as_backbone(
         raise BackboneError("give a transform or a preprocessing, not both.")
     if isinstance(model, Backbone):
         # As it is now: its module may have been trained since it was made, under whatever name.
-        called = isinstance(model.module, _Called)
-        made = replace(model, module=model.module.again(model) if called else snapshot(model.module))
+        module = model.module
+        made = replace(model, module=module.again(model) if isinstance(module, _Called) else snapshot(module))
         if transform is not None or preprocessing is not None:
             raise BackboneError("a backbone brings its own preprocessing. Replace it there, or give the module.")
     elif isinstance(model, nn.Module):

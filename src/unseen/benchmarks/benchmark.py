@@ -27,7 +27,7 @@ from unseen.data.load import resolve_dataset
 from unseen.results.styles import MetricStyle, declare_styles
 
 if TYPE_CHECKING:
-    from unseen.benchmarks.workbench import Workbench
+    from unseen.benchmarks.workbench import Wanted, Workbench
     from unseen.data import Dataset
 
 
@@ -101,6 +101,13 @@ class Benchmark(ABC):
     @abstractmethod
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         """Yield one result per cell, each as soon as it is known; all cells are of one model and one dataset."""
+
+    def features(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Wanted]:
+        """The features that `evaluate` will read, for all workers to extract side by side, part by part, before it.
+
+        A benchmark that says nothing here extracts in `evaluate`, by the one worker that has the group.
+        """
+        return ()
 
     def pieces(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Mapping[str, Any]]:
         """Independent parts of a group's work that can be done now, each by any worker, as JSON values.

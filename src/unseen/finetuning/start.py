@@ -51,7 +51,7 @@ def probe_head(features: npt.NDArray[np.float32], labels: IntArray, classes: int
 
     head, present = empty_head("probe", features.shape[1], classes), np.unique(labels)
     if len(present) > 1:
-        probe = LinearProbe(seed=seed).fit(features, labels)
+        probe = LinearProbe(seed=seed, power=1.0).fit(features, labels)
         with torch.no_grad():
             head.bias.fill_(float(probe.intercept_.min()) - _ABSENT)
             head.weight[present] = torch.from_numpy(probe.coef_)

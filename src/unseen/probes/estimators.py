@@ -23,6 +23,7 @@ from unseen.probes.evaluate import labelled
 from unseen.probes.knn import NEIGHBORS, TEMPERATURE
 from unseen.probes.lbfgs import TOLERANCE
 from unseen.probes.linear import LinearModel
+from unseen.probes.logistic import POWER
 from unseen.probes.protocol import Protocol
 from unseen.probes.ridge import PENALTIES
 from unseen.probes.rows import MEMORY_LIMIT, FeatureSet
@@ -58,6 +59,7 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(fitted.model, LinearModel):
             self.coef_ = fitted.model.weights.numpy()
             self.intercept_ = fitted.model.bias.numpy()
+            self.power_ = fitted.model.power
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -126,12 +128,14 @@ class LinearProbe(_Probe):
         epochs: of `paper`.
         batch_size: of `paper`.
         tolerance: of `logistic`: how close each fit comes to its optimum, as a share of the loss.
+        power: that `logistic` raises features to before it scales them, where none is negative and rows are not few.
         memory_limit: bytes that working copies may take before rows are streamed.
 
     Attributes:
         classes_: labels, sorted.
-        coef_: (c, d) weights on normalised features.
+        coef_: (c, d) weights on normalised features, raised to `power_`.
         intercept_: (c,) biases.
+        power_: 1 where features were taken as they are.
         trials_: every setting that was tried, with its validation accuracy.
         best_params_: the one that was chosen.
         expected_: accuracy to expect on images like these and its standard error, from rows left out in turn; None
@@ -150,6 +154,7 @@ class LinearProbe(_Probe):
         epochs: int = 100,
         batch_size: int = 1024,
         tolerance: float = TOLERANCE,
+        power: float = POWER,
         memory_limit: int = MEMORY_LIMIT,
     ) -> None:
         self.solver = solver
@@ -161,6 +166,7 @@ class LinearProbe(_Probe):
         self.epochs = epochs
         self.batch_size = batch_size
         self.tolerance = tolerance
+        self.power = power
         self.memory_limit = memory_limit
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -179,7 +185,7 @@ class LinearProbe(_Probe):
 
     def _settings(self) -> Settings:
         protocol = Protocol(trials=self.trials, epochs=self.epochs, batch_size=self.batch_size)
-        return Settings(protocol=protocol, tolerance=self.tolerance, memory_limit=self.memory_limit)
+        return Settings(protocol=protocol, tolerance=self.tolerance, power=self.power, memory_limit=self.memory_limit)
 
 
 class RidgeProbe(_Probe):

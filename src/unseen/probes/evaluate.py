@@ -68,7 +68,7 @@ def evaluate_probe(
         validation_fraction: the share of each class that is held out.
         refit: fit the chosen setting on train and validation images together; otherwise on the training part alone.
         normalize: scale features to unit length, as published.
-        square_root: take square roots of the features before that.
+        square_root: take square roots of the features before that; `logistic` raises them to no other power then.
         device: where to compute, such as "cuda".
         precision: of the working copies of features; sums are taken in float32.
         memory_limit: bytes that working copies may take before features are streamed; a quarter of the machine's
@@ -86,7 +86,7 @@ def evaluate_probe(
         raise UnknownNameError("precision of a probe", precision, _PRECISIONS)
     how: dict[str, Any] = {
         "normalize": normalize,
-        "square_root": square_root,
+        "power": 0.5 if square_root else 1.0,
         "memory_limit": chosen.memory_limit,
         "device": torch.device(device),
         "precision": _PRECISIONS[precision],

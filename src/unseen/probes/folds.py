@@ -2,7 +2,8 @@
 
 Paper:      Breiman et al., "Classification and Regression Trees", 1984, Section 3.4.3 (the rule of one standard error);
             Guo et al., "On calibration of modern neural networks", ICML 2017, Section 4.2 (temperature);
-            Nadeau & Bengio, "Inference for the generalization error", Machine Learning 2003 (the estimate's error)
+            Nadeau & Bengio, "Inference for the generalization error", Machine Learning 2003 (the estimate's error);
+            Cochran, "Sampling techniques", 1977, Section 2.6 (the finite population correction)
 Implements: five folds, stratified; N folds with one image per class where the largest class has N < 5 images; one fold
             of a fifth from HOLD_OUT_ROWS rows; none where every class has a single image
 Differs:    among penalties within one standard error of the best, the error being that of the paired difference, the
@@ -122,14 +123,16 @@ class Estimate:
 
 
 def estimate_accuracy(
-    correct: BoolArray, labels: IntArray, shares: npt.NDArray[np.float64], *, rows: int, fits: int
+    correct: BoolArray, labels: IntArray, shares: npt.NDArray[np.float64], *, rows: int, fits: int, drawn: float = 0.0
 ) -> tuple[float, float]:
     """Accuracy and its standard error for a population with the given shares of classes.
 
-    The error is that of a stratified sample, its variance v raised to v (1 + K m / t) for K fits on t rows each that
-    are tested on m others. Folds share most of their training rows: which images were drawn moves all of them together,
-    and the final fit once more, which a sum over left-out rows cannot see. That is the correction of Nadeau and Bengio:
-    2.25 v for five folds, 1.25 v for one fifth. Nothing in it is fitted; bench/probe_coverage.py counts how it holds.
+    The error is that of a stratified sample, its variance v raised to v (1 + (1 - f / 2) K m / t) for K fits on t rows
+    each that are tested on m others. Folds share most of their training rows: which images were drawn moves all of them
+    together, and the final fit once more, which a sum over left-out rows cannot see. That is the correction of Nadeau
+    and Bengio: 2.25 v for five folds, 1.25 v for one fifth. It stands for the draw, so that less of it is left the
+    larger the share f of all images that was drawn, as with the error of a sample from a finite population; half of it
+    stays, as all images are a sample themselves. bench/probe_coverage.py counts how it holds.
 
     Args:
         correct: (n,) per left-out row.
@@ -137,6 +140,7 @@ def estimate_accuracy(
         shares: (c,) of the population; classes without left-out rows are not counted.
         rows: of the search, left out or not.
         fits: K.
+        drawn: f.
     """
     counts = np.bincount(labels, minlength=len(shares)).astype(np.float64)
     seen = counts > 0
@@ -148,7 +152,7 @@ def estimate_accuracy(
     smooth = (hits + accuracy) / (counts + 1.0)
     variance = np.divide(weights**2 * smooth * (1.0 - smooth), counts, out=np.zeros_like(hits), where=seen).sum()
     overlap = len(correct) / (rows - len(correct) / fits)  # K m / t
-    return accuracy, math.sqrt(float(variance) * (1.0 + overlap))
+    return accuracy, math.sqrt(float(variance) * (1.0 + (1.0 - drawn / 2) * overlap))
 
 
 def accuracy_interval(expected: float, error: float, images: int) -> Interval:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unseen.probes.rows import STREAM_ROWS, FeatureSet, IntArray
+from unseen.probes.rows import STREAM_ROWS, FeatureSet, IntArray, raise_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,13 +18,17 @@ class LinearModel:
         weights: (c, d) float32.
         bias: (c,) float32.
         temperature: what scores are divided by before they become probabilities.
+        power: that the values of unit rows are raised to, to be scaled again, before W applies to them.
     """
 
     weights: Tensor
     bias: Tensor
     temperature: float = 1.0
+    power: float = 1.0
 
     def scores(self, features: Tensor) -> Tensor:
+        if self.power != 1.0:
+            features = torch.nn.functional.normalize(raise_values(features, self.power))
         return (self.weights.to(features.dtype) @ features.T).T + self.bias.to(features.dtype)
 
     def probabilities(self, scores: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -28,8 +29,9 @@ IntArray = npt.NDArray[np.int64]
 # Rows per block of a pass over the disk: 8 MB of float32 at 1,024 dimensions. That is below the size from which every
 # allocation is a fresh map, whose page faults would cost more than the work.
 STREAM_ROWS = 2048
-# Solvers hold about three working copies: the normalised rows, the rotated rows and one run's share of them.
-WORKING_COPIES = 3
+# Solvers hold about four working copies: the normalised rows, the same raised to a power, the rotated rows and one
+# run's share of them.
+WORKING_COPIES = 4
 _SHARE_OF_MEMORY = 4
 
 
@@ -93,8 +95,8 @@ class FeatureSet:
         rows: the features, (n, d).
         name: what they are, for messages ("training features").
         normalize: scale every row to unit length; a row of zeros stays as it is.
-        square_root: take the square root of every value first, keeping its sign: it evens out features that are
-            rectified and pooled.
+        power: that every value is raised to first, its sign kept: below 1 it evens out features that are rectified
+            and pooled.
         memory_limit: bytes that a solver's working copies may take before rows are streamed instead.
         device: where rows are handed out.
         precision: that solvers keep their own copies of rows in; sums are taken in float32 all the same.
@@ -106,7 +108,7 @@ class FeatureSet:
         name: str,
         *,
         normalize: bool = True,
-        square_root: bool = False,
+        power: float = 1.0,
         memory_limit: int = MEMORY_LIMIT,
         device: torch.device | str = "cpu",
         precision: torch.dtype = torch.float32,
@@ -123,7 +125,7 @@ class FeatureSet:
             )
         if np.dtype(rows.dtype).kind not in "fiub":
             raise DataError(f"{name} must be real numbers, found {rows.dtype}. Convert them to float32 or float16.")
-        self.name, self.normalize, self.square_root = name, normalize, square_root
+        self.name, self.normalize, self.power = name, normalize, power
         self.device, self.precision = torch.device(device), precision
         self.count, self.dimension = shape
         self.source: Rows = rows
@@ -188,7 +190,28 @@ class FeatureSet:
     def _converted(self, found: Any) -> Tensor:
         """Rows in float32 on the device."""
         block = _as_tensor(np.asarray(found)).to(self.device)
-        return torch.sgn(block) * block.abs().sqrt() if self.square_root else block
+        return block if self.power == 1.0 else raise_values(block, self.power)
+
+    @cached_property
+    def is_signed(self) -> bool:
+        """Whether one of the first rows has a negative value; pooled features behind a rectifier have none."""
+        return bool((np.asarray(self.source[:STREAM_ROWS]) < 0).any())
+
+    def raised(self, power: float, memory_limit: int) -> FeatureSet:
+        """The same rows with every value raised to a power."""
+        limit = 0 if self.tensor is None else memory_limit
+        how: dict[str, Any] = {"memory_limit": limit, "device": self.device, "precision": self.precision}
+        return FeatureSet(self.source, self.name, normalize=self.normalize, power=power, **how)
+
+
+def raise_values(block: Tensor, power: float) -> Tensor:
+    """Every value to a power, its sign kept; by square roots where they do, which are ten times faster."""
+    root = block.abs().sqrt_()
+    if power == 0.75:
+        root *= root.sqrt()
+    elif power != 0.5:
+        root = block.abs().pow_(power)
+    return root.copysign_(block)
 
 
 def rows_fit(features: FeatureSet, count: int, memory_limit: int) -> bool:

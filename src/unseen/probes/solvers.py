@@ -27,6 +27,7 @@ class Settings:
         protocol: ranges, epochs and batches of `paper`.
         regularizations: penalties of `logistic`, as shares of the features' variance.
         tolerance: of `logistic`.
+        power: that `logistic` raises features without negative values to, where a run has RAISED_ROWS rows.
         penalties: of `ridge`.
         neighbors: values of k for `knn`.
         temperature: of the votes of `knn`.
@@ -36,6 +37,7 @@ class Settings:
     protocol: Protocol = field(default_factory=Protocol)
     regularizations: Sequence[float] = logistic.PENALTIES
     tolerance: float = TOLERANCE
+    power: float = logistic.POWER
     penalties: Sequence[float] = ridge.PENALTIES
     neighbors: Sequence[int] = knn.NEIGHBORS
     temperature: float = knn.TEMPERATURE
@@ -62,6 +64,7 @@ SOLVERS: dict[str, Solver] = {
             workers,
             penalties=s.regularizations,
             tolerance=s.tolerance,
+            power=s.power,
             memory_limit=s.memory_limit,
         ),
         logistic.VERSION,

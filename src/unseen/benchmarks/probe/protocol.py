@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.probing import ProbeOptions, Validation, probe_cells
-from unseen.benchmarks.workbench import Workbench
+from unseen.benchmarks.workbench import Wanted, Workbench
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
 from unseen.core.records import Cell, Result
@@ -52,6 +52,9 @@ class ProbeBenchmark(ProbeOptions, Benchmark):
     def check(self, dataset: Dataset) -> None:
         for split in ("train", "test"):
             dataset.split(split)
+
+    def features(self, cells: Sequence[Cell], bench: Workbench) -> list[Wanted]:
+        return bench.wanted(cells[0].dataset, self.layer)
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)

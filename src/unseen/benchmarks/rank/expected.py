@@ -25,6 +25,7 @@ from unseen.ranking.ridge import class_hits
 #: n x d x classes from which ridge regression takes the place of the logistic one.
 LARGEST = 1 << 33
 _FOLDS, _PENALTIES = 5, 13
+_DEFAULT = 10.0**-4.5  # penalty
 
 
 def left_out_hits(features: npt.ArrayLike, labels: npt.ArrayLike, *, seed: int = 0) -> FloatArray:
@@ -37,14 +38,13 @@ def left_out_hits(features: npt.ArrayLike, labels: npt.ArrayLike, *, seed: int =
     from unseen.probes.draws import draw_rows
     from unseen.probes.evaluate import labelled
     from unseen.probes.folds import choose_penalty, draw_folds
-    from unseen.probes.logistic import DEFAULT_PENALTY
     from unseen.probes.rows import FeatureSet
     from unseen.probes.solvers import Settings, solve
     from unseen.probes.workers import Workers
 
     data = labelled(FeatureSet(np.asarray(features), "features"), known.index)
     with Workers() as workers:
-        (fit,) = solve("logistic", data, draw_rows(known.index, seed=seed), workers, Settings())
+        (fit,) = solve("logistic", data, draw_rows(known.index, seed=seed), workers, Settings(power=1.0))
     estimate = fit.estimate
     assert estimate is not None and estimate.rows is not None and estimate.correct is not None
     folds = draw_folds(known.index, seed)[0][estimate.rows]
@@ -53,7 +53,7 @@ def left_out_hits(features: npt.ArrayLike, labels: npt.ArrayLike, *, seed: int =
     for fold in np.unique(folds):
         held = folds == fold
         others = ~held if not held.all() else held  # one fold alone: its images are many enough for one choice
-        chosen = choose_penalty(estimate.correct[:, others], penalties, DEFAULT_PENALTY)
+        chosen = choose_penalty(estimate.correct[:, others], penalties, _DEFAULT)
         hits[estimate.rows[held]] = estimate.correct[chosen, held]
     return hits
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import math
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -56,7 +56,7 @@ def read_matrix(path: Path) -> npt.NDArray[Any]:
                 dtype, shape, start = _header(stream.read(4096), path)
             return np.memmap(path, dtype, "r", start, shape)
         with gzip.open(packed) as stream:
-            data = read_limited(stream, allowance(packed.stat().st_size), packed)
+            data = read_limited(cast("IO[bytes]", stream), allowance(packed.stat().st_size), packed)
     except (OSError, EOFError, ValueError) as error:
         raise DataError(f"cannot read {path} or its .gz: {error}.") from error
     dtype, shape, start = _header(data[:4096], packed)
