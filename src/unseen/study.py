@@ -141,8 +141,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run: the newest result of every cell of the plan, in plan order, the page of them, its answers, and
-    what each stage took."""
+    """What came of a run: the newest result of every cell of the plan, in plan order, the page of them, its answers,
+    and what each stage took."""
 
     plan: Plan
     results: tuple[Result, ...]
