@@ -1,5 +1,5 @@
 # A small image with `unseen` on the CPU: docker build -t unseen . && docker run --rm -v "$PWD":/work unseen doctor
-FROM python:3.12-slim
+FROM python:3.13-slim
 ARG EXTRAS=demo
 # Where a CPU build of torch is had from, such as PyTorch's own index; without it pip's default is taken.
 ARG TORCH_INDEX=""

@@ -252,7 +252,7 @@ def test_wrong_things_are_told_in_one_line(home: Path, labelled: Labelled, net: 
         lambda: unseen.evaluate(lambda batch: batch.mean(), labelled),
         lambda: unseen.evaluate(net, 7),
         lambda: unseen.evaluate(net, (labelled[0], labelled[1][:-1])),
-        lambda: unseen.evaluate(net, (labelled[0], [0.5 * i for i in range(36)])),
+        lambda: unseen.evaluate(net, (labelled[0], [0.5, float("nan")] * 18)),
         lambda: unseen.evaluate(net, ([object()], ["a"])),
         lambda: unseen.evaluate("timm:resnet5000", labelled),
         lambda: unseen.evaluate("timm:resnet50", labelled, transform=lambda image: image),

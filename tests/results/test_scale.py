@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +27,21 @@ def one(number: int) -> Result:
 
 
 @pytest.fixture
-def fill(tmp_path: Path) -> Callable[[int], ResultsDatabase]:
+def fill(tmp_path: Path) -> Iterator[Callable[[int], ResultsDatabase]]:
     """A database with so many results, under the studies "many" and, the first ten, "few"."""
+    opened: list[ResultsDatabase] = []
 
     def make(count: int) -> ResultsDatabase:
         database = ResultsDatabase(tmp_path / f"{count}.sqlite")
+        opened.append(database)
         database._connection.execute("PRAGMA synchronous = OFF")
         for number in range(count):
             database.append("few" if number < 10 else "many", one(number))
         return database
 
-    return make
+    yield make
+    for database in opened:
+        database.close()
 
 
 def peak(work: Callable[[], Any]) -> int:

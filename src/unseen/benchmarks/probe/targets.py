@@ -11,11 +11,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.probing import Validation, pack_values
@@ -25,9 +24,11 @@ from unseen.core.options import Natural
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import NUMBER, SEVERAL
-from unseen.metrics import Interval
 from unseen.probes.protocol import SEEDS
 from unseen.results.styles import MetricStyle
+
+if TYPE_CHECKING:
+    from unseen.metrics import Interval
 
 Arrays = tuple[Any, npt.NDArray[Any]]
 
@@ -35,6 +36,8 @@ Arrays = tuple[Any, npt.NDArray[Any]]
 @dataclass(frozen=True)
 class TargetBenchmark(Benchmark):
     """What both have in common."""
+
+    command: ClassVar[str] = "probe"
 
     layer: str = option("pooled", help="Which features: pooled, logits, or the name of a module.")
     validation: Validation = option(
@@ -111,6 +114,8 @@ class RegressionBenchmark(TargetBenchmark):
     def judge(
         self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: Any
     ) -> tuple[dict[str, float], dict[str, Any], Any]:
+        from scipy.stats import rankdata
+
         from unseen.metrics.targets import correlation, mean_absolute_error, r_squared, resampled
         from unseen.probes.regression import evaluate_regression, explained
 
