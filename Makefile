@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check bench fuzz docs clean
+.PHONY: help setup demo test quick check bench fuzz mutants docs clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -27,11 +27,12 @@ test: $(STAMP) ## Run the whole test suite
 quick: $(STAMP) ## Run the tests that take no time
 	$(BIN)/python -m pytest -m 'not slow'
 
-check: $(STAMP) ## Format, lint, types, import layers
+check: $(STAMP) ## Format, lint, types, import layers, flaws of dependencies
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.audit
 
 bench: $(STAMP) ## Speed and memory beside peers, in one run
 	for script in bench/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
@@ -39,8 +40,12 @@ bench: $(STAMP) ## Speed and memory beside peers, in one run
 fuzz: $(STAMP) ## Feed every reader with damaged files (make fuzz INPUTS=20000)
 	$(BIN)/python -m tools.fuzz --inputs $(or $(INPUTS),2000)
 
-docs: $(STAMP) ## Check the documentation: links, names, examples that parse (`make test` runs them)
+mutants: $(STAMP) ## Do the tests bite? Faults in a room's code (make mutants ROOM=metrics)
+	$(BIN)/python -m tools.mutants $(ROOM)
+
+docs: $(STAMP) ## Check the documentation (links, names, examples that parse), and build its site into build/site
 	$(BIN)/python tools/check_docs.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## Remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

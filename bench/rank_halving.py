@@ -1,57 +1,66 @@
-"""What successive halving saves: images that 20 checkpoints must show of 2,000, and whether the winner is the same.
+"""What successive halving saves: 20 real checkpoints, 2,000 images, from nothing to an answer, with and without.
 
-    python bench/rank_halving.py --sets 10
+    python bench/rank_halving.py --home FOLDER            processor time of both, and whether the winner is the same
 
-Data sets are drawn as in rank_calibration.py, with 20 candidates from good to poor. Extraction of features is what
-takes the time of `unseen rank`, so that images are counted: every round extracts its sample anew.
+The checkpoints are EfficientNet-Lite0 and stages of training of three small networks (bench/rank_truth.py makes them),
+at inputs of 32 and 64 pixels. Either run starts with an empty store. Exits with 1 where halving
+is not three times sooner, or another checkpoint wins.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
+import time
+from pathlib import Path
 
-import numpy as np
 import torch
 
-from rank_calibration import World
-from unseen.benchmarks.rank.arrays import rank_features
-from unseen.benchmarks.rank.halving import drop, first_size, next_size
+import rank_truth
+from unseen.api.checkpoints import rank_checkpoints
+from unseen.benchmarks.rank.candidates import CheckpointRanking
 
-CANDIDATES, IMAGES, CLASSES = 20, 2000, 10
+DATA = "procedural:shapes-count?train=2000&val=10&test=10"
+
+
+def pool(home: Path) -> list[str]:
+    """Twenty of them."""
+    lite = [f"packaged:efficientnet-lite0?size={size}" for size in (32, 64)]
+    stages = [name for name in rank_truth.checkpoints(home).values() if "test_" in name]
+    smaller = [name.replace("size=64", "size=32") for name in stages if "vit" not in name]
+    return [*lite, *stages, *smaller]
+
+
+def timed(home: Path, models: list[str], *, halving: bool) -> tuple[float, CheckpointRanking]:
+    """Processor seconds of a ranking from nothing."""
+    shutil.rmtree(home, ignore_errors=True)
+    began = time.process_time()
+    found = rank_checkpoints(DATA, models, home=home, halving=halving, report=False)
+    return time.process_time() - began, found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", type=int, default=10)
+    parser.add_argument("--home", type=Path, required=True)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    saved, same = [], []
-    for seed in range(options.sets):
-        noises = tuple(np.linspace(0.7, 2.6, CANDIDATES))
-        features, labels = World(CLASSES, 0.8, noises, IMAGES).draw(seed)
-        pool = {f"noise {noise:.2f}": each for noise, each in zip(noises, features, strict=True)}
-        used, size, alive = 0, first_size(IMAGES, CLASSES), list(pool)
-        order = np.random.default_rng([seed, 4]).permutation(IMAGES)
-        risk = 0.0
-        while True:
-            rows = order[:size]
-            used += size * len(alive)
-            found = rank_features({n: pool[n][rows] for n in alive}, labels[rows], scores=(), resamples=0, seed=seed)
-            if size == IMAGES:
-                break
-            losers = drop(found)
-            risk += losers.chance
-            alive = [name for name in alive if name not in {c.model for c in losers.candidates}]
-            size = next_size(size, IMAGES)
-        whole = rank_features({n: pool[n] for n in list(pool)[:6]}, labels, scores=(), resamples=0, seed=seed)
-        assert found.best is not None and whole.best is not None
-        saved.append(CANDIDATES * IMAGES / used)
-        same.append(found.best.model == whole.best.model)
-        line = f"set {seed}: {saved[-1]:.1f} times fewer images, {len(alive)} of {CANDIDATES} to the end, "
-        line += f"chance of a loss said {100 * risk:.1f} %, winner {found.best.model}"
-        print(f"{line} (of all images: {whole.best.model})", flush=True)
-    print(f"mean {np.mean(saved):.1f} times, least {np.min(saved):.1f}; the same winner in {sum(same)} of {len(same)}")
-    raise SystemExit(0 if np.mean(saved) >= 3 and all(same) else 1)
+    models = pool(options.home)
+    seconds, winners = [], []
+    for halving in (True, False):
+        spent, found = timed(options.home / f"halving-{halving}", models, halving=halving)
+        assert found.best is not None and found.choice is not None
+        seconds.append(spent)
+        winners.append(found.best.model)
+        dropped = [c for c in found.candidates if c.dropped_after]
+        print(
+            f"halving {'on' if halving else 'off':3} {spent:6.1f} s of a core, {len(found.candidates)} checkpoints, "
+            f"{len(dropped)} dropped early, winner {found.best.label} ({100 * found.best.expected:.1f} %)",
+            flush=True,
+        )
+        for note in found.notes if halving else ():
+            print(f"  {note}")
+    print(f"{seconds[1] / seconds[0]:.1f} times sooner; winner {'the same' if len(set(winners)) == 1 else 'another'}")
+    raise SystemExit(0 if seconds[1] >= 3 * seconds[0] and len(set(winners)) == 1 else 1)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ class SlowBenchmark(Benchmark):
     seeds: tuple[int, ...] = option((1, 2, 3), axis="seed", count=(1, 2, 3))
     pause: float = option(0.0, neutral="it changes no number")
     fail_at: int = option(0, neutral="for tests")
+    kill_at: int = option(0, neutral="for tests")
     marks: str = option("", neutral="for tests")
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
@@ -33,6 +36,8 @@ class SlowBenchmark(Benchmark):
             seed = cell.parameters["seed"]
             if seed == self.fail_at:
                 raise DataError(f"told to fail at {seed}")
+            if seed == self.kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(self.pause)
             (Path(self.marks) / f"{seed}-{time.time_ns()}").touch()
             yield Result(cell, {"top1": seed / 10}, details={"home": str(home())})

@@ -8,9 +8,12 @@ such as the pages speak of. `tools/check_docs.py` says how a page marks what is 
 
 from __future__ import annotations
 
+import contextlib
 import io
+import re
 import shlex
 import sys
+import tomllib
 from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -43,6 +46,14 @@ FILES = {
     "testclasses.txt": ["zebra", "bobcat", "walrus", "seal"],
     "seen.txt": ["running shoe", "parka"],
     "counts.csv": ["concept,count", *(f"{name},900" for name in PRODUCTS)],
+    "plants.csv": [
+        "image,height,tags",
+        *(
+            f"photos/class{c}/{n:03d}.png,{c + n / 10},{'tall|' * (c > 1)}{'green' if n % 2 else 'dry'}"
+            for c in range(4)
+            for n in range(10)
+        ),
+    ],
     "ontology.csv": [
         "child,parent",
         *(f"{kind},product" for kind in ("shoe", "coat", "chair")),
@@ -92,7 +103,13 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch | None = None) -> str
 
     from unseen.cli import main
 
-    words = shlex.split(line.partition(" | ")[0])
+    if re.fullmatch(r"python3 -m venv \.venv && source \.venv/bin/activate|cd unseen", line):
+        return ""  # how any environment begins
+    words, target = shlex.split(line.partition(" | ")[0].partition(" > ")[0]), line.partition(" > ")[2]
+    if words[:2] == ["pip", "install"]:
+        asked = re.fullmatch(r"(?:\.|unseen)\[([\w,]+)\]", words[2])
+        known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        return "" if asked and set(asked[1].split(",")) <= set(known) else "there are no such extras"
     if words[0] == "make":
         targets = (ROOT / "Makefile").read_text()
         return "" if f"\n{words[1]}:" in targets else f"make has no target {words[1]}"
@@ -101,6 +118,9 @@ def run_command(line: str, monkeypatch: pytest.MonkeyPatch | None = None) -> str
     if monkeypatch is not None:
         with monkeypatch.context() as patched:
             patched.setattr(typer.core.TyperCommand, "invoke", lambda *_: None)
+            code = main(words[1:])
+    elif target:
+        with Path(target.strip()).open("w") as file, contextlib.redirect_stdout(file):
             code = main(words[1:])
     else:
         code = main(words[1:])
@@ -158,3 +178,62 @@ def test_the_tool_finds_what_is_wrong(tmp_path: Path) -> None:
     first, second, third = TOOL.blocks(page)
     assert (second.not_run, second.commands) == ("it would take a week", ["unseen demo"])
     assert (first.line, third.file) == (3, "study.toml")
+
+
+SITE = "https://unseen.readthedocs.io/en/latest/"
+
+
+def test_links_of_the_readme_are_absolute_and_lead_to_pages() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"(?<!!)\[[^\]]*\]\(([^)]+)\)", text)
+    assert len(links) > 4
+    assert [link for link in links if not link.startswith("https://")] == []
+    beside = {"contributing.html", "changelog.html"}  # which tools/docs_hooks.py adds
+    for link in links:
+        if link.startswith(SITE) and (page := link.removeprefix(SITE).partition("#")[0]) not in beside:
+            assert (ROOT / "docs" / page).with_suffix(".md").is_file(), link
+
+
+def test_the_reference_has_every_public_name() -> None:
+    import unseen
+
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    missing = [name for name in unseen.__all__ if not re.search(rf"[.`]{name}\b", text)]
+    assert missing == []
+
+
+def test_the_navigation_names_every_page_that_is_there_now() -> None:
+    """Those that it does not name are added under "More" by tools/docs_hooks.py; here they are seen in time."""
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    named = set(re.findall(r": ([\w/-]+\.md)\b", text))
+    there = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert named - there == {"contributing.md", "changelog.md"}
+    assert {page for page in there - named if not page.startswith("adr/")} <= {"cluster.md"}
+
+
+def test_measured_tables_say_where_they_come_from(tmp_path: Path) -> None:
+    table = "| model | top-1 |\n|---|---|\n| a | 71.3 ± 0.2 |\n| b | 70.0 |\n"
+    page = tmp_path / "page.md"
+    page.write_text(f"# Page\n\n<!-- made by: python tools/nothing.py -->\n{table}\n## Other\n\nwords\n\n{table}")
+    gone, bare = TOOL.table_problems(page)
+    assert "line 4: tools/nothing.py is not there" in gone
+    assert "line 13: say above the table" in bare
+    page.write_text("| option | |\n|---|---|\n| `--levels 3` | so many levels |\n")
+    assert TOOL.table_problems(page) == []
+
+
+def test_tables_that_commands_make_are_compared_by_a_test() -> None:
+    """Whoever writes a table by a command has a test that names the command."""
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    made = {
+        table.source
+        for page in TOOL.PAGES
+        for table in TOOL.measured_tables(page.read_text(encoding="utf-8"))
+        if table.kind in ("made by", "table") and table.source
+    }
+    assert made
+    assert [
+        source
+        for source in made
+        if not re.search(rf'\b{Path(source).stem}(\.py|")|import {Path(source).stem}\b', tests)
+    ] == []

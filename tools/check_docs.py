@@ -7,6 +7,12 @@ python tools/check_docs.py
 <!-- not run: why -->                    the next block is left out; there are few of these
 <!-- file: products.csv -->              the next block is written to that file
 <!-- in tests: timm:resnet50 is random:test_resnet?size=64 -->     a smaller thing that stands in on this page
+
+A table of measured numbers says above itself, in its own section, where they come from:
+
+<!-- made by: python tools/zsl_table.py -->      written by a command from a kept file; a test compares page and file
+<!-- held by: tests/x/test_y.py -->              a test computes the numbers again and compares them
+<!-- measured: bench/x.py, November 2026 -->     a record of a run that is too long to repeat in the suite
 """
 
 from __future__ import annotations
@@ -23,6 +29,13 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 #: Blocks that may be marked as not run, on all pages together.
 MOST_NOT_RUN = 16
+
+#: Tables of measured numbers without a word on where they come from, by page; none may be added.
+UNMARKED = {"zsl.md": 2, "rank.md": 2}
+_SOURCE = re.compile(
+    r"<!-- (made by|held by|measured|table): (?:python )?([\w./-]*)|<!-- (probe_cells|coverage|protocol|memory|cog) -->"
+)
+_NUMBER = re.compile(r"\d\.\d|^\W*\d[\d,]*\W*(?:%|s|MB|GB|x)?\W*$")
 
 _BLOCK = re.compile(
     r"(?:<!-- (?P<mark>not run|file): (?P<word>[^\n]*?) -->\s*\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```", re.M | re.S
@@ -80,6 +93,58 @@ def blocks(page: Path, *, stand_ins: bool = False) -> list[Block]:
     return found
 
 
+@dataclass(frozen=True)
+class Numbers:
+    """A table of measured numbers.
+
+    Attributes:
+        line: where it begins.
+        kind, source: what the comment above it says; empty where there is none.
+    """
+
+    line: int
+    kind: str = ""
+    source: str = ""
+
+
+def measured_tables(text: str) -> list[Numbers]:
+    """Tables of a page in which two cells of five, or more, are numbers."""
+    lines, found, start = text.splitlines(), [], 0
+    while start < len(lines):
+        end = start
+        while end < len(lines) and lines[end].startswith("|"):
+            end += 1
+        cells = [cell.strip() for line in lines[start + 2 : end] for cell in line.strip("|").split("|")[1:]]
+        if cells and sum(bool(_NUMBER.search(cell)) for cell in cells) >= 0.4 * len(cells):
+            found.append(_source_of(lines, start))
+        start = max(end, start + 1)
+    return found
+
+
+def _source_of(lines: list[str], start: int) -> Numbers:
+    for line in reversed(lines[:start]):
+        if line.startswith("#"):
+            break
+        if said := _SOURCE.match(line):
+            return Numbers(start + 1, said[1] or "made by", said[2] or "")
+    return Numbers(start + 1)
+
+
+def table_problems(page: Path) -> list[str]:
+    """Measured tables that do not say where they come from, or name a file that is not there.
+
+    Decisions (`docs/adr`) are records of their day, and not asked.
+    """
+    tables = [] if "adr" in page.parts else measured_tables(page.read_text(encoding="utf-8"))
+    bare = [table for table in tables if not table.kind]
+    found = [
+        f"line {t.line}: {t.source} is not there" for t in tables if "/" in t.source and not (ROOT / t.source).is_file()
+    ]
+    if len(bare) > UNMARKED.get(page.name, 0):
+        found += [f"line {table.line}: say above the table where its numbers come from" for table in bare]
+    return found
+
+
 def problems(page: Path) -> list[str]:
     """Everything that is wrong with one page."""
     text = page.read_text(encoding="utf-8")
@@ -90,6 +155,7 @@ def problems(page: Path) -> list[str]:
         if "://" not in target and not (page.parent / target).exists()
     ]
     found += [f"nothing is called {whole}" for whole, _ in _STAND_IN.findall(text) if text.count(whole) < 2]
+    found += table_problems(page)
     for block in blocks(page):
         if block.language == "python":
             found += [f"line {block.line}: {problem}" for problem in python_problems(block.text)]

@@ -2,7 +2,7 @@
 
     UNSEEN_XLSA17=GBU unseen zsl run "xlsa17:AWA1?features=lampert2009_256d.npz" --study awa1 --home HOME --robustness
     UNSEEN_XLSA17=GBU unseen zsl run "xlsa17:AWA1?features=lampert2009_256d.npz" --study awa1 --home HOME --split SS
-    python tools/zsl_table.py HOME
+    python tools/zsl_table.py HOME ...
 
 Both runs take up where they were stopped, method by method. Without HOME the table is made from the file again;
 `tests/zeroshot/test_docs_table.py` holds the page to the file, and some rows of the file to the data.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,17 @@ BEGIN, END = "<!-- table: tools/zsl_table.py -->\n", "<!-- end of table -->\n"
 COLUMNS = {"PS": ("zsl", "ts", "tr", "H", "AUSUC"), "SS": ("zsl",)}
 
 
-def collect(home: Path) -> dict[str, Any]:
+def collect(homes: Sequence[Path]) -> dict[str, Any]:
     """By split and method: the metrics of the table with their intervals, what was chosen, and ZSL by fold."""
     from unseen.results import FILE_NAME, ResultsDatabase
     from unseen.zeroshot.catalogue import builtin_methods, transductive_methods
 
-    with ResultsDatabase(home / FILE_NAME, read_only=True) as database:
-        results = [r for r in database.latest(benchmark="zsl") if r.ok and r.cell.dataset.startswith("xlsa17:AWA1")]
+    results = []
+    for home in homes:
+        with ResultsDatabase(home / FILE_NAME, read_only=True) as database:
+            results += [
+                r for r in database.latest(benchmark="zsl") if r.ok and r.cell.dataset.startswith("xlsa17:AWA1")
+            ]
     found: dict[str, Any] = {}
     for split, metrics in COLUMNS.items():
         own = {
@@ -82,7 +87,9 @@ def replaced(page: str, table: str) -> str:
 
 def main() -> int:
     if len(sys.argv) > 1:
-        NUMBERS.write_text(json.dumps(collect(Path(sys.argv[1])), indent=1) + "\n", encoding="utf-8")
+        NUMBERS.write_text(
+            json.dumps(collect([Path(home) for home in sys.argv[1:]]), indent=1) + "\n", encoding="utf-8"
+        )
     numbers = json.loads(NUMBERS.read_text(encoding="utf-8"))
     PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), render(numbers)), encoding="utf-8")
     return 0

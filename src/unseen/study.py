@@ -11,29 +11,34 @@ from __future__ import annotations
 import re
 import threading
 import tomllib
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import InitVar, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
-from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unseen.backbones.load import check_backbone, expand_models, resolve_model
 from unseen.benchmarks.benchmark import BENCHMARKS, Benchmark, Expectation, group_cells, make_benchmark
 from unseen.benchmarks.workbench import Workbench
-from unseen.core.errors import DiskFullError, StudyError, UnseenError, closest
+from unseen.core.errors import StudyError, UnseenError, closest
 from unseen.core.files import home as home_folder
 from unseen.core.guard import guarded
-from unseen.core.identity import canonical_json, parameters_of
+from unseen.core.identity import parameters_of
 from unseen.core.options import make_options
 from unseen.core.records import Cell, MethodCard, ModelCard, Result
-from unseen.data.load import resolve_dataset
+from unseen.data.load import expand_datasets, resolve_dataset
 from unseen.engines import Engine, make_engine
-from unseen.features import Extraction, NoProgress, Progress
-from unseen.results import FILE_NAME, ResultsDatabase, capture_environment
-from unseen.results.inbox import Inbox
+from unseen.features import Extraction, Progress
+from unseen.results import FILE_NAME, ResultsDatabase
+from unseen.results.environment import Speeds, Stage, expect_cells, expect_features
+from unseen.results.inbox import Claims, Inbox
+from unseen.running import Run
+from unseen.work import Task, at_work
+
+if TYPE_CHECKING:
+    from unseen.reports.blocks import Headline
+    from unseen.reports.page import Page
 
 _KEYS = ("name", "title", "models", "datasets", "benchmarks", "extraction")
 
@@ -47,7 +52,8 @@ class Study:
 
     Attributes:
         name: results are filed under it.
-        models, datasets: names; plain paths of checkpoints and folders are taken for what they are.
+        models, datasets: names; plain paths of checkpoints and folders are taken for what they are. In Python also
+            objects, as `unseen.evaluate` takes them: they are held, under names of their content, while the study is.
         benchmarks: name to options (or to several tables of options), or benchmarks.
         extraction: how features are made: an `Extraction`, or its options.
         title: heads the page.
@@ -75,9 +81,16 @@ class Study:
             extraction = make_options(Extraction, given, source=f"{source} [extraction]", base=base)
         if extraction.graphs is not None:
             extraction = replace(extraction, graphs=base / extraction.graphs)
+        for key in ("models", "datasets"):
+            listed = getattr(self, key)
+            several = listed if isinstance(listed, list | tuple) else [listed]
+            if any(not isinstance(each, str) or each.startswith("object:") for each in several):
+                from unseen.benchmarks.objects import name_objects
+
+                object.__setattr__(self, key, name_objects(self, listed, key))
         checked = {
-            "models": _names(_expanded(self.models), "models", source, base, resolve_model),
-            "datasets": _names(self.datasets, "datasets", source, base, resolve_dataset),
+            "models": _names(_expanded(self.models, expand_models), "models", source, base, resolve_model),
+            "datasets": _names(_expanded(self.datasets, expand_datasets), "datasets", source, base, resolve_dataset),
             "benchmarks": tuple(_benchmarks(self.benchmarks, source, base)),
             "extraction": extraction,
         }
@@ -128,29 +141,19 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run: the newest result of every cell of the plan, in plan order, and the page of them."""
+    """What came of a run: the newest result of every cell of the plan, in plan order, the page of them, its answers, and
+    what each stage took."""
 
     plan: Plan
     results: tuple[Result, ...]
     evaluated: int
     page: Path | None = None
+    spent: tuple[Stage, ...] = ()
+    answers: tuple[Headline, ...] = ()
 
     @property
     def failed(self) -> list[Result]:
         return [result for result in self.results if not result.ok]
-
-
-@dataclass(frozen=True)
-class _Task:
-    """A group of cells, or a piece of its work, with all that a worker in another process needs for it."""
-
-    home: Path
-    study: str
-    extraction: Extraction
-    benchmark: Benchmark
-    cells: tuple[Cell, ...]
-    piece: Mapping[str, Any] = field(default_factory=dict)
-    threads: int = 0
 
 
 def shipped_studies() -> list[str]:
@@ -179,7 +182,8 @@ def plan_study(study: Study, home: Path | None = None, *, bench: Workbench | Non
     for dataset in study.datasets:
         for benchmark in study.protocols:
             if not benchmark.only or dataset in benchmark.only:
-                benchmark.check(bench.dataset(dataset))
+                data = bench.dataset(dataset)
+                benchmark.suited(data).check(data)
     for model in study.models:
         check_backbone(model)
     cells = [cell for _, planned in _planned(study, bench) for cell in planned]
@@ -196,6 +200,37 @@ def expect_plan(plan: Plan, bench: Workbench) -> dict[str, Expectation]:
                 expected = benchmark.expect(group, bench)
                 parts.setdefault(group[0].model, []).extend([] if expected is None else [expected])
     return {model: Expectation.joined(found) for model, found in parts.items() if found}
+
+
+def expect_stages(plan: Plan, bench: Workbench, workers: int = 1) -> list[Stage]:
+    """What is left of a plan will take, stage by stage: seconds, disk and memory, from the speeds of earlier runs."""
+    speeds, study = Speeds(bench.home), plan.study
+    groups = [
+        (benchmark, group)
+        for benchmark, cells in _planned(study, bench)
+        for group in group_cells(cell for cell in cells if cell.id not in plan.done)
+    ]
+    missing: dict[tuple[str, ...], int] = {}
+    rows: dict[str, int] = {}
+    for benchmark, group in groups:
+        model, read = group[0].model, 0
+        with suppress(UnseenError):  # the evaluation of the group will say
+            for wanted in benchmark.features(group, bench):
+                for dataset, split in bench.extractions(model, wanted.dataset, wanted.split):
+                    images = dataset.split(split)
+                    read += len(images) * speeds.extraction(model)[1] * 4
+                    name = model, dataset.features_id, split, images.fingerprint
+                    kept = bench.store.manifests(model, dataset.features_id, split)
+                    if not any(one.complete and one.key.fingerprint == images.fingerprint for one in kept):
+                        missing[name] = len(images)
+        rows[group[0].dataset] = max(rows.get(group[0].dataset, 0), read)
+    images_of = {model: 0 for model, *_ in missing}
+    for (model, *_), count in missing.items():
+        images_of[model] += count
+    size = 2 if study.extraction.dtype == "float16" else 4
+    cells = [(benchmark.name, cell.dataset) for benchmark, group in groups for cell in group]
+    speeds.save()
+    return [expect_features(speeds, images_of, size, workers), expect_cells(speeds, cells, rows, workers)]
 
 
 def run_study(
@@ -226,8 +261,9 @@ def run_study(
     """
     bench = bench or Workbench(home_folder(home), how=study.extraction, progress=progress)
     inbox = Inbox(bench.home)
-    with ResultsDatabase(bench.home / FILE_NAME) as database:
+    with ResultsDatabase(bench.home / FILE_NAME) as database, Claims(bench.home / FILE_NAME) as claims:
         filed: set[str] = set()
+        spent: tuple[Stage, ...] = ()
         one_at_a_time = threading.Lock()
 
         def file(result: Result) -> None:
@@ -239,28 +275,33 @@ def run_study(
                 if on_result is not None:
                     on_result(result)
 
-        inbox.collect(study.name, file)  # what a run that was killed has left
+        inbox.collect(study.name, file, lambda owner: not claims.lives(owner))  # what a run that was killed has left
+        since = database.last()
         plan = plan_study(study, bench=bench)
         if on_plan is not None:
             on_plan(plan)
         tasks = [
-            _Task(bench.home, study.name, study.extraction, benchmark, tuple(group))
+            Task(bench.home, study.name, study.extraction, benchmark, tuple(group), claims.owner)
             for benchmark, cells in _planned(study, bench)
             for group in group_cells(cell for cell in cells if cell.id not in plan.done)
         ]
         if tasks:
             chosen = make_engine("local") if engine is None else nullcontext(engine)
-            with _at_work(bench, file), inbox.collected(study.name, file), chosen as at_work:
-                _drain(at_work, tasks, bench, file, on_piece)
+            with chosen as workers:
+                run = Run(workers, bench, database, claims, inbox, study.name, since, file, filed, on_piece)
+                with at_work(bench, file), inbox.collected(study.name, file, run.mine):
+                    run.drain(tasks)
+                spent = run.stages()
         newest = {result.cell.id: result for result in database.cells(plan.cells)}
     results = tuple(newest[cell.id] for cell in plan.cells if cell.id in newest)
-    page = None
-    if report is not False:
-        page = write_page(results, study, bench, report if isinstance(report, Path) else None)
-    return Outcome(plan, results, len(filed), page)
+    if report is False:
+        return Outcome(plan, results, len(filed), spent=spent)
+    page = make_page(results, study, bench)
+    path = page.write(report if isinstance(report, Path) else page_path(study, bench))
+    return Outcome(plan, results, len(filed), path, spent, tuple(headline for _, headline in page.headlines))
 
 
-def write_page(results: Sequence[Result], study: Study, bench: Workbench, path: Path | None = None) -> Path:
+def make_page(results: Sequence[Result], study: Study, bench: Workbench) -> Page:
     """The page of some results of a study, with the measured cards of its models and pictures of its classes."""
     from unseen.reports.pictures import ClassPictures
 
@@ -270,9 +311,8 @@ def write_page(results: Sequence[Result], study: Study, bench: Workbench, path: 
             cards[model] = bench.card(model)
         except UnseenError:  # a model that no longer loads has its numbers all the same
             continue
-    return write_report(
+    return make_report(
         results,
-        path or bench.home / "reports" / f"{_file_name(study.name)}.html",
         title=study.title or study.name,
         cards=cards,
         dataset_cards={name: bench.dataset(name).card for name in study.datasets},
@@ -280,18 +320,35 @@ def write_page(results: Sequence[Result], study: Study, bench: Workbench, path: 
     )
 
 
-def write_report(results: Sequence[Result], path: Path | str, **options: Any) -> Path:
-    """Write the page of some results: each benchmark's own section, then what went wrong and where numbers come from.
+def write_page(results: Sequence[Result], study: Study, bench: Workbench, path: Path | None = None) -> Path:
+    """Write the page of some results of a study, under the home by default."""
+    return make_page(results, study, bench).write(path or page_path(study, bench))
+
+
+def page_path(study: Study, bench: Workbench) -> Path:
+    """Where the page of a study is written unless somebody says otherwise."""
+    return bench.home / "reports" / f"{file_name(study.name)}.html"
+
+
+def make_report(results: Sequence[Result], **options: Any) -> Page:
+    """The page of some results: each benchmark's own section, then what went wrong and where numbers come from.
 
     Args:
-        options: `title`, `cards`, `dataset_cards`, `picture`, `date` of `unseen.reports.write_page`.
+        options: `title`, `cards`, `dataset_cards`, `picture`, `date` of `unseen.reports.make_page`.
     """
-    from unseen.reports import write_page as write
+    from unseen.benchmarks.anew import command_of, papers_of
+    from unseen.reports import make_page as make
 
-    return write(results, path, sections=section_of, **options)
+    known = {"sections": section_of, "command": command_of, "papers": papers_of, "order": tuple(BENCHMARKS)}
+    return make(results, **{**known, **options})
 
 
-def _file_name(text: str) -> str:
+def write_report(results: Sequence[Result], path: Path | str, **options: Any) -> Path:
+    """Write the page of some results; `options` are those of `make_report`."""
+    return make_report(results, **options).write(path)
+
+
+def file_name(text: str) -> str:
     """A study's name as the name of a file: nothing in it leads elsewhere."""
     return re.sub(r"[^\w.-]+", "-", text).strip(".-") or "study"
 
@@ -309,7 +366,10 @@ def _planned(study: Study, bench: Workbench) -> Iterator[tuple[Benchmark, list[C
     extraction = parameters_of(study.extraction)
     for model in study.models:
         for dataset in study.datasets:
-            for benchmark in study.protocols:
+            for asked in study.protocols:
+                if asked.only and dataset not in asked.only:
+                    continue
+                benchmark = asked.suited(bench.dataset(dataset))
                 cells = benchmark.plan(model, dataset)
                 if cells:
                     revision = bench.revision(model, dataset, benchmark.other_datasets())
@@ -320,137 +380,6 @@ def _planned(study: Study, bench: Workbench) -> Iterator[tuple[Benchmark, list[C
                             for c in cells
                         ],
                     )
-
-
-def _drain(
-    engine: Engine,
-    tasks: Sequence[_Task],
-    bench: Workbench,
-    file: Callable[[Result], None],
-    on_piece: Callable[[int, int], None] | None,
-) -> None:
-    """Run the tasks; what came one by one is filed already, and what a task returns leaves nothing out.
-
-    Groups that fall into pieces come last: their pieces first, as many side by side as the engine can, then the rest.
-    """
-    whole: list[_Task] = []
-    in_pieces: list[_Task] = []
-    for task in tasks:
-        (in_pieces if _pieces(task, bench) else whole).append(task)
-    _evaluate_all(engine, whole, file)
-    tried: set[str] = set()
-    while pieces := [piece for task in in_pieces for piece in _pieces(task, bench) if _name(piece) not in tried]:
-        tried.update(map(_name, pieces))
-        for done, _ in enumerate(engine.map(_do_piece, pieces), start=1):
-            if on_piece is not None:
-                on_piece(done, len(pieces))
-    _evaluate_all(engine, in_pieces, file)
-
-
-def _evaluate_all(engine: Engine, tasks: Sequence[_Task], file: Callable[[Result], None]) -> None:
-    for results in engine.map(_evaluate, tasks):
-        for result in results:
-            file(result)
-
-
-def _pieces(task: _Task, bench: Workbench) -> list[_Task]:
-    """What of a group can be done now by any worker; whatever goes wrong here, its evaluation will say."""
-    try:
-        found = task.benchmark.pieces(task.cells, bench)
-    except DiskFullError:
-        raise
-    except Exception:  # noqa: BLE001 - it becomes the reason of the group's cells
-        return []
-    return [replace(task, piece=piece, threads=_threads()) for piece in found]
-
-
-def _name(task: _Task) -> str:
-    return canonical_json([task.cells[0].id, task.benchmark.name, dict(task.piece)])
-
-
-def _do_piece(task: _Task) -> None:
-    """Do a piece of a group's work, here or in a worker, with as many threads as the run's own process has: sums of
-    floats depend on them in their last bits."""
-    bench = _HERE[-1].bench if _HERE else _workbench(task.home, task.extraction)
-    before = _threads(task.threads)
-    try:
-        task.benchmark.do_piece(task.piece, task.cells, bench)
-    except DiskFullError:
-        raise
-    except Exception:  # noqa: BLE001, S110 - the group's evaluation meets it again, and files it
-        pass
-    finally:
-        _threads(before)
-
-
-def _threads(wanted: int = 0) -> int:
-    """The number of threads that torch computes with; set to `wanted` where that is not 0."""
-    import torch
-
-    present = torch.get_num_threads()
-    if wanted and wanted != present:
-        torch.set_num_threads(wanted)
-    return present
-
-
-def _evaluate(task: _Task) -> list[Result]:
-    """Evaluate one group, here or in a worker; each result is handed on as it comes.
-
-    Whatever goes wrong becomes the reason of the cells that have no result yet, but a full disk.
-    """
-    here = _HERE[-1] if _HERE else None
-    bench = here.bench if here else _workbench(task.home, task.extraction)
-    hand_on = here.file if here else Inbox(task.home).drop(task.study)
-    environment = capture_environment()
-    done: list[Result] = []
-    began = perf_counter()
-    try:
-        for result in task.benchmark.evaluate(task.cells, bench):
-            done.append(replace(result, environment=environment))
-            hand_on(done[-1])
-    except DiskFullError:
-        raise
-    except Exception as error:  # noqa: BLE001 - one cell must not end a night of others
-        reason = str(error) if isinstance(error, UnseenError) else f"{type(error).__name__}: {error}"
-        details = {} if isinstance(error, UnseenError) else {"traceback": traceback.format_exc()}
-        known = {result.cell.id for result in done}
-        left = [cell for cell in task.cells if cell.id not in known]
-        seconds = (perf_counter() - began) / max(len(left), 1)
-        for cell in left:
-            done.append(Result(cell, error=reason, seconds=seconds, details=details, environment=environment))
-            hand_on(done[-1])
-    return done
-
-
-@dataclass(frozen=True)
-class _Here:
-    """A run in this process: its workbench, and who files its results."""
-
-    bench: Workbench
-    file: Callable[[Result], None]
-
-
-#: Runs in this process, the present one last; empty in a worker.
-_HERE: list[_Here] = []
-_WORKBENCHES: dict[tuple[Path, Extraction], Workbench] = {}
-
-
-class _at_work:
-    """While in force, groups that are evaluated in this process use the run's own workbench."""
-
-    def __init__(self, bench: Workbench, file: Callable[[Result], None]) -> None:
-        self.here = _Here(bench, file)
-
-    def __enter__(self) -> None:
-        _HERE.append(self.here)
-
-    def __exit__(self, *_: object) -> None:
-        _HERE.pop()
-
-
-def _workbench(home: Path, how: Extraction) -> Workbench:
-    """One workbench per worker process: what it has loaded serves the next group."""
-    return _WORKBENCHES.setdefault((home, how), Workbench(home, how=how, progress=NoProgress()))
 
 
 def _benchmarks(given: Benchmarks, source: str, base: Path) -> Iterator[Benchmark]:
@@ -477,11 +406,11 @@ def _check_keys(values: Mapping[str, Any], known: Sequence[str], source: str) ->
             raise StudyError(f"{source}: unknown key {key!r}. {advice}")
 
 
-def _expanded(given: Any) -> Any:
-    """Names with patterns such as `timm:*dino*` replaced by what they stand for."""
+def _expanded(given: Any, expand: Callable[[str], list[str]]) -> Any:
+    """Names such as `timm:*dino*` and `xlsa17:all` replaced by what they stand for."""
     if not isinstance(given, list | tuple):
-        return given
-    return [each for name in given for each in (expand_models(name) if isinstance(name, str) else [name])]
+        return expand(given) if isinstance(given, str) else given
+    return [each for name in given for each in (expand(name) if isinstance(name, str) else [name])]
 
 
 def _names(given: Any, key: str, source: str, base: Path, resolve: Callable[[str, Path], str]) -> tuple[str, ...]:

@@ -49,6 +49,21 @@ OTHER: dict[str, dict[str, tuple[Any, dict[str, Any]]]] = {
         "square_root": (True, {}),
         "only": (("folder:/elsewhere",), {}),
     },
+    "regression": {
+        "memory_limit": (5, {}),
+        "layer": ("logits", {}),
+        "validation": ("drawn", {}),
+        "square_root": (True, {}),
+        "only": (("folder:/elsewhere",), {}),
+    },
+    "multilabel": {
+        "seeds": ((1,), {}),
+        "memory_limit": (5, {}),
+        "layer": ("logits", {}),
+        "validation": ("drawn", {}),
+        "square_root": (True, {}),
+        "only": (("folder:/elsewhere",), {}),
+    },
     "cog": {
         "memory_limit": (5, {}),
         "solver": ("ridge", {}),

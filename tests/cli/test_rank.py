@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import unseen.features.extraction
 from unseen.cli import main
 from unseen.cli.rank import parse_duration
 from unseen.core.errors import UsageError
@@ -27,7 +28,7 @@ def test_a_table_and_one_sentence(
     assert "Fine-tune" in printed
     assert "% with a linear head. The lead is" in printed
     assert "Then try" in printed
-    assert "18 of 18 images, 3 classes" in printed
+    assert "18 of 18 images of 3 classes" in printed
 
 
 def test_json_in_full_precision(images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,7 +108,7 @@ def test_a_page(images: Path, home: Path, tmp_path: Path, small_model: str) -> N
     assert rank(images, "--models", small_model, SECOND, "--report", str(page)) == 0
     text = page.read_text(encoding="utf-8")
     assert "Which checkpoint to fine-tune" in text
-    assert "Fine-tune random" in text
+    assert "random weights: expect" in text
 
 
 def test_a_budget_takes_a_sample_by_class(
@@ -162,6 +163,27 @@ def test_losers_are_dropped_early_and_stand_behind_the_others(
     assert not any(c["dropped_after"] for c in whole["candidates"])
 
 
+@pytest.mark.slow
+def test_a_quick_precision_is_that_of_the_rounds_before_the_last(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("openvino")
+    from unseen.benchmarks.rank import halving
+
+    monkeypatch.setattr(halving, "FIRST", 40)
+    pool = ["random:test_resnet?size=32", "packaged:efficientnet-lite0?size=64"]
+    arguments = ["rank", "--data", "procedural:shapes-count?train=120&val=5&test=5", "--models", *pool, "--json"]
+    arguments += ["--scores", "logme", "--halving", "--precision", "bf16", "--study", "quick"]
+    assert main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["parameters"]["extraction"]["precision"] == "fp32"
+    assert any("rounds before the last ran in bf16, the last in fp32" in note for note in found["notes"])
+    assert main(["results", "--study", "quick", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    used = {(row["parameters"]["sample"], row["parameters"]["extraction"]["precision"]) for row in rows}
+    assert used == {(40, "bf16"), (0, "fp32")}
+
+
 @pytest.mark.parametrize(
     "moment",
     [
@@ -184,7 +206,14 @@ def test_ctrl_c_at_any_moment_keeps_what_is_done(
         printed = capsys.readouterr()
         assert "run the same command to go on" in printed.err
         assert "Traceback" not in printed.out + printed.err
+    extracted = []
+    original = unseen.features.extraction.run_batches
+    monkeypatch.setattr(
+        unseen.features.extraction, "run_batches", lambda *a, **k: extracted.append(1) or original(*a, **k)
+    )
     assert rank(images, "--models", SECOND, "--json") == 0
+    # What came before the interruption is not done again.
+    assert bool(extracted) == (moment.endswith(("check_backbone", "run_batches")))
     found = json.loads(capsys.readouterr().out)
     assert found["candidates"][0]["rank"] == 1
     assert "it is the only candidate" in found["recommendation"]
@@ -199,6 +228,17 @@ def test_names_come_from_a_list(
     assert {c["model"] for c in json.loads(capsys.readouterr().out)["candidates"]} == {small_model, SECOND}
     assert rank(images, "--models", "@nowhere.txt") == 2
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_patterns_expand_to_candidates_in_names_and_in_lists(
+    images: Path, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = tmp_path / "models.txt"
+    names.write_text("timm:test_resnet*\n")
+    assert rank(images, "--models", "timm:vit_*small*dinov3*", f"@{names}", "--dry-run", "--json") == 0
+    planned = {cell["model"] for cell in json.loads(capsys.readouterr().out)["cells"]}
+    assert len(planned) > 2 and all("dinov3" in one or "test_resnet" in one for one in planned)
+    assert rank(images, "--models", "timm:*nosuchthing*") == 2
 
 
 @pytest.mark.slow

@@ -159,7 +159,7 @@ def test_parquet(home: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path)
         (("--model", "packaged:efficientnet-lite"), "Did you mean 'packaged:efficientnet-lite0'"),
         (("--study", "dmeo"), "unknown study 'dmeo'. Did you mean 'demo'?"),
         (("--metric", "topl"), "unknown metric 'topl'. Did you mean"),
-        (("--json", "--csv", "-"), "--json, --csv - and --parquet - print to standard output"),
+        (("--json", "--csv", "-"), "only one of --json and the formats with - can go to standard output"),
         (("--csv", "/dev/null/r.csv"), "cannot write /dev/null/r.csv"),
     ],
 )

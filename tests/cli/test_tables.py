@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from pathlib import Path
+
 import pytest
 
 from unseen.cli import main
-from unseen.cli.tables import count, print_table, printable
+from unseen.cli.tables import console, count, print_table, printable, say
+from unseen.core.records import Cell, Result
+from unseen.results import FILE_NAME, ResultsDatabase
 
 MODEL = "packaged:efficientnet-lite0?size=64"
 ROWS = [[MODEL, f"folder:/a/rather/long/place/{i}", "87.5 ± 0.3", "remark of several words " * 4] for i in range(3)]
@@ -70,3 +76,92 @@ def test_a_name_does_not_command_the_terminal(capsys: pytest.CaptureFixture[str]
 def test_plurals() -> None:
     assert (count(1, "cell"), count(0, "cell"), count(2000, "cell")) == ("1 cell", "0 cells", "2,000 cells")
     assert count(2, "entry", "entries") == "2 entries"
+
+
+HOSTILE = "\x1b]0;owned\x07\x1b[31m[bold red]x[/bold red] :boom: \u202eevil"
+
+
+def test_whatever_is_printed_commands_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rich.text import Text
+
+    monkeypatch.setenv("COLUMNS", "300")
+    console().print(HOSTILE)
+    console().print(Text(HOSTILE))
+    print_table([HOSTILE], [[HOSTILE], [Text(HOSTILE)]], title=HOSTILE, caption=HOSTILE)
+    say(HOSTILE)
+    out = capsys.readouterr().out
+    assert not {"\x1b", "\x07", "\u202e"} & set(out)
+    assert out.count("[bold red]x[/bold red] :boom: ") == 8
+    assert printable("97.1\u202f%") == "97.1\u202f%"
+
+
+def test_names_of_results_command_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ResultsDatabase(tmp_path / FILE_NAME) as database:
+        for seed in (1, 2):
+            database.append(HOSTILE, Result(Cell("probe", HOSTILE, HOSTILE, {"seed": seed}), {"top1": 0.5}))
+            database.append(HOSTILE, Result(Cell("probe", "m", HOSTILE, {"seed": seed}), {"top1": 0.4}))
+        database.append(HOSTILE, Result(Cell("probe", "broken", "d", {"seed": 1}), error=HOSTILE))
+    for words in ([], ["--failed"], ["--markdown", "-"], ["--latex", "-"], ["--study", "x\x1b[31m"]):
+        main(["results", "--home", str(tmp_path), *words])
+        captured = capsys.readouterr()
+        assert "\x1b" not in captured.out + captured.err
+    main(["leaderboard", "--home", str(tmp_path)])
+    main(["compare", "m", HOSTILE, "--home", str(tmp_path)])
+    captured = capsys.readouterr()
+    assert "\x1b" not in captured.out + captured.err
+
+
+def test_a_formula_in_a_csv_is_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("=1+1", "+x", "-x", "@x", "\tx")
+    with ResultsDatabase(tmp_path / FILE_NAME) as database:
+        for name in names:
+            database.append("s", Result(Cell("rank", name, "d"), {"score": -1.5}))
+    assert main(["results", "--home", str(tmp_path), "--csv", "-"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["model"] for row in rows] == [f"'{name}" for name in names]
+    assert {row["value"] for row in rows} == {"-1.5"}
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize("command", ["results", "leaderboard"])
+def test_results_fit_the_width(
+    width: int, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    models = [f"packaged:efficientnet-lite{n}" for n in range(3)]
+    with ResultsDatabase(tmp_path / FILE_NAME) as database:
+        for model in models:
+            for shots in (1, 2, 4, 8, 16):
+                for data in ("packaged:grocery?labels=coarse", "packaged:emoji?classes=150"):
+                    cell = Cell("probe", model, data, {"seed": 1, "shots": shots})
+                    database.append("s", Result(cell, {"top1": 0.5, "top1_low": 0.4, "top1_high": 0.6}))
+    assert main([command, "--home", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    tables = [line for line in lines if not line.startswith(("Leaderboard:", "  mean"))]
+    assert max(len(line.rstrip()) for line in tables) <= width
+    if command == "results":
+        assert all(any(model in line for line in lines) for model in models)
+
+
+def test_progress_says_lines_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from unseen.cli import progress
+
+    times = iter(float(t) for t in range(0, 1000, 20))
+    monkeypatch.setattr(progress, "monotonic", lambda: next(times))
+    told = progress.RichProgress(console(error=True))
+    told.begin("m[red] on d\x1b", 100, 10)
+    for _ in range(9):
+        told.advance(10, 0)
+    told.end()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].strip() == "m[red] on d\N{REPLACEMENT CHARACTER}: 30 of 100 images"
+    assert "90 images" in lines[-1]
+    silent = progress.RichProgress(console(error=True, quiet=True))
+    silent.begin("m", 1, 0)
+    silent.advance(1, 0)
+    silent.end()
+    assert capsys.readouterr().err == ""

@@ -25,7 +25,7 @@ def test_run_writes_results_a_page_and_a_table(
     assert "Shapes-Count" in shown
     assert "mean [95 %]" in shown
     page = (home / "reports" / "vtab.html").read_text()
-    for part in ("vtab: unseen tasks", "Means by group of tasks", "Five tasks that rank", "Kendall"):
+    for part in ("VTAB: unseen tasks", "Means by group of tasks", "Five tasks that rank", "Kendall"):
         assert part in page
     assert main(arguments) == 0
     assert "6 were there already" in capsys.readouterr().err

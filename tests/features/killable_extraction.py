@@ -20,7 +20,7 @@ from unseen.backbones import load_backbone
 from unseen.benchmarks import Workbench  # noqa: F401 - imports what a run imports
 from unseen.data import load_dataset
 from unseen.features import Extraction, FeatureStore, NoProgress, extract
-from unseen.features.layout import MANIFEST
+from unseen.features.manifest import MANIFEST
 
 PART_SIZE = 8
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from unseen.features.layout import PART, entry_folder, folder_name, part_name
+from unseen.features.manifest import PART, entry_folder, folder_name, part_name
 
 
 @pytest.mark.parametrize(

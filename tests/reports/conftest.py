@@ -1,11 +1,6 @@
-"""Results of a small study, as the probe benchmark gives them, and a browser to look at the page with."""
+"""Results of a small study, as the probe benchmark gives them."""
 
 from __future__ import annotations
-
-import shutil
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -62,23 +57,3 @@ def cards() -> dict[str, ModelCard]:
 @pytest.fixture
 def dataset_cards() -> dict[str, DatasetCard]:
     return {"packaged:grocery": DatasetCard("packaged:grocery", "Groceries")}
-
-
-@pytest.fixture
-def browse(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], tuple[str, str]]:
-    """Open a page in a headless browser: (the document when its scripts have run, what the console said)."""
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if browser is None:
-        pytest.skip("no chromium to look at the page with")
-
-    def open_page(page: Path) -> tuple[str, str]:
-        profile = tmp_path_factory.mktemp("profile")
-        offline = ["--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
-        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-sync", *offline]
-        command += [f"--user-data-dir={profile}", "--window-size=1280,2000", "--virtual-time-budget=10000"]
-        command += ["--enable-logging=stderr", "--dump-dom", page.as_uri()]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        console = "\n".join(line for line in ran.stderr.splitlines() if "CONSOLE" in line)
-        return ran.stdout, console
-
-    return open_page

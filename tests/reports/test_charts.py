@@ -14,19 +14,24 @@ from hypothesis import strategies as st
 from unseen.core.errors import StoreError, UsageError
 from unseen.core.records import Result
 from unseen.reports import save_chart
+from unseen.reports.blocks import Key
 from unseen.reports.charts import PALETTE, script_json, to_spec
-from unseen.reports.dotplot import dot_plot, legend_of
+from unseen.reports.dotplot import dot_plot
+from unseen.reports.series import series_keys
 from unseen.results import summarise
 
 START = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<svg", ".html": b"<!DOCTYPE html>"}
+
+
+def keys_of(models: list[str]) -> dict[str, Key]:
+    return series_keys(models, {model: model.partition(":")[2] for model in models}, {})
 
 
 @pytest.fixture
 def chart(results: list[Result]) -> Any:
     summaries = summarise([r for r in results if r.cell.dataset == "packaged:grocery"], "top1")
     models = [summary.model for summary in summaries]
-    names = {model: model.partition(":")[2] for model in models}
-    return dot_plot(summaries, names=names, cards={}, legend=legend_of(models, {}), order=models, chance=1 / 14)
+    return dot_plot(summaries, keys=keys_of(models), order=models, chance=1 / 14)
 
 
 @pytest.mark.parametrize("ending", sorted(START))
@@ -37,7 +42,7 @@ def test_a_chart_as_a_file(chart: Any, ending: str, tmp_path: Path) -> None:
     assert [found.name for found in path.parent.iterdir()] == [path.name]
     if ending == ".svg":
         assert b"efficientnet-lite2" in content
-        assert b"75.0 \xc2\xb1 1.0" in content
+        assert b"75.0 [73.0, 77.0]" in content
     if ending == ".html":
         assert not re.search(rb"<(script|link)[^>]+(src|href)=", content), "works without a network"
 
@@ -61,12 +66,18 @@ def test_no_address_in_a_specification(chart: Any) -> None:
     assert "http" not in json.dumps(to_spec(chart))
 
 
-def test_the_reference_is_grey_and_families_differ() -> None:
-    legend = legend_of(["timm:a", "packaged:b", "random:a"], {})
-    assert list(legend) == ["packaged", "timm", "random weights"]
-    assert {key.colour for key in legend.values()}.isdisjoint({""})
-    assert legend["random weights"].colour not in PALETTE
-    assert len({(key.colour, key.symbol) for key in legend.values()}) == 3
+def test_the_reference_is_grey_and_models_differ() -> None:
+    keys = keys_of(["timm:a", "packaged:b", "random:a"])
+    assert keys["random:a"].colour not in PALETTE
+    assert len({(key.colour, key.symbol) for key in keys.values()}) == 3
+
+
+def test_the_reader_can_leave_models_out_of_any_chart(chart: Any) -> None:
+    spec = to_spec(chart)
+    assert {p["name"]: p["value"] for p in spec["params"]} == {"focus": "", "lit": None, "hidden": {}}
+    for layer in spec["layer"]:
+        assert layer["transform"][0] == {"filter": "datum.model == null || !hidden[datum.model]"}
+    assert to_spec(spec) == spec, "once is enough"
 
 
 @given(st.recursive(st.text() | st.integers() | st.booleans() | st.none(), lambda inner: st.lists(inner, max_size=3)))
@@ -76,9 +87,9 @@ def test_json_in_a_script_is_json_and_closes_nothing(value: Any) -> None:
     assert not set("<>&\u2028\u2029") & set(text)
 
 
-def test_families_never_look_the_same() -> None:
-    legend = legend_of([f"source{n}:m" for n in range(36)], {})
-    assert len({(key.colour, key.symbol) for key in legend.values()}) == 36
+def test_many_models_never_look_the_same() -> None:
+    keys = keys_of([f"source{n % 6}:m{n}" for n in range(36)])
+    assert len({(key.colour, key.symbol) for key in keys.values()}) == 36
 
 
 @pytest.mark.parametrize(("chance", "drawn"), [(1 / 14, True), (0.0, True), (None, False), (-5.0, False)])
@@ -87,7 +98,5 @@ def test_chance_is_drawn_unless_it_would_squeeze_the_rest(
 ) -> None:
     summaries = summarise([r for r in results if r.cell.dataset == "packaged:grocery"], "top1")
     models = [summary.model for summary in summaries]
-    chart = dot_plot(
-        summaries, names={m: m for m in models}, cards={}, legend=legend_of(models, {}), order=models, chance=chance
-    )
+    chart = dot_plot(summaries, keys=keys_of(models), order=models, chance=chance)
     assert ("strokeDash" in json.dumps(to_spec(chart)["layer"])) is drawn

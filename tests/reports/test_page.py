@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
+import base64
 import dataclasses
-import io
+import gzip
 import json
 import math
 import random
@@ -67,6 +67,11 @@ class Reader(HTMLParser):
                 self.bold.append(data.strip())
 
 
+def unpacked(reader: Reader, name: str) -> Any:
+    """What the browser unpacks: JSON behind gzip and base64."""
+    return json.loads(gzip.decompress(base64.b64decode(reader.scripts[name])))
+
+
 def read(page: Path) -> Reader:
     reader = Reader()
     reader.feed(page.read_text(encoding="utf-8"))
@@ -87,7 +92,7 @@ def test_it_says_what_there_is(page: Path) -> None:
         "A small study",
         "EfficientNet-Lite2",
         "packaged:efficientnet-lite2",
-        "75.0 ± 1.0",
+        "[73.0, 77.0]",
         "4.65 M",
         "788 M",
         "out of memory <at> cell 45",
@@ -104,16 +109,16 @@ def test_it_says_what_there_is(page: Path) -> None:
 
 def test_the_best_of_each_column_is_bold(page: Path) -> None:
     bold = read(page).bold
-    assert "75.0 ± 1.0" in bold
-    assert "65.0 ± 1.0" in bold
-    assert "71.0 ± 1.0" not in bold
+    assert "75.0" in bold
+    assert "65.0" in bold
+    assert "71.0" not in bold
 
 
 def test_it_names_the_leader_and_doubts_a_small_lead(results: list[Result], cards: dict[str, ModelCard]) -> None:
     (section, *_) = build_sections(Material(results, cards), section_of)
     points = dict(section.points)
     assert points["grocery"].startswith(
-        "EfficientNet-Lite2 has 75.0 ± 1.0\u202f%, 4.0 points ahead of EfficientNet-Lite0"
+        "EfficientNet-Lite2 has 75.0 [73.0, 77.0]\u202f%, 4.0 points ahead of EfficientNet-Lite0"
     )
     close = [
         dataclasses.replace(r, metrics={"top1": r.metrics["top1"] - 0.035}) if "lite2" in r.cell.model else r
@@ -146,18 +151,19 @@ def test_nothing_is_asked_of_the_network(page: Path) -> None:
     assert "default-src 'none'" in reader.policy
     assert "unsafe-eval" not in reader.policy
     assert not re.search(r"@import|url\(", page.read_text(encoding="utf-8").partition("</style>")[0])
-    assert "http" not in reader.scripts["specs"]
+    assert "http" not in json.dumps(unpacked(reader, "specs"))
 
 
 def test_the_data_in_the_page_is_exact(page: Path, results: list[Result]) -> None:
-    exports = json.loads(read(page).scripts["exports"])
-    rows = list(csv.DictReader(io.StringIO(exports["csv"])))
-    expected = {(r.cell.id, name): value for r in results for name, value in r.metrics.items()}
-    assert {(row["cell"], row["metric"]): float(row["value"]) for row in rows if row["metric"]} == expected
-    assert [row["error"] for row in rows if not row["metric"]] == ["out of memory <at> cell 45"]
-    objects = json.loads(exports["json"])
-    assert {o["cell"]["id"]: o["metrics"] for o in objects} == {r.cell.id: dict(r.metrics) for r in results}
-    assert objects[0]["sweep"] == [dict(trial) for trial in results[0].sweep]
+    data = unpacked(read(page), "data")
+    found, parts = {entry["id"]: entry for entry in data["results"]}, data["parts"]
+    assert {key: entry["metrics"] for key, entry in found.items()} == {r.cell.id: dict(r.metrics) for r in results}
+    assert [entry["error"] for entry in found.values() if "error" in entry] == ["out of memory <at> cell 45"]
+    first = found[results[0].cell.id]
+    assert parts[first["sweep"]] == [dict(trial) for trial in results[0].sweep]
+    assert parts[first["cell"]["parameters"]] == dict(results[0].cell.parameters)
+    assert parts[first["environment"]] == dict(results[0].environment)
+    assert len(parts) < len(results), "equal parts are held once"
 
 
 def test_no_name_can_break_out(tmp_path: Path, results: list[Result]) -> None:
@@ -176,8 +182,8 @@ def test_no_name_can_break_out(tmp_path: Path, results: list[Result]) -> None:
     assert not any(script.strip() == "alert(1)" for script in reader.scripts.values())
     assert reader.handlers == []
     assert HOSTILE in reader.text, "names are shown as they are"
-    assert json.loads(reader.scripts["exports"])["json"].count(HOSTILE) > 3
-    assert json.loads(reader.scripts["specs"])
+    assert json.dumps(unpacked(reader, "data")).count(HOSTILE) > 3
+    assert unpacked(reader, "specs")
 
 
 def test_values_that_are_not_numbers(tmp_path: Path) -> None:
@@ -188,7 +194,7 @@ def test_values_that_are_not_numbers(tmp_path: Path) -> None:
     reader = read(write_report(results, tmp_path / "odd.html", title="Odd"))
     assert "not a number" in reader.text
     assert "∞" in reader.text
-    (spec,) = json.loads(reader.scripts["specs"]).values()
+    (spec,) = unpacked(reader, "specs").values()
     drawn = {row["model"] for rows in spec["datasets"].values() for row in rows if "model" in row}
     assert drawn == {"timm:c"}
 
@@ -224,6 +230,8 @@ def test_a_benchmark_may_have_a_section_of_its_own(results: list[Result]) -> Non
     sections = build_sections(Material(more), lambda name: own if name == "mine" else section_of(name))
     assert [s.anchor for s in sections] == ["mine", "new", "probe", "problems", "provenance"]
     assert sections[0].title == "Levels"
+    ordered = build_sections(Material(more), section_of, ["probe", "new"])
+    assert [s.anchor for s in ordered] == ["overview", "probe", "new", "mine", "problems", "provenance"]
 
 
 def test_older_weights_are_left_out_of_means_whatever_the_order_of_cells(results: list[Result]) -> None:
@@ -234,8 +242,10 @@ def test_older_weights_are_left_out_of_means_whatever_the_order_of_cells(results
     (section, *_) = build_sections(Material(_ordered([*old, new])), section_of)
     assert [figure.title for figure in section.figures] == ["grocery · weights newest", "grocery · weights old (older)"]
     assert "1 older result of other weights or data left out." in section.prose
-    first, second = (section.tables[0].rows[0][i].text for i in (1, 2))
-    assert (first, second) == ("10.0", "71.5 ± 0.7")
+    first, second = (section.tables[0].rows[0][i] for i in (1, 2))
+    assert (first.text, first.note) == ("10.0", "")
+    assert (second.text, second.note) == ("71.5", "[69.5, 73.5]")
+    assert "± 0.7 (2 seeds)" in second.hint
 
 
 @pytest.mark.parametrize(
@@ -269,3 +279,45 @@ def test_altair_loads_only_when_a_chart_is_drawn() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+def test_one_seed_and_seeds_that_agree_are_no_certainty() -> None:
+    def shown(count: int, **bounds: float) -> str:
+        results = [Result(Cell("probe", "m", "d", {"seed": s}), {"top1": 0.875, **bounds}) for s in range(count)]
+        (section, *_) = build_sections(Material(results), section_of)
+        entry = section.tables[0].rows[0][1]
+        return f"{entry.text} {entry.note}".strip()
+
+    assert shown(1) == shown(3) == "87.5"
+    assert shown(1, top1_low=0.5, top1_high=0.99) == shown(3, top1_low=0.5, top1_high=0.99) == "87.5 [50.0, 99.0]"
+
+
+def test_ties_are_ties() -> None:
+    values = {"a": 0.8, "b": 0.8, "c": 0.4}
+    results = [Result(Cell("probe", m, "d"), {"top1": v, "top1_low": v, "top1_high": v}) for m, v in values.items()]
+    (section, *_) = build_sections(Material(results), section_of)
+    (headline,) = section.headlines
+    assert (headline.text, headline.sure) == ("a and b tie at 80.0\u202f% [80.0, 80.0].", "a tie")
+    assert section.points[0][1].startswith("a and b have 80.0")
+    assert [row[0].text for row in section.tables[0].rows if row[1].best] == ["a", "b"]
+
+
+def test_a_lead_is_clear_only_where_intervals_bear_it_out() -> None:
+    def sure(second: float, half: float) -> tuple[str, bool]:
+        rows = (("a", 0.8), ("b", second))
+        metrics = [{"top1": v, "top1_low": v - half, "top1_high": v + half} for _, v in rows]
+        results = [Result(Cell("probe", m, "d"), found) for (m, _), found in zip(rows, metrics, strict=True)]
+        (section, *_) = build_sections(Material(results), section_of)
+        return section.headlines[0].sure, section.headlines[0].clear
+
+    assert sure(0.7, 0.02) == ("clear", True)
+    assert sure(0.78, 0.02) == ("not clear", False)
+
+
+def test_every_number_knows_its_cells(results: list[Result], cards: dict[str, ModelCard]) -> None:
+    (section, *_) = build_sections(Material(results, cards), section_of)
+    row = next(row for row in section.tables[0].rows if row[0].note == "packaged:efficientnet-lite0")
+    own = [r.cell for r in results if r.cell.model == "packaged:efficientnet-lite0"]
+    for place, dataset in ((1, "packaged:emoji"), (2, "packaged:grocery")):
+        assert set(row[place].cells) == {cell.id for cell in own if cell.dataset == dataset}
+    assert [section.tables[0].columns[i] for i in (0, 1, -2, -1)] == ["model", "emoji", "parameters", "FLOPs"]

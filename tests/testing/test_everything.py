@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from unseen.backbones import BACKBONES, load_backbone
 from unseen.benchmarks import BENCHMARKS
@@ -105,6 +107,8 @@ def test_probes(probe: type) -> None:
 #: Options under which a benchmark is quick, and other values where types suggest none; FILE stands for some file.
 QUICK: dict[str, dict[str, Any]] = {
     "probe": {"options": {"seeds": [1, 2]}, "changes": {"layer": "blocks.1", "shots": [1, "all"]}},
+    "regression": {"options": {}, "changes": {"layer": "blocks.1"}, "dataset": "NUMBERS"},
+    "multilabel": {"options": {"seeds": [1, 2]}, "changes": {"layer": "blocks.1"}, "dataset": "SEVERAL"},
     "cog": {
         "options": {"seeds": [1, 2], "levels": 2, "size": 10, "solver": "ridge"},
         "changes": {"layer": "logits", "measure": "wu-palmer", "rerank": "path", "seen": "FILE", "ontology": "FILE"}
@@ -145,6 +149,20 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 
 
+def write_targets(folder: Path) -> Path:
+    """Images with a number and several tags each, in a table."""
+    folder.mkdir()
+    rng, rows = np.random.default_rng(0), ["image,value,tags"]
+    for i in range(40):
+        light, red = rng.random(), rng.random() < 0.5
+        pixels = np.full((24, 24, 3), int(200 * light), np.uint8)
+        pixels[:12, :, 0] = 250 * red
+        Image.fromarray(pixels).save(folder / f"{i}.png")
+        rows.append(f"{i}.png,{10 * light:.3f},{'|'.join(['red'] * red + ['light'] * (light > 0.5))}")
+    (folder / "table.csv").write_text("\n".join(rows) + "\n")
+    return folder / "table.csv"
+
+
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "cog")) for n in QUICK])
 def test_benchmarks(name: str, tmp_path: Path, make_folder: Callable[..., Path]) -> None:
     given = dict(QUICK[name])
@@ -152,5 +170,8 @@ def test_benchmarks(name: str, tmp_path: Path, make_folder: Callable[..., Path])
     files = {key: str(tmp_path / "some.txt") for key, value in given["changes"].items() if value == "FILE"}
     dataset = given.pop("dataset", None) or f"folder:{make_folder(tmp_path / 'images')}"
     given["changes"] = {**given["changes"], **files}
+    if dataset in ("NUMBERS", "SEVERAL"):
+        column = {"NUMBERS": "value", "SEVERAL": "tags"}[dataset]
+        dataset = f"csv:{write_targets(tmp_path / 'table')}?label={column}"
     assert load_dataset(dataset).splits
     check_benchmark(name, model=SMALL, dataset=dataset, home=tmp_path / "home", **given)

@@ -181,5 +181,6 @@ def test_cmt_star_does_what_the_paper_shows(awa1: Problem) -> None:
     assert before["tr"] > 5 * before["ts"]
     assert after["zsl"] == before["zsl"]
     assert after["H"] > 3 * before["H"]
-    flagged = star._detector().is_new(star.transform(unit.test_unseen.X), 0.8).mean()
+    detector = star._detector()
+    flagged = detector.is_new(detector.measure(star.transform(unit.test_unseen.X)), 0.8).mean()
     assert 0.2 < flagged < 0.8

@@ -95,3 +95,17 @@ def test_unseen_classes_are_told_apart_by_what_is_generated(real_problem) -> Non
     new = problem.test_unseen
     right = problem.unseen[method.predict(new.X, problem.S[problem.unseen])] == new.y
     assert right.mean() > 0.4  # chance is 0.1
+
+
+@pytest.mark.slow
+def test_codes_of_unseen_classes_come_from_their_descriptions(real_problem) -> None:
+    """CADA-VAE with steps of 50 images, as published: above chance, and at chance where descriptions are exchanged."""
+    problem = real_problem("AWA2", "PS")
+    method = CADAVAE(device="cpu", epochs=50, batch_size=50, hidden=256)
+    method.fit(problem.train.X, problem.train.y, problem.S)
+    new, unseen = problem.test_unseen, problem.unseen
+    told, exchanged = (
+        (unseen[method.predict(new.X, problem.S[rows])] == new.y).mean() for rows in (unseen, np.roll(unseen, 1))
+    )
+    assert told > 0.2  # chance is 0.1, of 400 images: 6 deviations; 0.34 was seen
+    assert exchanged < 0.15

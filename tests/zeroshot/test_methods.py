@@ -143,12 +143,12 @@ def test_gaussian_novelty_finds_what_is_far(small_problem: Problem) -> None:
     y = np.arange(300) % 3
     points = centres[y] + rng.normal(size=(300, 4))
     detector = GaussianNovelty(points, y, centres)
-    assert detector.is_new(points, 0.05).mean() == pytest.approx(0.05, abs=0.01)
-    assert detector.is_new(centres + 50, 0.05).all()
+    assert detector.is_new(detector.measure(points), 0.05).mean() == pytest.approx(0.05, abs=0.01)
+    assert detector.is_new(detector.measure(centres + 50), 0.05).all()
     outliers = LocalOutliers(points, 20)
-    assert outliers.is_new(centres + 50, 0.05).all()
+    assert outliers.is_new(outliers.measure(centres + 50), 0.05).all()
     fresh = centres[y] + rng.normal(size=(300, 4))
-    shares = [outliers.is_new(fresh, q).mean() for q in (0.05, 0.3, 0.9)]
+    shares = [outliers.is_new(outliers.measure(fresh), q).mean() for q in (0.05, 0.3, 0.9)]
     assert shares[0] < 0.2 < shares[1] + 0.05
     assert shares == sorted(shares)
     assert (outliers.probability(points) >= 0).all()

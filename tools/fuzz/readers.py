@@ -21,6 +21,7 @@ import torch
 from PIL import Image
 from safetensors.torch import save as save_safetensors
 from scipy.io import savemat
+from tools.fuzz.doors import more_readers
 from tools.fuzz.mutations import blind, gzipped, matlab, opcodes, text, tree, zipped
 from tools.fuzz.runner import Reader
 
@@ -285,6 +286,7 @@ def _own() -> list[Reader]:
     """Files of ours that may have been damaged since."""
     from unseen.core.records import Cell, Result
     from unseen.results import ResultsDatabase
+    from unseen.results.export import long_rows, to_json
 
     def filed(path: Path) -> None:
         with ResultsDatabase(path) as database:
@@ -296,9 +298,21 @@ def _own() -> list[Reader]:
         with ResultsDatabase(folder / "r.sqlite") as database:
             return list(database.latest())
 
-    return [Reader("results", {"r.sqlite": written_file("r.sqlite", filed)}, results, blind)]
+    def exported(folder: Path) -> object:
+        from unseen.benchmarks.leaderboard import boards
+        from unseen.results.merge import merge
+
+        return boards(merge([folder / "export.json"]).results)
+
+    cells = [Cell("probe", model, "d", {"seed": 1}, "w+d", "1") for model in ("a", "b")]
+    found = [Result(cell, {"top1": 0.5, "top1_low": 0.4}, details={"correct": "9:/4A="}) for cell in cells]
+    export = to_json([row | {"recorded": "2026"} for result in found for row in long_rows(result)]).encode()
+    return [
+        Reader("results", {"r.sqlite": written_file("r.sqlite", filed)}, results, blind),
+        Reader("results export", {"export.json": export}, exported, tree),
+    ]
 
 
 def all_readers() -> list[Reader]:
     """Every reader that is fuzzed."""
-    return [*_pictures(), *_arrays(), *_weights(), *_concepts(), *_records(), *_own()]
+    return [*_pictures(), *_arrays(), *_weights(), *_concepts(), *_records(), *_own(), *more_readers()]

@@ -82,9 +82,14 @@ def fuzz(readers: Iterable[Reader], inputs: int, first: int = 0) -> Iterator[Cou
 def _check_sound(reader: Reader) -> None:
     """A reader that refuses the sound example would be fuzzed to no purpose."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-        for name, content in reader.files.items():
-            (Path(folder) / name).write_bytes(content)
+        _write(reader, Path(folder))
         reader.read(Path(folder))
+
+
+def _write(reader: Reader, folder: Path) -> None:
+    for name, content in reader.files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
 
 
 def _child(reader: Reader, first: int, end: int, count: Count) -> int:
@@ -146,9 +151,7 @@ def _work(reader: Reader, first: int, end: int, shared: mmap.mmap, notes: int) -
         for number in range(first, end):
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - began
             shared[: _STATE.size] = _STATE.pack(number, time.process_time(), time.time(), read, refused, peak)
-            for name, content in reader.files.items():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                (folder / name).write_bytes(content)
+            _write(reader, folder)
             (folder / next(iter(reader.files))).write_bytes(make_input(reader, number))
             try:
                 reader.read(folder)

@@ -42,6 +42,9 @@ _LABEL_FREE: dict[str, Callable[[Any], float]] = {
     "uniformity": uniformity,
 }
 
+#: What a look found, by what its labels are.
+_SCORES = {"top1": "top-1", "r2": "R²", "lrap": "LRAP"}
+
 Log = Callable[[Mapping[str, float], int], None]
 
 
@@ -125,10 +128,13 @@ class ProbeCallback(Answer):
         return row
 
     def headline(self) -> str:
-        known = [row for row in self.history if "top1" in row]
+        known = [row for row in self.history if any(name in row for name in _SCORES)]
         if not known:
             return f"no look yet, one every {self.every} epochs"
-        return f"top-1 {percent(known[-1]['top1'])} after epoch {known[-1]['epoch']}, {len(known)} looks"
+        score = next(name for name in _SCORES if name in known[-1])
+        value = known[-1][score]
+        shown = f"{value:.3f}" if score == "r2" else percent(value)
+        return f"{_SCORES[score]} {shown} after epoch {known[-1]['epoch']}, {len(known)} looks"
 
     def rows(self) -> list[dict[str, Any]]:
         return list(self.history)
@@ -172,7 +178,8 @@ class ProbeCallback(Answer):
         with tempfile.TemporaryDirectory(prefix="unseen-look-") as home:
             try:
                 found = evaluate(model, data, home=home, **how, **self.options)
-                row = {"top1": found.top1, "top1_low": found.interval.low, "top1_high": found.interval.high}
+                name, score = found.compared, found.score  # top1, unless images have numbers or several labels
+                row = {name: score.value, f"{name}_low": score.low, f"{name}_high": score.high}
                 if self.label_free:
                     features = extract(model, data, split="test", home=home, **how).features
                     row |= {

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from unseen.backbones.load import check_backbone, resolve_model
+from unseen.backbones.load import check_backbone, expand_models, resolve_model
 from unseen.benchmarks.rank.answer import answer
 from unseen.benchmarks.rank.candidates import CheckpointRanking
 from unseen.benchmarks.rank.halving import (
@@ -22,22 +22,29 @@ from unseen.benchmarks.rank.halving import (
     is_worth_it,
     next_size,
     pilot_size,
+    rate_of,
     size_within,
     with_dropped,
 )
-from unseen.benchmarks.rank.protocol import RankBenchmark
+from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, RankBenchmark, affordable
 from unseen.benchmarks.rank.scoring import EXPECTED
 from unseen.benchmarks.rank.truth import with_truth
+from unseen.benchmarks.rank.wording import points
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import UnseenError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.core.identity import parameters_of
 from unseen.core.records import Result
 from unseen.data import Dataset, load_dataset
+from unseen.data.dataset import CLASS
 from unseen.engines import Engine
 from unseen.features import Extraction, Progress
+from unseen.metrics import kendall_tau
 from unseen.ranking.cards import find_score
 from unseen.study import Study, run_study, write_page
+
+#: Dimensions that few networks exceed.
+_WIDEST = 4096
 
 
 def rank_checkpoints(
@@ -62,7 +69,8 @@ def rank_checkpoints(
 
     Args:
         data: a dataset's name, such as "folder:photos", or what `load_dataset` made of one.
-        models: names of checkpoints; one that stands twice is taken once, "@FILE" is a list of them, one a line.
+        models: names of checkpoints; one that stands twice is taken once, "@FILE" is a list of them, one a line,
+            "timm:*dino*" all that fit.
         top: how many checkpoints the recommendation names.
         budget: seconds for the whole; images are sampled, by class, to fit.
         halving: all candidates on a few images first, and only those that may be the best on all of them; by default
@@ -70,7 +78,8 @@ def rank_checkpoints(
         finetune_top: so many of the first are really fine-tuned, to confirm the order.
         name: results are filed under it.
         home: where features and results are kept.
-        how: settings of the extraction.
+        how: settings of the extraction; a precision other than fp32 is that of the rounds of halving before the last,
+            and of all with a budget or without rounds.
         engine: where the work is done; this process by default.
         progress: told of extractions in this process.
         report: where to write the page, `HOME/reports/NAME.html` by default; False for none.
@@ -84,17 +93,27 @@ def rank_checkpoints(
     study, notes = rank_study(data, models, name=name, how=how, **options)
     bench = Workbench(home_folder(home), how=study.extraction, progress=progress)
     benchmark, (dataset,) = _benchmark(study), study.datasets
-    benchmark.check(bench.dataset(dataset))
+    images = bench.dataset(dataset)
+    if images.target != CLASS and "scores" not in options:
+        benchmark = replace(benchmark, scores=("logme",))  # what there is for values and several labels
+    benchmark.suited(images).check(images)
     if finetune_top:
-        replace(benchmark, truth=True).check(bench.dataset(dataset))
+        replace(benchmark, truth=True).check(images)
     lost = _lost(study, bench)
     able = tuple(model for model in study.models if model not in lost)
     notes += _headless(able, benchmark, bench)
+    if "scores" not in options and benchmark.scores == DEFAULT_SCORES:
+        cheap, told = _affordable(benchmark, bench, dataset, able)
+        benchmark, notes = replace(benchmark, scores=cheap or (EXPECTED,)), [*notes, *told]
     if budget is not None and benchmark.sample:
         raise UsageError("give a budget or a sample, not both: a budget chooses the sample.")
     rounds = _Rounds(study, benchmark, bench, engine)
     able, sample, said = rounds.narrowed(able, budget, halving, began)
     benchmark, notes = replace(benchmark, sample=sample), [*notes, *said]
+    if rounds.last is not None and budget is None and study.extraction.precision != "fp32":
+        # A quick precision is for telling who may be the best; what is said of those is said in full precision.
+        study = replace(study, extraction=replace(study.extraction, precision="fp32"))
+        bench = Workbench(bench.home, how=study.extraction, progress=progress)
     found: dict[str, list[Result]] = {}
     study = replace(study, models=able or study.models, benchmarks=[benchmark])
     if able:
@@ -108,6 +127,7 @@ def rank_checkpoints(
         found[model] = [Result(replace(cell, revision=revision), error=reason) for cell in cells]
     results = [result for own in found.values() for result in own]
     ranking = with_dropped(answer(results, top=top, notes=notes), rounds.dropped)
+    ranking = replace(ranking, notes=(*ranking.notes, *rounds.precision_notes(ranking)))
     if finetune_top and ranking.best is not None:
         chosen = tuple(dict.fromkeys(c.model for c in ranking.candidates if not c.error and not c.same_as))
         truth = replace(benchmark, scores=(), truth=True, sample=0)
@@ -126,8 +146,11 @@ class _Rounds:
 
     def __init__(self, study: Study, benchmark: RankBenchmark, bench: Workbench, engine: Engine | None) -> None:
         self.study, self.bench, self.engine = study, bench, engine
-        self.benchmark = replace(benchmark, scores=(EXPECTED,), resamples=0, truth=False)
+        self.asked = replace(benchmark, truth=False)
+        self.benchmark = replace(self.asked, scores=(EXPECTED,), resamples=0)
         self.dropped: list[Dropped] = []
+        #: What the latest round found.
+        self.last: CheckpointRanking | None = None
 
     def narrowed(
         self, models: tuple[str, ...], budget: float | None, halving: bool | None, began: float
@@ -135,18 +158,21 @@ class _Rounds:
         """The models and the sample of the last round (0 for all images), and what to say of it."""
         (dataset,) = self.study.datasets
         images = self.bench.dataset(dataset).split(self.benchmark.split)
-        total, classes = len(images), len(np.unique(images.labels))
+        # Of values and several labels no class must be met.
+        classed = self.bench.dataset(dataset).target == CLASS
+        total, classes = len(images), len(np.unique(images.labels)) if classed else 1
         total = min(self.benchmark.sample, total) if self.benchmark.sample else total
         rounds = is_worth_it(len(models), total, classes) if halving is None else halving and len(models) > 1
         if not models or (budget is None and not rounds):
             return models, self.benchmark.sample, []
-        size, short = first_size(total, classes), ""
+        size, short, loading = first_size(total, classes), "", 0.0
         if budget is not None:
-            size, short = pilot_size(budget, self.bench, dataset, self.benchmark.split, models, began=began)
+            split = self.benchmark.split
+            size, short, loading = pilot_size(budget, self.bench, dataset, split, models, classes, began=began)
         while size < total and not short:
             start = perf_counter()
-            ranking = self._ranked(models, size)
-            rate = (perf_counter() - start) / (size * len(models))
+            ranking = self.last = self._ranked(models, size, whole=budget is not None)
+            rate = rate_of(perf_counter() - start, loading, size, len(models))
             if rounds:
                 losers = drop(ranking)
                 self.dropped += [losers] if losers.candidates else []
@@ -156,7 +182,8 @@ class _Rounds:
                 models = tuple(model for model in models if model not in gone)
             grown = next_size(size, total) if rounds else total
             if budget is not None:
-                grown = min(grown, size_within(budget - (perf_counter() - began), rate, len(models), total))
+                left = budget - (perf_counter() - began) - loading
+                grown = min(grown, size_within(left, rate, len(models), total))
             if grown < GROWTH / 2 * size:
                 break  # what is left of the budget would tell little more
             size = grown
@@ -167,8 +194,27 @@ class _Rounds:
         )
         return models, 0 if size == total and not self.benchmark.sample else size, said
 
-    def _ranked(self, models: tuple[str, ...], size: int) -> CheckpointRanking:
-        study = replace(self.study, models=models, benchmarks=[replace(self.benchmark, sample=size)])
+    def precision_notes(self, ranking: CheckpointRanking) -> list[str]:
+        """What a quick precision of the rounds did to the order, as far as those tell that went on to the end."""
+        precision = self.study.extraction.precision
+        if self.last is None or precision == "fp32":
+            return []
+        if ranking.parameters.get("extraction", {}).get("precision", precision) == precision:
+            return []
+        quick = {(c.model, c.layer): c.expected for c in self.last.candidates if not c.error}
+        both = [c for c in ranking.candidates if (c.model, c.layer) in quick and not c.error and not c.dropped_after]
+        said = f"rounds before the last ran in {precision}, the last in fp32"
+        if len(both) < 2:
+            return [said]
+        tau = kendall_tau([[quick[c.model, c.layer] for c in both]], [[c.expected for c in both]])
+        most = max(abs(quick[c.model, c.layer] - c.expected) for c in both)
+        said += f": Kendall's tau of the two orders of {len(both)} candidates is {tau:.2f}, the greatest change "
+        return [said + f"{points(most, ranking.measure)}, of which more images are a part"]
+
+    def _ranked(self, models: tuple[str, ...], size: int, *, whole: bool) -> CheckpointRanking:
+        """One round; `whole` with all that the last one will compute, whose time it is to tell."""
+        benchmark = self.asked if whole else self.benchmark
+        study = replace(self.study, models=models, benchmarks=[replace(benchmark, sample=size)])
         return answer(run_study(study, engine=self.engine, report=False, bench=self.bench).results)
 
 
@@ -178,7 +224,8 @@ def rank_study(
     """The study behind a ranking, and a note for every model that stood twice."""
     if not models:
         raise UsageError("name at least one checkpoint to rank, such as packaged:efficientnet-lite0 or timm:resnet50.")
-    resolved = [resolve_model(model, Path()) for given in models for model in _listed(given)]
+    named = [model for given in models for line in _listed(given) for model in expand_models(line)]
+    resolved = [resolve_model(model, Path()) for model in named]
     doubled = [model for i, model in enumerate(resolved) if model in resolved[:i]]
     study = Study(
         name,
@@ -204,6 +251,19 @@ def _listed(name: str) -> list[str]:
     found = [text for line in lines if (text := line.partition("#")[0].strip())]
     if not found:
         raise UsageError(f"the list of models {str(path)!r} has no name in it. Write one a line.")
+    return found
+
+
+def _affordable(
+    benchmark: RankBenchmark, bench: Workbench, dataset: str, models: Sequence[str]
+) -> tuple[tuple[str, ...], list[str]]:
+    """The default scores that the data can carry; models are asked for their width only where that matters."""
+    labels = bench.dataset(dataset).split(benchmark.split).labels
+    sizes = benchmark.sample or len(labels), len(np.unique(labels))
+    found = affordable(sizes[0], _WIDEST, sizes[1])
+    if found[1]:
+        wide = max((bench.card(model).feature_dim or 0 for model in models), default=0)
+        found = affordable(sizes[0], wide, sizes[1])
     return found
 
 

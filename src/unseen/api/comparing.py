@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from unseen.api.holding import STUDY, holding, name_models, run, workbench
-from unseen.api.probing import Evaluation
+from unseen.api.probing import answer_of
 from unseen.api.shown import Answer, percent
 from unseen.core.errors import UsageError
 from unseen.features import Extraction, Progress
@@ -23,47 +23,67 @@ class Contest(Answer):
     """Models in the order of their accuracy, with the difference of each to the best on the same test images.
 
     Attributes:
-        evaluations: by label, best first.
+        evaluations: by label, best first: what `unseen.evaluate` gives for each.
     """
 
-    evaluations: Mapping[str, Evaluation]
+    evaluations: Mapping[str, Any]
 
-    percent: ClassVar[tuple[str, ...]] = ("top1", "top1_low", "top1_high", "behind", "behind_low", "behind_high")
+    percent: ClassVar[tuple[str, ...]] = ("top1", "top1_low", "top1_high", "lrap", "lrap_low", "lrap_high")
+
+    @property
+    def metric(self) -> str:
+        """What models are compared by: top1; r2 of numbers, lrap of several labels."""
+        return str(next(iter(self.evaluations.values())).compared)
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """`metric` by label."""
+        return {label: each.score.value for label, each in self.evaluations.items()}
 
     @property
     def top1(self) -> dict[str, float]:
         """Accuracy by label."""
         return {label: each.top1 for label, each in self.evaluations.items()}
 
-    def __getitem__(self, label: str) -> Evaluation:
+    def __getitem__(self, label: str) -> Any:
         return self.evaluations[label]
 
     @cached_property
     def _behind(self) -> dict[str, Comparison]:
         best, *others = self.evaluations
-        first = self.evaluations[best].correct
-        return {label: paired_bootstrap(first, self.evaluations[label].correct) for label in others}
+        first = self.evaluations[best].image_scores
+        return {label: paired_bootstrap(first, self.evaluations[label].image_scores) for label in others}
 
     def difference(self, first: str, second: str) -> Comparison:
-        """How much more accurate the first is than the second, on the same images."""
-        return paired_bootstrap(self.evaluations[first].correct, self.evaluations[second].correct)
+        """How much better the first is than the second, on the same images."""
+        return paired_bootstrap(self.evaluations[first].image_scores, self.evaluations[second].image_scores)
 
     def headline(self) -> str:
         (best, own), *others = self.evaluations.items()
-        text = f"{best} has {percent(own.top1)}"
+        shares = self.metric != "r2"
+        text = f"{best} has {percent(own.score.value) if shares else f'R² {own.score.value:.3f}'}"
         if not others:
             return text
         second = others[0][0]
         lead, tests = self._behind[second], len(others)
         # As many comparisons as models that might have come second: Bonferroni's bound.
         word = "clearly" if lead.p_value * tests < _CLEAR else "not clearly"
-        bounds = f"[{100 * lead.difference.low:+.1f}, {100 * lead.difference.high:+.1f}]"
-        return f"{text}, {word} ahead of {second} ({100 * lead.difference.value:+.1f} points {bounds})"
+        gap = lead.difference
+        if not shares:
+            return f"{text}, {word} ahead of {second} ({gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}])"
+        bounds = f"[{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
+        return f"{text}, {word} ahead of {second} ({100 * gap.value:+.1f} points {bounds})"
+
+    def _text(self, name: str, value: Any) -> str:
+        if name.startswith("behind") and value is not None and self.metric != "r2":
+            return percent(value)
+        return super()._text(name, value)
 
     def rows(self) -> list[dict[str, Any]]:
         found = []
         for label, each in self.evaluations.items():
-            row = {"model": label, "top1": each.top1, "top1_low": each.interval.low, "top1_high": each.interval.high}
+            name, own = self.metric, each.score
+            row = {"model": label, name: own.value, f"{name}_low": own.low, f"{name}_high": own.high}
             if label in self._behind:
                 lead = self._behind[label]
                 row |= {"behind": lead.difference.value, "behind_low": lead.difference.low}
@@ -106,7 +126,7 @@ def compare(
         )
         classes = tuple(bench.dataset(dataset).class_names)
     found = {
-        label: Evaluation(name, dataset, tuple(result for result in results if result.cell.model == name), classes)
+        label: answer_of(name, dataset, [result for result in results if result.cell.model == name], classes)
         for label, name in named.items()
     }
-    return Contest(dict(sorted(found.items(), key=lambda item: -item[1].top1)))
+    return Contest(dict(sorted(found.items(), key=lambda item: -item[1].score.value)))

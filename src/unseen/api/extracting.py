@@ -28,7 +28,7 @@ class Features(Answer):
 
     Attributes:
         features: (n, d) float32.
-        labels: (n,) class indices; None where the images have none.
+        labels: (n,) class indices, or numbers; (n, labels) booleans where images have several; None where none.
         class_names: one per class index.
         names: one per image.
         splits: the split of each image, such as "train".
@@ -37,7 +37,7 @@ class Features(Answer):
     """
 
     features: npt.NDArray[np.float32]
-    labels: npt.NDArray[np.int64] | None
+    labels: npt.NDArray[Any] | None
     class_names: tuple[str, ...]
     names: tuple[str, ...]
     splits: npt.NDArray[np.str_]
@@ -55,15 +55,20 @@ class Features(Answer):
         return f"{count} images{lost}, {width} features each, {self.model} on {self.dataset}"
 
     def rows(self) -> list[dict[str, Any]]:
-        labels: list[str | None] = [None] * len(self)
+        labels: list[Any] = [None] * len(self)
         if self.labels is not None:
-            labels = [self.class_names[label] for label in self.labels]
+            labels = [self._shown(label) for label in self.labels]
         about = zip(self.names, self.splits.tolist(), labels, strict=True)
         values = [[float(value) for value in row] for row in self.features]
         return [
             {"name": name, "split": split, "label": label, **{f"f{i}": value for i, value in enumerate(row)}}
             for (name, split, label), row in zip(about, values, strict=True)
         ]
+
+    def _shown(self, label: Any) -> Any:
+        if isinstance(label, np.ndarray):
+            return "|".join(name for name, has in zip(self.class_names, label, strict=False) if has)
+        return self.class_names[label] if isinstance(label, np.integer) else float(label)
 
     def _repr_html_(self) -> str:
         return f"<p><b>{self.headline()}</b></p>"  # a thousand columns help nobody
@@ -138,7 +143,7 @@ def extract(
     return _joined(parts, dataset, labels, name, layer)
 
 
-def _dataset(data: Any, bench: Any, holder: Any) -> tuple[Dataset, npt.NDArray[np.int64] | None]:
+def _dataset(data: Any, bench: Any, holder: Any) -> tuple[Dataset, npt.NDArray[Any] | None]:
     """The dataset, and labels of an object, whose images are extracted as a whole."""
     if isinstance(data, str | Path):
         return bench.dataset(holder.dataset(data)), None
@@ -150,10 +155,13 @@ def _dataset(data: Any, bench: Any, holder: Any) -> tuple[Dataset, npt.NDArray[n
 
 
 def _joined(
-    parts: dict[str, SplitRows], dataset: Dataset, given: npt.NDArray[np.int64] | None, model: str, layer: str
+    parts: dict[str, SplitRows], dataset: Dataset, given: npt.NDArray[Any] | None, model: str, layer: str
 ) -> Features:
     whole = ALL in parts
-    labels = np.concatenate([part.labels for part in parts.values()])
+    targets = {split: dataset.split(split).targets for split in parts}
+    labels = np.concatenate(
+        [part.labels if (own := targets[split]) is None else own[part.index] for split, part in parts.items()]
+    )
     names = [dataset.split(split).names[i] for split, part in parts.items() for i in part.index]
     return Features(
         features=np.concatenate([np.asarray(part.features[:], np.float32) for part in parts.values()]),

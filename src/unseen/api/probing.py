@@ -46,6 +46,19 @@ class Evaluation(Answer):
         """Per test image, the share of seeds that got it right."""
         return np.asarray(np.mean([unpack_correct(str(result.details["correct"])) for result in self.results], axis=0))
 
+    #: What models are compared by, of which every image has its share.
+    compared: ClassVar[str] = "top1"
+
+    @property
+    def score(self) -> Interval:
+        """What `unseen.compare` goes by: `top1`."""
+        return self.interval
+
+    @property
+    def image_scores(self) -> npt.NDArray[np.float64]:
+        """Per test image, its share of `score`."""
+        return self.correct
+
     @cached_property
     def interval(self) -> Interval:
         """Bootstrap interval of `top1` over test images."""
@@ -111,10 +124,14 @@ def evaluate(
     how: Extraction | None = None,
     progress: Progress | None = None,
     **options: Any,
-) -> Evaluation:
+) -> Any:
     """Fit a probe on a model's features of the training images, and test it.
 
     Nothing is tuned on test images. The result is filed, and is read from there when the same is asked again.
+
+    Returns:
+        An `Evaluation`; of images with a number each a `RegressionEvaluation`, of images with several labels each a
+        `MultilabelEvaluation` (`unseen.api.targets`).
 
     Args:
         model: a name, a file, a torch module, a function, a backbone, as `extract` takes them.
@@ -136,4 +153,14 @@ def evaluate(
         data = holder.dataset(train, test)
         results = run(study, [name], data, {"probe": {"seeds": seeds, **options}}, bench)
         classes = tuple(bench.dataset(data).class_names)
-    return Evaluation(name, data, tuple(results), classes)
+    return answer_of(name, data, results, classes)
+
+
+def answer_of(model: str, dataset: str, results: Sequence[Result], classes: tuple[str, ...]) -> Any:
+    """What comes back for the results of one model: which kind depends on what the images' labels are."""
+    kind = results[0].cell.benchmark
+    if kind == "probe":
+        return Evaluation(model, dataset, tuple(results), classes)
+    from unseen.api.targets import ANSWERS
+
+    return ANSWERS[kind](model, dataset, tuple(results))

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from unseen.core.errors import UsageError
 from unseen.core.extras import import_extra
 from unseen.core.files import write_whole
-from unseen.results.export import to_json
+from unseen.results.export import harmless, to_json
 
 _SHOWN_ROWS = 60
 _STYLE = "text-align:right;padding:0.15em 0.7em;font-variant-numeric:tabular-nums"
@@ -98,7 +98,7 @@ def _csv(rows: list[dict[str, Any]]) -> str:
     columns = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({k: repr(v) if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+    writer.writerows({k: harmless(v) if isinstance(v, str | float) else v for k, v in row.items()} for row in rows)
     return text.getvalue()
 
 

@@ -80,7 +80,7 @@ class Backbone:
     @cached_property
     def weights(self) -> str:
         """Digest of every parameter and buffer, and of a transform: what the features depend on."""
-        own = getattr(self.module, "fingerprint", None) or state_digest(self.module)
+        own = getattr(self.module, "own_fingerprint", None) or state_digest(self.module)
         return own if self.transform is None else digest([own, self.transform.fingerprint])
 
     @cached_property

@@ -96,15 +96,22 @@ def read_checkpoint(path: Path) -> Any:
         raise CheckpointError(f"{path.name} cannot be read as a checkpoint: {_first_line(error)}") from error
 
 
-def state_dicts(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Tensor]]]:
-    """Every mapping inside a checkpoint that holds tensors, with the dotted keys that lead to it."""
-    if not isinstance(value, Mapping):
-        return
-    tensors = {_unwrapped(str(k)): v for k, v in value.items() if isinstance(v, Tensor)}
-    if tensors:
-        yield path, tensors
-    for key, inner in value.items():
-        yield from state_dicts(inner, f"{path}.{key}" if path else str(key))
+def state_dicts(value: Any) -> Iterator[tuple[str, dict[str, Tensor]]]:
+    """Every mapping inside a checkpoint that holds tensors, with the dotted keys that lead to it.
+
+    One that stands in several places is entered once, so that no file can send the search round in circles.
+    """
+    waiting, entered = [("", value)], set[int]()
+    while waiting:
+        path, mapping = waiting.pop()
+        if not isinstance(mapping, Mapping):
+            continue
+        if tensors := {_unwrapped(str(k)): v for k, v in mapping.items() if isinstance(v, Tensor)}:
+            yield path, tensors
+        if id(mapping) not in entered:
+            entered.add(id(mapping))
+            inner = [(f"{path}.{key}" if path else str(key), each) for key, each in mapping.items()]
+            waiting += reversed(inner)
 
 
 def find_state_dict(

@@ -13,7 +13,7 @@ from unseen.core.records import Preprocessing
 POOLED = "pooled"
 LOGITS = "logits"
 
-RuntimeName = Literal["auto", "onnx", "torch"]
+RuntimeName = Literal["auto", "onnx", "openvino", "torch"]
 
 #: Options that every model takes: they change how images reach it.
 PREPROCESSING_OPTIONS = ("size", "resize", "mode", "interpolation")

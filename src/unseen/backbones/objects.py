@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -26,7 +27,10 @@ from unseen.core.identity import digest
 from unseen.core.records import ModelCard, Preprocessing
 
 SCHEME = "object"
+OBJECT_HINT = "Objects are found in the process that holds them, while it does: use one worker, or a name."
 _HELD: dict[str, Backbone] = {}
+#: How many hold each.
+_HOLDERS: Counter[str] = Counter()
 #: A callable gets pixels as they are: what `Taps` computes with these is the value of a byte.
 _BYTES = {"mean": (0.0, 0.0, 0.0), "std": (1 / 255, 1 / 255, 1 / 255)}
 
@@ -53,7 +57,11 @@ def as_backbone(
     if transform is not None and preprocessing is not None:
         raise BackboneError("give a transform or a preprocessing, not both.")
     if isinstance(model, Backbone):
-        made = model
+        # As it is now: its module may have been trained since it was made, under whatever name.
+        module = model.module
+        made = replace(model, module=module.again(model) if isinstance(module, _Called) else snapshot(module))
+        if transform is not None or preprocessing is not None:
+            raise BackboneError("a backbone brings its own preprocessing. Replace it there, or give the module.")
     elif isinstance(model, nn.Module):
         made = _module_backbone(snapshot(model), preprocessing, transform)
     elif callable(model):
@@ -63,9 +71,7 @@ def as_backbone(
             f"{type(model).__name__} is no model. Give a name such as timm:resnet50, a checkpoint or .onnx file, a "
             "torch module, or a function from a batch of images to an array."
         )
-    label = name or (made.card.architecture if not isinstance(model, Backbone) else "")
-    if not label:
-        return made
+    label = name or made.card.architecture or made.card.name or made.id
     own = digest([made.weights, _structure(made.module), made.preprocessing.to_dict()], length=12)
     card = replace(made.card, id=f"{SCHEME}:{_plain(label)}@{own}", name=label, group="object")
     return replace(made, card=card)
@@ -74,12 +80,23 @@ def as_backbone(
 def hold(backbone: Backbone) -> str:
     """Make a backbone findable by its name, which is returned."""
     _HELD[backbone.id] = backbone
+    _HOLDERS[backbone.id] += 1
     return backbone.id
 
 
+def hold_again(name: str) -> bool:
+    """One more holder of what is held already; whether it is."""
+    if name in _HELD:
+        _HOLDERS[name] += 1
+    return name in _HELD
+
+
 def release(name: str) -> None:
-    """Forget what `hold` has made findable."""
-    _HELD.pop(name, None)
+    """Forget what `hold` has made findable, when nobody else holds it."""
+    _HOLDERS[name] -= 1
+    if _HOLDERS[name] < 1:
+        _HELD.pop(name, None)
+        del _HOLDERS[name]
 
 
 class ObjectSource(BackboneSource):
@@ -93,7 +110,7 @@ class ObjectSource(BackboneSource):
     def load(self, name: ModelName) -> Backbone:
         found = _HELD.get(str(name))
         if found is None:
-            raise UnknownNameError("model object", str(name), _HELD, hint="Objects live as long as a call.")
+            raise UnknownNameError("model object", str(name), _HELD, hint=OBJECT_HINT)
         return found
 
     def check(self, name: ModelName) -> None:
@@ -174,12 +191,24 @@ class _Called(nn.Module):
     """A function of the user's in the place of a module.
 
     Attributes:
-        fingerprint: of what it gives for a few images: its code may read weights from anywhere.
+        own_fingerprint: of what it gives for a few images: its code may read weights from anywhere.
     """
 
     def __init__(self, function: Callable[[Any], Any], *, prepared: bool) -> None:
         super().__init__()
-        self.function, self.prepared, self.fingerprint = function, prepared, ""
+        self.function, self.prepared, self.own_fingerprint = function, prepared, ""
+
+    def again(self, backbone: Backbone) -> _Called:
+        """The same function, with the fingerprint of what it gives now."""
+        made = _Called(self.function, prepared=self.prepared).eval()
+        made.look(backbone)
+        return made
+
+    def look(self, backbone: Backbone) -> None:
+        shown = backbone.example(4, seed=0)
+        with torch.inference_mode():
+            features = self(shown if self.prepared else shown.permute(0, 3, 1, 2).float())
+        self.own_fingerprint = hashlib.sha256(features.cpu().numpy().tobytes()).hexdigest()[:16]
 
     def forward(self, images: Tensor) -> Tensor:
         given: Any = images
@@ -209,33 +238,76 @@ def _callable_backbone(function: Any, preprocessing: Preprocessing | None, trans
         transform=foreign,
         exportable=False,
     )
-    shown = made.example(4, seed=0)
     try:
-        with torch.inference_mode():
-            features = module(shown if foreign is not None else shown.permute(0, 3, 1, 2).float())
+        module.look(made)
     except UnseenError:
         raise
     except Exception as error:
         first = (str(error).strip().splitlines() or [""])[0]
         raise BackboneError(f"{label} fails on four images: {type(error).__name__}: {first}") from error
-    module.fingerprint = hashlib.sha256(features.cpu().numpy().tobytes()).hexdigest()[:16]
     return made
 
 
 def _structure(module: nn.Module) -> list[Any]:
-    """What a module computes beside its tensors: classes, their code, and settings such as strides."""
-    found: list[Any] = []
+    """What a module computes beside its state: classes, their code, settings such as strides, tensors that no
+    `state_dict` has."""
+    kept = set(module.state_dict())
+    found: list[Any] = [
+        [name, _content(value)]
+        for name, value in module.named_buffers(remove_duplicate=False)
+        if name not in kept  # buffers that are not persistent
+    ]
     for name, part in module.named_modules():
-        code = getattr(type(part).forward, "__code__", None)
-        body = (
-            hashlib.sha256(code.co_code + repr(code.co_consts).split(" at 0x")[0].encode()).hexdigest()[:16]
-            if code
-            else ""
-        )
-        own = {k: v for k, v in vars(part).items() if isinstance(v, int | float | str | tuple) and k != "training"}
-        plain = {k: repr(v) for k, v in own.items() if " at 0x" not in repr(v)}
-        found.append([name, f"{type(part).__module__}.{type(part).__qualname__}", body, dict(sorted(plain.items()))])
+        own = {k: _content(v) for k, v in vars(part).items() if k not in _OF_TORCH}
+        plain = {k: v for k, v in sorted(own.items()) if v is not None}
+        found.append([name, f"{type(part).__module__}.{type(part).__qualname__}", _code_of(type(part)), plain])
     return found
+
+
+#: Attributes of every module: its state, which is looked at elsewhere, and hooks.
+_OF_TORCH = frozenset(vars(nn.Module())) | {"own_fingerprint"}
+_LIBRARIES = ("torch", "torchvision", "timm", "transformers", "open_clip")
+
+
+def _code_of(kind: type) -> str:
+    """Of `forward`; of every method where the class is the user's own."""
+    found = []
+    for each in kind.__mro__:
+        if each is nn.Module:
+            break
+        library = each.__module__.partition(".")[0] in _LIBRARIES
+        found += [_content(value) for name, value in sorted(vars(each).items()) if not library or name == "forward"]
+    return digest([each for each in found if each is not None])
+
+
+def _content(value: Any, depth: int = 4) -> Any:
+    """What an attribute is by its content, as JSON values; None where that cannot be told."""
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        return repr(value)
+    if isinstance(value, Tensor | np.ndarray):
+        array = np.ascontiguousarray(value.detach().float().cpu().numpy() if isinstance(value, Tensor) else value)
+        return [str(value.dtype), list(array.shape), hashlib.sha256(array.tobytes()).hexdigest()[:16]]
+    if isinstance(value, list | tuple) and depth:
+        return [_content(each, depth - 1) for each in value]
+    if isinstance(value, dict) and depth:
+        return [[repr(key), _content(each, depth - 1)] for key, each in value.items() if isinstance(key, str | int)]
+    if isinstance(value, set | frozenset):
+        return sorted(repr(each) for each in value if isinstance(each, str | int | float))
+    function = getattr(value, "__func__", value)
+    code = getattr(function, "__code__", None)
+    if code is None or not depth:
+        return None
+    cells = [_content(cell.cell_contents, depth - 1) for cell in function.__closure__ or () if _filled(cell)]
+    consts = [repr(each).split(" at 0x")[0] for each in code.co_consts]
+    inner = hashlib.sha256(code.co_code + repr((consts, code.co_names)).encode()).hexdigest()[:16]
+    return [inner, cells, _content(function.__defaults__, depth - 1)]
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        return not isinstance(cell.cell_contents, type)
+    except ValueError:
+        return False
 
 
 def _plain(text: str) -> str:

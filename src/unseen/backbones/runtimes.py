@@ -1,4 +1,4 @@
-"""How a backbone runs: ONNX Runtime on the CPU, torch (channels-last, autocast) on an accelerator.
+"""How a backbone runs: ONNX Runtime (bf16: OpenVINO) on the CPU, torch (channels-last, autocast) on an accelerator.
 
 A runtime takes a batch of uint8 images (n, h, w, 3) and gives one float32 array (n, d) per asked layer. The exported
 graph is checked against torch on its first batch (cosine > 0.9999 on every image); where it disagrees, or cannot be
@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,8 @@ import torch
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.forwards import Taps
 from unseen.backbones.names import POOLED, RuntimeName
-from unseen.core.errors import BackboneError, StoreError, UnknownNameError
+from unseen.core.errors import BackboneError, StoreError, UnknownNameError, UnseenError
+from unseen.core.extras import installed
 from unseen.core.files import write_whole
 from unseen.core.identity import identify
 
@@ -49,7 +50,7 @@ class Runtime(Protocol):
     """Runs one backbone.
 
     Attributes:
-        name: "onnx" or "torch"; part of the feature key.
+        name: "onnx", "openvino" or "torch"; part of the feature key.
         precision: "fp32", "bf16" or "fp16"; part of the feature key.
         note: why this runtime was taken, where that is not the default; else "".
     """
@@ -126,13 +127,14 @@ def make_runtime(
     Args:
         layers: what to give, in this order.
         device: "cpu", "cuda", "mps", or "auto" for the best there is.
-        runtime: "onnx", "torch", or "auto": ONNX on the CPU, torch elsewhere.
+        runtime: "onnx", "openvino", "torch", or "auto": on the CPU ONNX, in bf16 OpenVINO where that is installed;
+            torch elsewhere.
         precision: "fp32", or the faster "bf16" and "fp16", whose numbers differ.
         threads: for ONNX Runtime; 0 means all cores.
         cache: folder to keep exported graphs in.
     """
-    if runtime not in ("auto", "onnx", "torch"):
-        raise UnknownNameError("runtime", runtime, ("auto", "onnx", "torch"))
+    if runtime not in get_args(RuntimeName):
+        raise UnknownNameError("runtime", runtime, get_args(RuntimeName))
     if precision not in ("fp32", "bf16", "fp16"):
         raise UnknownNameError("precision", precision, ("fp32", "bf16", "fp16"))
     device = best_device() if device == "auto" else device
@@ -142,11 +144,14 @@ def make_runtime(
         return TorchRuntime(backbone, layers, device=device, precision=precision, note=refused)
     try:
         with _TRACING:
+            if chosen == "openvino":
+                return _checked_openvino(backbone, layers, precision=precision, threads=threads, path=graph)
             return _checked_onnx(backbone, layers, threads=threads, path=graph)
     except BackboneError as error:
         if graph is not None:  # so that the next run need not try again
-            _keep(str(error).encode(), graph.with_suffix(_REFUSED))
-        return TorchRuntime(backbone, layers, device="cpu", note=str(error))
+            _keep(str(error).encode(), _refusal(graph, chosen, precision))
+        own = precision if chosen == "openvino" else "fp32"
+        return TorchRuntime(backbone, layers, device="cpu", precision=own, note=str(error))
 
 
 def expected_runtime(
@@ -166,13 +171,14 @@ def expected_runtime(
 def _choose(
     backbone: Backbone, device: str, runtime: RuntimeName, precision: str, graph: Path | None
 ) -> tuple[str, str]:
-    """The runtime to try, and why ONNX was refused before, where it was."""
+    """The runtime to try, and why an exported graph was refused before, where it was."""
     if not backbone.exportable:
         return "torch", "the model is no torch code that could be traced"
     if runtime == "auto":
-        runtime = "onnx" if device == "cpu" and precision == "fp32" else "torch"
-    note = graph.with_suffix(_REFUSED) if graph is not None else None
-    if runtime == "onnx" and note is not None and note.is_file():
+        fast = "openvino" if precision == "bf16" and installed("openvino") else "torch"
+        runtime = "torch" if device != "cpu" else "onnx" if precision == "fp32" else fast  # type: ignore[assignment]
+    note = _refusal(graph, runtime, precision) if graph is not None else None
+    if runtime != "torch" and note is not None and note.is_file():
         return "torch", note.read_text(encoding="utf-8", errors="replace")
     return runtime, ""
 
@@ -180,6 +186,11 @@ def _choose(
 def _graph_file(backbone: Backbone, layers: Sequence[str], cache: Path) -> Path:
     place = [backbone.weights, backbone.id, list(layers), backbone.preprocessing.to_dict(), torch.__version__]
     return cache / f"{identify('graph', '1', *place)}.onnx"
+
+
+def _refusal(graph: Path, runtime: str, precision: str) -> Path:
+    """The note that says why a graph does not serve a runtime."""
+    return graph.with_suffix(_REFUSED if runtime == "onnx" else f".{runtime}-{precision}{_REFUSED}")
 
 
 def best_device() -> str:
@@ -266,8 +277,31 @@ def _checked_onnx(backbone: Backbone, layers: Sequence[str], *, threads: int, pa
     return runtime
 
 
-def _agreement(backbone: Backbone, layers: Sequence[str], runtime: OnnxRuntime) -> float:
-    """The lowest cosine between ONNX and torch over a few smooth random images and all layers."""
+def _checked_openvino(
+    backbone: Backbone, layers: Sequence[str], *, precision: str, threads: int, path: Path | None
+) -> Runtime:
+    """An OpenVINO network that was seen to agree with torch as far as its precision lets it."""
+    from unseen.backbones import openvino
+
+    try:
+        graph = path.read_bytes() if path is not None and path.is_file() else export_onnx(backbone, layers)
+        runtime = openvino.OpenVinoRuntime(graph, precision=precision, threads=threads)
+        agreement = _agreement(backbone, layers, runtime)
+    except UnseenError:
+        raise
+    except Exception as error:  # as for ONNX
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise BackboneError(f"not run by OpenVINO: {first}") from error
+    if agreement < openvino.AGREEMENT[precision]:
+        least = openvino.AGREEMENT[precision]
+        raise BackboneError(f"OpenVINO in {precision} disagrees with torch: cosine {agreement:.6f} < {least}")
+    if path is not None:
+        _keep(graph, path)
+    return runtime
+
+
+def _agreement(backbone: Backbone, layers: Sequence[str], runtime: Runtime) -> float:
+    """The lowest cosine between an exported graph and torch over a few smooth random images and all layers."""
     pixels = backbone.example(3, seed=0)
     with torch.inference_mode():
         expected = Taps(backbone, layers).eval()(pixels)

@@ -18,7 +18,7 @@ from itertools import groupby, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from unseen.core.errors import UnseenError
+from unseen.core.errors import DataError, UnseenError
 from unseen.core.identity import option, parameters_of, plain
 from unseen.core.options import check_options, make_options
 from unseen.core.records import Cell, MethodCard, Result
@@ -27,9 +27,16 @@ from unseen.data.load import resolve_dataset
 from unseen.results.styles import MetricStyle, declare_styles
 
 if TYPE_CHECKING:
-    from unseen.benchmarks.workbench import Workbench
+    from unseen.benchmarks.workbench import Wanted, Workbench
     from unseen.data import Dataset
 
+
+#: Kinds of labels, and what makes classes of them in a table.
+_KINDS = {
+    "class": ("one class", "Give it to probe, or to another benchmark of classes."),
+    "several": ("several labels", "pick=LABEL in its name asks for one of them; probe takes all."),
+    "number": ("a number", "bins=5 in its name cuts them into classes; probe takes numbers."),
+}
 
 #: Images to train on below which nobody needs to be told how long it takes.
 WORTH_MEASURING = 20_000
@@ -76,6 +83,8 @@ class Benchmark(ABC):
     command: ClassVar[str] = ""
     #: How metrics of its own are shown, the one to judge by first; `unseen.results.styles` has the common ones.
     metrics: ClassVar[tuple[MetricStyle, ...]] = ()
+    #: What it can learn of images: "class", "several" labels, a "number" (`unseen.data.dataset.Target`).
+    targets: ClassVar[tuple[str, ...]] = ("class",)
 
     only: tuple[str, ...] = option(
         (), dataset=True, neutral="it chooses datasets", help="Datasets of a study that it is for; all by default."
@@ -92,6 +101,13 @@ class Benchmark(ABC):
     @abstractmethod
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         """Yield one result per cell, each as soon as it is known; all cells are of one model and one dataset."""
+
+    def features(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Wanted]:
+        """The features that `evaluate` will read, for all workers to extract side by side, part by part, before it.
+
+        A benchmark that says nothing here extracts in `evaluate`, by the one worker that has the group.
+        """
+        return ()
 
     def pieces(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Mapping[str, Any]]:
         """Independent parts of a group's work that can be done now, each by any worker, as JSON values.
@@ -112,6 +128,17 @@ class Benchmark(ABC):
 
     def check(self, dataset: Dataset) -> None:  # noqa: B027 - any dataset will do unless a benchmark says otherwise
         """Raise a `DataError` where the benchmark cannot be run on a dataset; called before anything is extracted."""
+
+    def suited(self, dataset: Dataset) -> Benchmark:
+        """The benchmark that asks this one's question of a dataset: itself, unless labels are of another kind.
+
+        Raises:
+            DataError: it has no answer for such labels.
+        """
+        if dataset.target in self.targets:
+            return self
+        what, advice = _KINDS[dataset.target]
+        raise DataError(f"{dataset.id!r} has {what} per image, which {self.name} does not take. {advice}")
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
         """Solvers, methods or scores that a cell's number comes from, with their versions."""
@@ -149,6 +176,8 @@ class Benchmark(ABC):
 
 BENCHMARKS: Registry[type[Benchmark]] = Registry("benchmark", "unseen.benchmarks")
 BENCHMARKS.add("probe", "unseen.benchmarks.probe.protocol:ProbeBenchmark")
+BENCHMARKS.add("regression", "unseen.benchmarks.probe.targets:RegressionBenchmark")
+BENCHMARKS.add("multilabel", "unseen.benchmarks.probe.targets:MultilabelBenchmark")
 BENCHMARKS.add("cog", "unseen.benchmarks.cog.protocol:CogBenchmark")
 BENCHMARKS.add("cog-finetune", "unseen.benchmarks.cog.finetune:CogFinetuneBenchmark")
 BENCHMARKS.add("zsl", "unseen.benchmarks.zsl.protocol:ZslBenchmark")

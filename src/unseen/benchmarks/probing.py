@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.benchmarks.workbench import SplitRows, skipped_details
-from unseen.core.errors import UsageError
+from unseen.core.errors import DataError, UsageError
+from unseen.core.guard import guarded
 from unseen.core.identity import option
 from unseen.core.options import Natural, Positive, check_options
 from unseen.core.records import Cell, Result
@@ -220,7 +221,24 @@ def pack_correct(correct: npt.NDArray[np.bool_]) -> str:
 
 
 def unpack_correct(text: str) -> npt.NDArray[np.bool_]:
-    """What `pack_correct` packed."""
-    count, _, encoded = text.partition(":")
-    bits = np.unpackbits(np.frombuffer(base64.b64decode(encoded), np.uint8))
-    return bits[: int(count)].astype(bool)
+    """What `pack_correct` packed.
+
+    Raises:
+        DataError: the text is of somebody else's making.
+    """
+    with guarded("the answers per image of a result", "bits in base64"):
+        count, _, encoded = text.partition(":")
+        bits = np.unpackbits(np.frombuffer(base64.b64decode(encoded), np.uint8))
+        if not 0 <= int(count) <= len(bits):
+            raise DataError(f"the answers per image of a result are {len(bits)} bits, not {count[:20]} of them.")
+        return bits[: int(count)].astype(bool)
+
+
+def pack_values(values: npt.NDArray[np.float64]) -> str:
+    """One number per test image, in half precision, as text."""
+    return f"{len(values)}:" + base64.b64encode(values.astype("<f2").tobytes()).decode("ascii")
+
+
+def unpack_values(text: str) -> npt.NDArray[np.float64]:
+    """What `pack_values` packed."""
+    return np.frombuffer(base64.b64decode(text.partition(":")[2]), "<f2").astype(np.float64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from pathlib import Path
@@ -31,6 +32,16 @@ if TYPE_CHECKING:
 
 #: How a benchmark looks through a model, such as another preprocessing.
 View = Callable[["Backbone"], "Backbone"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Features that a group of cells reads: layers of a model over a split of a dataset, through a view of it."""
+
+    dataset: str
+    split: str
+    layers: tuple[str, ...] = ("pooled",)
+    view: View | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +151,24 @@ class Workbench:
             for layer, found in stored.items()
         }
 
+    def wanted(
+        self, dataset: str, layer: str = "pooled", splits: Sequence[str] = (), *, view: View | None = None
+    ) -> list[Wanted]:
+        """What `split` of some splits, or `splits` of all, will read: for `Benchmark.features`."""
+        return [Wanted(dataset, split, (layer,), view) for split in splits or self.dataset(dataset).splits]
+
+    def extractions(self, model: str, dataset: str | Dataset, split: str) -> list[tuple[Dataset, str]]:
+        """The datasets and splits whose images `layers` runs through a model for a split; none for given features."""
+        data = self.dataset(dataset) if isinstance(dataset, str) else dataset
+        images = data.split(split)
+        if model.startswith(GIVEN):
+            return []
+        if images.whole is not None:
+            return self.extractions(model, images.whole.dataset, ALL)
+        if isinstance(images, JoinedSplit):
+            return [each for member, name in images.members for each in self.extractions(model, member, name)]
+        return [(data, split)]
+
     def card(self, model: str) -> ModelCard:
         """The model's card with its parameters, FLOPs and feature dimension measured; kept for the next time."""
         with at_home(self.home):
@@ -215,3 +244,13 @@ def _read_card(path: Path) -> ModelCard:
     values = json.loads(path.read_text(encoding="utf-8"))
     values["preprocessing"] = Preprocessing.from_dict(values["preprocessing"])
     return ModelCard(**values)
+
+
+def kept_cards(home: Path) -> dict[str, ModelCard]:
+    """Cards that runs in a home folder have measured, by model; of several weights under a name those last seen."""
+    found: dict[str, ModelCard] = {}
+    for path in sorted((home / "cards").glob("*.json"), key=lambda each: each.stat().st_mtime):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            card = _read_card(path)
+            found[card.id] = card
+    return found

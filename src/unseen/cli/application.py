@@ -7,12 +7,16 @@ import typer
 from unseen.cli.audit import audit
 from unseen.cli.clip import clip_commands
 from unseen.cli.cog import cog_commands
+from unseen.cli.compare import compare
+from unseen.cli.demo import demo_command
 from unseen.cli.doctor import doctor
 from unseen.cli.features import features_commands
+from unseen.cli.leaderboard import leaderboard
 from unseen.cli.ls import ls
 from unseen.cli.options import study_command
 from unseen.cli.parser import Command, Commands, root_options
 from unseen.cli.rank import rank
+from unseen.cli.report import report
 from unseen.cli.results import results_commands
 from unseen.cli.run import file_command
 from unseen.cli.vtab import vtab_commands
@@ -26,9 +30,9 @@ application = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-application.command("demo", cls=Command, help="Run the study `demo`, on real weights and images that are installed.")(
-    file_command("demo")
-)
+application.command(
+    "demo", cls=Command, help="All four questions in minutes, on real weights and images that are there."
+)(demo_command())
 application.command("run", cls=Command, help="Run a study: extract, evaluate what is not done, write the page.")(
     file_command()
 )
@@ -46,4 +50,7 @@ application.command(cls=Command)(audit)
 application.command(cls=Command)(ls)
 application.command(cls=Command)(doctor)
 application.add_typer(results_commands)
+application.command(cls=Command)(report)
+application.command(cls=Command)(compare)
+application.command(cls=Command)(leaderboard)
 application.add_typer(features_commands)

@@ -9,7 +9,7 @@ import typer
 
 from unseen.cli.options import HomeOption, JsonOption
 from unseen.cli.parser import Command, Group
-from unseen.cli.tables import count
+from unseen.cli.tables import count, say
 
 if TYPE_CHECKING:
     from unseen.features import Entry, FeatureStore
@@ -32,10 +32,10 @@ def list_features(as_json: JsonOption = False, home: HomeOption = None) -> None:
         print_json([entry.to_dict() for entry in entries])
         return
     if not entries:
-        typer.echo(f"No features are stored in {_store(home).root}.")
+        say(f"No features are stored in {_store(home).root}.")
         return
     _print_table(entries)
-    typer.echo(f"Total: {_total(entries)}.")
+    say(f"Total: {_total(entries)}.")
 
 
 @features_commands.command("verify", cls=Command)
@@ -56,10 +56,10 @@ def verify_features(
     for entry in track(entries, "verifying", console=console, transient=True, disable=not console.is_terminal):
         problems += store.verify(entry)
     for problem in problems:
-        typer.echo(str(problem))
+        say(str(problem))
     if problems:
         raise CorruptPartError(f"{count(len(problems), 'problem')} in {_total(entries)}.")
-    typer.echo(f"All is well: {_total(entries)}.")
+    say(f"All is well: {_total(entries)}.")
 
 
 @features_commands.command("rm", cls=Command)
@@ -77,14 +77,14 @@ def remove_features(
     store = _store(home)
     entries = list(store.entries()) if pattern is None else store.select(pattern)
     if not entries:
-        typer.echo(f"No features are stored in {store.root}.")
+        say(f"No features are stored in {store.root}.")
         return
     _print_table(entries)
     if not yes and not _confirmed(_total(entries)):
-        typer.echo("Nothing was removed.")
+        say("Nothing was removed.")
         return
     store.remove(entries)
-    typer.echo(f"Removed {_total(entries)}.")
+    say(f"Removed {_total(entries)}.")
 
 
 def _store(home: Path | None) -> FeatureStore:

@@ -45,10 +45,11 @@ class Running:
     """Where and how a study runs, and where its answer goes: the same options in every command that runs one."""
 
     engine: Annotated[str, _running("--engine", "NAME", "local, or dask for a cluster.")] = "local"
-    workers: Annotated[int, _running("--workers", "N", "Processes that evaluate side by side.", min=1)] = 1
+    workers: Annotated[int, _running("--workers", "N", "Processes that extract and evaluate side by side.", min=1)] = 1
     scheduler: Annotated[str | None, _running("--scheduler", "ADDRESS|FILE", _SCHEDULER)] = None
     report: ReportOption = None
     as_json: JsonOption = False
+    quiet: Annotated[bool, _running("--quiet", "", "Say nothing on the way; errors are still said.")] = False
     dry_run: Annotated[bool, _running("--dry-run", "", "Check everything, say what would be done, do nothing.")] = False
     home: HomeOption = None
 

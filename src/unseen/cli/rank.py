@@ -81,7 +81,7 @@ def _run(draft: Draft, how: Running) -> None:
             home=how.home,
             how=extraction,
             engine=engine,
-            progress=RichProgress(console(error=True)),
+            progress=RichProgress(console(error=True, quiet=how.quiet)),
             report=how.report or True,
             **options,
         )
@@ -115,6 +115,7 @@ def parse_duration(text: str) -> float:
 
 
 def _show(ranking: CheckpointRanking) -> None:
+    from unseen.benchmarks.rank.wording import told_targets
     from unseen.cli.tables import console, print_table
 
     tuned = any(c.finetuned == c.finetuned for c in ranking.candidates)
@@ -132,7 +133,7 @@ def _show(ranking: CheckpointRanking) -> None:
         "parameters",
         "FLOPs",
     ]
-    about = f": {ranking.images} of {ranking.total} images, {ranking.classes} classes" if ranking.images else ""
+    about = f": {ranking.images} of {ranking.total} images{told_targets(ranking)}" if ranking.images else ""
     print_table(
         columns,
         [_row(candidate, shown, ranking.measure, tuned=tuned) for candidate in ranking.candidates],

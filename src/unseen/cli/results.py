@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unseen.cli.tables import say
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -41,6 +43,15 @@ def results(
     parquet: Annotated[
         str, typer.Option(metavar="FILE", help="Write long form as Parquet; - is standard output.")
     ] = "",
+    latex: Annotated[
+        str, typer.Option(metavar="FILE", help="Write tables for a paper (booktabs) and what was done; - prints them.")
+    ] = "",
+    markdown: Annotated[
+        str, typer.Option(metavar="FILE", help="Write the same as Markdown; - is standard output.")
+    ] = "",
+    bibtex: Annotated[
+        str, typer.Option(metavar="FILE", help="Write what to cite for these results; - is standard output.")
+    ] = "",
     failed: Annotated[bool, typer.Option("--failed", help="Only cells that failed, with their reasons.")] = False,
     home: HomeOption = None,
 ) -> None:
@@ -50,17 +61,23 @@ def results(
     """
     from unseen.core.errors import UsageError
 
-    chosen = _chosen(study=study, benchmark=benchmark, model=model, dataset=dataset)
+    chosen = chosen_of(study=study, benchmark=benchmark, model=model, dataset=dataset)
     if context.invoked_subcommand is not None:
-        if chosen or metric or as_json or csv or parquet or failed or home:
+        if chosen or metric or as_json or csv or parquet or latex or markdown or bibtex or failed or home:
             raise UsageError(f"write options after the word: unseen results {context.invoked_subcommand} --study ...")
         return
-    if [bool(as_json), csv == "-", parquet == "-"].count(True) > 1:
-        raise UsageError("--json, --csv - and --parquet - print to standard output: choose one, give others a file.")
-    with _open(home) as database:
-        _check_known(database, {**chosen, **({"metric": metric} if metric else {})})
+    if as_json + [csv, parquet, latex, markdown, bibtex].count("-") > 1:
+        raise UsageError("only one of --json and the formats with - can go to standard output: give others a file.")
+    with open_results(home) as database:
+        check_known(database, {**chosen, **({"metric": metric} if metric else {})})
         if as_json or csv or parquet:
             _export(database, chosen, metric, only_failed=failed, as_json=as_json, csv=csv, parquet=parquet)
+        if latex or markdown or bibtex:
+            from unseen.cli.papers import write_papers
+
+            found = database.latest(**chosen, include_failed=False)
+            write_papers(found, metric or (), latex=latex, markdown=markdown, bibtex=bibtex)
+        if as_json or csv or parquet or latex or markdown or bibtex:
             return
         found = database.latest(**chosen, brief=True)
     show_results([result for result in found if not (failed and result.ok)], metric or (), only_failed=failed)
@@ -80,35 +97,35 @@ def forget(
     from unseen.core.errors import UsageError
     from unseen.results import ResultsDatabase
 
-    chosen = _chosen(study=study, benchmark=benchmark, model=model, dataset=dataset)
+    chosen = chosen_of(study=study, benchmark=benchmark, model=model, dataset=dataset)
     if not chosen and not failed:
         raise UsageError("say what to forget: --study, --model, --benchmark, --dataset, --failed, or several of them.")
-    with _open(home) as database:
-        _check_known(database, chosen)
+    with open_results(home) as database:
+        check_known(database, chosen)
         count, path = database.count(**chosen, failed=failed), database.path
     told = f"{count:,} {'failed ' if failed else ''}{'result' if count == 1 else 'results'}"
     if not count:
-        typer.echo("There is nothing of that to forget.")
+        say("There is nothing of that to forget.")
         return
     try:
         if not yes and not typer.confirm(f"Forget {told}, of {_spoken(chosen)}?"):
-            typer.echo("Nothing was forgotten.")
+            say("Nothing was forgotten.")
             return
     except typer.Abort:
         raise UsageError("nothing was forgotten: there was no answer. Add --yes to forget without asking.") from None
     with ResultsDatabase(path) as database:
         removed = database.forget(**chosen, failed=failed)
-    typer.echo(f"{removed:,} {'result' if removed == 1 else 'results'} forgotten.")
+    say(f"{removed:,} {'result' if removed == 1 else 'results'} forgotten.")
 
 
-def _open(home: Path | None) -> ResultsDatabase:
+def open_results(home: Path | None) -> ResultsDatabase:
     from unseen.core.files import home as home_folder
     from unseen.results import FILE_NAME, ResultsDatabase
 
     return ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True)
 
 
-def _chosen(**names: Names) -> dict[str, Any]:
+def chosen_of(**names: Names) -> dict[str, Any]:
     return {column: given for column, given in names.items() if given}
 
 
@@ -116,7 +133,7 @@ def _spoken(chosen: dict[str, list[str]]) -> str:
     return "; ".join(f"{column} {', '.join(names)}" for column, names in chosen.items()) or "all studies"
 
 
-def _check_known(database: ResultsDatabase, chosen: dict[str, list[str]]) -> None:
+def check_known(database: ResultsDatabase, chosen: dict[str, list[str]]) -> None:
     from unseen.core.errors import UnknownNameError
 
     for column, names in chosen.items():
@@ -144,12 +161,20 @@ def _export(
     kinds = database.parameter_kinds(**chosen) if csv or parquet else {}
     if parquet:
         write_parquet(database.rows(**asked), kinds, parquet)
+        say_written(parquet)
     if csv:
         write_lines(csv, csv_lines(database.rows(**asked, brief=True), kinds))
+        say_written(csv)
     if as_json:
         write_lines("-", json_lines(database.rows(**asked)))
     if said := older_said(database.overtaken(**chosen)):
-        typer.echo(f"{said}.", err=True)
+        say(f"{said}.", error=True)
+
+
+def say_written(target: str) -> None:
+    """Say on standard error what was written, where it was a file."""
+    if target != "-":
+        say(f"Written to {target}.", error=True)
 
 
 def show_results(found: Sequence[Result], metrics: Sequence[str] = (), *, only_failed: bool = False) -> None:
@@ -265,7 +290,7 @@ def _print_failures(broken: Sequence[Result]) -> None:
     """What failed, cells of one model, dataset and reason together."""
     from rich.text import Text
 
-    from unseen.cli.tables import console
+    from unseen.cli.tables import console, count
     from unseen.reports.wording import setting_text
 
     alike: dict[tuple[str, str, str, str], list[Result]] = {}
@@ -274,7 +299,7 @@ def _print_failures(broken: Sequence[Result]) -> None:
         reason = " ".join(result.error.split())
         alike.setdefault((cell.benchmark, cell.model, cell.dataset, reason), []).append(result)
     screen = console()
-    screen.print(Text(f"{len(broken):,} cell{'s' if len(broken) > 1 else ''} failed", style="bold"))
+    screen.print(Text(f"{count(len(broken), 'cell')} failed", style="bold"))
     for (benchmark, model, dataset, reason), cells in alike.items():
         more = f", and {len(cells) - 1:,} more" if len(cells) > 1 else ""
         screen.print(Text(f"  {benchmark} · {model} · {dataset}"), soft_wrap=True)

@@ -1,10 +1,12 @@
-"""`unseen run` and `unseen demo`: a study from its file to its page, as every command that runs a study does it."""
+"""`unseen run`: a study from its file to its page, as every command that runs a study does it."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,20 +16,19 @@ from unseen.cli.options import Fields, Running
 from unseen.cli.parser import made_late, parameter, with_parameters
 
 if TYPE_CHECKING:
-    from inspect import Parameter
-
     from rich.console import Console
 
     from unseen.benchmarks.benchmark import Expectation
     from unseen.benchmarks.workbench import Workbench
     from unseen.core.records import Cell, Result
+    from unseen.results.environment import Stage
     from unseen.study import Outcome, Plan, Study
 
 _STUDY = typer.Argument(metavar="STUDY", help="A study file (TOML), or the name of a shipped one (unseen ls studies).")
 
 
-def file_command(study: str = "") -> Callable[[], None]:
-    """The function of a command that runs a study from a file, or a given one; extraction settings may be overruled."""
+def file_command() -> Callable[[], None]:
+    """The function of the command that runs a study from a file; extraction settings may be overruled."""
 
     def make() -> Callable[..., None]:
         from unseen.features import Extraction
@@ -36,16 +37,16 @@ def file_command(study: str = "") -> Callable[[], None]:
         how = Fields(Extraction, "extraction", "Instead of what the study says of the extraction", defaults=None)
 
         def body(values: dict[str, Any]) -> None:
-            read = Study.read(study or values["study"])
-            run_and_report(_overruled(read, how.given(values)), Running.among(values))
+            run_and_report(overruled(Study.read(values["study"]), how.given(values)), Running.among(values))
 
-        asked: list[Parameter] = [] if study else [parameter("study", Annotated[str, _STUDY], ...)]
-        return with_parameters([*asked, *Running.parameters(), *how.parameters()], body)
+        return with_parameters(
+            [parameter("study", Annotated[str, _STUDY], ...), *Running.parameters(), *how.parameters()], body
+        )
 
     return made_late(make)
 
 
-def _overruled(study: Study, given: dict[str, Any]) -> Study:
+def overruled(study: Study, given: dict[str, Any]) -> Study:
     """The study with some extraction settings from the command line."""
     from dataclasses import replace
 
@@ -73,19 +74,22 @@ def run_and_report(study: Study, how: Running, *, show: Callable[[Sequence[Resul
     from unseen.core.errors import CellsFailedError
     from unseen.core.files import home as home_folder
     from unseen.engines import ENGINES, make_engine
-    from unseen.study import plan_study, run_study
+    from unseen.study import expect_stages, plan_study, run_study
 
-    home, screen = home_folder(how.home), console(error=True)
+    home, screen = home_folder(how.home), console(error=True, quiet=how.quiet)
     ENGINES.get(how.engine)
     options = engine_options(how)
     if how.dry_run:
         bench = Workbench(home, how=study.extraction)
         plan = plan_study(study, bench=bench)
-        show_plan(plan, expectations(plan, bench), as_json=how.as_json)
+        stages = expect_stages(plan, bench, how.workers)
+        show_plan(plan, expectations(plan, bench), stages, as_json=how.as_json)
         return
     bench = Workbench(home, how=study.extraction, progress=RichProgress(screen))
-    told = Told(screen, bench)
-    with make_engine(how.engine, **options) as engine:
+    told = Told(screen, bench, how.workers)
+    with make_engine(how.engine, **options) as engine, told.kept():
+        if link := getattr(engine, "dashboard", ""):
+            screen.print(f"Dashboard: {link}", style="dim", markup=False, soft_wrap=True)
         outcome = run_study(
             study,
             engine=engine,
@@ -103,6 +107,8 @@ def run_and_report(study: Study, how: Running, *, show: Callable[[Sequence[Resul
     there = len(outcome.plan.cells) - outcome.evaluated
     kept = f", {there} {'was' if there == 1 else 'were'} there already" if there else ""
     screen.print(f"{count(outcome.evaluated, 'cell')} evaluated{kept}.", style="dim")
+    for line in against(told.stages, outcome.spent):
+        screen.print(line, style="dim", markup=False, soft_wrap=True)
     if outcome.failed:
         first = outcome.failed[0]
         raise CellsFailedError(
@@ -138,17 +144,38 @@ def scheduler_address(text: str) -> str:
 class Told:
     """One line for each model on each dataset, when the last of its cells has come."""
 
-    def __init__(self, screen: Console, bench: Workbench) -> None:
-        self.screen, self.bench = screen, bench
+    def __init__(self, screen: Console, bench: Workbench, workers: int = 1) -> None:
+        self.screen, self.bench, self.workers = screen, bench, workers
+        self.stages: list[Stage] = []
         self.left: Counter[tuple[str, str, str]] = Counter()
         self.come: dict[tuple[str, str, str], list[Result]] = {}
         self.groups = self.done = 0
+        self.cells = self.filed = 0
 
     def plan(self, plan: Plan) -> None:
         self.left = Counter(_group(cell) for cell in plan.remaining)
         self.groups = len(self.left)
+        self.cells, self.filed = len(plan.cells), len(plan.done)
+        from unseen.study import expect_stages
+
+        self.stages = expect_stages(plan, self.bench, self.workers) if plan.remaining else []
         for line in expectations(plan, self.bench).values():
             self.screen.print(line, style="dim", markup=False, soft_wrap=True)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Whatever ends the run before its time: say what is kept, before the reason is told."""
+        try:
+            yield
+        except BaseException:
+            if self.cells:
+                self.screen.print(
+                    f"{self.filed} of {self.cells} cells are kept in {self.bench.home}, and every part of the features "
+                    "that was whole; the same command goes on from there.",
+                    markup=False,
+                    soft_wrap=True,
+                )
+            raise
 
     def piece(self, done: int, total: int) -> None:
         if done == total or done * 10 // total > (done - 1) * 10 // total:
@@ -158,6 +185,7 @@ class Told:
         group = _group(result.cell)
         if not self.left[group]:  # left by a run that was killed, and filed before this one was planned
             return
+        self.filed += 1
         self.come.setdefault(group, []).append(result)
         self.left[group] -= 1
         if not self.left[group]:
@@ -204,6 +232,39 @@ def _expected(model: str, whole: Expectation) -> str:
     )
 
 
+def in_seconds(seconds: float) -> str:
+    """A length of time as people say it."""
+    for size, name in ((3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.1f} {name}"
+    return f"{seconds:.1f} s"
+
+
+def stage_line(stage: Stage) -> str:
+    """What a stage will take, in words."""
+    from unseen.core.files import format_size
+
+    source = "as measured in this home" if stage.known else "a guess: not all of it was ever measured in this home"
+    return (
+        f"{stage.name}: {stage.work} in about {in_seconds(stage.seconds)}, {format_size(stage.disk)} of disk, "
+        f"{format_size(stage.memory)} of memory ({source})"
+    )
+
+
+def against(expected: Sequence[Stage], spent: Sequence[Stage]) -> list[str]:
+    """What was predicted of each stage beside what it took."""
+    lines = []
+    for one, other in zip(expected, spent, strict=False):
+        if other.seconds >= _WORTH_SAYING or one.seconds >= _WORTH_SAYING:
+            guess = "" if one.known else " by a guess"
+            lines.append(f"{other.name}: {in_seconds(other.seconds)}, {in_seconds(one.seconds)} predicted{guess}")
+    return lines
+
+
+#: Seconds of a stage below which nobody asks how well it was predicted.
+_WORTH_SAYING = 1.0
+
+
 def plan_json(plan: Plan) -> dict[str, Any]:
     """A plan for programs: every cell with its id, parameters, and whether it is done."""
     cells = [{"id": cell.id, **cell.to_dict(), "done": cell.id in plan.done} for cell in plan.cells]
@@ -219,13 +280,16 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     return {"study": study, "evaluated": outcome.evaluated, "report": page, "results": results}
 
 
-def show_plan(plan: Plan, expected: Mapping[str, str] | None = None, *, as_json: bool = False) -> None:
+def show_plan(
+    plan: Plan, expected: Mapping[str, str] | None = None, stages: Sequence[Stage] = (), *, as_json: bool = False
+) -> None:
     """Print what would be done: a line for each model on each dataset, what it takes, or every cell as JSON."""
     from unseen.benchmarks import group_cells
     from unseen.cli.tables import console, count, print_json, print_table
 
     if as_json:
-        print_json({**plan_json(plan), "expected": dict(expected or {})})
+        predicted = [dataclasses.asdict(stage) for stage in stages]
+        print_json({**plan_json(plan), "expected": dict(expected or {}), "stages": predicted})
         return
     rows = []
     for group in group_cells(plan.cells):
@@ -239,5 +303,5 @@ def show_plan(plan: Plan, expected: Mapping[str, str] | None = None, *, as_json:
         numeric=("to do", "done"),
         keep=("model", "dataset", "to do", "done"),
     )
-    for line in (expected or {}).values():
+    for line in (*map(stage_line, stages if plan.remaining else ()), *(expected or {}).values()):
         console().print(line, markup=False, soft_wrap=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +23,32 @@ _WIDTH_WITHOUT_TERMINAL = 200
 PROSE = ("notes", "reason", "parameters", "name", "where, or what to do")
 
 
-def console(*, error: bool = False) -> Console:
-    """A console on the present standard output (or error), as wide as the terminal or as COLUMNS says."""
-    from rich.console import Console
+#: What is shown although `str.isprintable` says no: the spaces of numbers and units.
+_SPACES = "\n\u00a0\u2009\u202f"
 
+
+def console(*, error: bool = False, quiet: bool = False) -> Console:
+    """A console on the present standard output (or error), as wide as the terminal or as COLUMNS says."""
     stream = sys.stderr if error else sys.stdout
     measured = stream.isatty() or os.environ.get("COLUMNS", "").isdecimal()
-    return Console(file=stream, width=None if measured else _WIDTH_WITHOUT_TERMINAL, highlight=False)
+    width = None if measured else _WIDTH_WITHOUT_TERMINAL
+    return _screen()(file=stream, width=width, highlight=False, markup=False, emoji=False, quiet=quiet)
+
+
+@cache
+def _screen() -> type[Console]:
+    """A console on which every text is what it says: square brackets are no marks, and no letter is a command."""
+    from rich.console import Console
+    from rich.text import Text
+
+    class Screen(Console):
+        def print(self, *objects: Any, **options: Any) -> None:
+            shown = [
+                _clean_text(o) if isinstance(o, Text) else printable(o) if isinstance(o, str) else o for o in objects
+            ]
+            super().print(*shown, **options)
+
+    return Screen
 
 
 def count(number: int, one: str, many: str = "") -> str:
@@ -38,7 +58,12 @@ def count(number: int, one: str, many: str = "") -> str:
 
 def printable(text: str) -> str:
     """A text without characters that would command a terminal instead of being shown."""
-    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join(c if c.isprintable() or c in _SPACES else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def say(text: str, *, error: bool = False) -> None:
+    """Print a line as it is, however wide."""
+    (sys.stderr if error else sys.stdout).write(f"{printable(text)}\n")
 
 
 def print_json(value: Any) -> None:
@@ -74,7 +99,8 @@ def print_table(
     from rich.text import Text
 
     screen = console(error=error)
-    texts = [[Text(printable(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    texts = [[_clean_text(cell) for cell in row] for row in rows]
+    columns = [printable(heading) for heading in columns]
     columns_of = [[row[k] for row in texts] for k in range(len(columns))]
     widths = [_widths(heading, columns_of[k], heading in prose) for k, heading in enumerate(columns)]
     shown = _chosen(columns, widths, screen.width, keep)
@@ -87,19 +113,30 @@ def print_table(
     left_out = [heading for k, heading in enumerate(columns) if k not in shown]
     room = screen.width
 
-    def say(text: str, style: str) -> None:
+    def told(text: str, style: str) -> None:
         lines = fill(text, room, break_long_words=False, break_on_hyphens=False)
-        screen.print(Text(lines, style=style), overflow="ignore", crop=False)
+        screen.print(Text(printable(lines), style=style), overflow="ignore", crop=False)
 
     if title:
         screen.print()
-        say(title, "bold")
+        told(title, "bold")
     screen.width = max(room, _total([widths[k][0] for k in shown]))  # one id alone may be wider than the screen
     screen.print(table)
     if caption:
-        say(caption, "dim")
+        told(caption, "dim")
     if left_out:
-        say(f"Left out for want of room: {', '.join(left_out)}.", "dim")
+        told(f"Left out for want of room: {', '.join(left_out)}.", "dim")
+
+
+def _clean_text(cell: str | Text) -> Text:
+    from rich.text import Text
+
+    if isinstance(cell, str):
+        return Text(printable(cell))
+    if cell.plain != printable(cell.plain):
+        cell = cell.copy()
+        cell.plain = printable(cell.plain)  # letter by letter, so that styles stay where they are
+    return cell
 
 
 #: Blanks between two columns.

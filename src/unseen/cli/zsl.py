@@ -29,9 +29,11 @@ _SHOWN = ("zsl", "ts", "tr", "H", "AUSUC", "zsl_per_image")
 
 def _prepare(draft: Draft) -> None:
     """Kinds of methods become methods, datasets of the paper get their split, and features of their own."""
+    from unseen.data.load import expand_datasets
+
     options = draft.benchmarks["zsl"]
     split = str(options.get("split", "PS"))
-    draft.data = [_with_split(each, split) for name in draft.data for each in _every(name)]
+    draft.data = [_with_split(each, split) for name in draft.data for each in expand_datasets(name)]
     if "test_on" in options:
         options["test_on"] = _with_split(options["test_on"], split)
     if "methods" in options:
@@ -49,16 +51,6 @@ def _methods(names: Sequence[str]) -> list[str]:
         "generative": list(generative_methods()),
     }
     return [method for name in names for method in kinds.get(name, [name])]
-
-
-def _every(name: str) -> list[str]:
-    """`xlsa17:all` is the five datasets of the paper, with the same options."""
-    from unseen.data.sources.xlsa17.source import NAMES
-
-    head, mark, query = name.partition("?")
-    if head != f"{_PUBLISHED_SCHEME}all":
-        return [name]
-    return [f"{_PUBLISHED_SCHEME}{each}{mark}{query}" for each in NAMES]
 
 
 def _with_split(name: str, split: str) -> str:
@@ -299,8 +291,9 @@ def look(
     from unseen.benchmarks.zsl.look import class_counts, look_chart, statistics, tsne_points
     from unseen.cli.tables import console, print_table
     from unseen.core.files import home as home_folder
+    from unseen.data.load import expand_datasets
 
-    names = [each for name in split_names(data) for each in _every(name)]
+    names = [each for name in split_names(data) for each in expand_datasets(name)]
     bench = Workbench(home_folder(home))
     columns, rows = statistics([bench.dataset(name) for name in names])
     print_table(columns, rows, title="datasets; the paper's Table 1 in brackets where it differs", numeric=columns[1:])

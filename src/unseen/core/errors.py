@@ -12,6 +12,7 @@
     │   ├── CorruptPartError      bytes on disk are not the bytes that were written
     │   └── DiskFullError         no room to go on; everything written so far is whole
     ├── UnavailableError      a disk, mount or machine that fails for now; nothing is known against the file
+    ├── WorkerLostError       workers, or the scheduler of a cluster, that are gone; what was finished is kept
     ├── MissingExtraError     an optional dependency is not installed
     └── CellsFailedError      a run ended, but some of its cells did not
 
@@ -92,6 +93,10 @@ class DiskFullError(StoreError):
 
 class UnavailableError(UnseenError):
     """A disk, a mount or the machine failed, and went on failing. It says nothing about the file."""
+
+
+class WorkerLostError(UnseenError):
+    """Workers died, or the scheduler of a cluster is gone. What was finished is kept."""
 
 
 class MissingExtraError(UnseenError, ImportError):

@@ -20,6 +20,7 @@ EXTRAS = {
     "frames": ("to_pandas()", "pandas"),
     "vtab": ("VTAB's HDF5 and ArrayRecord files", "h5py"),
     "zsl": ("MATLAB files of version 7.3", "h5py"),
+    "openvino": ("bf16 on processors that have it", "openvino"),
     "dask": ("runs on a cluster", "distributed"),
 }
 

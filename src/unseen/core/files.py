@@ -60,11 +60,12 @@ def at_home(path: Path) -> Iterator[None]:
         _CHOSEN.reset(token)
 
 
-def write_whole(path: Path, content: Block | str | Iterable[Block]) -> str:
+def write_whole(path: Path, content: Block | str | Iterable[Block], *, flush: bool = True) -> str:
     """Write a file, replacing what was there, and return the sha256 of its bytes in hex.
 
     Args:
         content: all of it, or its pieces one by one.
+        flush: whether it must outlive a power cut; a killed process leaves a whole file either way.
 
     Raises:
         DiskFullError: no room; what was there before is whole.
@@ -80,17 +81,17 @@ def write_whole(path: Path, content: Block | str | Iterable[Block]) -> str:
         _make_folder(path.parent)
     if not isinstance(pieces, Sequence):  # pieces that are gone when they are read cannot be tried again
         with explained(path):
-            return _write_aside(path, pieces)
+            return _write_aside(path, pieces, flush)
     with explained(path, needed=sum(len(piece) for piece in pieces)):
-        return patiently(lambda: _write_aside(path, pieces))
+        return patiently(lambda: _write_aside(path, pieces, flush))
 
 
-def _write_aside(path: Path, pieces: Iterable[Block]) -> str:
+def _write_aside(path: Path, pieces: Iterable[Block], flush: bool = True) -> str:
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
     descriptor = os.open(temporary, _WRITE_FLAGS, 0o666)
     try:
         try:
-            sha256 = _write_and_sync(descriptor, pieces, path)
+            sha256 = _write_and_sync(descriptor, pieces, path, flush)
         finally:
             os.close(descriptor)
         temporary.replace(path)
@@ -98,11 +99,12 @@ def _write_aside(path: Path, pieces: Iterable[Block]) -> str:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-    sync_folder(path.parent)
+    if flush:
+        sync_folder(path.parent)
     return sha256
 
 
-def _write_and_sync(descriptor: int, pieces: Iterable[Block], path: Path) -> str:
+def _write_and_sync(descriptor: int, pieces: Iterable[Block], path: Path, flush: bool) -> str:
     sha256 = hashlib.sha256()
     for piece in pieces:
         sha256.update(piece)
@@ -113,7 +115,8 @@ def _write_and_sync(descriptor: int, pieces: Iterable[Block], path: Path) -> str
                 raise OSError(errno.ENOSPC, "nothing more could be written", str(path))
             rest = rest[written:]
     # Some file systems find out only here that they have no room.
-    os.fsync(descriptor)
+    if flush:
+        os.fsync(descriptor)
     return sha256.hexdigest()
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import json
 import time
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -132,6 +133,17 @@ def read_limited(stream: IO[bytes], limit: int, what: object) -> bytes:
             raise _bomb(what, limit)
         pieces.append(piece)
     return b"".join(pieces)
+
+
+def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """All of a member of a zip archive, as far as `allowance` goes.
+
+    Raises:
+        DataError: it unpacks to more.
+        KeyError: there is no such member.
+    """
+    with archive.open(name) as stream:
+        return read_limited(stream, allowance(archive.getinfo(name).compress_size), name)
 
 
 def _bomb(what: object, limit: int) -> DataError:

@@ -202,6 +202,7 @@ class Result(_Record):
         sweep: every hyper-parameter setting that was tried, with its validation value.
         details: anything else worth keeping (skipped images, per-class accuracy ...), JSON values.
         environment: versions and machine; filled in by whoever runs the cell.
+        recorded: when it was filed, UTC in ISO 8601; filled in by the database, and no part of what the result is.
     """
 
     cell: Cell
@@ -211,13 +212,14 @@ class Result(_Record):
     sweep: tuple[Mapping[str, Any], ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    recorded: str = field(default="", compare=False)
 
     @property
     def ok(self) -> bool:
         return not self.error
 
     def to_dict(self) -> dict[str, Any]:
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "recorded"}
         return {**values, "cell": self.cell.to_dict(), "sweep": [dict(trial) for trial in self.sweep]}
 
     @classmethod

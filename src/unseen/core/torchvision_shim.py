@@ -7,9 +7,9 @@ operators stay unusable, which no classification model minds. Where the wheel lo
 
 from __future__ import annotations
 
-import importlib.machinery
 import importlib.util
 from functools import cache
+from pathlib import Path
 
 _SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -30,21 +30,20 @@ def ensure_torchvision() -> None:
 
 
 def _extension_loads() -> bool:
-    """Whether torchvision's compiled operators can be loaded into this torch."""
+    """Whether torchvision's compiled operators can be loaded into this torch: `_C.so`, `_C_stable.so` from 0.29 on.
+
+    To declare what a library that does load declares too would end the process.
+    """
     import torch
 
     package = importlib.util.find_spec("torchvision")
     if package is None or not package.submodule_search_locations:
         return False
-    finder = importlib.machinery.FileFinder(
-        package.submodule_search_locations[0],
-        (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES),
-    )
-    extension = finder.find_spec("_C")
-    if extension is None or extension.origin is None:
-        return False
+    folder = Path(package.submodule_search_locations[0])
+    found = [path for path in sorted(folder.glob("_C*")) if path.suffix in (".so", ".pyd", ".dylib")]
     try:
-        torch.ops.load_library(extension.origin)  # type: ignore[no-untyped-call]
+        for path in found:
+            torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
     except OSError:
         return False
-    return True
+    return bool(found)

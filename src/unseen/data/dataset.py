@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,12 @@ from unseen.core.identity import digest
 from unseen.core.records import DatasetCard
 
 IntArray = npt.NDArray[np.int64]
+
+#: What the label of an image is: one class, several labels at once, or a number.
+Target = Literal["class", "several", "number"]
+CLASS: Target = "class"
+SEVERAL: Target = "several"
+NUMBER: Target = "number"
 
 _FINGERPRINT_THREADS = 16  # they wait for the disk, not for the processor
 _CHUNK = 256  # images per task: one task for each costs more than reading a small file
@@ -58,6 +64,7 @@ class Split:
         primary_labels: of the labelling that goes into the fingerprint; `labels`, unless this is a second labelling
             of the same images.
         whole: a larger set that these images are rows of, whose features serve all that is drawn from it.
+        targets: where labels are more than classes, (n,) numbers or (n, labels) booleans; `labels` are strata then.
     """
 
     names: Sequence[str]
@@ -67,6 +74,7 @@ class Split:
     content_key: Callable[[int], bytes] | None = None
     primary_labels: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     whole: Whole | None = None
+    targets: npt.NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -77,6 +85,8 @@ class Split:
     def __post_init__(self) -> None:
         if len(self.labels) != len(self.names):
             raise DataError(f"a split has {len(self.names)} images but {len(self.labels)} labels")
+        if self.targets is not None and len(self.targets) != len(self.names):
+            raise DataError(f"a split has {len(self.names)} images but {len(self.targets)} targets")
         if len(self.primary_labels) != len(self.names):
             if len(self.primary_labels):
                 raise DataError(f"a split has {len(self.names)} images but {len(self.primary_labels)} primary labels")
@@ -96,6 +106,7 @@ class Split:
             fingerprint="" if key_all else digest([self.fingerprint, chosen.tolist()], length=32),
             content_key=(lambda i: key_all(int(chosen[i]))) if key_all else None,
             primary_labels=self.primary_labels[chosen],
+            targets=None if self.targets is None else self.targets[chosen],
         )
 
     def join(self, other: Split) -> Split:
@@ -106,6 +117,7 @@ class Split:
             labels=np.concatenate([self.labels, other.labels]),
             open=lambda i: self.open(i) if i < cut else other.open(i - cut),
             fingerprint=digest([self.fingerprint, other.fingerprint], length=32),
+            targets=_joined_targets([self, other]),
         )
 
     def _compute_fingerprint(self) -> str:
@@ -144,7 +156,13 @@ def join_splits(parts: Sequence[Split]) -> Split:
         open=lambda i: places[i][0].open(places[i][1]),
         fingerprint="" if keyed else digest([part.fingerprint for part in parts], length=32),
         content_key=key if keyed else None,
+        targets=_joined_targets(parts),
     )
+
+
+def _joined_targets(parts: Sequence[Split]) -> npt.NDArray[Any] | None:
+    found = [part.targets for part in parts if part.targets is not None]
+    return np.concatenate(found) if found and len(found) == len(parts) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +187,7 @@ class Dataset:
         splits: by name: "train", "test", and "val" where the dataset brings its own.
         features_id: the dataset id that features are stored under. Two labellings of the same images share it, so
             that the images go through a model once.
+        target: what labels say of images; where they are more than classes, splits have targets.
     """
 
     card: DatasetCard
@@ -176,6 +195,7 @@ class Dataset:
     splits: Mapping[str, Split]
     wnids: Sequence[str | None] = field(default=())
     features_id: str = ""
+    target: Target = CLASS
 
     @property
     def id(self) -> str:
@@ -185,7 +205,9 @@ class Dataset:
     def revision(self) -> str:
         """Digest of all that a benchmark may take from here: images, labels, class names and ids, side information."""
         splits = {name: [part.fingerprint, digest(part.labels.tolist())] for name, part in self.splits.items()}
-        return digest([splits, list(self.class_names), list(self.wnids), self.side_information()], length=12)
+        targets = {name: part.targets.tolist() for name, part in self.splits.items() if part.targets is not None}
+        more = [self.target, targets] if targets else []
+        return digest([splits, list(self.class_names), list(self.wnids), self.side_information(), *more], length=12)
 
     def side_information(self) -> Any:
         """What a dataset of another kind brings beside images and classes, as JSON values."""

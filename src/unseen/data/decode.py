@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import errno
 import io
+import math
 import struct
 import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image, ImageCms, ImageFile, JpegImagePlugin
 
 from unseen.core.errors import DataError
@@ -23,6 +24,7 @@ from unseen.core.errors import DataError
 MAX_PIXELS = 89_478_485
 #: Files with more bytes are refused before they are read.
 MAX_BYTES = 1 << 30
+_BAND = 1 << 20  # pixels that are converted at a time
 
 # Formats that Pillow only recognises, or hands to another program to draw.
 NOT_PICTURES = frozenset({"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"})
@@ -53,7 +55,10 @@ def open_image(source: Path | bytes) -> Image.Image:
         OSError: the file cannot be read: it is gone, or (`unseen.core.guard`) the disk fails.
     """
     if isinstance(source, Path):
-        size = _size(source)
+        try:
+            size = _size(source)
+        except ValueError as error:  # a zero byte in its name
+            raise DataError(f"no file can be called that: {error}") from error
         if size > MAX_BYTES:
             raise DataError(f"a file of {size:,} bytes; the limit is {MAX_BYTES:,}")
         source = source.read_bytes()
@@ -116,7 +121,7 @@ def decode_rgb(
         _load(image, keep_part=truncated == "accept")
         turn = _TURN.get(_orientation(image))
         upright = image.transpose(turn) if turn is not None else image
-        rgb = _to_rgb(upright, background)
+        rgb = _to_rgb(upright, background, image.format)
         if isinstance(image, ImageFile.ImageFile) and image.fp is not None:
             rgb = rgb.copy() if rgb is image else rgb
             image.close()  # animations hold on to their file
@@ -164,54 +169,68 @@ def _orientation(image: Image.Image) -> int:
         return 1  # a broken EXIF block says nothing about the pixels
 
 
-def _to_rgb(image: Image.Image, background: tuple[int, int, int]) -> Image.Image:
-    if image.mode.startswith("I;16"):
-        return _grey(np.asarray(image).astype(np.float64) / 257)
-    if image.mode == "I":
-        return _grey(_from_integers(np.asarray(image), sixteen_bit=image.format in {"PNG", "PPM"}))
-    if image.mode == "F":
-        return _grey(_from_floats(np.asarray(image)))
+def _to_rgb(image: Image.Image, background: tuple[int, int, int], form: str | None) -> Image.Image:
+    """What is not plain 8-bit colour goes band by band: whole, it would need several times the room of the pixels."""
     if image.mode == "LAB":
         lab, srgb = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
         converted = ImageCms.profileToProfile(image, lab, srgb, outputMode="RGB")
         assert converted is not None
         return converted
+    if image.mode in {"I", "F"} or image.mode.startswith("I;16"):
+        return _banded(image, _grey(*_range(image, form)))
     if image.has_transparency_data or image.mode in {"La", "RGBa"}:
-        # Pillow knows no way from La to RGBA but by LA.
-        rgba = (image.convert("LA") if image.mode == "La" else image).convert("RGBA")
-        canvas = Image.new("RGBA", rgba.size, (*background, 255))
-        return Image.alpha_composite(canvas, rgba).convert("RGB")
+        return _banded(image, lambda band: _laid_over(band, background))
     return image if image.mode == "RGB" else image.convert("RGB")
 
 
-def _grey(values: npt.NDArray[np.floating[Any]]) -> Image.Image:
-    """Grey values in [0, 255] as an RGB image."""
-    return Image.fromarray(np.clip(np.rint(values), 0, 255).astype(np.uint8)).convert("RGB")
+def _bands(image: Image.Image) -> Iterator[tuple[int, Image.Image]]:
+    rows = max(1, _BAND // image.width)
+    for top in range(0, image.height, rows):
+        yield top, image.crop((0, top, image.width, min(image.height, top + rows)))
 
 
-def _from_integers(values: npt.NDArray[np.int32], *, sixteen_bit: bool) -> npt.NDArray[np.float32]:
-    """32-bit integers: a 16-bit range where the format or the values say so, otherwise stretched from end to end."""
-    low, high = int(values.min()), int(values.max())
-    if low >= 0 and high <= 255 and not sixteen_bit:
-        return values.astype(np.float32)
-    if low >= 0 and high <= 65535:
-        return (values / 257).astype(np.float32)
-    return _stretch(values.astype(np.float64))
+def _banded(image: Image.Image, convert: Callable[[Image.Image], Image.Image]) -> Image.Image:
+    rgb = Image.new("RGB", image.size)
+    for top, band in _bands(image):
+        rgb.paste(convert(band), (0, top))
+    return rgb
 
 
-def _from_floats(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Floats: in [0, 1] or [0, 255] as they are, otherwise stretched from end to end."""
-    if not np.isfinite(values).all():
-        raise DataError("pixels that are not finite numbers")
-    low, high = float(values.min()), float(values.max())
-    if low >= 0 and high <= 1:
-        return values * np.float32(255)
-    return values if low >= 0 and high <= 255 else _stretch(values.astype(np.float64))
+def _laid_over(band: Image.Image, background: tuple[int, int, int]) -> Image.Image:
+    # Pillow knows no way from La to RGBA but by LA.
+    rgba = (band.convert("LA") if band.mode == "La" else band).convert("RGBA")
+    canvas = Image.new("RGBA", rgba.size, (*background, 255))
+    return Image.alpha_composite(canvas, rgba).convert("RGB")
 
 
-def _stretch(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    low, high = float(values.min()), float(values.max())
-    return ((values - low) * (255 / ((high - low) or 1))).astype(np.float32)
+def _range(image: Image.Image, form: str | None) -> tuple[float, float]:
+    """Which values are black and white.
+
+    Sixteen bits and floats in [0, 1] or [0, 255] mean what they say, and so do 32-bit integers in the range of 8 or 16
+    bits; all else is stretched from end to end.
+    """
+    if image.mode.startswith("I;16"):
+        return 0.0, 65535.0
+    low, high = math.inf, -math.inf
+    for _, band in _bands(image):
+        values = np.asarray(band)
+        if not np.isfinite(values).all():
+            raise DataError("pixels that are not finite numbers")
+        low, high = min(low, float(values.min())), max(high, float(values.max()))
+    sixteen_bit = image.mode == "I" and form in {"PNG", "PPM"}
+    known = (65535.0,) if sixteen_bit else (255.0, 65535.0) if image.mode == "I" else (1.0, 255.0)
+    white = next((end for end in known if high <= end), None)
+    return (0.0, white) if white is not None and low >= 0 else (low, high)
+
+
+def _grey(low: float, high: float) -> Callable[[Image.Image], Image.Image]:
+    """Values from `low` to `high` as grey from black to white."""
+
+    def convert(band: Image.Image) -> Image.Image:
+        values = (np.asarray(band, np.float64) - low) * (255 / ((high - low) or 1))
+        return Image.fromarray(np.clip(np.rint(values), 0, 255).astype(np.uint8)).convert("RGB")
+
+    return convert
 
 
 def _reason(error: BaseException) -> str:

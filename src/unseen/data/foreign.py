@@ -6,19 +6,25 @@ None of the libraries is imported here: who holds such an object has imported it
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from unseen.core.errors import DataError
-from unseen.data.images import is_image
+from unseen.data.images import image_key, is_image
 
 #: Names of columns and attributes, likeliest first.
 IMAGE_COLUMNS = ("image", "img", "image_path", "path", "filepath", "file_path", "filename", "file_name", "file",
                  "image_id", "image_name", "id")  # fmt: skip
 LABEL_COLUMNS = ("label", "labels", "class", "category", "target", "fine_label", "breed", "species", "diagnosis", "y",
                  "class_name", "classname", "class_id", "category_id", "id")  # fmt: skip
+
+RANDOM = (
+    "the dataset gives another image each time it is asked, as augmentation does: numbers change from call to call, "
+    "and stored features are not found again"
+)
 
 
 def pixels_of_torch(value: Any) -> Any:
@@ -75,10 +81,10 @@ def label_of(item: Any) -> Any:
 
 
 def plain_label(value: Any) -> Any:
-    """A label as a text or a whole number."""
+    """A label as a text or a number; one of several values stays an array or a list."""
     if hasattr(value, "item") and hasattr(value, "dtype"):
         if getattr(value, "ndim", 0) and int(np.prod(value.shape)) != 1:
-            raise DataError("an image has several labels; one class per image is needed.")
+            return np.asarray(value)
         return value.item()
     return value
 
@@ -95,6 +101,9 @@ def read_torch(data: Any) -> dict[str, Any]:
     if type(data).__name__ == "Subset" and hasattr(data, "indices"):
         return _subset(read_torch(data.dataset), list(data.indices))
     bare, notes = _without_transform(data)
+    if _is_random(bare):
+        notes = (*notes, RANDOM)
+        warnings.warn(f"{type(data).__name__}: {RANDOM}", UserWarning, stacklevel=2)
     names = None
     samples = getattr(data, "samples", None)
     if isinstance(samples, list) and samples and isinstance(samples[0], tuple) and isinstance(samples[0][0], str):
@@ -115,6 +124,14 @@ def read_torch(data: Any) -> dict[str, Any]:
         "title": type(data).__name__,
         "notes": notes,
     }
+
+
+def _is_random(data: Any) -> bool:
+    """Whether a dataset gives another image at the second look, as augmentation does."""
+    try:
+        return image_key(image_of(data[0])) != image_key(image_of(data[0]))
+    except Exception:  # noqa: BLE001 - whatever it raises, reading all images will meet it
+        return False
 
 
 def _subset(found: dict[str, Any], rows: list[int]) -> dict[str, Any]:
@@ -149,6 +166,8 @@ def _attribute_labels(data: Any) -> list[Any] | None:
     for name in ("targets", "labels", "_labels", "y"):
         found = getattr(data, name, None)
         if found is not None and hasattr(found, "__len__") and len(found) == len(data):
+            if getattr(found, "ndim", 1) == 2:  # a row of 0 and 1 per image
+                return list(np.asarray(found))
             return found.tolist() if hasattr(found, "tolist") else list(found)
     return None
 
@@ -184,9 +203,15 @@ def read_hugging_face(data: Any, image: str = "", label: str = "") -> dict[str, 
     return {
         "items": Rows(),
         "labels": list(raw[label]) if label else None,
-        "class_names": list(features[label].names) if label and kinds[label] == "ClassLabel" else None,
+        "class_names": _class_names(features[label]) if label else None,
         "title": str(getattr(data.info, "dataset_name", None) or "hf"),
     }
+
+
+def _class_names(feature: Any) -> list[str] | None:
+    """Of a `ClassLabel`, or of a list of them."""
+    names = getattr(getattr(feature, "feature", feature), "names", None)
+    return list(names) if names is not None else None
 
 
 def read_frame(frame: Any, image: str = "", label: str = "") -> dict[str, Any]:
@@ -196,4 +221,7 @@ def read_frame(frame: Any, image: str = "", label: str = "") -> dict[str, Any]:
     label = label or guess_column(columns, LABEL_COLUMNS, "labels", taken=image)
     items = list(frame[image])
     names = [str(item) for item in items] if items and isinstance(items[0], str) else None
-    return {"items": items, "labels": [plain_label(v) for v in frame[label]], "names": names, "title": "frame"}
+    labels = [plain_label(v) for v in frame[label]]
+    if any(isinstance(v, str) and "|" in v for v in labels):
+        labels = [tuple(filter(None, str(v).split("|"))) for v in labels]
+    return {"items": items, "labels": labels, "names": names, "title": "frame"}

@@ -11,10 +11,11 @@ from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from unseen.core.errors import DataError
 from unseen.core.records import DatasetCard
-from unseen.data.dataset import ALL, Dataset, IntArray, Split, Whole
+from unseen.data.dataset import ALL, CLASS, NUMBER, Dataset, IntArray, Split, Target, Whole
 from unseen.data.images import image_key, to_image
 from unseen.data.subset import stratified_split
 
@@ -45,6 +46,7 @@ class GivenImages:
         split: the images as a split already, instead of `items`.
         keys: gives bytes that change when image `i` does, where that is cheaper than reading it.
         id: what its features are stored under, where it has a name; an object's is its content.
+        target: what the labels are; their types tell where it is not given.
     """
 
     items: Items
@@ -56,6 +58,7 @@ class GivenImages:
     split: Split | None = None
     keys: Callable[[int], bytes] | None = None
     id: str = ""
+    target: Target | None = None
 
     def __len__(self) -> int:
         return len(self.items if self.split is None else self.split)
@@ -119,26 +122,30 @@ def divide(
         raise DataError(f"the {unlabelled[0]} images have no labels. Give (images, labels).")
     if "train" not in given:
         raise DataError(f"there are no images to train on; found the splits {', '.join(given)}.")
-    classes, labels = number_classes(given)
+    target, classes, labels, targets = learn_targets(given)
     wholes = {name: part.whole() for name, part in given.items()}
     rows = {name: np.arange(len(part)) for name, part in given.items()}
     if "test" not in given and "val" in given:
-        tables: tuple[dict[str, Any], ...] = (wholes, rows, labels)
+        tables: tuple[dict[str, Any], ...] = (wholes, rows, labels, targets)
         for table in tables:
-            table["test"] = table.pop("val")
+            if table:
+                table["test"] = table.pop("val")
     elif "test" not in given:
         drawn = stratified_split(wholes["train"].split(ALL).names, labels["train"], test=share, val=val, seed=seed)
         rows = dict(drawn)
         labels = {name: labels["train"][chosen] for name, chosen in drawn.items()}
+        targets = {name: targets["train"][chosen] for name, chosen in drawn.items()} if targets else {}
         wholes = dict.fromkeys(drawn, wholes["train"])
     splits = {}
     for name, chosen in rows.items():
         taken = wholes[name].split(ALL).take(chosen, labels[name])
-        splits[name] = replace(taken, whole=Whole(wholes[name], np.asarray(chosen, np.int64)))
+        whole = Whole(wholes[name], np.asarray(chosen, np.int64))
+        splits[name] = replace(taken, whole=whole, targets=targets.get(name))
     if not len(splits["test"]):
         raise DataError("no class has two images, so none can be held out to test on. Give test images.")
     first = next(iter(given.values()))
-    made = Dataset(DatasetCard(id="", name=first.title, group=group, notes="; ".join(first.notes)), classes, splits)
+    card = DatasetCard(id="", name=first.title, group=group, notes="; ".join(first.notes))
+    made = Dataset(card, classes, splits, target=target)
     card = replace(
         made.card,
         id=first.id or f"{SCHEME}:{first.title}@{made.revision}",
@@ -149,12 +156,26 @@ def divide(
     return replace(made, card=card, features_id=card.id)
 
 
+def learn_targets(
+    given: Mapping[str, GivenImages],
+) -> tuple[Target, list[str], dict[str, IntArray], dict[str, npt.NDArray[Any]]]:
+    """What labels are; names and indices of classes, or of strata; targets where there are more than classes."""
+    from unseen.data.targets import number_targets, several_targets, target_of
+
+    every = {split: list(part.labels or ()) for split, part in given.items()}
+    told = [part.target or target_of(every[split]) for split, part in given.items()]
+    target = next((each for each in told if each != CLASS), CLASS)
+    if target == CLASS:
+        return CLASS, *number_classes(given), {}
+    if target == NUMBER:
+        return target, *number_targets(every)
+    return target, *several_targets(every, next(iter(given.values())).class_names)
+
+
 def number_classes(given: Mapping[str, GivenImages]) -> tuple[list[str], dict[str, IntArray]]:
     """Class names, and class indices by split; labels that are indices of named classes stay as they are."""
     named = given["train"].class_names
     every = [label for part in given.values() for label in part.labels or ()]
-    if any(isinstance(label, float) and not float(label).is_integer() for label in every):
-        raise DataError("labels are classes; numbers with a fraction were found. Cut them into ranges first.")
     if named is not None and all(isinstance(label, int | np.integer) and 0 <= label < len(named) for label in every):
         return [str(name) for name in named], {n: np.asarray(p.labels, np.int64) for n, p in given.items()}
     try:

@@ -11,7 +11,7 @@ from PIL import Image
 from unseen.core.errors import DataError
 from unseen.core.identity import digest
 from unseen.core.records import DatasetCard
-from unseen.data.dataset import Dataset, Split
+from unseen.data.dataset import CLASS, Dataset, Split
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,6 +35,8 @@ def join_datasets(card: DatasetCard, members: Sequence[Dataset]) -> Dataset:
     Raises:
         DataError: two members have a class with the same WordNet id.
     """
+    if odd := next((member for member in members if member.target != CLASS), None):
+        raise DataError(f"{card.id!r}: {odd.id!r} has no classes, so it cannot be joined with others.")
     wnids = [wnid for member in members for wnid in (member.wnids or [None] * len(member.class_names))]
     known = [wnid for wnid in wnids if wnid is not None]
     if len(set(known)) < len(known):

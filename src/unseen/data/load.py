@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -38,6 +38,8 @@ class DatasetSource(ABC):
     listed: ClassVar[bool] = True
     #: Parts of a name that are paths: options, and "" for what follows the scheme.
     paths: ClassVar[tuple[str, ...]] = ()
+    #: What may stand for several of its datasets where a list is asked for, such as "all", and for which.
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     @abstractmethod
     def cards(self) -> Iterable[DatasetCard]:
@@ -120,6 +122,14 @@ def resolve_dataset(name: str, base: Path) -> str:
     if wanted.scheme not in SOURCES:
         return name
     return str(wanted.resolved(base, _source(wanted).paths))
+
+
+def expand_datasets(name: str) -> list[str]:
+    """The datasets that a name such as `xlsa17:all` stands for, each with its options; any other stands for itself."""
+    head, mark, query = name.partition("?")
+    scheme, _, rest = head.partition(":")
+    several = SOURCES.get(scheme).groups.get(rest, ()) if scheme in SOURCES else ()
+    return [f"{scheme}:{each}{mark}{query}" for each in several] or [name]
 
 
 def register_dataset(name: str) -> Callable[[F], F]:

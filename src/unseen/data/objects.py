@@ -8,21 +8,28 @@ drawn from it as train and test.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.names import Options
 from unseen.core.records import DatasetCard
-from unseen.data.dataset import Dataset, IntArray
+from unseen.data.dataset import Dataset
 from unseen.data.foreign import pixels_of_torch, read_frame, read_hugging_face, read_torch
-from unseen.data.given import SCHEME, GivenImages, divide, number_classes
+from unseen.data.given import SCHEME, GivenImages, divide, learn_targets
 from unseen.data.images import is_image
 from unseen.data.load import DatasetSource
 
+_HINT = "Objects are found in the process that holds them, while it does: use one worker, or a name."
 _HELD: dict[str, Dataset] = {}
+#: How many hold each.
+_HOLDERS: Counter[str] = Counter()
 
 
 def as_dataset(data: Any, test: Any = None, *, share: float = 0.2, seed: int = 0) -> Dataset:
@@ -47,12 +54,23 @@ def as_dataset(data: Any, test: Any = None, *, share: float = 0.2, seed: int = 0
 def hold(dataset: Dataset) -> str:
     """Make a dataset of an object findable by its name, which is returned."""
     _HELD[dataset.id] = dataset
+    _HOLDERS[dataset.id] += 1
     return dataset.id
 
 
+def hold_again(name: str) -> bool:
+    """One more holder of what is held already; whether it is."""
+    if name in _HELD:
+        _HOLDERS[name] += 1
+    return name in _HELD
+
+
 def release(name: str) -> None:
-    """Forget what `hold` has made findable."""
-    _HELD.pop(name, None)
+    """Forget what `hold` has made findable, when nobody else holds it."""
+    _HOLDERS[name] -= 1
+    if _HOLDERS[name] < 1:
+        _HELD.pop(name, None)
+        del _HOLDERS[name]
 
 
 def is_data_object(value: Any) -> bool:
@@ -71,7 +89,7 @@ class ObjectSource(DatasetSource):
     def load(self, name: str, options: Options) -> Dataset:
         found = _HELD.get(f"{SCHEME}:{name}")
         if found is None:
-            raise UnknownNameError("dataset object", f"{SCHEME}:{name}", _HELD, hint="Objects live as long as a call.")
+            raise UnknownNameError("dataset object", f"{SCHEME}:{name}", _HELD, hint=_HINT)
         return found
 
 
@@ -106,6 +124,8 @@ def _pair(images: Any, labels: Any) -> GivenImages:
     if not is_image(items[0]):
         raise DataError(f"{type(items[0]).__name__} is no image. Give Pillow images, arrays, tensors or paths.")
     if labels is not None:
+        if getattr(labels, "ndim", 1) == 2:  # a row of 0 and 1 per image
+            labels = list(np.asarray(labels))
         labels = labels.tolist() if hasattr(labels, "tolist") else list(labels)
         if len(labels) != len(items):
             raise DataError(f"there are {len(items)} images and {len(labels)} labels.")
@@ -121,11 +141,12 @@ def _splits(data: Any) -> dict[str, GivenImages]:
     return {known.get(str(name), str(name)): read_object(part) for name, part in data.items()}
 
 
-def label_object(data: Any) -> tuple[Dataset, IntArray | None]:
-    """All images of an object as one split, and their labels as class indices, if it has any."""
+def label_object(data: Any) -> tuple[Dataset, npt.NDArray[Any] | None]:
+    """All images of an object as one split, and their labels if it has any: class indices, numbers, or (n, labels)
+    booleans."""
     given = read_object(data)
     whole = given.whole()
     if given.labels is None:
         return whole, None
-    classes, labels = number_classes({"train": given})
-    return replace(whole, class_names=classes), labels["train"]
+    target, classes, labels, targets = learn_targets({"train": given})
+    return replace(whole, class_names=classes, target=target), (targets or labels)["train"]

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from unseen.core.errors import DataError
-from unseen.data.dataset import Dataset, IntArray, Split
+from unseen.data.dataset import CLASS, Dataset, IntArray, Split
 
 
 def draw_order(names: Sequence[str], seed: int) -> IntArray:
@@ -59,6 +59,10 @@ def select(
         limit: at most that many images in every split, classes in proportion.
     """
     if classes is not None and classes < len(dataset.class_names):
+        if dataset.target != CLASS:
+            raise DataError(
+                f"{dataset.id!r} has no classes to choose from: its labels are of the kind {dataset.target}."
+            )
         dataset = _select_classes(dataset, classes, seed)
     splits = dict(dataset.splits)
     for name, split in splits.items():

@@ -2,25 +2,50 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from multiprocessing.process import BaseProcess
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from unseen.core.errors import WorkerLostError
 from unseen.core.registry import Registry
+
+if TYPE_CHECKING:
+    from unseen.engines.pool import Pool
 
 A = TypeVar("A")
 B = TypeVar("B")
+
+#: How often an item whose worker died is tried again.
+RETRIES = 2
 
 
 class Engine(Protocol):
     """Runs independent pieces of work. The pieces are functions of plain values, so that they can travel."""
 
-    def map(self, function: Callable[[A], B], items: Sequence[A]) -> Iterator[B]:
-        """`function` of every item, in any order, as each is done. Exceptions travel back and are raised here."""
+    @property
+    def slots(self) -> int:
+        """Items at work side by side, at present; 1 means one after the other in this process."""
+
+    def shares(self, home: Path) -> bool:
+        """Whether workers see the files in `home`."""
+
+    def map(
+        self,
+        function: Callable[[A], B],
+        items: Iterable[A],
+        *,
+        lost: Callable[[A, str], B] | None = None,
+        needs: Mapping[str, float] | None = None,
+    ) -> Iterator[B]:
+        """`function` of every item, in any order, as each is done. Exceptions travel back and are raised here.
+
+        Args:
+            items: asked for one by one, when there is somebody to do the next.
+            lost: given an item whose worker died each time it was tried, and why, gives a result in its place;
+                without it the map ends with a `WorkerLostError`.
+            needs: what a worker must have, such as {"GPU": 1, "MEMORY": 2e9}, where workers say what they have.
+        """
 
 
 ENGINES: Registry[Callable[..., AbstractContextManager[Engine]]] = Registry("engine", "unseen.engines")
@@ -38,41 +63,42 @@ class LocalEngine:
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
-        self._pool: ProcessPoolExecutor | None = None
-        self._others: list[BaseProcess] = []
+        self._pool: Pool | None = None
 
-    def map(self, function: Callable[[A], B], items: Sequence[A]) -> Iterator[B]:
+    @property
+    def slots(self) -> int:
+        return max(self.workers, 1)
+
+    def shares(self, home: Path) -> bool:
+        return True
+
+    def map(
+        self,
+        function: Callable[[A], B],
+        items: Iterable[A],
+        *,
+        lost: Callable[[A, str], B] | None = None,
+        needs: Mapping[str, float] | None = None,
+    ) -> Iterator[B]:
         if self.workers <= 1:
             yield from map(function, items)
             return
         if self._pool is None:
-            self._others = list(multiprocessing.active_children())
-            # Spawned, not forked: torch and ONNX Runtime do not survive a fork with their threads.
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.workers, mp_context=context, initializer=_leave_interruptions)
-        pool = self._pool
-        try:
-            for future in as_completed([pool.submit(function, item) for item in items]):
-                yield future.result()
-        except BaseException:
-            # Whoever ends the run does not wait for the queue: what is finished is kept.
-            self._pool = None
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in multiprocessing.active_children():
-                if worker not in self._others:
-                    worker.terminate()
-            raise
+            from unseen.engines.pool import Pool
+
+            self._pool = Pool(self.workers)
+        yield from self._pool.map(function, items, lost or no_longer)
 
     def close(self) -> None:
         """Let the processes go."""
         if self._pool is not None:
-            self._pool.shutdown()
+            self._pool.close()
             self._pool = None
 
 
-def _leave_interruptions() -> None:
-    """Ctrl-C reaches every process of a terminal; it is the parent that answers it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def no_longer(_item: Any, reason: str) -> Any:
+    """What becomes of a lost item where nobody has said so."""
+    raise WorkerLostError(f"{reason}. What was finished is kept: run the same command to go on.")
 
 
 @contextmanager

@@ -43,7 +43,7 @@ class Batch:
 
 def runs_in_workers(runtime: Runtime) -> bool:
     """Whether the decoding threads run the model too."""
-    return runtime.name == "onnx"
+    return runtime.name in ("onnx", "openvino")
 
 
 def batch_spans(start: int, total: int, *, part_size: int, batch_size: int) -> list[Span]:
@@ -80,7 +80,7 @@ def run_batches(
 ) -> Iterator[Batch]:
     """Batches in order, decoded ahead by a pool of threads that stays a few batches in front."""
     in_workers = runs_in_workers(runtime)
-    workers = workers or os.cpu_count() or 1
+    workers = workers or _cores()
 
     def work(span: Span) -> Batch:
         batch = _decode(images, backbone, *span, truncated=truncated)
@@ -98,6 +98,11 @@ def run_batches(
         finally:
             for future in pending:
                 future.cancel()
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _finished(future: Future[Batch], runtime: Runtime) -> Batch:

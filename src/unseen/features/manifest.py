@@ -3,6 +3,9 @@
 `manifest.json` follows from the key and the images alone. It holds no time, version or host name, so an extraction
 that was interrupted and resumed leaves the same bytes as one that was not. How and when the features were made
 stands in `provenance.json` beside it.
+
+A key's features lie in `<root>/<model>/<dataset>/<split>/<digest>/`. The three upper names are for people: short, safe
+on any file system, and different for different ids. The last one, the digest of the whole key, tells entries apart.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +24,19 @@ from unseen.core.files import write_whole
 from unseen.core.guard import read_patiently
 from unseen.core.identity import canonical_json, digest
 from unseen.core.records import FeatureKey
-from unseen.features.layout import MANIFEST, PART
 
 SCHEMA = 1
+MANIFEST = "manifest.json"
+PROVENANCE = "provenance.json"
+LOCKS = ".locks"
+DIGEST = re.compile(r"[0-9a-f]{16}")
+PART = re.compile(r"part-\d{5,}\.safetensors")
+NOTE = re.compile(r"part-\d{5,}\.json")  # of a part that the manifest has not reached
+
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
+_LOOKS_ENCODED = re.compile(r"-[0-9a-f]{8}")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?")  # names that Windows keeps for itself
+_LONGEST = 60
 State = Literal["partial", "complete"]
 
 
@@ -117,19 +131,44 @@ def save_manifest(folder: Path, manifest: Manifest) -> None:
     write_whole(folder / MANIFEST, [json.dumps(values, indent=1).encode() + b"\n"])
 
 
-def load_manifest(folder: Path) -> Manifest | None:
+def load_manifest(folder: Path, *, known: bool = False) -> Manifest | None:
     """The manifest in `folder`, or None where there is none.
+
+    Args:
+        known: whether the one that this process has read last will do where its file is the same.
 
     Raises:
         StoreError: it is not whole, not of this folder, or of a schema that this version does not know.
     """
     path = folder / MANIFEST
     try:
+        stamp = read_patiently(lambda: _stamp(path), path) if known else None
+        if stamp is not None and _KNOWN.get(path, (None, None))[0] == stamp:
+            return _KNOWN[path][1]
         content = read_patiently(path.read_bytes, path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}.") from error
+    manifest = _parsed(path, content)
+    if stamp is not None:
+        while len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.pop(next(iter(_KNOWN)))
+        _KNOWN[path] = stamp, manifest
+    return manifest
+
+
+#: Manifests that were read, by file and stamp.
+_KNOWN: dict[Path, tuple[tuple[int, int, int], Manifest]] = {}
+_MOST_KNOWN = 16
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _parsed(path: Path, content: bytes) -> Manifest:
     try:
         values = json.loads(content)
         schema = values["schema"]
@@ -141,7 +180,7 @@ def load_manifest(folder: Path) -> Manifest | None:
             "Upgrade with: pip install --upgrade unseen"
         )
     try:
-        return _from_dict(values, folder)
+        return _from_dict(values, path.parent)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(path, str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}") from error
 
@@ -165,8 +204,23 @@ def _from_dict(values: Mapping[str, Any], folder: Path) -> Manifest:
             for part in values["parts"]
         ),
     )
+    _check_types(manifest)
     _check_coverage(manifest)
     return manifest
+
+
+def _check_types(manifest: Manifest) -> None:
+    counts = [manifest.total, manifest.part_size, manifest.dim]
+    counts += [count for part in manifest.parts for count in (part.first, part.last, part.rows, part.bytes)]
+    counts += [image.index for image in manifest.skipped]
+    texts = [manifest.state, *(text for part in manifest.parts for text in (part.file, part.sha256))]
+    texts += [text for image in manifest.skipped for text in (image.name, image.reason)]
+    if any(type(count) is not int or count < -1 for count in counts) or any(type(text) is not str for text in texts):
+        raise ValueError("a count is no whole number, or a name no text")
+    if manifest.dtype not in (
+        ("float16", "float32") if any(part.rows for part in manifest.parts) else ("", "float16", "float32")
+    ):
+        raise ValueError(f"its rows are of {manifest.dtype!r}")
 
 
 def _check_coverage(manifest: Manifest) -> None:
@@ -191,3 +245,34 @@ def _damaged(path: Path, reason: str) -> StoreError:
     return StoreError(
         f"{path} is damaged: {reason}. Remove the entry with `unseen features rm {path.parent.name}` and extract again."
     )
+
+
+def entry_folder(root: Path, key: FeatureKey) -> Path:
+    """The folder that holds the features of `key`."""
+    return root / folder_name(key.model) / folder_name(key.dataset) / folder_name(key.split) / key.digest
+
+
+def lock_file(root: Path, digest: str) -> Path:
+    """The lock of an entry. It stands outside the entry, so that removing the entry leaves the lock in force."""
+    return root / LOCKS / f"{digest}.lock"
+
+
+def part_name(number: int) -> str:
+    return f"part-{number:05d}.safetensors"
+
+
+def folder_name(text: str) -> str:
+    """A readable folder name for an id; different ids have different names, also where case does not count.
+
+    Plain lower-case words stay as they are. Anything else (`timm:resnet50`, `folder:/data/Pets?labels=breed`) has
+    its other characters replaced by `-` and eight digits of its sha256 added: `timm-resnet50-7e8a95fe`. Of a long id
+    the beginning and the end are kept.
+    """
+    plain = _PLAIN.fullmatch(text) and not text.endswith(".") and not _RESERVED.fullmatch(text)
+    if plain and not _LOOKS_ENCODED.fullmatch(text[-9:]):
+        return text
+    slug = re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")
+    if len(slug) > _LONGEST:
+        slug = f"{slug[:18]}--{slug[-(_LONGEST - 20) :]}"
+    tail = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{slug}-{tail}" if slug else f"id-{tail}"

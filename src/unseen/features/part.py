@@ -10,6 +10,9 @@ the library's reader does not do. The bytes are those that `safetensors.numpy.sa
 
 A part without rows has features of shape (0, 0), float32, whatever the model: its bytes cannot depend on whether an
 earlier image has told how long a row is.
+
+A part that was written before those in front of it lies loose: a note beside it, `part-00007.json`, is its line of the
+manifest until the manifest has reached it.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import json
 import mmap
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Literal
@@ -28,9 +31,9 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import CorruptPartError
-from unseen.core.files import Block
+from unseen.core.files import Block, write_whole
 from unseen.core.guard import read_patiently
-from unseen.features.manifest import Part
+from unseen.features.manifest import NOTE, Part, Skipped, part_name
 
 Check = Literal["sha256", "size"]
 Reading = Literal["once", "again"]
@@ -64,6 +67,46 @@ def encode_part(features: FloatArray, labels: IntArray, index: IntArray) -> list
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return [len(text).to_bytes(8, "little") + text, *blocks]
+
+
+@dataclass(frozen=True, slots=True)
+class LoosePart:
+    """A part that the manifest has not reached yet, with the length and type of its rows; 0 and "" if it has none."""
+
+    part: Part
+    dim: int
+    dtype: str
+
+
+def note_file(folder: Path, number: int) -> Path:
+    return folder / part_name(number).replace(".safetensors", ".json")
+
+
+def noted(folder: Path) -> set[int]:
+    """The numbers of the loose parts in a folder."""
+    try:
+        names = read_patiently(lambda: [path.name for path in folder.iterdir()], folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+    return {int(name[5:-5]) for name in names if NOTE.fullmatch(name)}
+
+
+def save_note(folder: Path, number: int, loose: LoosePart) -> None:
+    """Write the note of a part whose file is in place already."""
+    write_whole(note_file(folder, number), json.dumps(asdict(loose)))
+
+
+def load_note(folder: Path, number: int) -> LoosePart | None:
+    """The note of a loose part whose file is there in full; None where there is none."""
+    try:
+        values = json.loads(read_patiently(note_file(folder, number).read_bytes, folder))
+        part = values["part"]
+        skipped = tuple(Skipped(**image) for image in part["skipped"])
+        loose = LoosePart(Part(**{**part, "skipped": skipped}), values["dim"], values["dtype"])
+        open_part(folder, loose.part, dim=loose.dim, dtype=loose.dtype, check="size")
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, CorruptPartError):
+        return None
+    return loose
 
 
 @dataclass(frozen=True, slots=True)

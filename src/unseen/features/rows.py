@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from unseen.core.files import release_pages
 from unseen.core.records import FeatureKey
-from unseen.features.layout import PROVENANCE
-from unseen.features.manifest import Manifest, Skipped
+from unseen.features.manifest import PROVENANCE, Manifest, Skipped
 from unseen.features.part import Check, FloatArray, IntArray, PartFile, open_part
 
 RowIndex = int | slice | Sequence[int] | npt.NDArray[Any]

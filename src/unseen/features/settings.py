@@ -25,7 +25,7 @@ class Extraction:
     device: str = option(
         "auto", neutral="devices agree to 1e-4", help="auto, cpu, cuda, cuda:1 or mps: where the network runs."
     )
-    runtime: RuntimeName = option("auto", help="auto is onnx on the CPU and torch elsewhere.")
+    runtime: RuntimeName = option("auto", help="auto is onnx on the CPU (openvino in bf16) and torch elsewhere.")
     precision: Precision = option("fp32", help="Of the computation; bf16 and fp16 are faster on some devices.")
     dtype: Literal["float32", "float16"] = option("float32", help="Of the stored features; float16 halves the disk.")
     workers: Natural = option(0, neutral="images are independent", help="Threads; 0 means one per core.")

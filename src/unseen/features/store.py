@@ -19,11 +19,21 @@ from typing import Any, Literal
 from unseen.core.errors import CorruptPartError, StoreError, UnknownNameError
 from unseen.core.files import explained, sync_folder
 from unseen.core.records import FeatureKey
-from unseen.features.layout import DIGEST, LOCKS, MANIFEST, PART, entry_folder, lock_file
-from unseen.features.manifest import Manifest, load_manifest
-from unseen.features.part import Check, open_part
+from unseen.features.manifest import (
+    DIGEST,
+    LOCKS,
+    MANIFEST,
+    PART,
+    Manifest,
+    entry_folder,
+    folder_name,
+    load_manifest,
+    lock_file,
+    part_name,
+)
+from unseen.features.part import Check, FloatArray, IntArray, noted, open_part
 from unseen.features.rows import StoredFeatures, open_features
-from unseen.features.writer import FeatureWriter, take_lock
+from unseen.features.writer import FeatureWriter, Written, take_lock, write_part_file
 
 _DIGEST_DIGITS = 4
 
@@ -119,6 +129,7 @@ class FeatureStore:
         part_size: int,
         timeout: float | None = None,
         on_wait: Callable[[], None] | None = None,
+        verify: bool = True,
     ) -> FeatureWriter:
         """A writer of the features of `key`, to be used in a `with` block, which holds the entry's lock.
 
@@ -130,6 +141,8 @@ class FeatureStore:
             part_size: images per part, for an entry that is new; see `FeatureWriter.part_size`.
             timeout: seconds to wait for another writer of this key; None waits as long as it takes.
             on_wait: called once where there is one to wait for.
+            verify: whether to read the parts that are there before going on behind them; without it they are taken
+                for what the manifest says, as who adds one part among many does.
         """
         return FeatureWriter(
             entry_folder(self.root, key),
@@ -139,7 +152,41 @@ class FeatureStore:
             part_size=part_size,
             timeout=timeout,
             on_wait=on_wait,
+            verify=verify,
         )
+
+    def write_part_file(
+        self, key: FeatureKey, part_size: int, first: int, features: FloatArray, labels: IntArray, index: IntArray
+    ) -> Written | None:
+        """Put the file of a part of an entry in place that was begun and lacks it, for a writer to list.
+
+        Returns:
+            What the writer wants to know; None where the file is not wanted, or the entry is new.
+        """
+        folder = entry_folder(self.root, key)
+        manifest = load_manifest(folder, known=True)
+        if manifest is None or manifest.part_size != part_size or first < manifest.covered:
+            return None
+        return write_part_file(folder / part_name(first // part_size), features, labels, index)
+
+    def holds(self, key: FeatureKey) -> bool:
+        """Whether the features of `key` are complete, as far as their manifest says."""
+        manifest = load_manifest(entry_folder(self.root, key))
+        return manifest is not None and manifest.complete
+
+    def missing(self, key: FeatureKey, *, total: int, part_size: int) -> tuple[int, list[int]]:
+        """Images per part, and the first image of each part of `key` that is neither listed nor lies there loose.
+
+        It takes no lock: a part that comes meanwhile is told as missing, which does no harm.
+        """
+        folder = entry_folder(self.root, key)
+        manifest = load_manifest(folder)
+        if manifest is None:
+            return part_size, list(range(0, total, part_size))
+        if manifest.complete:
+            return manifest.part_size, []
+        size, loose = manifest.part_size, noted(folder)
+        return size, [first for first in range(manifest.covered, total, size) if first // size not in loose]
 
     def entries(self) -> Iterator[Entry]:
         """Everything in the store, in the order of its folders; damaged entries too."""
@@ -148,6 +195,14 @@ class FeatureStore:
                 # Another process may be removing it.
                 with suppress(FileNotFoundError):
                     yield _entry(folder)
+
+    def manifests(self, model: str, dataset: str = "*", split: str = "*") -> Iterator[Manifest]:
+        """The manifests of one model that can be read; of one dataset and split where they are named."""
+        names = [name if name == "*" else folder_name(name) for name in (dataset, split)]
+        for folder in sorted((self.root / folder_name(model)).glob("/".join([*names, "*"]))):
+            with suppress(StoreError):
+                if DIGEST.fullmatch(folder.name) and (found := load_manifest(folder, known=True)) is not None:
+                    yield found
 
     def select(self, pattern: str) -> list[Entry]:
         """Entries whose model or dataset is `pattern` or fits it (`timm:*`), or whose digest begins with it.

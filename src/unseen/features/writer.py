@@ -2,10 +2,14 @@
 
 The order of steps is what makes it safe: a part is renamed into place before the manifest lists it, and a manifest
 stops listing a part before its file goes. So what the manifest lists is there and whole, always.
+
+Parts may come in any order, from many processes, each of which takes the lock for as long as it writes: a part ahead of
+its turn lies loose, with a note, until those before it are there. Whoever brings the last one closes the manifest.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -20,12 +24,33 @@ from filelock import FileLock, Timeout
 from unseen.core.errors import CorruptPartError, StoreError
 from unseen.core.files import TEMPORARY_SUFFIX, explained, make_folder, sync_folder, write_whole
 from unseen.core.records import FeatureKey
-from unseen.features.layout import PART, PROVENANCE, part_name
-from unseen.features.manifest import Manifest, Part, Skipped, load_manifest, save_manifest
-from unseen.features.part import FloatArray, IntArray, encode_part, open_part
+from unseen.features.manifest import (
+    NOTE,
+    PART,
+    PROVENANCE,
+    Manifest,
+    Part,
+    Skipped,
+    load_manifest,
+    part_name,
+    save_manifest,
+)
+from unseen.features.part import (
+    FloatArray,
+    IntArray,
+    LoosePart,
+    encode_part,
+    load_note,
+    note_file,
+    noted,
+    open_part,
+    save_note,
+)
 
 _ADDRESS = re.compile(r" (?:object )?at 0x[0-9a-fA-F]+")
 _POLL_SECONDS = 0.2
+#: Loose parts, at least, that are worth a new manifest before the last has come.
+_FEW = 8
 
 
 def take_lock(path: Path, *, timeout: float | None = None, on_wait: Callable[[], None] | None = None) -> FileLock:
@@ -85,6 +110,7 @@ class FeatureWriter:
         part_size: int,
         timeout: float | None = None,
         on_wait: Callable[[], None] | None = None,
+        verify: bool = True,
     ) -> None:
         if total < 0 or part_size < 1:
             raise StoreError(f"total must be at least 0 and part_size at least 1, not {total} and {part_size}.")
@@ -94,6 +120,7 @@ class FeatureWriter:
         self._manifest = Manifest(key, total=total, part_size=part_size)
         self._timeout = timeout
         self._on_wait = on_wait
+        self._verify = verify
         self._lock: FileLock | None = None
 
     @property
@@ -115,6 +142,13 @@ class FeatureWriter:
         """Images per part. Of an entry begun earlier it is the size that it was begun with, which goes on."""
         return self._manifest.part_size
 
+    @property
+    def missing(self) -> list[int]:
+        """The first image of each part that is still to be written."""
+        loose = noted(self.path)
+        starts = range(self.next_index, self._manifest.total, self.part_size)
+        return [first for first in starts if first // self.part_size not in loose]
+
     def __enter__(self) -> Self:
         self._lock = take_lock(self._lock_path, timeout=self._timeout, on_wait=self._on_wait)
         try:
@@ -132,11 +166,20 @@ class FeatureWriter:
             self._lock = None
 
     def write_part(
-        self, features: FloatArray, labels: IntArray, index: IntArray, skipped: Sequence[Skipped] = ()
+        self,
+        features: FloatArray,
+        labels: IntArray,
+        index: IntArray,
+        skipped: Sequence[Skipped] = (),
+        *,
+        first: int | None = None,
+        written: Written | None = None,
     ) -> None:
-        """Write the next part: the images from `next_index` on, `part_size` of them or up to the end.
+        """Write a part: the images from `first` on, `part_size` of them or up to the end.
 
         Args:
+            written: what `write_part_file` said where the file is in place already.
+            first: `next_index` by default; a multiple of `part_size` behind it where a part comes before its turn.
             features: (n, d), float16 or float32.
             labels: (n,) class index per row.
             index: (n,) position of each image in the split, ascending.
@@ -147,7 +190,10 @@ class FeatureWriter:
             DiskFullError: no room; everything before this part is whole.
         """
         manifest = self._open_manifest()
-        first, last = self.next_index, min(self.next_index + self.part_size, manifest.total) - 1
+        first = self.next_index if first is None else first
+        if first < self.next_index or first % self.part_size or first >= manifest.total:
+            raise StoreError(f"no part that is to be written begins at image {first}.")
+        last = min(first + self.part_size, manifest.total) - 1
         skipped = tuple(
             # A message such as "cannot identify <BytesIO object at 0x7f12>" would differ at each run.
             Skipped(int(image.index), image.name, _ADDRESS.sub("", image.reason))
@@ -155,17 +201,29 @@ class FeatureWriter:
         )
         _check_arrays(features, labels, index)
         _check_images(first, last, index, skipped)
-        if len(features):
-            dim, dtype = features.shape[1], features.dtype.name
-            if manifest.dtype and (dim, dtype) != (manifest.dim, manifest.dtype):
-                raise StoreError(f"rows of {dim} {dtype} do not fit those before: {manifest.dim} {manifest.dtype}.")
-            manifest = dataclasses.replace(manifest, dim=dim, dtype=dtype)
-        path = self.path / part_name(len(manifest.parts))
-        blocks = encode_part(features, labels, index)
-        sha256 = write_whole(path, blocks)
-        size = sum(len(block) for block in blocks)
-        part = Part(path.name, first, last, rows=len(features), bytes=size, sha256=sha256, skipped=skipped)
-        self._save(dataclasses.replace(manifest, parts=(*manifest.parts, part)))
+        dim, dtype = (features.shape[1], features.dtype.name) if len(features) else (0, "")
+        _check_kind(manifest, dim, dtype)
+        number = first // self.part_size
+        path = self.path / part_name(number)
+        if written is None or not path.is_file():  # somebody who began anew may have cleared it away
+            written = write_part_file(path, features, labels, index)
+        part = Part(path.name, first, last, rows=len(features), bytes=written[0], sha256=written[1], skipped=skipped)
+        if self._verify and number == len(manifest.parts):
+            self._save(*self._gathered(_with_part(manifest, LoosePart(part, dim, dtype))))
+        else:
+            save_note(self.path, number, LoosePart(part, dim, dtype))
+
+    def gather(self, *, due: bool = False) -> None:
+        """Take loose parts whose turn has come into the manifest.
+
+        Args:
+            due: only where they are all that is missing, or many: a manifest of thousands of parts is long to write.
+        """
+        if due and not self._is_due():
+            return
+        manifest, notes = self._gathered(self._open_manifest())
+        if notes:
+            self._save(manifest, notes)
 
     def finish(self, provenance: Mapping[str, Any] | None = None) -> None:
         """Mark the entry complete.
@@ -184,6 +242,7 @@ class FeatureWriter:
             text = json.dumps(dict(provenance or {}), indent=1, sort_keys=True)
         except (TypeError, ValueError) as error:
             raise StoreError(f"the provenance of {self.path} is not made of JSON values: {error}.") from error
+        self._clear(keep=[part.file for part in manifest.parts])
         write_whole(self.path / PROVENANCE, [text.encode() + b"\n"])
         self._save(dataclasses.replace(manifest, state="complete"))
 
@@ -194,13 +253,33 @@ class FeatureWriter:
             raise StoreError(f"{self.path} is complete already: ask `writer.complete` before writing.")
         return self._manifest
 
-    def _save(self, manifest: Manifest) -> None:
+    def _save(self, manifest: Manifest, notes: Sequence[int] = ()) -> None:
+        """Save the manifest; then the notes of parts that it lists now may go."""
         save_manifest(self.path, manifest)
         self._manifest = manifest
+        with explained(self.path):
+            for number in notes:
+                note_file(self.path, number).unlink(missing_ok=True)
+
+    def _is_due(self) -> bool:
+        there, every = len(self._manifest.parts), -(-self._manifest.total // self.part_size)
+        step = min(max(_FEW, there // _FEW), every - there)
+        if not note_file(self.path, there + step - 1).is_file() and not note_file(self.path, every - 1).is_file():
+            return False
+        return all(note_file(self.path, number).is_file() for number in range(there, there + step))
+
+    def _gathered(self, manifest: Manifest) -> tuple[Manifest, list[int]]:
+        """The manifest with the loose parts that follow it, and their numbers."""
+        notes: list[int] = []
+        while (loose := load_note(self.path, len(manifest.parts))) is not None and loose.part.first == manifest.covered:
+            _check_kind(manifest, loose.dim, loose.dtype)
+            notes.append(len(manifest.parts))
+            manifest = _with_part(manifest, loose)
+        return manifest, notes
 
     def _begin(self) -> None:
         """Take up what is there: keep the parts that verify, in order, and clear away the rest."""
-        found = load_manifest(self.path)
+        found = load_manifest(self.path, known=not self._verify)
         if found is None:
             make_folder(self.path)
             if lost := [name for name in self._clear(keep=()) if PART.fullmatch(name)]:
@@ -212,7 +291,7 @@ class FeatureWriter:
                 f"{self.path} is of a split of {found.total} images, not of {self._manifest.total}, though the key is "
                 f"the same. Remove it with `unseen features rm {self.path.name}` and extract again."
             )
-        if found.complete:
+        if found.complete or not self._verify:
             self._manifest = found
             return
         whole = self._verified(found)
@@ -223,7 +302,9 @@ class FeatureWriter:
             self._save(dataclasses.replace(found, parts=whole, dim=dim, dtype=dtype))
         else:
             self._manifest = found
-        self._clear(keep=[part.file for part in whole])
+        loose = self._verified_notes(sorted(number for number in noted(self.path) if number >= len(whole)))
+        self._clear(keep=[part.file for part in (*whole, *loose)], notes=[note_name(part) for part in loose])
+        self.gather()
 
     def _verified(self, manifest: Manifest) -> tuple[Part, ...]:
         for number, part in enumerate(manifest.parts):
@@ -235,19 +316,56 @@ class FeatureWriter:
                 return manifest.parts[:number]
         return manifest.parts
 
-    def _clear(self, keep: Sequence[str]) -> list[str]:
-        """Remove what killed writers left, temporary files and a part that no manifest lists; return the names."""
+    def _verified_notes(self, numbers: Sequence[int]) -> list[Part]:
+        """Loose parts whose bytes are those that were written."""
+        found = []
+        for number in numbers:
+            if (loose := load_note(self.path, number)) is None:
+                continue
+            with contextlib.suppress(CorruptPartError):
+                open_part(self.path, loose.part, dim=loose.dim, dtype=loose.dtype)
+                found.append(loose.part)
+        return found
+
+    def _clear(self, keep: Sequence[str], notes: Sequence[str] = ()) -> list[str]:
+        """Remove what killed writers left, temporary files and a part that nothing lists; return the names."""
         with explained(self.path):
             stale = [
                 path
                 for path in sorted(self.path.iterdir())
-                if path.name.endswith(TEMPORARY_SUFFIX) or (PART.fullmatch(path.name) and path.name not in keep)
+                if path.name.endswith(TEMPORARY_SUFFIX)
+                or (PART.fullmatch(path.name) and path.name not in keep)
+                or (NOTE.fullmatch(path.name) and path.name not in notes)
             ]
             for path in stale:
                 path.unlink()
             if stale:
                 sync_folder(self.path)
         return [path.name for path in stale]
+
+
+#: Bytes and sha256 of a file.
+Written = tuple[int, str]
+
+
+def write_part_file(path: Path, features: FloatArray, labels: IntArray, index: IntArray) -> Written:
+    """Write a part file, whole or not at all. Equal rows give equal bytes, so it takes no lock to do so twice."""
+    blocks = encode_part(features, labels, index)
+    return sum(len(block) for block in blocks), write_whole(path, blocks)
+
+
+def note_name(part: Part) -> str:
+    return part.file.replace(".safetensors", ".json")
+
+
+def _with_part(manifest: Manifest, loose: LoosePart) -> Manifest:
+    dim, dtype = (loose.dim, loose.dtype) if loose.part.rows else (manifest.dim, manifest.dtype)
+    return dataclasses.replace(manifest, parts=(*manifest.parts, loose.part), dim=dim, dtype=dtype)
+
+
+def _check_kind(manifest: Manifest, dim: int, dtype: str) -> None:
+    if dtype and manifest.dtype and (dim, dtype) != (manifest.dim, manifest.dtype):
+        raise StoreError(f"rows of {dim} {dtype} do not fit those before: {manifest.dim} {manifest.dtype}.")
 
 
 def _check_arrays(features: FloatArray, labels: IntArray, index: IntArray) -> None:

@@ -47,7 +47,17 @@ def load_state(path: Path, identity: str) -> dict[str, Any] | None:
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         found, version = state["identity"], state["version"]
-    except (OSError, RuntimeError, ValueError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+        KeyError,
+        TypeError,
+        EOFError,
+        LookupError,
+        AttributeError,
+        pickle.UnpicklingError,
+    ) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise CheckpointError(
             f"{path} is not a checkpoint of a fine-tuning: {reason}. Remove it to begin anew."

@@ -11,6 +11,7 @@ Differs:    weight decay is decoupled (Loshchilov & Hutter) for both optimisers;
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from unseen.backbones.backbone import Backbone
 from unseen.core.errors import DataError, UsageError
 from unseen.core.identity import digest
 from unseen.data import Split
+from unseen.finetuning.early_stop import EarlyStop
 from unseen.finetuning.trainer import FinetuneOptions, Progress, Trainer
 from unseen.probes.batch_order import IntArray
 
@@ -41,6 +43,8 @@ class FinetuneResult:
         history: (step, learning rate, mean training loss since the point before).
         seconds: of training and evaluation, over all of its processes where it was resumed.
         skipped: reasons by "train:POSITION" and "test:POSITION" of images that could not be read.
+        held_out, stopped_at: accuracy on the images of an early stop, and the step whose network is this one; NaN and
+            the last step without one.
         resumed_at: the step at which a checkpoint was taken up, or 0.
         module, head: the trained network.
     """
@@ -50,6 +54,8 @@ class FinetuneResult:
     history: tuple[tuple[int, float, float], ...]
     seconds: float
     skipped: dict[str, str]
+    held_out: float
+    stopped_at: int
     resumed_at: int
     module: nn.Module
     head: nn.Linear
@@ -69,6 +75,9 @@ def finetune(
     checkpoint: Path | None = None,
     progress: Progress | None = None,
     until: int | None = None,
+    held_out: Split | None = None,
+    checks: int = 4,
+    head: nn.Linear | None = None,
     options: FinetuneOptions | None = None,
 ) -> FinetuneResult:
     """Fine-tune a copy of the backbone on `train` and evaluate it on `test`.
@@ -83,6 +92,8 @@ def finetune(
         progress: told of every step.
         until: stop after so many of the steps and evaluate what is there; with a checkpoint a later call goes on. A
             search that gives up the worse half of its trials asks so, on images that may be looked at.
+        held_out: images by which the best of `checks` + 1 moments is kept (early_stop.py); None keeps the last one.
+        head: the probe to start from, where the same network and images gave one before (`FinetuneResult.head`).
     """
     options = options or FinetuneOptions()
     if not learning_rate > 0 or batch_size < 1 or classes < 2:
@@ -93,11 +104,18 @@ def finetune(
     if train.labels.max(initial=0) >= classes:
         raise DataError(f"a training label is {train.labels.max()}, but there are {classes} classes, counted from 0.")
     settings = [classes, steps, learning_rate, batch_size, seed, list(freeze or ()), _numbers_of(options)]
+    settings += [held_out.fingerprint, checks] if held_out is not None else []
+    settings += [digest(head.weight.detach().cpu().numpy().tobytes().hex())] if head is not None else []
+    stop = EarlyStop(held_out, checks) if held_out is not None else None
     identity = digest([backbone.weights, train.fingerprint, backbone.preprocessing.to_dict(), settings])
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(seed)
-        trainer = Trainer(backbone, train, classes, steps, learning_rate, batch_size, seed, freeze or (), options)
+        trainer = Trainer(
+            backbone, train, classes, steps, learning_rate, batch_size, seed, freeze or (), options, stop, head
+        )
         trainer.run(checkpoint, identity, progress, steps if until is None else min(until, steps))
+    if stop is not None:
+        stop.restore(trainer)
     began = time.perf_counter()
     predictions, unreadable = trainer.predict(test)
     readable = predictions >= 0
@@ -110,6 +128,8 @@ def finetune(
         history=tuple(trainer.history),
         seconds=trainer.seconds + time.perf_counter() - began,
         skipped=skipped | {f"test:{i}": reason for i, reason in unreadable.items()},
+        held_out=stop.accuracy if stop is not None else math.nan,
+        stopped_at=stop.step if stop is not None else steps,
         resumed_at=trainer.resumed_at,
         module=trainer.module.cpu(),
         head=trainer.head.cpu(),

@@ -26,6 +26,7 @@ from unseen.backbones.runtimes import best_device
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.data import Split
 from unseen.finetuning.data import Batch, TrainingBatches, evaluation_batches, micro_batches
+from unseen.finetuning.early_stop import EarlyStop
 from unseen.finetuning.feeding import CACHE_BYTES, Fed
 from unseen.finetuning.input_size import at_size, nearest_size
 from unseen.finetuning.start import Start, empty_head, hold_statistics, probe_head
@@ -94,8 +95,11 @@ class Trainer:
         seed: int,
         freeze: Sequence[str],
         options: FinetuneOptions,
+        stop: EarlyStop | None = None,
+        head: nn.Linear | None = None,
     ) -> None:
         self.backbone, self.options, self.learning_rate, self.steps = backbone, options, learning_rate, steps
+        self.stop, self.given_head = stop, head
         self.device = own_device(options.device)
         self.module = copy.deepcopy(backbone.module).to(self.device)
         self.head = empty_head(options.start, backbone.feature_dim, classes).to(self.device)
@@ -138,6 +142,8 @@ class Trainer:
         before = self.seconds
         if self.options.start == "probe" and not first:
             self._start_from_probe()
+        if self.stop is not None and not first:
+            self.stop.look(self, 0)
         every = max(1, self.steps // _HISTORY_POINTS)
         losses: list[float] = self._pending
         self._train_mode()
@@ -148,6 +154,9 @@ class Trainer:
             if done % every == 0 or done == self.steps:
                 self.history.append((done, rate, float(np.mean(losses))))
                 losses.clear()
+            if self.stop is not None and self.stop.is_due(done, self.steps):
+                self.stop.look(self, done)
+                self._train_mode()
             self.seconds = before + time.perf_counter() - began
             if checkpoint is not None and (done % self.options.checkpoint_every == 0 or done == last):
                 save_state(checkpoint, identity, self._state(done))
@@ -181,7 +190,10 @@ class Trainer:
         return features
 
     def _start_from_probe(self) -> None:
-        """Put the linear probe of the network's frozen features in the place of the head."""
+        """Put the linear probe of the network's frozen features, given or fitted now, in the place of the head."""
+        if self.given_head is not None:
+            self.head.load_state_dict(self.given_head.state_dict())
+            return
         images = self.batches.images
         features = np.empty((len(images), self.backbone.feature_dim), np.float32)
         readable = np.zeros(len(images), bool)
@@ -237,6 +249,7 @@ class Trainer:
             "pending": self._pending,
             "unreadable": self.batches.unreadable,
             "seconds": self.seconds,
+            **({"stop": self.stop.state()} if self.stop is not None else {}),
         }
 
     def _resume(self, checkpoint: Path | None, identity: str) -> int:
@@ -254,6 +267,8 @@ class Trainer:
         self.history = [tuple(point) for point in state["history"]]
         self._pending = list(state["pending"])
         self.batches.unreadable = dict(state["unreadable"])
+        if self.stop is not None:
+            self.stop.resume(state["stop"])
         self.seconds, self.resumed_at = float(state["seconds"]), int(state["step"])
         return self.resumed_at
 

@@ -6,6 +6,7 @@ Papers:     Efron & Tibshirani, "An Introduction to the Bootstrap", 1993 (percen
             Wilson, "Probable inference, the law of succession, and statistical inference", 1927
             Welch, "The generalization of Student's problem when several different population variances are
             involved", 1947
+            Holm, "A simple sequentially rejective multiple test procedure", 1979
 Shapes:     correct (n,) one value per test image, 1 where it was right (booleans, or means over seeds in [0, 1])
 Differs:    resampling draws multinomial counts over the distinct values instead of n indices per draw: the same
             distribution, and the cost no longer grows with the number of images
@@ -13,6 +14,7 @@ Differs:    resampling draws multinomial counts over the distinct values instead
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,6 +131,17 @@ def paired_bootstrap(
     tail = min(np.count_nonzero(means <= 0), np.count_nonzero(means >= 0))
     p_value = min(1.0, 2 * (tail + 1) / (resamples + 1))
     return Comparison(Interval(float(differences.mean()), float(low), float(high), level), p_value)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction: the chance of any false claim stays below the level that each is held to."""
+    order = np.argsort(p_values, kind="stable")
+    corrected = np.empty(len(p_values))
+    running = 0.0
+    for rank, index in enumerate(order):
+        running = max(running, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = running
+    return [float(p) for p in corrected]
 
 
 def mcnemar(first: npt.ArrayLike, second: npt.ArrayLike) -> McNemar:

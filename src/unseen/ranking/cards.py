@@ -162,8 +162,12 @@ def _broken(name: str, error: UnseenError) -> MethodCard:
 
 
 def find_score(name: str) -> ScoreCard:
-    """The score that `name` stands for."""
+    """The score that `name` stands for; nleep-pca50-2x is N-LEEP with half the energy and two Gaussians per class."""
     if name not in SCORES:
+        from unseen.ranking.scores.nleep import variant
+
+        if (card := variant(name)) is not None:
+            return card
         raise UnknownNameError("ranking score", name, REGISTRY, hint="List them with: unseen ls scores.")
     return SCORES[name]
 

@@ -19,6 +19,8 @@ from unseen.ranking.sampling import stratified_folds
 
 PENALTIES = tuple(10.0 ** (k / 2 - 5) for k in range(15))
 FOLDS = 5
+#: Images below which a fifth of them is too few to say anything.
+FEWEST = 2 * FOLDS
 #: n x d x t from which one fold chooses the penalty for all.
 _DEAR = 1 << 31
 
@@ -58,10 +60,8 @@ def check_targets(features: npt.ArrayLike, targets: npt.ArrayLike) -> tuple[Floa
     columns = columns[:, None] if columns.ndim == 1 else columns
     if rows.ndim != 2 or columns.ndim != 2 or len(rows) != len(columns):
         raise DataError(f"features of shape {rows.shape} and targets of shape {columns.shape} do not belong together.")
-    if len(rows) < 2 * FOLDS:
-        raise DataError(
-            f"{len(rows)} images are too few to leave a fifth of them out: at least {2 * FOLDS} are needed."
-        )
+    if len(rows) < FEWEST:
+        raise DataError(f"{len(rows)} images are too few to leave a fifth of them out: at least {FEWEST} are needed.")
     if not np.isfinite(rows).all() or not np.isfinite(columns).all():
         raise DataError("features or targets hold NaN or infinity. Leave those rows out.")
     if not columns.std(axis=0).all() or not np.ptp(rows, axis=0).any():

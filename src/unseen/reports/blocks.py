@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
-from unseen.core.records import DatasetCard, ModelCard, Result
+from unseen.core.records import Cell, DatasetCard, ModelCard, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True)
@@ -22,12 +26,36 @@ class Material:
         cards, dataset_cards: what is known of models and datasets, by id; those missing are shown by their id.
         picture: gives a small picture of a class, by dataset and class name, as a data: address; "" where there is
             none.
+        command: gives the command that computes a cell anew; "" where it is not known.
+        papers: gives what to cite for a cell, beside its model and dataset.
     """
 
     results: Sequence[Result]
     cards: Mapping[str, ModelCard] = field(default_factory=dict)
     dataset_cards: Mapping[str, DatasetCard] = field(default_factory=dict)
     picture: Callable[[str, str], str] = lambda dataset, name: ""
+    command: Callable[[Cell], str] = lambda cell: ""
+    papers: Callable[[Cell], Sequence[str]] = lambda cell: ()
+
+    @cached_property
+    def keys(self) -> Mapping[str, Key]:
+        """One name, colour and symbol per model, for every chart and table of the page."""
+        from unseen.reports.series import series_keys
+        from unseen.reports.wording import short_names
+
+        models = list(dict.fromkeys(result.cell.model for result in self.results))
+        return series_keys(models, short_names(models, self.cards), self.cards)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The name per model."""
+        return {model: key.label for model, key in self.keys.items()}
+
+    def legend(self, models: Iterable[str]) -> list[Key]:
+        """The legend entries of some models, in the order of the page; none where there is one model only."""
+        own = set(models)
+        found = [key for model, key in self.keys.items() if model in own]
+        return found if len(found) > 1 else []
 
 
 @dataclass(frozen=True)
@@ -38,6 +66,7 @@ class Figure:
         spec: a Vega-Lite specification with its data inside, as `charts.to_spec` gives it.
         description: what it shows, in words, for those who cannot see it.
         wide: whether it takes a row of its own.
+        folded: whether it is shown, and drawn, only when asked for: together with the others of its section.
     """
 
     title: str
@@ -45,6 +74,7 @@ class Figure:
     description: str
     caption: str = ""
     wide: bool = False
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,6 +102,7 @@ class TableCell:
         note: a second, smaller line.
         hint: shown on hover.
         picture: a data: address of a small picture to show before the text.
+        cells: ids of the cells that the number comes from; a click shows them.
     """
 
     text: str
@@ -80,6 +111,41 @@ class TableCell:
     note: str = ""
     hint: str = ""
     picture: str = ""
+    cells: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The answer to one question, in a sentence: what a page opens with, and what the demo prints.
+
+    Attributes:
+        question: a few words, such as "Unseen concepts".
+        text: the sentence, with its interval.
+        sure: how sure that is, in a word or two.
+        clear: whether it is sure enough to act on.
+    """
+
+    question: str
+    text: str
+    sure: str = ""
+    clear: bool = False
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a model stands in one question, as a share between 0 and 1 with its 95 % interval.
+
+    Attributes:
+        question: what is measured, the same for all models; heads a row of the comparison.
+        cells: ids of the cells that it comes from.
+    """
+
+    question: str
+    model: str
+    value: float
+    low: float
+    high: float
+    cells: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -109,6 +175,8 @@ class Section:
         answer: what the section comes to, set large and first; pairs of (lead, text), leads may be empty.
         prose: paragraphs.
         points: pairs of (lead, text): a list whose leads are set in bold.
+        headlines: what the page opens with.
+        standings: where each model stands, for the comparison over all questions.
     """
 
     title: str
@@ -120,6 +188,8 @@ class Section:
     tables: Sequence[Table] = ()
     tone: str = ""
     answer: Sequence[tuple[str, str]] = ()
+    headlines: Sequence[Headline] = ()
+    standings: Sequence[Standing] = ()
 
     @property
     def legend_groups(self) -> list[tuple[str, list[Key]]]:
@@ -159,6 +229,8 @@ class Section:
             prose=[*(told if len(parts) > 1 else []), *said, *(text for text in prose if text)],
             answer=[(named(lead, words), text) for words, part in parts for lead, text in part.answer],
             points=[(named(lead, words), text) for words, part in parts for lead, text in part.points],
+            headlines=[replace(h, question=named(h.question, words)) for words, part in parts for h in part.headlines],
+            standings=[replace(s, question=named(s.question, words)) for words, part in parts for s in part.standings],
             legend=legend,
             figures=[replace(f, title=named(f.title, words)) for words, part in parts for f in part.figures],
             tables=[

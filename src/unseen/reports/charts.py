@@ -30,8 +30,11 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-ser
 INK = "#3A424D"
 FAINT = "#DDE1E7"
 
-#: A mark is shown in full where nothing, it, or its group is under the pointer; charts need a parameter `focus`.
-FOCUS = "focus == '' || focus == datum.model || focus == datum.group"
+#: A mark is shown in full where it or its group is under the pointer; where nothing is, if it is among the best that
+#: the reader asked for, or they asked for none. `to_spec` gives every chart of models the parameters.
+FOCUS = "focus == '' ? lit == null || lit[datum.model] : focus == datum.model || focus == datum.group"
+_PARAMETERS: dict[str, Any] = {"focus": "", "lit": None, "hidden": {}}
+_SHOWN = {"filter": "datum.model == null || !hidden[datum.model]"}
 
 # Set in figures that grow with the page; a file has a fixed width instead.
 CONTAINER = "container"
@@ -106,8 +109,25 @@ def to_spec(chart: Any) -> dict[str, Any]:
     """A chart (of Altair, or a Vega-Lite dictionary) as a dictionary with the common look and no address in it."""
     spec = copy.deepcopy(dict(chart)) if isinstance(chart, Mapping) else chart.to_dict()
     spec.pop("$schema", None)
+    if '"model"' in json.dumps(spec):
+        known = [each for each in spec.get("params", []) if each["name"] not in _PARAMETERS]
+        spec = _filtered(spec)
+        spec["params"] = [*known, *({"name": name, "value": value} for name, value in _PARAMETERS.items())]
     spec["config"] = {**CONFIG, **{k: v for k, v in spec.get("config", {}).items() if k not in CONFIG and k != "view"}}
     return spec
+
+
+def _filtered(spec: Any) -> Any:
+    """A specification whose every view leaves out the models that the reader does."""
+    if isinstance(spec, list):
+        return [_filtered(part) for part in spec]
+    found = {name: _filtered(part) if name in _VIEWS else part for name, part in spec.items()}
+    if "mark" in found and _SHOWN not in found.get("transform", []):
+        found["transform"] = [_SHOWN, *found.get("transform", [])]
+    return found
+
+
+_VIEWS = ("layer", "concat", "hconcat", "vconcat", "spec")
 
 
 def beside(specs: Sequence[Mapping[str, Any]], *, titles: Sequence[str] = (), columns: int = 2) -> dict[str, Any]:

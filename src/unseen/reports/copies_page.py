@@ -10,7 +10,7 @@ from pathlib import Path
 from unseen.core.errors import UnseenError
 from unseen.data.duplicates import DuplicatePair, DuplicateReport, ImageSet, Kind
 from unseen.reports.blocks import Section, Table, TableCell
-from unseen.reports.page import write_sections
+from unseen.reports.page import Page
 from unseen.reports.pictures import thumbnail
 from unseen.reports.wording import counted, listed
 from unseen.results.export import to_json
@@ -29,14 +29,13 @@ def write_copies_page(report: DuplicateReport, path: Path | str, *, how: str = "
         how: a sentence on where candidates came from.
         classes: names of the classes of its images, for copies under two labels.
     """
-    stem = "copies"
-    return write_sections(
+    page = Page(
         [_found(report, how, classes), _dropped(report)],
-        path,
-        title="Copies among images",
-        tiles=_tiles(report),
-        exports={"stem": stem, "csv": drop_list(report), "json": to_json(report.to_dict())},
+        "Copies among images",
+        counts=[f"{figure} {label}" for figure, label in _tiles(report)],
+        data={"files": {"csv": drop_list(report), "json": to_json(report.to_dict())}},
     )
+    return page.write(path)
 
 
 def drop_list(report: DuplicateReport) -> str:

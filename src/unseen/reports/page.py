@@ -6,7 +6,7 @@ A content security policy inside the file makes the browser hold it to that. The
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import date as Date
 from functools import cache
 from importlib.resources import files
@@ -17,98 +17,131 @@ from unseen.core.files import write_whole
 from unseen.core.identity import canonical_json
 from unseen.core.records import Cell, DatasetCard, ModelCard, Result
 from unseen.core.registry import load_object
-from unseen.reports.blocks import Material, Section, SectionBuilder
+from unseen.reports.blocks import Headline, Material, Section, SectionBuilder
 from unseen.reports.charts import javascript, script_json
+from unseen.reports.overview import overview_section, ranking
+from unseen.reports.payload import Pictures, packed, result_data
 from unseen.reports.provenance import problems_section, provenance_section
 from unseen.reports.wording import counted, duration
 from unseen.results.comparability import SEED
-from unseen.results.export import long_rows, to_csv, to_json
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-#: Characters of a detail's JSON; a page with a thousand cells stays small.
-_LARGEST_DETAIL = 600
+
+#: Settings of one benchmark whose answers a page opens with; the section has them all.
+_SETTINGS = 4
 
 
-def write_page(
+@dataclass(frozen=True)
+class Page:
+    """A page before it is written.
+
+    Attributes:
+        sections: in its order.
+        title: the heading.
+        counts: what it is made of, such as "4 models".
+        data: results for the browser (`payload.result_data`), or the "files" to download, texts by their ending.
+        order: models, best first, for "the best k".
+        date: the day to put on it.
+    """
+
+    sections: Sequence[Section]
+    title: str
+    counts: Sequence[str] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+    order: Sequence[str] = ()
+    date: Date | None = None
+
+    @property
+    def headlines(self) -> list[tuple[str, Headline]]:
+        """The answers in the order of the page, each with the anchor of its section; of many settings the first few."""
+        return [(section.anchor, headline) for section in self.sections for headline in section.headlines[:_SETTINGS]]
+
+    def write(self, path: Path | str) -> Path:
+        """Write it, whole or not at all.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        pictures = Pictures()
+        specs = {f"{s.anchor}-{n}": f.spec for s in self.sections for n, f in enumerate(s.figures)}
+        drawn = packed(pictures.taken_out(specs)) if specs else ""
+        cells = {entry["id"]: place for place, entry in enumerate(self.data.get("results", ()))}
+        page = _template().render(
+            title=self.title,
+            date=f"{self.date.day} {self.date:%B %Y}" if self.date else "",
+            counts=self.counts,
+            headlines=self.headlines,
+            sections=self.sections,
+            places=lambda ids: " ".join(str(cells[each]) for each in ids if each in cells),
+            picture=pictures.number,
+            has_cells=bool(cells),
+            has_data=bool(self.data),
+            models=len(self.order),
+            style=_read("style.css"),
+            vega=javascript() if specs else "",
+            script=f"(() => {{{_read('page.js')}{_read('cells.js')}}})();",
+            page=script_json({"stem": _stem(self.title), "order": list(self.order)}),
+            specs=drawn,
+            data=packed(dict(self.data)) if self.data else "",
+            pictures=lambda: packed(list(pictures.numbers)) if pictures.numbers else "",
+        )
+        target = Path(path)
+        write_whole(target, page.encode())
+        return target
+
+
+def make_page(
     results: Sequence[Result],
-    path: Path | str,
     *,
     sections: Callable[[str], str],
     title: str,
     cards: Mapping[str, ModelCard] | None = None,
     dataset_cards: Mapping[str, DatasetCard] | None = None,
     picture: Callable[[str, str], str] | None = None,
+    command: Callable[[Cell], str] | None = None,
+    papers: Callable[[Cell], Sequence[str]] | None = None,
+    order: Sequence[str] = (),
     date: Date | None = None,
-) -> Path:
-    """Write the page of some results, whole or not at all.
+) -> Page:
+    """The page of some results.
 
     Args:
         results: the newest of each cell, failures among them, in any order.
-        path: the file to write; its folder is made.
         sections: gives the "module:function" that makes the section of a benchmark.
         title: the heading.
         cards, dataset_cards: what is known of models and datasets, by id.
         picture: gives a small picture of a class, by dataset and class name, as a data: address.
+        command: gives the command that computes a cell anew.
+        papers: gives what to cite for a cell, beside its model and dataset.
+        order: benchmarks in the order of their sections; others follow by name.
         date: the day to put on it; none by default, so that the same results give the same page.
-
-    Returns:
-        The path of the page.
-
-    Raises:
-        StoreError: the file cannot be written.
     """
     ordered = _ordered(results)
+    given = {"picture": picture, "command": command, "papers": papers}
     material = Material(ordered, dict(cards or {}), dict(dataset_cards or {}))
-    material = replace(material, picture=picture) if picture else material
-    built = build_sections(material, sections)
-    return write_sections(built, path, title=title, tiles=_tiles(ordered), exports=_exports(ordered, title), date=date)
+    material = replace(material, **{name: value for name, value in given.items() if value})  # type: ignore[arg-type]
+    built = build_sections(material, sections, order)
+    standings = [standing for section in built for standing in section.standings]
+    return Page(built, title, _counts(ordered), result_data(material), ranking(standings), date)
 
 
-def write_sections(
-    sections: Sequence[Section],
-    path: Path | str,
-    *,
-    title: str,
-    tiles: Sequence[tuple[str, str]] = (),
-    exports: Mapping[str, Any] | None = None,
-    date: Date | None = None,
-) -> Path:
-    """Write a page of sections, whole or not at all.
-
-    Args:
-        sections: in the order of the page.
-        path: the file to write; its folder is made.
-        title: the heading.
-        tiles: numbers at the top: (figure, what it counts).
-        exports: texts to download: "csv" and "json", and the "stem" of their file names; no buttons without them.
-        date: the day to put on it.
+def write_page(results: Sequence[Result], path: Path | str, **options: Any) -> Path:
+    """Write the page of some results, whole or not at all; `options` are those of `make_page`.
 
     Raises:
         StoreError: the file cannot be written.
     """
-    page = _template().render(
-        title=title,
-        date=f"{date.day} {date:%B %Y}" if date else "",
-        tiles=tiles,
-        sections=sections,
-        specs=script_json({f"{s.anchor}-{n}": f.spec for s in sections for n, f in enumerate(s.figures)}),
-        exports=script_json(dict(exports or {})),
-        downloads=[kind for kind in ("csv", "json") if kind in (exports or {})],
-        style=_read("style.css"),
-        script=_read("page.js"),
-        vega=javascript() if any(section.figures for section in sections) else "",
-    )
-    target = Path(path)
-    write_whole(target, page.encode())
-    return target
+    return make_page(results, **options).write(path)
 
 
-def build_sections(material: Material, sections: Callable[[str], str]) -> list[Section]:
-    """All sections in the order of the page: one per benchmark, then what went wrong, then provenance."""
+def build_sections(material: Material, sections: Callable[[str], str], order: Sequence[str] = ()) -> list[Section]:
+    """All sections in the order of the page: the comparison, one per benchmark, what went wrong, provenance."""
     found = []
-    for benchmark in sorted({result.cell.benchmark for result in material.results}):
+    places = {name: place for place, name in enumerate(order)}
+    named = {result.cell.benchmark for result in material.results}
+    for benchmark in sorted(named, key=lambda name: (places.get(name, len(places)), name)):
         builder: SectionBuilder = load_object(sections(benchmark))
         section = builder(material, benchmark)
         if section is not None:
@@ -117,7 +150,9 @@ def build_sections(material: Material, sections: Callable[[str], str]) -> list[S
         found.append(
             Section("No results yet", "empty", prose=["Run a study, and this page will show what came of it."])
         )
-    return [*found, problems_section(material), provenance_section(material)]
+    overview = overview_section(found, material)
+    first = [overview] if overview else []
+    return [*first, *found, problems_section(material), provenance_section(material)]
 
 
 def _ordered(results: Sequence[Result]) -> list[Result]:
@@ -140,8 +175,8 @@ def _revisions(cell: Cell) -> tuple[tuple[str, str], tuple[str, str]]:
     return (f"model {cell.model}", weights), (f"dataset {cell.dataset}", data)
 
 
-def _tiles(results: Sequence[Result]) -> list[tuple[str, str]]:
-    """The numbers at the top: (figure, what it counts)."""
+def _counts(results: Sequence[Result]) -> list[str]:
+    """What the page is made of."""
     failed = sum(not result.ok for result in results)
     seeds = {canonical_json(r.cell.parameters[SEED]) for r in results if SEED in r.cell.parameters}
     counts = [
@@ -151,28 +186,12 @@ def _tiles(results: Sequence[Result]) -> list[tuple[str, str]]:
     ]
     counts += [counted(len(seeds), "seed")] if seeds else []
     counts += [counted(failed, "failed cell")] if failed else []
-    tiles = [(number, label) for number, _, label in (text.partition(" ") for text in counts)]
-    return [*tiles, (duration(sum(result.seconds for result in results)), "of evaluation")] if results else tiles
+    return [*counts, f"{duration(sum(result.seconds for result in results))} of evaluation"] if results else counts
 
 
-def _exports(results: Sequence[Result], title: str) -> dict[str, Any]:
-    """The data to download, as texts: CSV in long form, JSON with one object per cell."""
-    stem = "".join(c if c.isalnum() else "-" for c in title.lower()).strip("-") or "results"
-    rows = [row for result in results for row in long_rows(result)]
-    objects = [
-        {
-            **result.to_dict(),
-            "cell": {"id": result.cell.id, **result.cell.to_dict()},
-            "details": {name: value for name, value in result.details.items() if _is_small(value)},
-        }
-        for result in results
-    ]
-    return {"stem": stem, "csv": to_csv(rows), "json": to_json(objects, indent=None)}
-
-
-def _is_small(value: Any) -> bool:
-    """Whether a detail may travel with the page; lists of every concept or image stay in the database."""
-    return len(to_json(value, indent=None)) <= _LARGEST_DETAIL
+def _stem(title: str) -> str:
+    """How files that are saved from the page begin."""
+    return "-".join("".join(c if c.isalnum() else " " for c in title.lower()).split())[:60].strip("-") or "results"
 
 
 def _read(name: str) -> str:

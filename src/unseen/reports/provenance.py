@@ -75,6 +75,14 @@ def _citations(material: Material) -> str:
     versions = sorted({result.environment["unseen"] for result in material.results if "unseen" in result.environment})
     own = f"unseen {' and '.join(versions)}" if versions else "unseen"
     sources: dict[str, list[str]] = {}
+    asked = {
+        (r.cell.benchmark, *(r.cell.parameters.get(k) for k in ("method", "score"))): r.cell for r in material.results
+    }
+    for (benchmark, method, score), cell in sorted(asked.items(), key=str):
+        for place, text in enumerate(material.papers(cell)):
+            user = str((method or score) if place and (method or score) else benchmark)
+            sources.setdefault(text, []).append(user)
+    sources = {text: list(dict.fromkeys(users)) for text, users in sources.items()}
     models = {result.cell.model for result in material.results}
     datasets = {result.cell.dataset for result in material.results}
     for names, cards in (

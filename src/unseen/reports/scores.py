@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from unseen.core.records import ModelCard
-from unseen.reports.blocks import Figure, Material, Section, Table, TableCell
+from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table, TableCell
 from unseen.reports.charts import to_spec
-from unseen.reports.dotplot import dot_plot, legend_of
+from unseen.reports.dotplot import dot_plot, shown_text, spread_text
+from unseen.reports.leads import lead_sentence, mean_interval
 from unseen.reports.wording import amount, counted, listed, short_names
 from unseen.results.comparability import comparable, older_said, value_text
 from unseen.results.grid import Column, Grid, Summary, make_grid, metrics_of
@@ -26,16 +27,17 @@ def scores_section(material: Material, benchmark: str) -> Section | None:
     if not metrics:
         return None
     headline, *others = (make_grid(groups, [metric]) for metric in metrics)
-    names = short_names(headline.models, material.cards)
+    names = material.names
     datasets = short_names({column.dataset for column in headline.columns}, material.dataset_cards)
-    legend = legend_of(headline.models, material.cards)
     titles = {column: _title(column, datasets) for column in headline.columns}
     return Section(
-        title=f"{benchmark}: {headline.columns[0].style.spoken} by model and dataset",
+        title=f"{benchmark.capitalize()}: {headline.columns[0].style.spoken} by model and dataset",
         anchor=benchmark,
         prose=_prose(headline),
         points=[_leader(headline, column, names, titles[column]) for column in headline.columns],
-        legend=list(legend.values()) if len(legend) > 1 else [],
+        headlines=_headline(headline, names, benchmark),
+        standings=_standings(headline, benchmark),
+        legend=material.legend(headline.models),
         figures=[_figure(headline, column, material, names, titles[column]) for column in headline.columns],
         tables=[
             _table(headline, material, names, datasets),
@@ -49,7 +51,12 @@ def _prose(grid: Grid) -> list[str]:
     summaries = list(grid.cells.values())
     counts = sorted({len(summary.values) for summary in summaries})
     better = "more is better" if style.higher_is_better else "less is better"
-    if counts[-1] > 1:
+    several = counts[-1] > 1
+    if all(summary.bounds for summary in summaries):
+        seeds = f", each averaged over {listed([str(c) for c in counts])} seeds" if several else ""
+        spread = f"Bars and brackets are 95 % intervals over test images{seeds}"
+        spread += "; ticks are single seeds." if several else "."
+    elif several:
         seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         spread = f"Dots are means over {seeds} seeds, bars one sample standard deviation each way, ticks single seeds."
     elif any(summary.spread == "interval" for summary in summaries):
@@ -74,6 +81,33 @@ def _constants(grid: Grid) -> str:
     return ", ".join(f"{name} {value_text(value)}" for name, value in sorted(shared.items()))
 
 
+def _standings(grid: Grid, benchmark: str) -> list[Standing]:
+    """The mean over datasets of every model that has them all, with the interval over their test images."""
+    style = grid.columns[0].style
+    if not style.percent or not style.higher_is_better:
+        return []
+    many = len(grid.columns)
+    question = f"{benchmark.capitalize()}: {style.spoken}" + (f", mean over {many} datasets" if many > 1 else "")
+    found = []
+    for model in grid.models:
+        value, own = _mean(grid, model), [grid.cells[model, c] for c in grid.columns if (model, c) in grid.cells]
+        if value is None:
+            continue
+        images = [summary.dataset.partition("?")[0] for summary in own]  # other labels of the same images
+        low, high = mean_interval(value, [summary.bounds for summary in own], images)
+        found.append(Standing(question, model, value, low, high, [cell for s in own for cell in s.cells]))
+    return found
+
+
+def _headline(grid: Grid, names: Mapping[str, str], benchmark: str) -> list[Headline]:
+    """Who leads over all datasets, and whether the lead is more than the images could give by chance."""
+    standings = _standings(grid, benchmark)
+    if not standings:
+        return []
+    text, sure, clear = lead_sentence(standings, names)
+    return [Headline(benchmark.capitalize(), text, sure, clear)]
+
+
 def _leader(grid: Grid, column: Column, names: Mapping[str, str], title: str) -> tuple[str, str]:
     """Who leads on a dataset, by how much, and whether the lead is more than noise."""
     sign = -1.0 if column.style.higher_is_better else 1.0
@@ -83,8 +117,11 @@ def _leader(grid: Grid, column: Column, names: Mapping[str, str], title: str) ->
         return title, "no model has a value that is a number."
     style, best = column.style, ranked[0]
     unit = "\u202f%" if style.percent else ""
-    text = f"{names[best.model]} has {style.text(best.mean, best.std)}{unit}"
-    if len(ranked) > 1:
+    equal = [s for s in ranked if s.mean == best.mean]
+    text = f"{names[best.model]} has {shown_text(best)}{unit}"
+    if len(equal) > 1:
+        text = f"{listed([names[s.model] for s in equal])} have {shown_text(best)}{unit}, a tie"
+    elif len(ranked) > 1:
         text += f", {_lead(style, best, ranked[1])} {names[ranked[1].model]}"
     if (chance := _chance(grid, column)) is not None:
         text += f"; chance is {style.text(chance)}{unit}"
@@ -93,8 +130,6 @@ def _leader(grid: Grid, column: Column, names: Mapping[str, str], title: str) ->
 
 def _lead(style: MetricStyle, best: Summary, second: Summary) -> str:
     gap = abs(best.mean - second.mean)
-    if gap == 0:
-        return "equal to"
     unit = " points" if style.percent else ""
     noise = max((s.std for s in (best, second) if not math.isnan(s.std)), default=math.nan)
     verdict = " (less than the spread over seeds)" if gap < noise else ""
@@ -121,13 +156,11 @@ def _figure(grid: Grid, column: Column, material: Material, names: Mapping[str, 
     summaries = [grid.cells[model, column] for model in grid.models if (model, column) in grid.cells]
     chart = dot_plot(
         summaries,
-        names=names,
-        cards=material.cards,
-        legend=legend_of(grid.models, material.cards),
+        keys=material.keys,
         order=grid.models,
         chance=_chance(grid, column),
     )
-    described = "; ".join(f"{names[s.model]} {s.text}" for s in summaries)
+    described = "; ".join(f"{names[s.model]} {shown_text(s)}" for s in summaries)
     return Figure(
         title=title,
         spec=to_spec(chart),
@@ -165,16 +198,17 @@ def _table(
                 note=model if names.get(model) != model else "",
             )
         ]
-        row += [_size(cards, model, "parameters")] if with_size else []
-        row += [_size(cards, model, "flops")] if with_flops else []
         row += [_entry(grid.cells.get((model, column)), model in best[column]) for column in grid.columns]
         if with_mean:
             mean = means[model]
             shown = "–" if mean is None else style.text(mean)
             row.append(TableCell(shown, mean, best=mean == top and len(complete) > 1))
+        # What it costs stands last: on a narrow screen, accuracy is what is seen.
+        row += [_size(cards, model, "parameters")] if with_size else []
+        row += [_size(cards, model, "flops")] if with_flops else []
         rows.append(row)
-    columns = ["model", *["parameters"] * with_size, *["FLOPs"] * with_flops]
-    columns += [_title(column, datasets) for column in grid.columns] + ["mean"] * with_mean
+    columns = ["model", *(_title(column, datasets) for column in grid.columns), *["mean"] * with_mean]
+    columns += ["parameters"] * with_size + ["FLOPs"] * with_flops
     return Table(
         caption=f"{style.spoken} (%)" if style.percent else style.spoken,
         columns=columns,
@@ -188,9 +222,18 @@ def _table(
 def _entry(summary: Summary | None, best: bool) -> TableCell:
     if summary is None:
         return TableCell("–", None, hint="no result")
-    per_seed = listed([summary.style.text(value) for value in summary.values])
-    sort = None if math.isnan(summary.mean) else summary.mean
-    return TableCell(summary.text, sort, best, hint=f"{summary.mean!r}; seeds: {per_seed}" if per_seed else "")
+    style = summary.style
+    per_seed = listed([style.text(value) for value in summary.values])
+    shown, _, bounds = shown_text(summary).partition(" [")
+    spread = spread_text(summary)
+    return TableCell(
+        shown,
+        None if math.isnan(summary.mean) else summary.mean,
+        best,
+        note=f"[{bounds}" if bounds else "",
+        hint=f"{summary.mean!r}; {spread + '; ' if spread else ''}seeds: {per_seed}",
+        cells=summary.cells,
+    )
 
 
 def _mean(grid: Grid, model: str) -> float | None:

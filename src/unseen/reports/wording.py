@@ -18,8 +18,9 @@ def short_names(ids: Iterable[str], cards: Mapping[str, ModelCard] | Mapping[str
     for identifier in ids:
         card = cards.get(identifier)
         source, _, rest = identifier.partition(":")
-        told = f"{rest}, random weights" if source == _RANDOM and rest else rest
-        names[identifier] = (card.name if card else "") or told or identifier
+        name = (card.name if card else "") or rest or identifier
+        untold = source == _RANDOM and rest and _RANDOM not in name.lower()
+        names[identifier] = f"{name}, random weights" if untold else name
     taken = Counter(names.values())
     return {identifier: name if taken[name] == 1 else identifier for identifier, name in names.items()}
 

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from unseen.core.errors import DiskFullError, StoreError
@@ -17,6 +17,8 @@ BUSY_SECONDS = 60.0
 
 def connect_for_writing(path: Path) -> sqlite3.Connection:
     """A connection that waits for other writers and whose commits are on the disk when they return."""
+    with suppress(OSError):  # what is wrong with the path SQLite says below; it would make the file for its owner alone
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o666))
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row

@@ -26,7 +26,7 @@ from typing import Any, Self
 from unseen.core.errors import StoreError
 from unseen.core.identity import canonical_json
 from unseen.core.records import Cell, Result
-from unseen.results import shared
+from unseen.results import schema as shared
 from unseen.results.comparability import purpose
 from unseen.results.connection import connect_for_reading, connect_for_writing, explained, parsed
 from unseen.results.export import Row, long_rows
@@ -114,6 +114,15 @@ class ResultsDatabase:
             "(SELECT max(id) FROM result WHERE cell IN ({marks}) GROUP BY cell)"
         )
         return {row["cell"] for row in self._in_chunks(newest, [cell.id for cell in cells])}
+
+    def last(self) -> int:
+        """A number that grows with every result."""
+        return int(self._rows("SELECT coalesce(max(id), 0) AS id FROM result", [])[0]["id"])
+
+    def arrived(self, cells: Iterable[Cell], after: int) -> set[str]:
+        """The ids of those cells that have a result, or a failure, of later than `last` once said."""
+        query = f"SELECT DISTINCT cell FROM result WHERE id > {after:d} AND cell IN ({{marks}})"  # noqa: S608
+        return {row["cell"] for row in self._in_chunks(query, [cell.id for cell in cells])}
 
     def cells(self, cells: Iterable[Cell]) -> list[Result]:
         """The newest result of each of these cells, in order of arrival."""
@@ -345,6 +354,7 @@ def _to_result(row: sqlite3.Row, metrics: Mapping[str, float], nested: Mapping[s
         sweep=tuple(nested.get("sweep", ())),
         details=nested.get("details", {}),
         environment=nested.get("environment", {}),
+        recorded=row["recorded"],
     )
 
 

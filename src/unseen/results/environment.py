@@ -1,14 +1,25 @@
-"""Where a result was computed: versions and machine, without importing what is asked about."""
+"""Where a result was computed: versions and machine, without importing what is asked about; and how fast it is.
+
+Each run leaves in its home how fast models and benchmarks were (`speeds.json`); a plan says from them what it takes.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
 import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from unseen.core.errors import UnseenError
+from unseen.core.files import write_whole
 
 # What can move a number, in the order a reader looks for it.
 PACKAGES = ("unseen", "torch", "torchvision", "timm", "onnxruntime", "numpy", "scipy", "scikit-learn", "pillow")
@@ -75,3 +86,114 @@ def _cpu_model() -> str:
         if asked.stdout.strip():
             return asked.stdout.strip()
     return platform.processor() or platform.machine() or "unknown"
+
+
+# ---- how fast it has been --------------------------------------------------------------------------------------------
+
+SPEEDS = "speeds.json"
+#: A model's rows and the forward pass of an image, where nobody knows better: a ResNet-50's.
+_DIMENSIONS, _GFLOP = 2048, 8.2
+#: Seconds of a cell of which nothing is known, and what of its peak a machine reaches in a forward pass.
+_CELL_SECONDS, _SHARE = 1.0, 0.25
+_BASE_MEMORY = 600_000_000
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a stage of a run takes, or took.
+
+    Attributes:
+        work: how many of what, such as "1,024 images".
+        disk, memory: bytes.
+        known: whether speeds of earlier runs in this home say so; otherwise it is a guess from the machine's own.
+    """
+
+    name: str
+    work: str
+    seconds: float
+    disk: int = 0
+    memory: int = 0
+    known: bool = True
+
+
+class Speeds:
+    """Images per second by model and seconds per cell by benchmark, as runs in a home have measured them.
+
+    A machine of which nothing is known multiplies two matrices, once, and remembers.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.path = home / SPEEDS
+        try:
+            values = json.loads(self.path.read_text(encoding="utf-8"))
+            self.models = {str(k): (float(v[0]), int(v[1])) for k, v in values["models"].items()}
+            self.cells = {str(k): float(v) for k, v in values["cells"].items()}
+            self.gflops = float(values["gflops"])
+        except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+            self.models, self.cells, self.gflops = {}, {}, 0.0
+
+    def extraction(self, model: str) -> tuple[float, int, bool]:
+        """Images per second of a model, the length of its rows, and whether that is known."""
+        if model in self.models:
+            return (*self.models[model], True)
+        if not self.gflops:
+            self.gflops = _multiply()
+        return max(self.gflops * _SHARE / _GFLOP, 0.1), _DIMENSIONS, False
+
+    def cell(self, benchmark: str, dataset: str) -> tuple[float, bool]:
+        """Seconds of a cell, and whether that is known of this benchmark on this dataset."""
+        if (found := self.cells.get(f"{benchmark} {dataset}")) is not None:
+            return found, True
+        others = [seconds for name, seconds in self.cells.items() if name.partition(" ")[0] == benchmark]
+        return (sorted(others)[len(others) // 2] if others else _CELL_SECONDS), False
+
+    def learn_model(self, model: str, images: int, seconds: float, dimensions: int) -> None:
+        if images and seconds > 0:
+            self.models[model] = images / seconds, dimensions
+
+    def learn_cells(self, benchmark: str, dataset: str, seconds: Sequence[float]) -> None:
+        if seconds:
+            self.cells[f"{benchmark} {dataset}"] = sum(seconds) / len(seconds)
+
+    def save(self) -> None:
+        """Keep what was learnt; a home that cannot be written goes without."""
+        values = {"models": self.models, "cells": self.cells, "gflops": self.gflops}
+        with suppress(UnseenError):
+            write_whole(self.path, json.dumps(values, indent=1, sort_keys=True), flush=False)
+
+
+def expect_features(speeds: Speeds, wanted: Mapping[str, int], bytes_each: int, workers: int) -> Stage:
+    """The stage of extraction: images to go through each model."""
+    images, seconds, disk, widest, known = sum(wanted.values()), 0.0, 0, 0, True
+    for model, count in wanted.items():
+        rate, dimensions, measured = speeds.extraction(model)
+        seconds += count / rate
+        disk += count * (dimensions * bytes_each + 16)
+        widest, known = max(widest, count * dimensions * 4), known and measured
+    return Stage("features", f"{images:,} images", seconds / workers, disk, _BASE_MEMORY * workers, known)
+
+
+def expect_cells(speeds: Speeds, cells: Sequence[tuple[str, str]], rows: Mapping[str, int], workers: int) -> Stage:
+    """The stage of cells, each a benchmark and a dataset; `rows` has the features of each dataset, in bytes."""
+    found = [speeds.cell(*cell) for cell in cells]
+    largest = max((rows.get(dataset, 0) for _, dataset in cells), default=0)
+    return Stage(
+        "cells",
+        f"{len(cells):,} cells",
+        sum(seconds for seconds, _ in found) / workers,
+        4_000 * len(cells),
+        (_BASE_MEMORY + 2 * largest) * workers,
+        all(known for _, known in found),
+    )
+
+
+def _multiply(size: int = 512) -> float:
+    """GFLOP per second of a product of two matrices here."""
+    import numpy as np
+
+    one = np.ones((size, size), np.float32)
+    one @ one
+    began = time.process_time()
+    for _ in range(4):
+        one @ one
+    return 4 * 2 * size**3 / max(time.process_time() - began, 1e-3) / 1e9

@@ -6,6 +6,8 @@
 | JSON    | the same; NaN, Infinity as strings  | nested                      | nested                      |
 | Parquet | doubles                             | one column each             | JSON text                   |
 
+In CSV a text that begins like a formula of a spreadsheet (=, +, -, @) has an apostrophe before it; numbers have not.
+
 Rows may come one by one: nothing here holds all of them, but for what Parquet has compressed.
 """
 
@@ -33,6 +35,8 @@ STANDARD_OUTPUT = "-"
 _BEFORE = ("study", "cell", "benchmark", "version", "model", "dataset", "revision")
 _AFTER = ("metric", "value", "error", "seconds", "recorded")
 _NESTED = ("sweep", "details", "environment")
+#: What spreadsheets begin a formula with.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _PREFIX = "parameters."
 _BATCH = 5000
 
@@ -70,7 +74,7 @@ def csv_lines(rows: Iterable[Row], parameters: Iterable[str]) -> Iterator[str]:
     for row in chain([] if first is None else [first], stream):
         own = [row["parameters"].get(name) for name in names]
         values = [*(row[name] for name in known[0]), *own, *(row[name] for name in known[1])]
-        writer.writerow([_field(value) for value in values])
+        writer.writerow([harmless(value) for value in values])
         yield text.getvalue()
         text.seek(0)
         text.truncate()
@@ -159,6 +163,15 @@ def _field(value: Any) -> str:
     if isinstance(value, str):
         return value
     return repr(value) if isinstance(value, float) else to_json(value, indent=None)
+
+
+def harmless(value: Any) -> str:
+    """A field that no spreadsheet takes for a formula: a text that begins like one has an apostrophe before it.
+
+    Numbers are left as they are; a text is one that came as a text, whatever it looks like.
+    """
+    text = _field(value)
+    return f"'{text}" if isinstance(value, str) and text[:1] in _FORMULA and text else text
 
 
 def _strict(value: Any) -> Any:

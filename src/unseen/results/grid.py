@@ -9,6 +9,7 @@ named by what differs.
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -72,11 +73,15 @@ class Grid:
 
     def titles(self) -> list[str]:
         """Per column, what is not the same in all of them."""
+        found = self._titles(without=("version",))  # which methods tell already, where they do
+        return found if len(set(found)) == len(self.columns) else self._titles()
+
+    def _titles(self, without: Sequence[str] = ()) -> list[str]:
         datasets, metrics = {c.dataset for c in self.columns}, {c.metric for c in self.columns}
         found = []
         for column in self.columns:
             parts = [column.dataset] if len(datasets) > 1 else []
-            parts += [f"{name}={value}" for name, value in column.setting]
+            parts += [f"{name}={value}" for name, value in column.setting if name not in without]
             parts += [column.style.heading] if len(metrics) > 1 or not parts else []
             found.append(" · ".join(parts))
         return found
@@ -128,12 +133,13 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | None) else canonical_json(value)
 
 
-def _sortable(setting: tuple[tuple[str, Any], ...]) -> list[tuple[str, bool, float, str]]:
-    """Numbers by size and before words: shots 1, 2, 16, all."""
+def _sortable(setting: tuple[tuple[str, Any], ...]) -> list[tuple[str, bool, float, list[tuple[str, int]]]]:
+    """Numbers by size and before words: shots 1, 2, 16, all; and so within words: R2 before R10."""
     keys = []
     for name, value in setting:
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        keys.append((name, not number, float(value) if number else 0.0, "" if number else str(value)))
+        words = [] if number else re.findall(r"(\D*)(\d{0,15})", str(value))
+        keys.append((name, not number, float(value) if number else 0.0, [(text, int(n or 0)) for text, n in words]))
     return keys
 
 
@@ -158,6 +164,9 @@ class Summary:
         std: sample standard deviation of `values`; NaN for a single one.
         low, high: ends of the bar to draw; equal to the mean where nothing is known.
         spread: what the bar means: "std" over seeds, the benchmark's own "interval", or "" for no bar.
+        bounds: the benchmark's own interval, which is over test images: its ends, each averaged over seeds; None
+            where a seed has none.
+        cells: ids of the cells, in the order of `values`.
     """
 
     benchmark: str
@@ -172,6 +181,8 @@ class Summary:
     low: float
     high: float
     spread: Literal["std", "interval", ""]
+    bounds: tuple[float, float] | None = None
+    cells: tuple[str, ...] = ()
 
     @property
     def style(self) -> MetricStyle:
@@ -201,11 +212,13 @@ def _summary(results: Sequence[Result], metric: str) -> Summary:
     mean = statistics.fmean(values)
     std = statistics.stdev(values) if len(values) > 1 and finite else math.nan
     low, high, spread = mean, mean, ""
-    bounds = results[0].metrics.get(f"{metric}_low"), results[0].metrics.get(f"{metric}_high")
+    ends = [[r.metrics.get(f"{metric}_{end}") for r in results] for end in ("low", "high")]
+    known = [statistics.fmean(map(float, end)) for end in ends if None not in end]  # type: ignore[arg-type]
+    bounds = (known[0], known[1]) if len(known) == 2 else None
     if not math.isnan(std):
         low, high, spread = mean - std, mean + std, "std"
-    elif len(values) == 1 and bounds[0] is not None and bounds[1] is not None:
-        low, high, spread = float(bounds[0]), float(bounds[1]), "interval"
+    elif len(values) == 1 and bounds is not None:
+        low, high, spread = *bounds, "interval"
     return Summary(
         benchmark=cell.benchmark,
         model=cell.model,
@@ -219,4 +232,6 @@ def _summary(results: Sequence[Result], metric: str) -> Summary:
         low=low,
         high=high,
         spread=spread,  # type: ignore[arg-type]
+        bounds=bounds,
+        cells=tuple(result.cell.id for result in ordered),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 from unseen.core.errors import DataError
 from unseen.engines.engine import Engine
@@ -39,3 +40,16 @@ def check_engine(make: Callable[[], AbstractContextManager[Engine]]) -> None:
         else:
             raise AssertionError("an exception in a worker was lost")
         claim(list(engine.map(double, [4])) == [8], "after a failure the engine goes on")
+        claim(engine.slots >= 1, f"{engine.slots} items are at work side by side")
+        claim(isinstance(engine.shares(Path.cwd()), bool), "whether workers see a folder is a yes or a no")
+        asked: list[int] = []
+
+        def lazily() -> Iterator[int]:
+            for number in range(200):
+                asked.append(number)
+                yield number + _UNLUCKY + 1
+
+        results = engine.map(double, lazily(), lost=lambda item, _reason: -item, needs={"GPU": 1})
+        next(results)
+        claim(len(asked) < 200, "items are asked for as they can be done, not all at once")
+        claim(len(list(results)) == 199, "every item gives one result, also where they come one by one")

@@ -11,6 +11,7 @@ Expected:   GBU Table 3, PS: SUN 58.1, CUB 54.9, AWA1 59.9, AWA2 62.5, aPY 39.7
 
 from __future__ import annotations
 
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -34,21 +35,24 @@ class ALE(CompatibilityMethod):
     grid: ClassVar[Grid] = {"learning_rate": (0.003, 0.01, 0.03, 0.1, 0.3), "epochs": (1, 2, 5, 10, 20, 50)}
     quick_grid: ClassVar[Grid] = {"learning_rate": (0.01, 0.1), "epochs": (1, 2, 5, 10, 20)}
 
-    def _weights(self, margins: FloatArray, y: IntArray, rng: np.random.Generator) -> FloatArray:
+    def _violations(
+        self, margins: FloatArray, y: IntArray, rng: np.random.Generator
+    ) -> tuple[IntArray, IntArray, FloatArray]:
         chosen, draw = first_violation(margins, y, rng)
-        classes = margins.shape[1]
-        harmonic = np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, classes))))
-        weights = np.zeros_like(margins)
         rows = np.flatnonzero(draw)
-        weights[rows, chosen[rows]] = harmonic[(classes - 1) // draw[rows]]
-        return weights
+        return rows, chosen[rows], _harmonic(margins.shape[1])[(margins.shape[1] - 1) // draw[rows]]
 
     def _losses(self, margins: FloatArray, y: IntArray) -> FloatArray:
         violating = margins > 0
         rank = violating.sum(1)  # Eq. (6)
-        harmonic = np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, margins.shape[1]))))
         hinge = np.where(violating, margins, 0).sum(1, dtype=np.float64)
-        return np.asarray(harmonic[rank] / np.maximum(rank, 1) * hinge)  # Eq. (5)
+        return np.asarray(_harmonic(margins.shape[1])[rank] / np.maximum(rank, 1) * hinge)  # Eq. (5)
+
+
+@cache
+def _harmonic(classes: int) -> FloatArray:
+    """1 + 1/2 + ... + 1/k for k from 0 to classes - 1."""
+    return np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, classes))))
 
 
 def first_violation(margins: FloatArray, y: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:

@@ -10,12 +10,13 @@ Expected:   [P], Fig. 8, PS: aPY 45.5 (ALE 37.1 there)
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.ale import ALE
-from unseen.zeroshot.method import FloatArray, Grid
-from unseen.zeroshot.propagation import propagate
+from unseen.zeroshot.method import FloatArray, Grid, Params
+from unseen.zeroshot.propagation import propagate_by
 
 
 class ALETran(ALE):
@@ -60,7 +61,14 @@ class ALETran(ALE):
         self.alpha = alpha
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
+        ((_, scores),) = self._settings_scores(X, S, [self.get_params()])
+        return scores
+
+    def _settings_scores(
+        self, X: FloatArray, S: FloatArray, settings: Sequence[Params]
+    ) -> Iterator[tuple[Params, FloatArray]]:
         first = super()._scores(X, S)
         # Only differences between classes mean something: a constant per image must not be passed on.
         first = first - first.mean(1, keepdims=True)
-        return propagate(X @ self.W_.astype(X.dtype), first, neighbours=self.neighbours, alpha=self.alpha)
+        asked = [(full["neighbours"], full["alpha"]) for _, full in self._full(settings)]
+        yield from zip(settings, propagate_by(X @ self.W_.astype(X.dtype), first, asked), strict=True)

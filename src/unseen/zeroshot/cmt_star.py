@@ -11,14 +11,14 @@ Expected:   GBU Table 6, H: SUN 13.3, CUB 8.7, AWA1 15.3, AWA2 15.9, aPY 19.0
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.cmt import CMT, forward
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, squared_distances
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, squared_distances
 from unseen.zeroshot.novelty import GaussianNovelty, LocalOutliers, Novelty
 
 
@@ -95,10 +95,24 @@ class CMTStar(CMT):
         return self.detectors_[self.novelty]
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
+        ((_, scores),) = self._settings_scores(X, S, [{}])
+        return scores
+
+    def _settings_scores(
+        self, X: FloatArray, S: FloatArray, settings: Sequence[Params]
+    ) -> Iterator[tuple[Params, FloatArray]]:
+        """A threshold needs no new distances."""
         points = forward(X, self.weights_)
         scores = -squared_distances(points, S.astype(X.dtype))
         seen = self._seen_rows(S) >= 0
-        if seen.all() or not seen.any():
-            return scores
-        new = self._detector().is_new(points, self.quantile)
-        return np.where(new[:, None] == seen[None, :], -np.inf, scores)
+        measured: dict[str, FloatArray] = {}
+        for params in settings:
+            self.set_params(**params)
+            if seen.all() or not seen.any():
+                yield params, scores
+                continue
+            detector = self._detector()
+            if self.novelty not in measured:
+                measured[self.novelty] = detector.measure(points)
+            new = detector.is_new(measured[self.novelty], self.quantile)
+            yield params, np.where(new[:, None] == seen[None, :], -np.inf, scores)

@@ -2,7 +2,7 @@
 
 Shapes:     X (n, d) features; S (c, a) class embeddings; W (d, a);
             margins (b, c) = Delta + F(x, y) - F(x, y_n), 0 at y_n
-Implements: GBU Eq. (3); a subclass says by `_weights` which wrong classes a step pushes away, and how hard
+Implements: GBU Eq. (3); a subclass says by `_violations` which wrong classes a step pushes away, and how hard
 Differs:    a step takes the sum of the gradients of a batch, so that a learning rate means the same as in a loop over
             single images. W starts at 0 (the losses are convex). Early stopping is the parameter `epochs`: on a grid it
             is read off one run. Where there are fewer classes than attributes, the steps run in the span of the
@@ -13,6 +13,7 @@ Differs:    a step takes the sum of the gradients of a batch, so that a learning
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,8 +50,10 @@ class CompatibilityMethod(EarlyStoppedMethod):
         self.margin = margin
         self.seed = seed
 
-    def _weights(self, margins: FloatArray, y: IntArray, rng: np.random.Generator) -> FloatArray:
-        """(b, c) how hard each wrong class is pushed away; 0 for the right class and where nothing is violated."""
+    def _violations(
+        self, margins: FloatArray, y: IntArray, rng: np.random.Generator
+    ) -> tuple[IntArray, IntArray, FloatArray]:
+        """Images, in order, a wrong class that each of them pushes away, and how hard; an image may occur often."""
         raise NotImplementedError
 
     def _losses(self, margins: FloatArray, y: IntArray) -> FloatArray:
@@ -68,12 +71,15 @@ class CompatibilityMethod(EarlyStoppedMethod):
             for start in range(0, len(X), self.batch_size):
                 rows = order[start : start + self.batch_size]
                 x, labels = X[rows], y[rows]
-                margins = self._margins(x @ M.T @ right.T, labels)
-                push = self._weights(margins, labels, rng)
-                found = np.flatnonzero(push.any(1))  # images without a violation take no part in the step
-                push = push[found]
-                push[np.arange(len(found)), labels[found]] = -push.sum(1)
-                M -= self.learning_rate * sparse_product(push if narrow else push @ S, x[found])
+                # The map times the images, not the other way round: as the products go, a sixth faster.
+                margins = self._margins(np.ascontiguousarray((right @ (M @ x.T)).T), labels)
+                images, wrong, weights = self._violations(margins, labels, rng)
+                pull = (weights * self.learning_rate).astype(X.dtype)
+                if narrow:
+                    M += pulled(len(S), images, wrong, labels[images], pull, x)
+                else:
+                    apart = pull[:, None] * (S[labels[images]] - S[wrong])
+                    M += apart.T @ x[images]
             yield epoch, M
 
     def _keep(self, learned: FloatArray) -> None:
@@ -98,11 +104,15 @@ class CompatibilityMethod(EarlyStoppedMethod):
         return float(self._losses(self._margins(scores, inner), inner).mean(dtype=np.float64))
 
 
-def sparse_product(push: FloatArray, x: FloatArray) -> FloatArray:
-    """push' x. Where a step names two classes per image, most of `push` is 0: a dense product would be mostly waste."""
-    images, classes = np.nonzero(push)
-    if 8 * len(images) > push.size:
-        return np.asarray(push.T @ x)
-    starts = np.searchsorted(images, np.arange(len(push) + 1))
-    # Entries per image, in order: a compressed matrix as it stands, so that nothing needs to be sorted.
-    return np.asarray(csc_array((push[images, classes], classes, starts), shape=(push.shape[1], len(push))) @ x)
+def pulled(classes: int, images: IntArray, wrong: IntArray, right: IntArray, pull: FloatArray, x: FloatArray) -> Any:
+    """(classes, d) the sum over pairs of `pull` times the image, for its right class, and against the wrong one."""
+    if 16 * len(images) > len(x) * classes:
+        push = np.zeros((len(x), classes), x.dtype)
+        np.add.at(push, (images, right), pull)
+        np.add.at(push, (images, wrong), -pull)
+        return push.T @ x
+    # Where a step names two classes per image, most of this is 0. Entries per image, in order, are a compressed matrix
+    # as they stand, so that nothing needs to be sorted.
+    starts = 2 * np.searchsorted(images, np.arange(len(x) + 1))
+    places, values = np.column_stack([right, wrong]).ravel(), np.column_stack([pull, -pull]).ravel()
+    return csc_array((values, places, starts), shape=(classes, len(x))) @ x

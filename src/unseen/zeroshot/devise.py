@@ -51,19 +51,21 @@ class DEVISE(CompatibilityMethod):
         super().__init__(learning_rate, epochs, batch_size, margin, seed)
         self.order = order
 
-    def _weights(self, margins: FloatArray, y: IntArray, rng: np.random.Generator) -> FloatArray:
+    def _violations(
+        self, margins: FloatArray, y: IntArray, rng: np.random.Generator
+    ) -> tuple[IntArray, IntArray, FloatArray]:
         if self.order == "all":
-            return (margins > 0).astype(margins.dtype)
+            rows, chosen = np.nonzero(margins > 0)
+            return rows, chosen, np.ones(len(rows), margins.dtype)
         if self.order == "index":
             violating = margins > 0
-            chosen, found = violating.argmax(1), violating.any(1)
+            chosen = violating.argmax(1)
+            found = violating[np.arange(len(y)), chosen]
         else:
             chosen, draw = first_violation(margins, y, rng)
             found = draw > 0
-        weights = np.zeros_like(margins)
         rows = np.flatnonzero(found)
-        weights[rows, chosen[rows]] = 1
-        return weights
+        return rows, chosen[rows], np.ones(len(rows), margins.dtype)
 
     def _losses(self, margins: FloatArray, y: IntArray) -> FloatArray:
         return np.asarray(np.maximum(margins, 0).sum(1, dtype=np.float64))  # Eq. (4)

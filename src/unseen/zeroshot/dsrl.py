@@ -20,8 +20,8 @@ from typing import ClassVar
 import numpy as np
 
 from unseen.core.records import MethodCard
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, group_by, unit_rows
-from unseen.zeroshot.propagation import propagate
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, unit_rows
+from unseen.zeroshot.propagation import propagate_by
 
 _TINY = 1e-9
 
@@ -55,6 +55,7 @@ class DSRL(ZeroShotMethod):
     quick_grid: ClassVar[Grid] = {"lam": (1.0, 1000.0), "margin": (0.1, 1.0)}
 
     transductive: ClassVar[bool] = True
+    scoring_params: ClassVar[tuple[str, ...]] = ("neighbours", "alpha")
     dictionary_: FloatArray
     train_gram_: FloatArray
     train_cross_: FloatArray
@@ -115,31 +116,27 @@ class DSRL(ZeroShotMethod):
         D = self.dictionary_.copy()
         start = float(rows.mean()) / max(float(D.mean() * len(D)), _TINY)
         Z = np.full((len(X), len(D)), start, X.dtype)
+        cross, gram = rows @ D.T, D @ D.T
         for step in range(2 * self.steps):
-            Z *= (rows @ D.T) / (Z @ (D @ D.T) + X.dtype.type(self.sparsity) + _TINY)
+            Z *= cross / (Z @ gram + X.dtype.type(self.sparsity) + _TINY)
             if step >= self.steps:  # factors first: a dictionary that follows unsettled factors forgets its attributes
                 D *= (self.train_cross_ + Z.T @ rows) / ((self.train_gram_ + Z.T @ Z) @ D + _TINY)
+                cross, gram = rows @ D.T, D @ D.T
         return unit_rows(Z)
 
-    def _propagated(self, Z: FloatArray, S: FloatArray) -> FloatArray:
-        candidates = unit_rows(parts(S, split=self.split_signatures_).astype(Z.dtype))
-        first = Z @ candidates.T
-        first = first - first.mean(1, keepdims=True)
-        return propagate(Z, first, neighbours=self.neighbours, alpha=self.alpha)  # Eqs. (19), (20)
-
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
-        return self._propagated(self._factors(X), S)
+        ((_, scores),) = self._settings_scores(X, S, [self.get_params()])
+        return scores
 
-    def _grid_scores(
-        self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
+    def _settings_scores(
+        self, X: FloatArray, S: FloatArray, settings: Sequence[Params]
     ) -> Iterator[tuple[Params, FloatArray]]:
         """Factors once for all settings of the propagation."""
-        for shared, settings in group_by(grid, ("alpha", "neighbours")).items():
-            fitted = self._with(dict(shared))
-            fitted._fit(X, y, self.signatures_)
-            factors = fitted._factors(X_val)
-            for params in settings:
-                yield params, fitted.set_params(**params)._propagated(factors, S_val)
+        Z = self._factors(X)
+        first = Z @ unit_rows(parts(S, split=self.split_signatures_).astype(Z.dtype)).T
+        first = first - first.mean(1, keepdims=True)
+        asked = [(full["neighbours"], full["alpha"]) for _, full in self._full(settings)]
+        yield from zip(settings, propagate_by(Z, first, asked), strict=True)  # Eqs. (19), (20)
 
 
 def parts(matrix: FloatArray, *, split: bool) -> FloatArray:

@@ -41,5 +41,4 @@ class EarlyStoppedMethod(ZeroShotMethod):
                 if epoch in stops:
                     method._keep(learned)
                     method.__dict__.pop("_prepared", None)  # made with what was learned before
-                    for params in stops[epoch]:
-                        yield params, method.set_params(**params)._scores(X_val, S_val)
+                    yield from method._settings_scores(X_val, S_val, stops[epoch])

@@ -65,10 +65,12 @@ class GFZSLTran(GFZSL):
         mu, log_var = self._parameters(S)
         new = self._seen_rows(S) < 0
         start_mu, start_var = mu[new], np.exp(log_var[new])
+        wide = X.astype(np.float64)
+        squared = wide**2
         for _ in range(self.steps if new.any() else 0):
             r = softmax(log_density(X, mu, log_var).astype(np.float64))[:, new]  # expectation
             weight = (r.sum(0) + self.prior)[:, None]
-            sums, squares = r.T @ X, r.T @ (X.astype(np.float64) ** 2)
+            sums, squares = r.T @ wide, r.T @ squared
             mean = (sums + self.prior * start_mu) / weight  # maximisation
             second = (squares + self.prior * (start_var + start_mu**2)) / weight
             var = np.maximum(second - mean**2, 1e-3 * start_var)

@@ -10,7 +10,8 @@ Candidates: what depends on the candidates alone (classifiers trained on generat
             `_prepare(S)`, once for each S, so that `fit` has no need to see a row of an unseen class
 Grids:      `grid_scores` fits one training set and scores one validation set for a whole grid of parameters. A method
             names in `scoring_params` what needs no new fit, and overrides `_grid_scores` where a factorisation serves
-            many settings at once; `early_stopping.py` is for those that learn in passes.
+            many settings at once, or `_settings_scores` where scores share work; `early_stopping.py` is for those that
+            learn in passes.
 """
 
 from __future__ import annotations
@@ -107,8 +108,14 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
         for shared, settings in group_by(grid, self.scoring_params).items():
             fitted = self._with(dict(shared))
             fitted._fit(X, y, self.signatures_)
-            for params in settings:
-                yield params, fitted.set_params(**params)._scores(X_val, S_val)
+            yield from fitted._settings_scores(X_val, S_val, settings)
+
+    def _settings_scores(
+        self, X: FloatArray, S: FloatArray, settings: Sequence[Params]
+    ) -> Iterator[tuple[Params, FloatArray]]:
+        """Scores of one fit for settings that differ in `scoring_params`; overridden where these share work."""
+        for params in settings:
+            yield params, self.set_params(**params)._scores(X, S)
 
     def _with(self, params: Params) -> Self:
         """A method with other parameters that has begun with the same training classes."""

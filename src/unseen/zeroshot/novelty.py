@@ -31,7 +31,11 @@ BoolArray = npt.NDArray[np.bool_]
 class Novelty(Protocol):
     """Tells images that are new from those of seen classes."""
 
-    def is_new(self, points: FloatArray, quantile: float) -> BoolArray:
+    def measure(self, points: FloatArray) -> FloatArray:
+        """What the answer hangs on, whatever the threshold."""
+        ...
+
+    def is_new(self, measured: FloatArray, quantile: float) -> BoolArray:
         """Whether each point is new, where the share `quantile` of the training images would count as new."""
         ...
 
@@ -45,9 +49,13 @@ class GaussianNovelty:
         own = ((points - centres[y]) ** 2).sum(1)
         self.own = [np.sort(own[y == c]) for c in range(len(centres))]
 
-    def is_new(self, points: FloatArray, quantile: float) -> BoolArray:
+    def measure(self, points: FloatArray) -> FloatArray:
+        """(n, c) squared distances to the centres."""
+        return squared_distances(points, self.centres)
+
+    def is_new(self, measured: FloatArray, quantile: float) -> BoolArray:
         radii = np.asarray([np.quantile(own, 1 - quantile) for own in self.own])
-        return np.asarray((squared_distances(points, self.centres) > radii).all(1))
+        return np.asarray((measured > radii).all(1))
 
 
 class LocalOutliers:
@@ -65,13 +73,13 @@ class LocalOutliers:
 
     def probability(self, points: FloatArray) -> FloatArray:
         """The local outlier probability of new points."""
-        return np.asarray(np.maximum(0, erf(self._factors(points) / (self.scale * np.sqrt(2)))))
+        return np.asarray(np.maximum(0, erf(self.measure(points) / (self.scale * np.sqrt(2)))))
 
-    def is_new(self, points: FloatArray, quantile: float) -> BoolArray:
-        # On the factor, of which the probability is a monotone function that is 0 for half of the images.
-        return np.asarray(self._factors(points) > np.quantile(self.own, 1 - quantile))
+    def is_new(self, measured: FloatArray, quantile: float) -> BoolArray:
+        return np.asarray(measured > np.quantile(self.own, 1 - quantile))
 
-    def _factors(self, points: FloatArray) -> FloatArray:
+    def measure(self, points: FloatArray) -> FloatArray:
+        """(n,) the factor, of which the probability is a monotone function that is 0 for half of the images."""
         distances, index = nearest(points, self.points, self.k, skip_self=False)
         return self._factor(np.sqrt(distances.mean(1)), index)
 

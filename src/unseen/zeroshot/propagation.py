@@ -10,6 +10,8 @@ Differs:    sigma, which GBU does not give, is by default the root of half the m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.sparse import csr_array, diags_array
 
@@ -24,11 +26,21 @@ def propagate(
     points: FloatArray, first: FloatArray, *, neighbours: int, alpha: float, sigma: float | None = None
 ) -> FloatArray:
     """(n, c) propagated scores."""
-    k = min(neighbours, len(points) - 1)
-    if k < 1:
-        return first
-    normalised = laplacian(points, k, sigma)
-    return solve(normalised, first.astype(np.float64), alpha)
+    return propagate_by(points, first, [(neighbours, alpha)], sigma=sigma)[0]
+
+
+def propagate_by(
+    points: FloatArray, first: FloatArray, settings: Sequence[tuple[int, float]], *, sigma: float | None = None
+) -> list[FloatArray]:
+    """Propagated scores for each (neighbours, alpha); settings with as many neighbours share their graph."""
+    graphs: dict[int, csr_array] = {}
+    found = []
+    for neighbours, alpha in settings:
+        k = min(neighbours, len(points) - 1)
+        if k >= 1 and k not in graphs:
+            graphs[k] = laplacian(points, k, sigma)
+        found.append(solve(graphs[k], first.astype(np.float64), alpha) if k >= 1 else first)
+    return found
 
 
 def laplacian(points: FloatArray, k: int, sigma: float | None = None) -> csr_array:

@@ -33,12 +33,12 @@ class SJE(CompatibilityMethod):
     grid: ClassVar[Grid] = {"learning_rate": (0.003, 0.01, 0.03, 0.1, 0.3), "epochs": (1, 2, 5, 10, 20, 50)}
     quick_grid: ClassVar[Grid] = {"learning_rate": (0.03, 0.3), "epochs": (1, 2, 5, 10, 20)}
 
-    def _weights(self, margins: FloatArray, y: IntArray, rng: np.random.Generator) -> FloatArray:
+    def _violations(
+        self, margins: FloatArray, y: IntArray, rng: np.random.Generator
+    ) -> tuple[IntArray, IntArray, FloatArray]:
         worst = margins.argmax(1)
-        rows = np.arange(len(y))
-        weights = np.zeros_like(margins)
-        weights[rows, worst] = margins[rows, worst] > 0
-        return weights
+        rows = np.flatnonzero(margins[np.arange(len(y)), worst] > 0)  # the right class has margin 0
+        return rows, worst[rows], np.ones(len(rows), margins.dtype)
 
     def _losses(self, margins: FloatArray, y: IntArray) -> FloatArray:
         return np.asarray(margins.max(1).clip(0), np.float64)  # Eq. (7)

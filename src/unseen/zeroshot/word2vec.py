@@ -13,6 +13,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
@@ -23,7 +24,7 @@ from unseen.core.errors import DataError
 from unseen.core.guard import reader
 
 SUFFIXES = (".bin", ".vec", ".txt", ".bin.gz", ".vec.gz", ".txt.gz")
-_MOST_DIMENSIONS, _LONGEST_WORD = 20_000, 4096
+_MOST_DIMENSIONS, _LONGEST_WORD, _LONGEST_LINE = 20_000, 4096, 1 << 20
 
 Vector = npt.NDArray[np.float32]
 
@@ -77,7 +78,9 @@ class _Later:
 
 def _text(stream: IO[bytes], path: Path) -> Iterator[tuple[str, _Later]]:
     dimension = 0
-    for number, line in enumerate(stream, start=1):
+    for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), b""), start=1):
+        if len(line) == _LONGEST_LINE:
+            raise DataError(f"{path}, line {number}: longer than {_LONGEST_LINE:,} bytes. It holds no word vectors.")
         parts = line.split()
         if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
             dimension = _checked(int(parts[1]), path)

@@ -18,7 +18,6 @@ from unseen.benchmarks import Workbench, make_benchmark
 from unseen.benchmarks.cog.analysis import (
     concept_scores,
     duels,
-    holm,
     level_scores,
     order_levels,
     relative_to,
@@ -271,6 +270,8 @@ def test_statements_say_what_is_true() -> None:
 
 def test_holm_against_the_textbook() -> None:
     """Holm's own example of steps: p sorted, times n, n-1, ..., made monotone."""
+    from unseen.metrics import holm
+
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.5, 0.9]) == [1.0, 1.0]
     assert holm([]) == []

@@ -78,6 +78,23 @@ def test_kinds_and_rubbish(arrays: tuple) -> None:
     assert "one checkpoint under two names" in twin.notes[0]
 
 
+@pytest.mark.slow
+def test_2500_classes_of_20_images_have_a_whole_answer() -> None:
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(2500), 20)
+    centres = generator.normal(size=(2500, 24))
+    near, far = (centres[labels] + s * generator.normal(size=(50_000, 24)) for s in (0.5, 0.8))
+    found = rank_features(
+        {"near": near.astype(np.float32), "far": far.astype(np.float32)}, labels, resamples=2, kind="classes"
+    )
+    assert found.clear and found.best is not None and found.best.model == "near"
+    assert (found.images, found.classes, found.resamples) == (50_000, 2500, 2)
+    assert all(c.low < c.expected < c.high for c in found.candidates)
+    assert found.counted == ("logme", "gbc")
+    assert any(note.startswith("nleep is left out: with 50,000 images of 2,500 classes") for note in found.notes)
+    assert "The lead is clear" in found.recommendation
+
+
 def test_many_classes_have_an_answer_with_intervals() -> None:
     """2,500 classes of 20 images would be 50,000 rows: here 250 classes of 4, and the half-samples of the large one."""
     from unseen.benchmarks.rank.scoring import half_samples

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -15,13 +16,15 @@ import pytest
 from scipy.io import loadmat, savemat
 
 from unseen.benchmarks.zsl.compare import settings
+from unseen.benchmarks.zsl.look import look_figures
 from unseen.benchmarks.zsl.published import printed_value
 from unseen.cli import main
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.records import Result
 from unseen.data import load_dataset
+from unseen.data.load import expand_datasets
 from unseen.results import FILE_NAME, ResultsDatabase
-from unseen.study import write_report
+from unseen.study import Study, write_report
 
 RunZsl = Callable[..., list[Result]]
 
@@ -124,9 +127,6 @@ def test_own_features_are_checked(release: Path) -> None:
 def test_all_is_the_five_datasets(home: Path, capsys: pytest.CaptureFixture[str], golden_data: Path) -> None:
     assert main(["zsl", "run", f"xlsa17:all?root={golden_data / 'gbu'}", "--dry-run", "--home", str(home)]) == 2
     assert "SUN" in capsys.readouterr().err, "the features of the first are not there"
-    from unseen.cli.zsl import _every
-
-    assert _every("xlsa17:all?split=SS") == [f"xlsa17:{n}?split=SS" for n in ("SUN", "CUB", "AWA1", "AWA2", "APY")]
 
 
 def test_imagenet_splits_from_images_to_page(run_zsl: RunZsl, tmp_path: Path, small_model: str) -> None:
@@ -153,3 +153,28 @@ def test_a_look_at_the_data(release: Path, home: Path, tmp_path: Path, capsys: p
     out = " ".join(capsys.readouterr().out.split())
     assert "63 (19,832)" in out, "what the paper's Table 1 has stands beside"
     assert "<svg" in chart.read_text()
+
+
+def test_the_page_shows_the_data(release: Path, run_zsl: RunZsl, tmp_path: Path) -> None:
+    """Fig. 2: images per class and t-SNE, from the results alone."""
+    results = run_zsl(f"xlsa17:AWA1?root={release}", "xlsa17:res101", methods=["ESZSL", "SAE"], grid="quick")
+    look = results[0].details["look"]
+    assert look["counts"] == [10] * 12
+    assert sorted(set(look["labels"])) == [9, 10, 11]
+    assert len(look["x"]) == len(look["y"]) == len(look["labels"]) == 30
+    page = write_report(results, tmp_path / "page.html", title="zsl").read_text()
+    assert "Images per class: AWA1" in page
+    assert "AWA1: t-SNE of xlsa17:res101" in page
+    twice = [replace(r, cell=replace(r.cell, dataset=r.cell.dataset.replace("AWA1", "AWA2"))) for r in results]
+    titles = [figure.title for figure in look_figures([*results, *twice])]
+    assert titles == ["Images per class: AWA1, AWA2", *(f"AWA{n}: t-SNE of xlsa17:res101" for n in (1, 2))]
+
+
+def test_all_is_the_five_datasets_in_studies_and_python() -> None:
+    names = [f"xlsa17:{name}?root=/data&split=SS" for name in ("SUN", "CUB", "AWA1", "AWA2", "APY")]
+    assert expand_datasets("xlsa17:all?root=/data&split=SS") == names
+    for given in ("xlsa17:all?root=/data&split=SS", ["xlsa17:all?root=/data&split=SS"]):
+        table = {"models": ["xlsa17:res101"], "datasets": given, "benchmarks": {"zsl": {"split": "SS"}}}
+        assert list(Study.parse(table).datasets) == names
+    assert expand_datasets("xlsa17:CUB") == ["xlsa17:CUB"]
+    assert expand_datasets("folder:all") == ["folder:all"]

@@ -15,6 +15,7 @@ from unseen.backbones.cog.layouts import as_tensors
 from unseen.backbones.cog.tensor_bundle import TensorBundle
 from unseen.backbones.cog.torch_file import flatten, read_torch_file
 from unseen.core.errors import CheckpointError
+from unseen.core.guard import read_member
 
 
 def read_published(model: CogModel, path: Path) -> dict[str, Tensor]:
@@ -63,7 +64,7 @@ def _from_zip(path: Path) -> Any:
             return read_torch_file(path, path.name)
         if len(members) > 1:
             raise CheckpointError(f"{path.name} holds {len(members)} torch files; one is expected.")
-        return read_torch_file(archive.read(members[0]), f"{members[0]} in {path.name}")
+        return read_torch_file(read_member(archive, members[0]), f"{members[0]} in {path.name}")
 
 
 def _tensorflow(path: Path) -> dict[str, Tensor]:

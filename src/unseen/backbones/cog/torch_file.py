@@ -22,7 +22,7 @@ from torch import Tensor
 
 from unseen.backbones.checkpoints import read_checkpoint
 from unseen.core.errors import CheckpointError, DataError
-from unseen.core.guard import reader
+from unseen.core.guard import read_member, reader
 from unseen.core.safe_pickle import Foreign, PickleRules, load_plain_pickle
 
 #: How torch's pickles name the element type of a storage.
@@ -73,6 +73,9 @@ class _Malformed(ValueError):
 _FORGED = (ValueError, TypeError, AttributeError, OverflowError, MemoryError)
 
 
+_DEEPEST = 100  # mappings within mappings
+_MOST_TENSORS = 100_000
+
 #: From the key of a storage to its bytes.
 Storages = Callable[[str], bytes | bytearray]
 
@@ -106,15 +109,32 @@ def read_torch_file(source: Path | bytes, name: str) -> Any:
         raise (reason or CheckpointError(f"{name} cannot be read as a torch file: {error}")) from error
 
 
-def flatten(tree: Any, prefix: str = "") -> dict[str, Tensor]:
-    """Every tensor of nested mappings, under dotted names: the state dict of a TorchScript module."""
-    found: dict[str, Tensor] = {}
+def flatten(tree: Any) -> dict[str, Tensor]:
+    """Every tensor of nested mappings, under dotted names: the state dict of a TorchScript module.
+
+    Raises:
+        CheckpointError: a mapping lies within itself, or the mappings are nested or shared beyond all reason.
+    """
+    return _flat(tree, {}, ())
+
+
+def _flat(tree: Any, known: dict[int, dict[str, Tensor]], inside: tuple[int, ...]) -> dict[str, Tensor]:
+    """By name below `tree`; a mapping that stands in several places is walked once."""
     if isinstance(tree, Tensor):
-        found[prefix] = tree
-    elif isinstance(tree, Mapping):
+        return {"": tree}
+    if not isinstance(tree, Mapping):
+        return {}
+    if id(tree) not in known:
+        if id(tree) in inside or len(inside) > _DEEPEST:
+            raise CheckpointError("the mappings of the file lie within one another without end.")
+        found: dict[str, Tensor] = {}
         for key, value in tree.items():
-            found |= flatten(value, f"{prefix}.{key}" if prefix else str(key))
-    return found
+            below = _flat(value, known, (*inside, id(tree)))
+            found |= {f"{key}.{name}" if name else str(key): tensor for name, tensor in below.items()}
+            if len(found) > _MOST_TENSORS:
+                raise CheckpointError(f"the file names more than {_MOST_TENSORS:,} tensors.")
+        known[id(tree)] = found
+    return known[id(tree)]
 
 
 def _is_torchscript(path: Path) -> bool:
@@ -137,10 +157,10 @@ def _read_zip(archive: zipfile.ZipFile) -> Any:
     if len(roots) != 1:
         raise _Malformed("the archive has no data.pkl")
     order = f"{roots[0]}byteorder"
-    if order in archive.namelist() and archive.read(order) != b"little":
+    if order in archive.namelist() and read_member(archive, order) != b"little":
         raise _Malformed("it was written on a big-endian machine")
-    tree = load_plain_pickle(io.BytesIO(archive.read(f"{roots[0]}data.pkl")), _rules())
-    return _resolve(tree, lambda key: archive.read(f"{roots[0]}data/{key}"))
+    tree = load_plain_pickle(io.BytesIO(read_member(archive, f"{roots[0]}data.pkl")), _rules())
+    return _resolve(tree, lambda key: read_member(archive, f"{roots[0]}data/{key}"))
 
 
 def _read_legacy(file: BinaryIO) -> Any:
@@ -208,17 +228,24 @@ def _counts(value: Any) -> bool:
 def _resolve(tree: Any, contents: Storages) -> Any:
     """Mappings, lists and tensors of what was unpickled; an object that is not one of them gives its state."""
     done: dict[str, Tensor] = {}
+    known: dict[int, Any] = {}
 
-    def visit(value: Any) -> Any:
+    def visit(value: Any, inside: tuple[int, ...] = ()) -> Any:
         if isinstance(value, _Pending):
             return _tensor(value, contents, done)
-        if isinstance(value, Mapping):
-            return {key: visit(inner) for key, inner in value.items()}
-        if isinstance(value, list | tuple):
-            return [visit(inner) for inner in value]
         if isinstance(value, Foreign):
-            return visit(value.state) if isinstance(value.state, Mapping) else None
-        return value
+            value = value.state if isinstance(value.state, Mapping) else None
+        if not isinstance(value, Mapping | list | tuple):
+            return value
+        if id(value) not in known:  # what stands in several places stays one thing
+            if id(value) in inside or len(inside) > _DEEPEST:
+                raise _Malformed("its containers lie within one another without end")
+            within = (*inside, id(value))
+            if isinstance(value, Mapping):
+                known[id(value)] = {key: visit(inner, within) for key, inner in value.items()}
+            else:
+                known[id(value)] = [visit(inner, within) for inner in value]
+        return known[id(value)]
 
     return visit(tree)
 

@@ -58,7 +58,7 @@ class _Graph(nn.Module):
     """An ONNX graph in the place of a module.
 
     Attributes:
-        fingerprint: of the file.
+        own_fingerprint: of the file.
         side: of the images, 0 where the graph takes any.
     """
 
@@ -84,7 +84,7 @@ class _Graph(nn.Module):
         sides = [each for each in (shape[1:3] if self.channels_last else shape[2:]) if isinstance(each, int)]
         self.side = int(sides[0]) if sides else 0
         self._batch = shape[0] if isinstance(shape[0], int) else 0
-        self.fingerprint = file_digest(path)[:16]
+        self.own_fingerprint = file_digest(path)[:16]
 
     def forward(self, images: Tensor) -> Tensor:
         given = images.permute(0, 2, 3, 1) if self.channels_last else images

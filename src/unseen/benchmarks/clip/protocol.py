@@ -18,7 +18,7 @@ import numpy as np
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.probing import pack_correct
 from unseen.benchmarks.texts import text_embeddings, text_version
-from unseen.benchmarks.workbench import Workbench, skipped_details
+from unseen.benchmarks.workbench import Wanted, Workbench, skipped_details
 from unseen.core.identity import option
 from unseen.core.records import Cell, Result
 from unseen.metrics import bootstrap_interval, per_class_accuracy, top_k_correct
@@ -47,6 +47,9 @@ class ClipBenchmark(Benchmark):
 
     def idle(self) -> Collection[str]:
         return () if self.text_model else ("text_model",)
+
+    def features(self, cells: Sequence[Cell], bench: Workbench) -> list[Wanted]:
+        return bench.wanted(cells[0].dataset, splits=(self.split,))
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         from unseen.zeroshot.prompt import prompt_scores

@@ -24,7 +24,7 @@ from unseen.benchmarks.probing import unpack_correct
 from unseen.core.errors import DataError
 from unseen.core.names import Name
 from unseen.core.records import Cell, Result
-from unseen.metrics import Comparison, paired_bootstrap, wilson_interval
+from unseen.metrics import Comparison, holm, paired_bootstrap, wilson_interval
 from unseen.metrics.slope import Line, fit_line
 from unseen.results import Group, comparable, only
 
@@ -225,17 +225,6 @@ def duels(results: Sequence[Result], pairs: Sequence[tuple[str, str]] | None = N
                 found.append((first, second, level, paired_bootstrap(a, b)))
     corrected = holm([comparison.p_value for *_, comparison in found])
     return [Duel(*row, corrected=p) for row, p in zip(found, corrected, strict=True)]
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: the chance of any false claim stays below the level that each is held to."""
-    order = np.argsort(p_values, kind="stable")
-    corrected = np.empty(len(p_values))
-    running = 0.0
-    for rank, index in enumerate(order):
-        running = max(running, min(1.0, (len(p_values) - rank) * p_values[index]))
-        corrected[index] = running
-    return [float(p) for p in corrected]
 
 
 def statements(fights: Sequence[Duel], names: Mapping[str, str]) -> list[str]:

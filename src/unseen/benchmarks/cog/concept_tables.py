@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from unseen.benchmarks.cog.analysis import ConceptScore, order_levels
+from unseen.benchmarks.cog.analysis import ALL, ConceptScore, order_levels
+from unseen.benchmarks.cog.domains import CONTROL
+from unseen.core.records import Result
 from unseen.metrics.significance import wilson_interval
 from unseen.reports.blocks import Table, TableCell
 from unseen.reports.wording import counted
 
 #: Concepts of a level that are listed; of more, as many along its ranking.
 _MOST_ROWS = 150
+_MOST_ERRORS = 20
 
 
 def funnel_table(account: Mapping[str, Any]) -> list[Table]:
@@ -77,6 +80,45 @@ def _concepts(level: str, scores: Sequence[ConceptScore], picture: Callable[[str
         rows,
         numeric=(2, 3, 4, 5),
         folded=True,
+    )
+
+
+def error_table(
+    results: Sequence[Result], models: Sequence[str], picture: Callable[[str, str], str] | None
+) -> list[Table]:
+    """What concepts are most often taken for, with all images: counted over models and seeds; nothing where unknown."""
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    asked: Counter[tuple[str, str, str]] = Counter()
+    for result in results:
+        level, details = str(result.cell.parameters["level"]), result.details
+        errors = details.get("confusions")
+        if result.cell.model not in models or result.cell.parameters["shots"] != ALL or level.startswith(CONTROL):
+            continue
+        names, tested = [str(c["name"]) for c in details["concepts"]], details.get("test_per_class")
+        if not isinstance(errors, list) or not tested:
+            continue
+        for place, name in enumerate(names):
+            asked[result.cell.dataset, level, name] += tested[place]
+        for error in errors:
+            true, found = names[int(error["true"])], names[int(error["predicted"])]
+            counts[result.cell.dataset, level, true, found] += error["images"]
+    rows = []
+    for (dataset, level, true, found), count in counts.most_common(_MOST_ERRORS):
+        share = count / asked[dataset, level, true]
+        pictures = [picture(dataset, name) if picture else "" for name in (true, found)]
+        rows.append(
+            [
+                TableCell(true, true.lower(), picture=pictures[0]),
+                TableCell(found, found.lower(), picture=pictures[1]),
+                TableCell(f"{100 * share:.0f}", share, hint=f"{count} of {asked[dataset, level, true]} answers"),
+                TableCell(level),
+            ]
+        )
+    columns = ["concept", "taken for", "of its test images (%)", "level"]
+    return (
+        [Table("The most frequent errors, mean of models and seeds", columns, rows, numeric=(2,), folded=True)]
+        if rows
+        else []
     )
 
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.cog.domains import Domain, DomainRecipe, check_domains, domains_of
 from unseen.benchmarks.probing import ProbeOptions, probe_cells
-from unseen.benchmarks.workbench import SplitRows, Workbench
+from unseen.benchmarks.workbench import SplitRows, Wanted, Workbench
 from unseen.core.errors import DataError
 from unseen.core.identity import option
 from unseen.core.options import Natural
@@ -57,6 +57,9 @@ class CogBenchmark(DomainRecipe, ProbeOptions, Benchmark):
             for shots in self.shots
             for seed in self.seeds
         ]
+
+    def features(self, cells: Sequence[Cell], bench: Workbench) -> list[Wanted]:
+        return bench.wanted(cells[0].dataset, self.layer)
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)

@@ -31,14 +31,14 @@ from unseen.benchmarks.cog.charts import (
     relative_chart,
 )
 from unseen.benchmarks.cog.concept_charts import distance_chart
-from unseen.benchmarks.cog.concept_tables import concept_tables, funnel_table
+from unseen.benchmarks.cog.concept_tables import concept_tables, error_table, funnel_table
 from unseen.benchmarks.cog.domains import CONTROL, SEEN
 from unseen.benchmarks.cog.falls import answer, controls_said, measure_fall
 from unseen.metrics.slope import Line
-from unseen.reports.blocks import Figure, Key, Material, Section, Table, TableCell
+from unseen.reports.blocks import Figure, Headline, Key, Material, Section, Standing, Table, TableCell
 from unseen.reports.charts import to_spec, without_legends
-from unseen.reports.series import REFERENCE, series_keys
-from unseen.reports.wording import counted, is_reference, listed, short_names
+from unseen.reports.series import REFERENCE
+from unseen.reports.wording import counted, is_reference, listed
 from unseen.results import Group
 from unseen.results.comparability import older_said
 
@@ -53,8 +53,8 @@ def cog_section(material: Material, benchmark: str) -> Section | None:
     groups = settings(material.results, benchmark)
     if not groups:
         return None
-    models = list(dict.fromkeys(result.cell.model for group in groups for result in group.results))
-    keys = series_keys(models, short_names(models, material.cards), material.cards)
+    models = {result.cell.model for group in groups for result in group.results}
+    keys = {model: key for model, key in material.keys.items() if model in models}
     return Section.joined(
         [(group.words, _Setting(group, keys, material.picture).section()) for group in groups],
         title="CoG: does accuracy fall as concepts move away from the seen ones?",
@@ -134,6 +134,8 @@ class _Setting:
             title="",
             anchor="",
             answer=[("", text)] if (text := self._answer()) else [],
+            headlines=self._headlines(),
+            standings=self._standings(),
             prose=self._prose(),
             points=self._points(),
             figures=self._figures(),
@@ -147,6 +149,31 @@ class _Setting:
             fewest = measure_fall(concept_scores(self.group.results, shots=self.shots[-1]), self.learned)
             few = (self.shots[-1], fewest) if fewest is not None else None
         return answer(fall, few, controls_said(self.scores, self.learned))
+
+    def _headlines(self) -> list[Headline]:
+        fall = measure_fall(self.concepts, self.learned)
+        if fall is None:
+            return []
+        told = answer(fall, None, "")
+        return [Headline("Unseen concepts", told, "clear" if fall.clear else "not clear", fall.clear)]
+
+    def _standings(self) -> list[Standing]:
+        """On the farthest level, with the most images."""
+        last = self.levels[-1]
+        own = [s for s in self.scores if s.level == last and s.shots == self.shots[0]]
+        where = f"Unseen concepts: top-1 on {last}" + (", the farthest" if len(self.levels) > 2 else "")
+        cells = self._cells
+        return [Standing(where, s.model, s.mean, s.low, s.high, cells[s.model, s.level, s.shots]) for s in own]
+
+    @cached_property
+    def _cells(self) -> dict[tuple[str, str, int | str], list[str]]:
+        """Ids of the cells by model, level and number of images."""
+        found: dict[tuple[str, str, int | str], list[str]] = {}
+        for result in self.group.results:
+            cell = result.cell
+            place = cell.model, str(cell.parameters["level"]), cell.parameters["shots"]
+            found.setdefault(place, []).append(cell.id)
+        return found
 
     def _prose(self) -> list[str]:
         details = self.group.results[0].details
@@ -259,13 +286,14 @@ class _Setting:
         return lambda s: self.picture(s.dataset, s.name) if s.concept in chosen else ""
 
     def _tables(self) -> list[Table]:
-        tables = [_table(self.scores, self.keys, self.levels, shots) for shots in self.shots]
+        tables = [_table(self.scores, self.keys, self.levels, shots, self._cells) for shots in self.shots]
         details = self.group.results[0].details
         pictures = self.picture if len({s.concept for s in self.concepts}) <= _MOST_PICTURES else None
         return [
             *tables,
             *funnel_table(details.get("domains", {})),
             *concept_tables(self.concepts, self.learned, pictures),
+            *error_table(self.group.results, self.learned, self.picture),
         ]
 
 
@@ -322,7 +350,13 @@ def trend_sentences(scores: Sequence[LevelScore], names: Mapping[str, str]) -> l
     return said
 
 
-def _table(scores: Sequence[LevelScore], keys: Keys, levels: Sequence[str], shots: int | str) -> Table:
+def _table(
+    scores: Sequence[LevelScore],
+    keys: Keys,
+    levels: Sequence[str],
+    shots: int | str,
+    behind: Mapping[tuple[str, str, int | str], Sequence[str]],
+) -> Table:
     cells = {(s.model, s.level): s for s in scores if s.shots == shots}
     best = {level: max((s.mean for (_, lv), s in cells.items() if lv == level), default=0.0) for level in levels}
     rows = []
@@ -339,7 +373,9 @@ def _table(scores: Sequence[LevelScore], keys: Keys, levels: Sequence[str], shot
                     score.mean,
                     best=score.mean == best[level],
                     note=f"[{100 * score.low:.1f}, {100 * score.high:.1f}]" if score.images else "",
-                    hint=f"{score.mean!r}; {counted(score.seeds, 'seed')}, standard deviation {100 * score.std:.2f}",
+                    hint=f"{score.mean!r}; {counted(score.seeds, 'seed')}"
+                    + (f", standard deviation {100 * score.std:.2f}" if score.seeds > 1 else ""),
+                    cells=behind.get((model, level, shots), ()),
                 )
             )
         rows.append(row)

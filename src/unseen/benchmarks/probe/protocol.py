@@ -8,15 +8,17 @@ Differs:    a dataset that brings its own validation split selects on that inste
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.probing import ProbeOptions, Validation, probe_cells
-from unseen.benchmarks.workbench import Workbench
+from unseen.benchmarks.workbench import Wanted, Workbench
+from unseen.core.errors import UsageError
 from unseen.core.identity import option
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
+from unseen.data.dataset import CLASS, NUMBER
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,27 @@ class ProbeBenchmark(ProbeOptions, Benchmark):
         "own", help="own: select on the dataset's validation split where it has one; drawn: on a fifth of train."
     )
 
+    def suited(self, dataset: Dataset) -> Benchmark:
+        """Numbers and several labels have probes of their own (`unseen.benchmarks.probe.targets`)."""
+        if dataset.target == CLASS:
+            return self
+        solvers = ("logistic", "ridge") if dataset.target == NUMBER else ("logistic",)
+        if self.solver not in solvers or self.shots != ("all",):
+            raise UsageError(
+                f"{dataset.id!r} has labels of the kind {dataset.target}: shots are of classes, and the solver "
+                f"{self.solver} too. Leave both out."
+            )
+        from unseen.benchmarks.probe import targets
+
+        kind = targets.RegressionBenchmark if dataset.target == NUMBER else targets.MultilabelBenchmark
+        return kind(**{f.name: getattr(self, f.name) for f in fields(kind)})
+
     def check(self, dataset: Dataset) -> None:
         for split in ("train", "test"):
             dataset.split(split)
+
+    def features(self, cells: Sequence[Cell], bench: Workbench) -> list[Wanted]:
+        return bench.wanted(cells[0].dataset, self.layer)
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)

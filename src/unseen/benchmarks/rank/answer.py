@@ -32,7 +32,7 @@ SHARE_RESAMPLES = 200
 
 
 def answer(
-    results: Iterable[Result], *, top: int = 1, notes: Sequence[str] = (), measure: str = "accuracy"
+    results: Iterable[Result], *, top: int = 1, notes: Sequence[str] = (), measure: str = ""
 ) -> CheckpointRanking:
     """The order of the checkpoints that some results are about.
 
@@ -40,7 +40,7 @@ def answer(
         results: of the rank benchmark, on one dataset and with the same options; failures among them.
         top: how many checkpoints the recommendation names.
         notes: said of the whole, before what the results say.
-        measure: what the expected values are.
+        measure: what the expected values are; by default what the results say, or accuracy.
 
     Raises:
         DataError: there is no score, or the results do not belong together.
@@ -61,6 +61,7 @@ def answer(
     ordered = _ordered(expected, combined)
     failed = (_candidate(*c, found, {}) for c, found in candidates.items() if c not in able)
     details = next((result.details for result in own if result.ok), {})
+    measure = measure or str(details.get("measure", "accuracy"))
     choice, text = recommend(ordered, images=int(details.get("images", 0)), top=top, measure=measure)
     return CheckpointRanking(
         dataset=own[0].cell.dataset,

@@ -15,18 +15,17 @@ import numpy.typing as npt
 
 from unseen.benchmarks.rank.answer import answer
 from unseen.benchmarks.rank.candidates import CheckpointRanking
-from unseen.benchmarks.rank.protocol import DEFAULT_SCORES
-from unseen.benchmarks.rank.scoring import EXPECTED, score_result, written_hits
+from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, affordable
+from unseen.benchmarks.rank.scoring import EXPECTED, MEASURES, score_result, target_result
 from unseen.benchmarks.workbench import SplitRows
 from unseen.core.errors import DataError, UnseenError, UsageError
 from unseen.core.identity import digest
 from unseen.core.records import Cell, Result
+from unseen.data.dataset import CLASS, NUMBER, SEVERAL, Target
 from unseen.ranking.cards import find_score
-from unseen.ranking.ridge import label_parts, value_parts
-from unseen.ranking.scores.logme import logme_targets
 
 Kind = Literal["auto", "classes", "values", "labels"]
-_MEASURES = {"classes": "accuracy", "values": "R2", "labels": "precision"}
+_TARGETS: dict[str, Target] = {"classes": CLASS, "values": NUMBER, "labels": SEVERAL}
 
 
 def rank_features(
@@ -61,6 +60,10 @@ def rank_features(
         if find_score(name).needs_head or find_score(name).needs_training:
             raise UsageError(f"{name} needs the model itself; arrays have none.")
     results: list[Result] = []
+    notes: list[str] = []
+    if found == "classes" and scores is DEFAULT_SCORES:
+        wide = max(np.asarray(given).shape[-1] for given in features.values())
+        scores, notes = affordable(len(wanted), wide, len(np.unique(wanted)))
     for name, given in features.items():
         rows = np.asarray(given)
         if rows.ndim != 2 or len(rows) != len(wanted):
@@ -69,7 +72,7 @@ def rank_features(
             results += _by_class(name, rows, wanted, scores, resamples, seed)
         else:
             results += _by_target(name, rows, wanted, found, seed)
-    return answer(results, top=top, measure=_MEASURES[found])
+    return answer(results, top=top, notes=notes, measure=MEASURES[_TARGETS[found]])
 
 
 def kind_of(targets: npt.NDArray[Any]) -> Literal["classes", "values", "labels"]:
@@ -86,7 +89,13 @@ def _by_class(
     about = {"parameters": None, "flops": None, "checkpoint": _content(rows)}
     split = SplitRows(rows, index, np.arange(len(rows)), len(rows))
     images: Any = SimpleNamespace(
-        rows=lambda _layer: split, about=about, total=len(rows), seconds=0.0, speed=None, split="train"
+        rows=lambda _layer: split,
+        dataset=SimpleNamespace(target=CLASS),
+        about=about,
+        total=len(rows),
+        seconds=0.0,
+        speed=None,
+        split="train",
     )
     found = []
     for score in dict.fromkeys((EXPECTED, *scores)):
@@ -99,27 +108,25 @@ def _by_class(
 
 
 def _by_target(name: str, rows: npt.NDArray[Any], targets: npt.NDArray[Any], kind: str, seed: int) -> list[Result]:
+    about = {"parameters": None, "flops": None, "checkpoint": _content(rows)}
+    split = SplitRows(rows, np.zeros(len(rows), np.int64), np.arange(len(rows)), len(rows))
+    dataset = SimpleNamespace(id="arrays", target=_TARGETS[kind], split=lambda _split: SimpleNamespace(targets=targets))
+    images: Any = SimpleNamespace(
+        rows=lambda _layer: split,
+        dataset=dataset,
+        about=about,
+        total=len(rows),
+        seconds=0.0,
+        speed=None,
+        split="train",
+    )
     found = []
     for score in (EXPECTED, "logme"):
         cell = _cell(name, score, rows, targets, 0, seed)
         try:
-            parts = (value_parts if kind == "values" else label_parts)(rows, targets, seed=seed)
-            value = float(parts.mean()) if score == EXPECTED else logme_targets(rows, targets)
+            found.append(target_result(cell, images, resamples=0, seed=seed))
         except UnseenError as error:
             found.append(Result(cell, error=str(error)))
-            continue
-        details: dict[str, Any] = {
-            "terms": [value],
-            "draws": [],
-            "notes": [],
-            "images": len(rows),
-            "total": len(rows),
-            "dimensions": rows.shape[1],
-            "checkpoint": _content(rows),
-        }
-        if score == EXPECTED:
-            details["hits"] = written_hits(parts, np.arange(len(rows)), len(rows))
-        found.append(Result(cell, metrics={"score": value}, details=details))
     return found
 
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unseen.benchmarks.rank.candidates import Candidate
-from unseen.reports.charts import CONTAINER, FAINT, INK, NEUTRAL, PALETTE, SHAPES
+from unseen.reports.blocks import Key
+from unseen.reports.charts import CONTAINER, FAINT, FOCUS, INK, NEUTRAL, PALETTE, series_channels
 
-_STEP = 30
+_STEP = 42
 _OPEN, _BEHIND = "may be the best", "behind"
 
 #: What a candidate costs: the attribute, its title, and whether less is better.
@@ -19,27 +20,35 @@ COSTS = (
 )
 
 
-def expected_chart(candidates: Sequence[Candidate], names: Mapping[str, str], *, percent: bool = True) -> Any:
-    """Bars of what to expect, with 95 % intervals, in the order of the ranking."""
+def expected_chart(candidates: Sequence[Candidate], keys: Mapping[str, Key], *, percent: bool = True) -> Any:
+    """What to expect of each candidate, with its 95 % interval, in the order of the ranking; hollow: behind."""
     import altair as alt
 
-    rows = [_row(c, names) for c in candidates]
+    rows = [_row(c, keys) for c in candidates]
     labels = [row["label"] for row in rows]
+    color, shape = (channel.legend(None) for channel in series_channels(list(keys.values())))
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        y=alt.Y("label:N", sort=labels, title=None, axis=alt.Axis(labelLimit=260, grid=False)),
+        y=alt.Y("label:N", sort=labels, title=None, axis=alt.Axis(labels=False, grid=True), scale=alt.Scale(padding=0)),
+        color=color,
+        opacity=alt.condition(FOCUS, alt.value(1.0), alt.value(0.15)),
         tooltip=["label:N", "told:N", "state:N"],
     )
-    axis = alt.Axis(format=".0%" if percent else "~g", tickCount=5)
-    bars = base.mark_bar(height=12, opacity=0.75).encode(
-        x=alt.X("expected:Q", title="expected with a linear head", axis=axis), color=_states()
+    axis = alt.Axis(format=".0%" if percent else "~g", tickCount=5, labelFlush=True, grid=False)
+    x = alt.X("low:Q", title="expected with a linear head", axis=axis, scale=alt.Scale(zero=False, padding=8))
+    spans = base.mark_rule(strokeWidth=2.5, strokeCap="round").encode(x=x, x2="high:Q")
+    dots = base.mark_point(size=80, strokeWidth=2).encode(x="expected:Q", shape=shape, fill=_fill(rows, keys))
+    # Names stand over the track, so that it has the whole width, also on a phone.
+    words: dict[str, Any] = {"dy": -_STEP * 0.42, "baseline": "middle", "fontSize": 12}
+    name = base.mark_text(align="left", limit=230, **words).encode(x=alt.value(0), text="label:N", color=alt.value(INK))
+    value = base.mark_text(align="right", fontWeight=600, **words).encode(
+        x=alt.value("width"), text="told:N", color=alt.value(INK)
     )
-    spans = base.mark_rule(strokeWidth=2, color=INK).encode(x="low:Q", x2="high:Q")
-    return alt.layer(bars, spans).properties(width=CONTAINER, height=max(1, len(rows)) * _STEP)
+    return alt.layer(spans, dots, name, value).properties(width=CONTAINER, height=max(1, len(rows)) * _STEP)
 
 
 def cost_chart(
     candidates: Sequence[Candidate],
-    names: Mapping[str, str],
+    keys: Mapping[str, Key],
     cost: str,
     title: str,
     *,
@@ -51,7 +60,7 @@ def cost_chart(
 
     known = [c for c in candidates if getattr(c, cost)]
     front = {c.label for c in pareto(known, cost, less=less)}
-    rows = [{**_row(c, names), "cost": float(getattr(c, cost)), "front": c.label in front} for c in known]
+    rows = [{**_row(c, keys), "cost": float(getattr(c, cost)), "front": c.label in front} for c in known]
     base = alt.Chart(alt.InlineData(values=rows))
     x = alt.X("cost:Q", title=title, scale=alt.Scale(type="log", nice=True), axis=alt.Axis(format="~s", tickCount=5))
     y = alt.Y(
@@ -61,12 +70,17 @@ def cost_chart(
         axis=alt.Axis(format=".0%" if percent else "~g"),
     )
     line = base.transform_filter("datum.front").mark_line(color=NEUTRAL, strokeDash=[4, 3]).encode(x=x, y=y)
-    shape = alt.Shape("state:N", scale=alt.Scale(domain=[_OPEN, _BEHIND], range=list(SHAPES[:2])), title=None)
-    dots = base.mark_point(filled=True, size=90, opacity=1).encode(
-        x=x, y=y, color=_states(), shape=shape, tooltip=["label:N", "told:N", "cost:Q", "state:N"]
+    color, shape = (channel.legend(None) for channel in series_channels(list(keys.values())))
+    dots = base.mark_point(size=90, strokeWidth=2).encode(
+        x=x,
+        y=y,
+        color=color,
+        shape=shape,
+        fill=_fill(rows, keys),
+        opacity=alt.condition(FOCUS, alt.value(1.0), alt.value(0.15)),
+        tooltip=["label:N", "told:N", "cost:Q", "state:N"],
     )
-    words = base.mark_text(align="left", dx=8, dy=-7, limit=160).encode(x=x, y=y, text="label:N")
-    return alt.layer(line, dots, words).properties(width=CONTAINER, height=260)
+    return alt.layer(line, dots).properties(width=CONTAINER, height=260)
 
 
 def pareto(candidates: Sequence[Candidate], cost: str, *, less: bool) -> list[Candidate]:
@@ -143,12 +157,14 @@ def _of(rows: Sequence[Mapping[str, Any]], task: str) -> list[Mapping[str, Any]]
     return [row for row in rows if row["task"] == task]
 
 
-def _row(candidate: Candidate, names: Mapping[str, str]) -> dict[str, Any]:
+def _row(candidate: Candidate, keys: Mapping[str, Key]) -> dict[str, Any]:
     from unseen.benchmarks.rank.wording import expected_text
 
-    label = names.get(candidate.model, candidate.model)
+    label = keys[candidate.model].label
     return {
         "model": candidate.model,
+        "name": label,
+        "group": keys[candidate.model].group,
         "label": label if candidate.label == candidate.model else f"{label} at {candidate.layer}",
         "expected": candidate.expected,
         "low": candidate.low,
@@ -158,8 +174,11 @@ def _row(candidate: Candidate, names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _states() -> Any:
+def _fill(rows: Sequence[Mapping[str, Any]], keys: Mapping[str, Key]) -> Any:
+    """The colour of those that may be the best; the others are hollow."""
     import altair as alt
 
-    scale = alt.Scale(domain=[_OPEN, _BEHIND], range=[PALETTE[0], NEUTRAL])
-    return alt.Color("state:N", scale=scale, title=None)
+    filled = {row["name"] for row in rows if row["state"] == _OPEN}
+    names = [key.label for key in keys.values()]
+    colours = [key.colour if key.label in filled else "transparent" for key in keys.values()]
+    return alt.Fill("name:N", scale=alt.Scale(domain=names, range=colours), legend=None)

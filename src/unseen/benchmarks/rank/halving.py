@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-import numpy as np
-
 from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import UnseenError
 from unseen.features.speed import measure_speed
+from unseen.ranking.ridge import FEWEST
 from unseen.reports.wording import counted
 
 #: Chance of dropping the best that one round may take.
@@ -30,7 +29,7 @@ GROWTH = 3
 #: Candidates and images (of the first round's) from which halving is worth it.
 LEAST_CANDIDATES, LEAST_GROWTH = 5, 3.0
 #: Share of a budget that the first round may take, and what is kept of the rest for the unforeseen.
-_FIRST_SHARE, _RESERVE = 0.3, 0.1
+_FIRST_SHARE, _RESERVE = 0.2, 0.1
 _LONGEST = 1.0
 
 
@@ -72,35 +71,44 @@ def next_size(size: int, images: int) -> int:
     return images if grown * 1.5 >= images else grown
 
 
+def rate_of(spent: float, loading: float, size: int, candidates: int) -> float:
+    """Seconds per image and candidate of a round, less what loading the candidates takes, whatever its size."""
+    return max(spent - loading, 0.3 * spent) / (size * candidates)
+
+
 def size_within(seconds: float, rate: float, candidates: int, images: int) -> int:
     """Images per candidate that fit into the time left, at so many seconds per image and candidate."""
-    fits = int(seconds * (1 - _RESERVE) / max(rate * candidates, 1e-9))
+    fits = int(max(seconds, 0.0) * (1 - _RESERVE) / max(rate * candidates, 1e-9))
     return min(images, fits)
 
 
 def pilot_size(
-    budget: float, bench: Workbench, dataset: str, split: str, models: Sequence[str], *, began: float
-) -> tuple[int, str]:
-    """Images of the first round of a budget, from the speed of each checkpoint on a few images, and what to say of it.
+    budget: float, bench: Workbench, dataset: str, split: str, models: Sequence[str], classes: int, *, began: float
+) -> tuple[int, str, float]:
+    """Images of the first round of a budget, from the speed of each checkpoint on a few images, what to say of it, and
+    the seconds that loading all checkpoints takes.
 
     Args:
         budget: seconds for the whole, from `began` (of `perf_counter`) on.
     """
     images = bench.dataset(dataset).split(split)
-    per_image = 0.0
+    per_image = measured = 0.0
+    start = perf_counter()
     for model in models:
         try:
             seconds = min(_LONGEST, 0.05 * budget / len(models))
-            how = {"device": bench.how.device, "graphs": bench.how.graphs}
+            measured += seconds + min(0.5, seconds)  # a warm-up before
+            how = {"device": bench.how.device, "graphs": bench.how.graphs, "precision": bench.how.precision}
             per_image += 1 / measure_speed(bench.backbone(model), images, seconds=seconds, **how)  # type: ignore[arg-type]
         except UnseenError:
             continue  # it will fail again, and be reported, when it is ranked
-    left = (budget - (perf_counter() - began)) * _FIRST_SHARE
-    fits = int(left / per_image) if per_image > 0 else len(images)
+    loading = max(perf_counter() - start - measured, 0.0)
+    left = (budget - (perf_counter() - began)) * _FIRST_SHARE - loading
+    fits = int(max(left, 0.0) / per_image) if per_image > 0 else len(images)
     # Fewer than two images per class say nothing: better late than meaningless.
-    least = min(len(images), 2 * len(np.unique(images.labels)) + 1)
+    least = min(len(images), max(2 * classes + 1, FEWEST))
     short = " (more time is needed for two images of every class)" if fits < least else ""
-    return min(max(fits, least), len(images)), short
+    return min(max(fits, least), len(images)), short, loading
 
 
 def with_dropped(ranking: CheckpointRanking, rounds: Sequence[Dropped]) -> CheckpointRanking:

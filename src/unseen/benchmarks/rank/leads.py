@@ -10,9 +10,9 @@ Differs:    from [H]: the joint distribution is that of the images, drawn 4,000 
             the covariance of v, and not that of independent samples. Standard errors are more than those of the
             images alone: images left out in turn share their training images [N], and the final fit is another one.
             Over 200 drawn data sets of each of five kinds (200 to 1,000 images, 5 to 30 classes) a value scattered 1.1
-            to 1.4 times as much about the accuracy on fresh images as its left-out images say, a difference of two
-            equal candidates about 1.2 times as much: SPREAD and SCATTER. bench/rank_calibration.py checks what comes
-            of it.
+            (1,000 images) to 1.4 times (200) as much about the accuracy on fresh images as its left-out images say, a
+            difference of two equal candidates about 1.2 times as much: `spread` and SCATTER. bench/rank_calibration.py
+            checks what comes of it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ FloatArray = npt.NDArray[np.float64]
 DRAWS = 4000
 #: Probability that the best candidate is not among those that may be the best.
 RISK = 0.025
-#: What standard errors over left-out images are multiplied by: of a difference, and of a value by itself.
+#: What standard errors over left-out images are multiplied by: of a difference, and of a value by itself, which is more
+#: for few images: with them the fit itself, and the penalty that is chosen, are a matter of chance.
 SCATTER = 1.25
-SPREAD = 1.2
+SPREAD, FEW = 1.1, 45.0
 _QUANTILE = 1.96
 
 
@@ -72,7 +73,7 @@ def find_leads(parts: npt.ArrayLike, *, seed: int = 0) -> Leads:
     values = v.mean(axis=0)
     away = v - values
     covariance = SCATTER**2 * (away.T @ away / images + _prior(values, images)) / images
-    errors = np.sqrt(np.diag(covariance)) * SPREAD / SCATTER
+    errors = np.sqrt(np.diag(covariance)) * spread(images) / SCATTER
     generator = np.random.default_rng(np.random.SeedSequence([seed, 16]))
     draws = generator.multivariate_normal(np.zeros(count), covariance, size=DRAWS, method="eigh")
     best = int(values.argmax())
@@ -92,6 +93,11 @@ def find_leads(parts: npt.ArrayLike, *, seed: int = 0) -> Leads:
     first = drawn >= drawn.max(axis=1, keepdims=True) - 1e-12
     shares = (first / first.sum(axis=1, keepdims=True)).mean(axis=0)
     return Leads(values, errors, able, behind, np.asarray(shares))
+
+
+def spread(images: int) -> float:
+    """What the standard error of a value by itself is multiplied by."""
+    return SPREAD + FEW / max(images, 100)
 
 
 def _prior(values: FloatArray, images: int) -> FloatArray:

@@ -28,19 +28,29 @@ from unseen.core.identity import option
 from unseen.core.options import Natural, Positive, Rate
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
+from unseen.data.dataset import CLASS, NUMBER, SEVERAL
 from unseen.ranking.cards import SCORES, find_score
+from unseen.ranking.cost import score_flops
+from unseen.ranking.ridge import FEWEST
 from unseen.results import MetricStyle
 
 #: The score of a cell that holds what fine-tuning really reached.
 TRUTH = "truth"
-TRUTH_VERSION = 2  # 1 started from an empty head, one seed
+TRUTH_VERSION = 3  # 1 started from an empty head, one seed; 2 was SGD without an early stop
 #: What to rank by where nobody says otherwise; docs/rank.md has the experiment behind the choice.
 DEFAULT_SCORES = ("nleep", "logme", "gbc")
+
+#: Operations from which a score is computed only where somebody asks for it: half an hour of a core.
+DEAR = 5e13
 
 #: What a number depends on, beside score and layer: of a score over features, of one that trains, of the truth.
 _SCORED = ("split", "sample", "resamples", "seed")
 _TRAINED = ("sample", "seed", "batch_size", "early_learning_rate")
 _TRUE = ("seed", "batch_size", "learning_rates", "steps", "truth_seeds")
+
+
+#: Labels that are no classes, in words.
+_TOLD = {NUMBER: "numbers", SEVERAL: "several labels"}
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,7 @@ class RankBenchmark(Benchmark):
     paper: ClassVar[str] = "neucrab"
     section: ClassVar[str] = "unseen.benchmarks.rank.section:rank_section"
     command: ClassVar[str] = "rank"
+    targets: ClassVar[tuple[str, ...]] = (CLASS, SEVERAL, NUMBER)
     metrics: ClassVar[tuple[MetricStyle, ...]] = (
         MetricStyle("expected", "expected", percent=True, long_title="expected accuracy of a linear head"),
         MetricStyle("top1", "top-1", percent=True, long_title="fine-tuned top-1 accuracy"),
@@ -66,9 +77,9 @@ class RankBenchmark(Benchmark):
     resamples: Natural = option(40, help="Half-samples behind the intervals of the scores.")
     seed: Natural = option(0, help="Of samples, of scores that draw and of fine-tuning.")
     truth: bool = option(False, help="Also fine-tune every checkpoint, to judge the scores by.")
-    learning_rates: tuple[Rate, ...] = option((0.05, 0.005), help="Of the truth's sweep; with every length of steps.")
+    learning_rates: tuple[Rate, ...] = option((0.001, 0.0001), help="Of the truth's sweep; with every length of steps.")
     steps: tuple[Positive, ...] = option(
-        (500,), help="Lengths of the truth's sweep; the linear probe it starts from is one more."
+        (100, 500), help="Lengths of the truth's sweep; the linear probe it starts from is one more."
     )
     truth_seeds: Positive = option(3, help="Seeds of the truth's chosen setting; their mean is reported.")
     batch_size: Positive = option(32, help="Images per step of fine-tuning.")
@@ -91,6 +102,9 @@ class RankBenchmark(Benchmark):
         return tuple(dict.fromkeys((EXPECTED, *asked))) if asked else ()
 
     def check(self, dataset: Dataset) -> None:
+        if dataset.target != CLASS:
+            self._check_targets(dataset)
+            return
         labels = dataset.split(self.split).labels
         images, classes = len(labels), len(np.unique(labels))
         if classes < 2:
@@ -105,6 +119,22 @@ class RankBenchmark(Benchmark):
             )
         if self.truth:
             dataset.split("test")
+
+    def _check_targets(self, dataset: Dataset) -> None:
+        images = len(dataset.split(self.split))
+        if min(images, self.sample or images) < FEWEST:
+            raise DataError(
+                f"{dataset.id!r}, split {self.split!r}: {min(images, self.sample or images)} images; ranking by "
+                f"{_TOLD[dataset.target]} needs at least {FEWEST}."
+            )
+        if self.truth:
+            raise UsageError(f"fine-tuning is for classes; {dataset.id!r} has {_TOLD[dataset.target]}.")
+        unfit = [name for name in self.score_names() if name not in (EXPECTED, "logme")]
+        if unfit:
+            raise UsageError(
+                f"{', '.join(unfit)} need classes; {dataset.id!r} has {_TOLD[dataset.target]}, for which there are a "
+                "ridge regression and LogME. Write: --scores logme."
+            )
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
         name = str(point["score"])
@@ -162,6 +192,18 @@ class RankBenchmark(Benchmark):
             reason = f"{type(error).__name__}: {error}"
             details = {"traceback": traceback.format_exc()}
             return Result(cell, error=reason, seconds=perf_counter() - began, details=details)
+
+
+def affordable(images: int, dimensions: int, classes: int) -> tuple[tuple[str, ...], list[str]]:
+    """The default scores that so much data can carry, and a note on every other one."""
+    cost = {name: score_flops(name, images, dimensions, classes) for name in DEFAULT_SCORES}
+    notes = [
+        f"{name} is left out: with {images:,} images of {classes:,} classes it takes {flops / 1e12:,.0f} TFLOPs a "
+        f"checkpoint; ask for it by --scores"
+        for name, flops in cost.items()
+        if flops > DEAR
+    ]
+    return tuple(name for name in DEFAULT_SCORES if cost[name] <= DEAR), notes
 
 
 def has_layer(score: str) -> bool:

@@ -21,18 +21,25 @@ import numpy.typing as npt
 
 from unseen.backbones.names import LOGITS
 from unseen.benchmarks.workbench import SplitRows, Workbench, skipped_details
-from unseen.core.errors import DiskFullError, UnseenError
+from unseen.core.errors import DataError, DiskFullError, UnseenError
 from unseen.core.identity import digest
 from unseen.core.records import Cell, Result
+from unseen.data.dataset import CLASS, NUMBER, SEVERAL
 from unseen.data.subset import select
 from unseen.metrics.softmax import softmax
 from unseen.ranking import score_flops
 from unseen.ranking.cards import ScoreCard, find_score, score_terms
 from unseen.ranking.inputs import FloatArray
+from unseen.ranking.ridge import label_parts, value_parts
 from unseen.ranking.sampling import stratified_rows
+from unseen.ranking.scores.logme import logme_targets
 
 #: More rows than this in a half-sample cost more than they tell: fewer are drawn, and their spread is scaled down.
 LARGEST_SAMPLE = 2000
+
+
+#: What the answer speaks in, by the kind of targets.
+MEASURES = {CLASS: "accuracy", NUMBER: "R2", SEVERAL: "precision"}
 
 
 #: The score that an answer speaks in: what `unseen.benchmarks.rank.expected` makes.
@@ -95,6 +102,8 @@ class ScoredImages:
 
 def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples: int, seed: int) -> Result:
     """One score on all images and on every half-sample."""
+    if images.dataset.target != CLASS:
+        return target_result(cell, images, resamples=resamples, seed=seed)
     rows = images.rows(LOGITS if card.needs_head else str(cell.parameters["layer"]))
     values, labels = np.asarray(rows.features[:]), rows.labels
     (count, width), classes = values.shape, len(np.unique(labels))
@@ -125,6 +134,7 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
         "total": images.total,
         "classes": classes,
         "dimensions": features,
+        **({"head": width} if card.needs_head else {}),
         "gflops": flops / 1e9,
         "forward_gflops": float(images.about["flops"] or 0) * count / 1e9,
         "score_seconds": seconds,
@@ -136,6 +146,52 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
     if parts is not None and card.id == EXPECTED:
         details["hits"] = written_hits(parts, rows.index, rows.total)
     return Result(cell, metrics=dict(zip(names, terms, strict=True)), seconds=perf_counter() - began, details=details)
+
+
+def target_result(cell: Cell, images: ScoredImages, *, resamples: int, seed: int) -> Result:
+    """`score_result` for values and several labels: ridge regression, or LogME."""
+    score, target = str(cell.parameters["score"]), images.dataset.target
+    rows = images.rows(str(cell.parameters["layer"]))
+    features = np.asarray(rows.features[:])
+    wanted = np.asarray(images.dataset.split(images.split).targets, np.float64)[rows.index]
+    began = perf_counter()
+    with _one_thread_each():
+        if score == EXPECTED:
+            parts = (value_parts if target == NUMBER else label_parts)(features, wanted, seed=seed)
+            value = float(parts.mean())
+        elif score == "logme":
+            value = logme_targets(features, wanted)
+        else:
+            raise DataError(f"{score} needs classes; {images.dataset.id!r} has {target}.")
+        seconds = perf_counter() - began
+        samples = half_samples(np.zeros(len(wanted), np.int64), resamples, seed)
+        halves = [parts[some].mean() if score == EXPECTED else _half(features[some], wanted[some]) for some in samples]
+    details: dict[str, Any] = {
+        "terms": [value],
+        "draws": [[float(each)] if np.isfinite(each) else [] for each in halves],
+        "draw_images": len(samples[0]) if samples else 0,
+        "notes": [],
+        "images": len(wanted),
+        "total": images.total,
+        "classes": 1 if wanted.ndim == 1 else wanted.shape[1],
+        "measure": MEASURES[target],
+        "dimensions": features.shape[1],
+        "score_seconds": seconds,
+        "extraction_seconds": images.seconds,
+        "images_per_second": images.speed,
+        **images.about,
+        **skipped_details({images.split: rows}),
+    }
+    if score == EXPECTED:
+        details["hits"] = written_hits(parts, rows.index, rows.total)
+    return Result(cell, metrics={"score": value}, seconds=perf_counter() - began, details=details)
+
+
+def _half(features: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> float:
+    try:
+        return logme_targets(features, wanted)
+    except UnseenError:
+        return float("nan")  # a label that no image of the half has
 
 
 @contextmanager

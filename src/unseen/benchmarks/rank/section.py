@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 
 from unseen.benchmarks.rank.answer import answer, grouped
 from unseen.benchmarks.rank.candidates import CheckpointRanking
-from unseen.benchmarks.rank.charts import COSTS, cost_chart, expected_chart, offset_chart, pareto
+from unseen.benchmarks.rank.charts import COSTS, ablation_chart, cost_chart, expected_chart, offset_chart, pareto
 from unseen.benchmarks.rank.protocol import TRUTH
 from unseen.benchmarks.rank.published import GROUPS, ranking_table
 from unseen.benchmarks.rank.table import RankingRow, ranking_rows
 from unseen.benchmarks.rank.truth import with_truth
-from unseen.benchmarks.rank.wording import expected_text, points
+from unseen.benchmarks.rank.wording import expected_text, points, told_targets
 from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.ranking.cards import find_score
-from unseen.reports.blocks import Figure, Material, Section, Table, TableCell
+from unseen.ranking.scores.nleep import variant_of
+from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table, TableCell
 from unseen.reports.charts import to_spec
 from unseen.reports.wording import amount, family, listed, short_names
 
@@ -42,62 +43,99 @@ def rank_section(material: Material, benchmark: str) -> Section | None:
     said, tables, figures = _judged(own, truth, material) if truth else ([], [], [])
     if not rankings and not said:
         return None
-    parts = [_ranked(ranking, material, named=len(rankings) > 1) for ranking in rankings]
+    parts = [_ranked(ranking, material, own, named=len(rankings) > 1) for ranking in rankings]
     return Section(
-        title="Which checkpoint to fine-tune" if rankings else "Which score foretells what fine-tuning will reach?",
+        title="Rank: which checkpoint to fine-tune"
+        if rankings
+        else "Which score foretells what fine-tuning will reach?",
         anchor=benchmark,
+        answer=[("", headline.text) for part in parts for headline in part.headlines] if len(parts) == 1 else [],
+        headlines=[headline for part in parts for headline in part.headlines],
+        standings=[standing for part in parts for standing in part.standings],
+        legend=material.legend(c.model for ranking in rankings for c in ranking.candidates),
         prose=[*(text for part in parts for text in part.prose), *said],
         figures=[*(figure for part in parts for figure in part.figures), *figures],
         tables=[*(table for part in parts for table in part.tables), *tables],
     )
 
 
-def _ranked(ranking: CheckpointRanking, material: Material, *, named: bool) -> Section:
+def _ranked(ranking: CheckpointRanking, material: Material, own: Sequence[Result], *, named: bool) -> Section:
     """One order: words, charts, and one table of everything in that order."""
     shown = [c for c in ranking.candidates if not c.error]
-    names = short_names([c.model for c in ranking.candidates], material.cards)
+    keys = {c.model: material.keys[c.model] for c in ranking.candidates}
+    names = {model: key.label for model, key in keys.items()}
+    cells = {
+        model: [r.cell.id for r in own if r.ok and (r.cell.model, r.cell.dataset) == (model, ranking.dataset)]
+        for model in keys
+    }
     known = [c for c in shown if math.isfinite(c.expected)]
     where = f" on {ranking.dataset}" if named else ""
     figures = []
     if known:
         described = "; ".join(f"{names[c.model]} {expected_text(c, ranking.measure)}" for c in known)
-        chart = expected_chart(known, names, percent=ranking.measure != "R2")
+        chart = expected_chart(known, keys, percent=ranking.measure != "R2")
         figures.append(Figure(f"What to expect{where}", to_spec(chart), f"Expected accuracy: {described}."))
     for cost, title, less in COSTS if len(known) > 1 else ():
         priced = [c for c in known if getattr(c, cost)]
         if len(priced) > 1:
             front = listed([names[c.model] for c in pareto(priced, cost, less=less)])
-            chart = cost_chart(priced, names, cost, title, less=less, percent=ranking.measure != "R2")
+            chart = cost_chart(priced, keys, cost, title, less=less, percent=ranking.measure != "R2")
             text = f"Nobody is better without costing more than {front}."
             figures.append(Figure(f"What to expect against {title}{where}", to_spec(chart), text, caption=text))
-    return Section("", "", prose=_prose(ranking, named=named), figures=figures, tables=[_all_scores(ranking, names)])
+    return Section(
+        "",
+        "",
+        prose=_prose(ranking, named=named),
+        headlines=[_headline(ranking, names, named=named)] if known else [],
+        standings=_standings(ranking, cells, named=named),
+        figures=figures,
+        tables=[_all_scores(ranking, names, cells)],
+    )
+
+
+def _headline(ranking: CheckpointRanking, names: Mapping[str, str], *, named: bool) -> Headline:
+    text = ranking.recommendation
+    for model in sorted(names, key=len, reverse=True):
+        text = text.replace(model, names[model])
+    where = f"Which checkpoint for {ranking.dataset}" if named else "Which checkpoint"
+    return Headline(where, text, "clear" if ranking.clear else "not clear", ranking.clear)
+
+
+def _standings(ranking: CheckpointRanking, cells: Mapping[str, Sequence[str]], *, named: bool) -> list[Standing]:
+    """What to expect of each model, at its best layer."""
+    if ranking.measure == "R2":
+        return []
+    question = "Which checkpoint: expected with a linear head" + (f", {ranking.dataset}" if named else "")
+    best = {c.model: c for c in reversed(ranking.candidates) if not c.error and math.isfinite(c.expected)}
+    return [Standing(question, m, c.expected, c.low, c.high, cells[m]) for m, c in best.items()]
 
 
 def _prose(ranking: CheckpointRanking, *, named: bool) -> list[str]:
     lead = f"{ranking.dataset}: " if named else ""
     explained = (
         f"Expected is the {ranking.measure} of a linear head on images left out in turn, with its 95 % interval, from "
-        f"{ranking.images:,} images of {ranking.classes} classes. Bars in colour may be the best: no other leads them "
-        "by more than chance would, all comparisons together. "
+        f"{ranking.images:,} images{told_targets(ranking)}. Filled marks may be the best: no other leads them "
+        "by more than chance would, all comparisons together; hollow ones are behind. "
     )
     if ranking.counted:
         explained += f"Scores stand beside as evidence; mean rank is over {', '.join(ranking.counted)}. "
     papers = dict.fromkeys(find_score(s).citation for s in ranking.scores if find_score(s).citation)
     cite = [f"To cite: {'; '.join(papers)}."] if papers else []
     notes = dict.fromkeys([*ranking.notes, *(note for c in ranking.candidates for note in c.notes)])
-    return [lead + ranking.recommendation, explained.strip(), *(f"Note: {n}." for n in notes), *cite]
+    said = [lead + ranking.recommendation] if named else []
+    return [*said, explained.strip(), *(f"Note: {n}." for n in notes), *cite]
 
 
-def _all_scores(ranking: CheckpointRanking, names: Mapping[str, str]) -> Table:
+def _all_scores(ranking: CheckpointRanking, names: Mapping[str, str], cells: Mapping[str, Sequence[str]]) -> Table:
     """Everything side by side, in the order of the ranking; those that failed at the end, with their reason."""
     scores = [name for name in ranking.scores if any(name in c.scores for c in ranking.candidates)]
     tuned = any(math.isfinite(c.finetuned) for c in ranking.candidates)
-    columns = ["#", "checkpoint", "expected", "behind", *["fine-tuned"] * tuned, *scores, "mean rank"]
+    columns = ["checkpoint", "expected", "#", "behind", *["fine-tuned"] * tuned, *scores, "mean rank"]
     columns += ["parameters", "FLOPs", "images/s"]
     lines = []
     for c in ranking.candidates:
         if c.error:
-            line = [TableCell("–"), TableCell(names[c.model], note=c.model, hint=c.error), TableCell("failed")]
+            line = [TableCell(names[c.model], note=c.model, hint=c.error), TableCell("failed"), TableCell("–")]
             lines.append([*line, *[TableCell("", None, hint=c.error)] * (len(columns) - 3)])
             continue
         known = math.isfinite(c.expected)
@@ -105,11 +143,14 @@ def _all_scores(ranking: CheckpointRanking, names: Mapping[str, str]) -> Table:
         layer = f" at {c.layer}" if c.label != c.model else ""
         note = f"the weights of {c.same_as}" if c.same_as else c.model
         line = [
-            TableCell(str(c.rank), c.rank),
             TableCell(names[c.model] + layer, names[c.model].lower(), note=note),
             TableCell(
-                expected_text(c, ranking.measure) if known else "–", c.expected if known else None, c.may_be_best
+                expected_text(c, ranking.measure) if known else "–",
+                c.expected if known else None,
+                c.may_be_best,
+                cells=cells[c.model],
             ),
+            TableCell(str(c.rank), c.rank),
             TableCell(far, c.behind if known else None),
             *([_number(c.finetuned if math.isfinite(c.finetuned) else None, "{:.1%}")] if tuned else []),
             *(_number(c.scores.get(name), "{:.4g}") for name in scores),
@@ -121,7 +162,7 @@ def _all_scores(ranking: CheckpointRanking, names: Mapping[str, str]) -> Table:
         lines.append(line)
     caption = "all candidates and scores; bold: may be the best"
     keys = [c.model for c in ranking.candidates]
-    return Table(caption, columns, lines, numeric=[0, *range(2, len(columns))], row_keys=keys)
+    return Table(caption, columns, lines, numeric=range(1, len(columns)), row_keys=keys)
 
 
 def _number(value: float | None, form: str) -> TableCell:
@@ -140,6 +181,8 @@ def _judged(
         return [str(error)], tables, figures
     if not rows:
         return ["Fine-tuned accuracy is there, but no score of two checkpoints to compare with it."], tables, figures
+    if (ablation := _ablation(rows)) is not None:
+        figures.append(ablation)
     best = max(rows, key=lambda row: -2.0 if math.isnan(row.kendall) else row.kendall)
     models, tasks = ({getattr(r.cell, name) for r in truth} for name in ("model", "dataset"))
     what = (
@@ -171,6 +214,20 @@ def _offsets(truth: Sequence[Result], material: Material) -> Figure:
     return Figure("Fine-tuned accuracies, as in Fig. 1 of the paper", to_spec(offset_chart(rows, models, names)), text)
 
 
+def _ablation(rows: Sequence[RankingRow]) -> Figure | None:
+    """Fig. 2 of the paper, where variants of N-LEEP were asked for."""
+    known = {place: row.kendall for row in rows if (place := variant_of(row.score)) and math.isfinite(row.kendall)}
+    if len(known) < 2:
+        return None
+    cells = [
+        {"energy": f"{energy} %", "gaussians": f"{count}x", "kendall": known[energy, count]}
+        for energy, count in sorted(known)
+    ]
+    told = "; ".join(f"{energy} %, {count}x: {100 * known[energy, count]:.0f}" for energy, count in sorted(known))
+    text = f"Kendall's tau (%) of N-LEEP with the fine-tuned accuracy: {told}."
+    return Figure("PCA energy and Gaussians of N-LEEP, as in Fig. 2 of the paper", to_spec(ablation_chart(cells)), text)
+
+
 def _scores_table(rows: list[RankingRow]) -> Table:
     best = {
         field: max((v for r in rows if not math.isnan(v := getattr(r, field))), default=0.0) for _, field in _COLUMNS
@@ -185,9 +242,20 @@ def _scores_table(rows: list[RankingRow]) -> Table:
             known = not math.isnan(value)
             shown = f"{100 * value:.1f}" if known else "–"
             line.append(TableCell(shown, value if known else None, best=known and value == best[field]))
-        line += [TableCell(f"{row.gflops:.3g}", row.gflops), TableCell(f"{row.seconds:.2f}", row.seconds)]
+        known = math.isfinite(row.paper_gflops)
+        line += [
+            TableCell(f"{row.gflops:.3g}", row.gflops),
+            TableCell(f"{row.paper_gflops:.3g}" if known else "–", row.paper_gflops if known else None),
+            TableCell(f"{row.seconds:.2f}", row.seconds),
+        ]
         lines.append(line)
-    columns = ["score", *(title for title, _ in _COLUMNS), "GFLOPs on stored features", "seconds"]
+    columns = [
+        "score",
+        *(title for title, _ in _COLUMNS),
+        "GFLOPs on stored features",
+        "GFLOPs as the paper counts",
+        "seconds",
+    ]
     return Table("scores against fine-tuned accuracy (%)", columns, lines, numeric=range(1, len(columns)))
 
 

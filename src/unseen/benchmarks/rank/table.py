@@ -9,8 +9,10 @@ Differs:    a score is judged over the checkpoints that it has a value for, on t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.metrics import kendall_tau, pearson, recall_at_k, relative_accuracy_at_k, weighted_tau
 from unseen.ranking.cards import SCORES, combine_terms, find_score
+from unseen.ranking.cost import Sizes, paper_flops
 from unseen.results import comparable
 
 #: A checkpoint: its name, and what was behind the name when a result was computed.
@@ -33,6 +36,8 @@ class RankingRow:
         layer: of the features; "" for a score that has no layer of its own.
         tasks, pairs: how many tasks, and how many (checkpoint, task) pairs, the row is made of.
         gflops, seconds: mean per (checkpoint, task), without the forward pass.
+        paper_gflops: the same as the paper counts it (`unseen.ranking.cost.paper_flops`), a fifth of the images
+            standing for its test images; NaN for a score that it does not have.
     """
 
     score: str
@@ -49,6 +54,7 @@ class RankingRow:
     tasks: int
     pairs: int
     layer: str = ""
+    paper_gflops: float = math.nan
 
 
 def ranking_rows(results: Iterable[Result], models: Collection[str] | None = None) -> list[RankingRow]:
@@ -76,7 +82,7 @@ def ranking_rows(results: Iterable[Result], models: Collection[str] | None = Non
             "there is no fine-tuned accuracy to compare scores with. Run the benchmark with truth = true first."
         )
     order = {score: place for place, score in enumerate(SCORES)}
-    rows = (_row(*key, by[key], truth) for key in sorted(by, key=lambda key: order[key[0]]))
+    rows = (_row(*key, by[key], truth) for key in sorted(by, key=lambda key: (order.get(key[0], len(order)), key[0])))
     return [row for row in rows if row is not None]
 
 
@@ -120,4 +126,15 @@ def _row(
         tasks=len(values),
         pairs=sum(len(task) for task in values),
         layer=layer,
+        paper_gflops=float(np.mean([_paper_gflops(score, r.details) for r in results])),
     )
+
+
+def _paper_gflops(score: str, details: Mapping[str, Any]) -> float:
+    try:
+        images, forward = float(details["images"]), float(details["flops"] or 0)
+        sizes = Sizes(images, float(details["dimensions"]), float(details["classes"]), float(details.get("head", 1000)))
+    except KeyError:  # an older result does not say
+        return math.nan
+    found = paper_flops(score, sizes, forward, images / 5)
+    return math.nan if found is None else found / 1e9

@@ -4,8 +4,9 @@ Paper:      Li et al., "Ranking neural checkpoints" (NeuCRaB), section 2, Eq. (1
 Implements: the evaluation procedure G: replace the head, fine-tune everything, sweep, accuracy on the test images; and
             early-stopped fine-tuning as a score (section 3.1). Training starts from a linear probe of the frozen
             features (Kumar et al., "Fine-tuning can distort pretrained features", ICLR 2022), and that probe, which is
-            no step at all, is one of the settings: what fine-tuning reaches is not below it but by the chance of the
-            validation images. Several lengths are an early stop by validation accuracy
+            no step at all, is one of the settings and the start that an early stop leaves only for what is better than
+            it by more than chance (`finetuning.early_stop`). Adam: the head of a probe has large weights where features
+            differ little, and steps of SGD in proportion to them lose the network
 Differs:    [P] takes the best test accuracy of the sweep. Here a setting is chosen by validation images (the dataset's
             own, or a stratified fifth of the training images), and its test accuracy is reported, the mean of several
             seeds: test labels choose nothing. Early-stopped fine-tuning is scored on validation images, since a score
@@ -22,13 +23,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
+from torch import nn
 
 from unseen.benchmarks.rank.candidates import CheckpointRanking
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset, Split
 from unseen.data.subset import hold_out
+from unseen.finetuning.feeding import CACHE_BYTES
 from unseen.finetuning.train import FinetuneOptions, FinetuneResult, finetune
+from unseen.finetuning.views import TrainView
 from unseen.ranking import finetune_flops
 from unseen.ranking.cards import ScoreCard
 
@@ -39,31 +44,35 @@ StateFile = Callable[..., Path]
 def truth_result(cell: Cell, bench: Workbench, state: StateFile) -> Result:
     """Fine-tune with every setting, choose by validation accuracy, report test accuracy."""
     dataset = bench.dataset(cell.dataset)
-    train, validation = _held_out(dataset, cell)
-    test, cut = dataset.split("test"), len(validation)
-    both = validation.join(test)
+    size = bench.backbone(cell.model).preprocessing.size
+    train, validation, test = (_resized(s, size) for s in (*_held_out(dataset, cell), dataset.split("test")))
     skipped: dict[str, str] = {}
     seed = int(cell.parameters["seed"])
+    how = FinetuneOptions(device=bench.how.device, start="probe", optimizer="adam")
 
-    def trial(steps: int, rate: float, seed: int) -> dict[str, Any]:
-        how = FinetuneOptions(device=bench.how.device, start="probe")
-        found = _train(cell, bench, train, both, steps, rate, state(steps, rate, seed), seed, how)
-        skipped.update(_skipped(found, train, both))
-        return {
+    def trial(steps: int, rate: float, seed: int, head: nn.Linear | None) -> tuple[dict[str, Any], nn.Linear]:
+        run = state(steps, rate, seed)
+        found = _train(cell, bench, train, test, steps, rate, run, seed, how, held_out=validation, head=head)
+        skipped.update(_skipped(found, train, test))
+        told = {
             "steps": steps,
             "learning_rate": rate,
             "seed": seed,
-            "validation": _accuracy(found.predictions[:cut], validation),
-            "test": _accuracy(found.predictions[cut:], test),
+            "stopped_at": found.stopped_at,
+            "validation": found.held_out,
+            "test": found.top1,
             "seconds": found.seconds,
         }
+        return told, found.head
 
     rates = cell.parameters["learning_rates"]
-    sweep = [trial(0, rates[0], seed)]  # the probe alone
-    sweep += [trial(steps, rate, seed) for steps, rate in product(cell.parameters["steps"], rates)]
+    alone, head = trial(0, rates[0], seed, None)  # the probe alone, which all others start from
+    settings = product(cell.parameters["steps"], rates)
+    sweep = [alone, *(trial(steps, rate, seed, head)[0] for steps, rate in settings)]
     best = max(sweep, key=lambda one: one["validation"])  # the first of equals, so the shortest
     seeds = range(seed + 1, seed + int(cell.parameters["truth_seeds"]))
-    again = [trial(best["steps"], best["learning_rate"], other) for other in seeds]
+    # Chance has no part in the probe: there is nothing to train again.
+    again = [trial(best["steps"], best["learning_rate"], other, head)[0] for other in seeds] if best["steps"] else []
     classes = len(dataset.class_names)
     return Result(
         cell,
@@ -93,8 +102,34 @@ def early_result(cell: Cell, bench: Workbench, dataset: Dataset, card: ScoreCard
         cell,
         metrics={"score": found.top1},
         seconds=found.seconds,
-        details={"terms": [found.top1], "gflops": flops / 1e9, **({"skipped": skipped} if skipped else {})},
+        details={
+            "terms": [found.top1],
+            "gflops": flops / 1e9,
+            **_sizes(cell, bench, train),
+            **({"skipped": skipped} if skipped else {}),
+        },
     )
+
+
+def _sizes(cell: Cell, bench: Workbench, train: Split) -> dict[str, Any]:
+    """What the paper's count of operations is made from."""
+    card = bench.card(cell.model)
+    classes = len(bench.dataset(cell.dataset).class_names)
+    return {"images": len(train), "dimensions": card.feature_dim, "classes": classes, "flops": card.flops}
+
+
+def _resized(split: Split, size: int) -> Split:
+    """The split with images that are decoded and resized, as training shows them, once instead of in every trial."""
+    if len(split) * size * size * 3 > CACHE_BYTES:
+        return split
+    kept: dict[int, Image.Image] = {}
+
+    def opened(i: int) -> Image.Image:
+        if i not in kept:
+            kept[i] = TrainView().base(split.open(i), size)
+        return kept[i]
+
+    return Split(split.names, split.labels, opened, fingerprint=split.fingerprint)
 
 
 def _held_out(dataset: Dataset, cell: Cell) -> tuple[Split, Split]:
@@ -111,6 +146,7 @@ def _train(
     checkpoint: Path,
     seed: int,
     how: FinetuneOptions,
+    **more: Any,
 ) -> FinetuneResult:
     return finetune(
         bench.backbone(cell.model),
@@ -123,12 +159,8 @@ def _train(
         seed=seed,
         checkpoint=checkpoint,
         options=how,
+        **more,
     )
-
-
-def _accuracy(predictions: Any, split: Split) -> float:
-    readable = predictions >= 0
-    return float(np.mean(predictions[readable] == split.labels[readable])) if readable.any() else 0.0
 
 
 def _skipped(found: FinetuneResult, train: Split, shown: Split) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from unseen.reports.wording import amount, listed
 
 if TYPE_CHECKING:
-    from unseen.benchmarks.rank.candidates import Candidate
+    from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking
 
 #: How a measure is shown: its name in a sentence, and whether in percent.
 _MEASURES = {"accuracy": ("", True), "R2": ("R\u00b2 ", False), "precision": ("a precision of ", True)}
@@ -31,6 +31,12 @@ def expected_text(candidate: Candidate, measure: str = "accuracy") -> str:
 
 def points(value: float, measure: str = "accuracy") -> str:
     return f"{100 * value:.1f} points" if _MEASURES[measure][1] else f"{value:.3f}"
+
+
+def told_targets(ranking: CheckpointRanking) -> str:
+    """What the images are of: " of 14 classes", " with up to 5 labels", nothing of values."""
+    kinds = {"accuracy": f" of {ranking.classes} classes", "precision": f" with up to {ranking.classes} labels"}
+    return kinds.get(ranking.measure, "")
 
 
 def cheapest(candidates: Sequence[Candidate]) -> Candidate:

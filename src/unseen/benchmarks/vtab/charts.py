@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from unseen.reports.charts import CONTAINER, INK, NEUTRAL, PALETTE, SHAPES
+from unseen.reports.charts import CONTAINER, FOCUS, INK, NEUTRAL, PALETTE, SHAPES
 
 #: One colour per group of tasks, in all charts.
 GROUP_COLOURS: Mapping[str, str] = {
@@ -16,7 +16,6 @@ GROUP_COLOURS: Mapping[str, str] = {
     "structured": PALETTE[0],
     "other": NEUTRAL,
 }
-_FOCUS = "focus == '' || focus == datum.model"
 _STEP = 26
 
 
@@ -43,7 +42,7 @@ def group_chart(rows: Sequence[Mapping[str, Any]], order: Sequence[str]) -> Any:
         color=alt.Color(
             "group:N", scale=alt.Scale(domain=groups, range=colours), title=None, legend=alt.Legend(columns=2)
         ),
-        opacity=alt.condition(_FOCUS, alt.value(1.0), alt.value(0.25)),
+        opacity=alt.condition(FOCUS, alt.value(1.0), alt.value(0.25)),
     )
     spans = base.mark_rule(color=INK, strokeWidth=1.5).encode(x=alt.X("low:Q"), x2="high:Q")
     height = max(1, len(order)) * (14 * len(groups) + 10)

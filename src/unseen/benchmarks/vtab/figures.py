@@ -74,10 +74,11 @@ def published_figures(size: Size) -> list[Figure]:
 
 
 def setting_figures(own: Own, group: Group) -> list[Figure]:
-    """All that can be drawn for one setting, means by group first."""
+    """All that can be drawn for one setting; means by group where models were adapted in several ways."""
     kinds = [kind for name, kind in FIGURES.items() if name != "groups"]
     rest = [figure for kind in kinds if kind.setting for figure in kind.setting(own, group)]
-    return [*own_figures.group_figures(own, group), *_packed(rest)]
+    several = len({scores.way for scores in own.of_group(group)}) > 1
+    return [*(own_figures.group_figures(own, group) if several else []), *_packed(rest)]
 
 
 def across_figures(own: Own) -> list[Figure]:

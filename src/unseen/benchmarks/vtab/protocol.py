@@ -22,8 +22,8 @@ from unseen.benchmarks.vtab.finetune import FinetuneAdapter
 from unseen.benchmarks.vtab.heavy import RUNGS, TRIALS, draw_settings
 from unseen.benchmarks.vtab.sealed import OUTCOME, SealedTest, Selection
 from unseen.benchmarks.vtab.suites import task_info
-from unseen.benchmarks.workbench import Workbench, skipped_details
-from unseen.core.errors import DataError, UsageError
+from unseen.benchmarks.workbench import Wanted, Workbench, skipped_details
+from unseen.core.errors import BackboneError, DataError, UsageError
 from unseen.core.identity import digest, option
 from unseen.core.options import Natural, Positive, Rate
 from unseen.core.records import Cell, Result
@@ -112,6 +112,11 @@ class VtabBenchmark(Benchmark):
             raise DataError(
                 f"{dataset.id!r} has no {missing[0]!r} split, which VTAB needs; it has {tuple(dataset.splits)}."
             )
+
+    def features(self, cells: Sequence[Cell], bench: Workbench) -> list[Wanted]:
+        if self.adaptation != "linear":
+            return []
+        return bench.wanted(cells[0].dataset, splits=("train", "val", "test"), view=self._view)
 
     def pieces(self, cells: Sequence[Cell], bench: Workbench) -> list[dict[str, Any]]:
         """The trainings that can be done now: candidates of the search first, then a final one per seed."""
@@ -231,6 +236,11 @@ class VtabBenchmark(Benchmark):
     def _view(self, backbone: Backbone) -> Backbone:
         """The model as this adaptation looks through it."""
         own = backbone.preprocessing
+        if backbone.transform is not None and self.preprocessing != "own":
+            raise BackboneError(
+                f"{backbone.id!r} has a transform of its own that preprocessing={self.preprocessing!r} cannot change: "
+                "give preprocessing='own', or a model whose transform is the usual chain."
+            )
         if self.preprocessing == "tf":
             own = tf_preprocessing(own, centred=self.adaptation == "scratch")
         elif self.preprocessing == "plain":

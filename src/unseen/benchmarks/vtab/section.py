@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from unseen.benchmarks.vtab.figures import across_figures, published_figures, se
 from unseen.benchmarks.vtab.own_figures import Own
 from unseen.benchmarks.vtab.published_tables import Size, score_table
 from unseen.benchmarks.vtab.relations import METRICS, metric_agreement
+from unseen.benchmarks.vtab.standings import Behind, mean_standings, standing_figures, task_cells
 from unseen.benchmarks.vtab.tables import (
     aggregation_table,
     human_table,
@@ -20,7 +21,8 @@ from unseen.benchmarks.vtab.tables import (
     published_tables,
     subset_table,
 )
-from unseen.reports.blocks import Material, Section, Table, TableCell
+from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table, TableCell
+from unseen.reports.leads import lead_sentence
 from unseen.results import Group
 from unseen.results.comparability import older_said
 
@@ -32,11 +34,12 @@ def vtab_section(material: Material, benchmark: str) -> Section | None:
         return None
     sizes: list[Size] = ["full" if s == "full" else "1000" for s in {g.setting["size"]: 0 for g in own.groups}]
     section = Section.joined(
-        [(group.words, _setting_section(own, group)) for group in own.groups],
-        title="vtab: unseen tasks, with few labels",
+        [(group.words, _setting_section(own, group, material)) for group in own.groups],
+        title="VTAB: unseen tasks, with few labels",
         anchor=benchmark,
+        legend=material.legend(result.cell.model for group in own.groups for result in group.results),
         prose=[
-            "Top-1 accuracy in percent, the median over seeds; intervals are 95 % bootstrap intervals over seeds.",
+            "Top-1 accuracy in percent, the median over seeds; intervals are 95 % intervals over test images.",
             "Hyper-parameters were chosen on the validation examples; then the model was adapted anew to all of them.",
             "Test labels were under seal until that was done.",
             older_said(sum(group.older for group in own.groups)),
@@ -44,18 +47,26 @@ def vtab_section(material: Material, benchmark: str) -> Section | None:
         tables=[*_all_rows(own), *(table for size in sizes for table in _paper_tables(own, size))],
     )
     published = [figure for size in sizes for figure in published_figures(size)]
-    return replace(section, figures=[*across_figures(own), *section.figures, *published])
+    more = [replace(figure, folded=True) for figure in (*across_figures(own), *published)]
+    return replace(section, figures=[*section.figures, *more])
 
 
-def _setting_section(own: Own, group: Group) -> Section:
+def _setting_section(own: Own, group: Group, material: Material) -> Section:
     """The part of one setting."""
     scores, size = own.of_group(group), str(group.setting["size"])
+    standings = mean_standings(scores, group)
     return Section(
         title="",
         anchor="",
-        points=_points(scores, metric_agreement(group), own.names),
-        figures=setting_figures(own, group),
-        tables=[_scores(scores, own.names, size), *own_aggregation_tables(scores), *published_tables(scores, size)]
+        headlines=[_headline(standings, material)] if standings else [],
+        standings=standings,
+        points=_points(metric_agreement(group)),
+        figures=[*standing_figures(scores, group, material), *map(_folded, setting_figures(own, group))],
+        tables=[
+            _scores(scores, own.names, size, group),
+            *own_aggregation_tables(scores),
+            *published_tables(scores, size),
+        ]
         if scores
         else [],
     )
@@ -93,8 +104,22 @@ def _paper_tables(own: Own, size: Size) -> list[Table]:
     return [*tables, literature_table(by_metric, own.names)] if size == "full" else tables
 
 
-def _scores(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str], size: str) -> Table:
+def _folded(figure: Figure) -> Figure:
+    """Of a setting's figures, where the best model gains is shown at once, and the ways of adapting are."""
+    at_once = ("Where the best model gains", "Means by group of tasks")
+    return replace(figure, folded=figure.title not in at_once)
+
+
+def _headline(standings: Sequence[Standing], material: Material) -> Headline:
+    text, sure, clear = lead_sentence(standings, material.names, "adapts best,")
+    tasks = standings[0].question.partition(": ")[2]
+    return Headline("Unseen tasks", f"{text.removesuffix('.')} ({tasks}).", sure, clear)
+
+
+def _scores(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str], size: str, group: Group) -> Table:
     """Every task: the user's models, and the published methods on tasks that both have."""
+    behind = task_cells(group)
+    keys = {names[s.model, s.way]: (s.model, s.adaptation) for s in own}
     tasks = list(dict.fromkeys(task for s in own for task in s.runs))
     infos = {task: info for s in own for task, info in s.tasks.items()}
     table = score_table(PUBLISHED[own[0].adaptation, own[0].sweep], size)
@@ -111,7 +136,10 @@ def _scores(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str], si
     kind = PUBLISHED[own[0].adaptation, own[0].sweep]
     whole = shared and len(shared) == len(tasks)
     caption = "Top-1 accuracy (%)" + (f", among the published methods ({kind}, {size} examples)" if whole else "")
-    return _table(rows, tasks, [infos[task].title for task in tasks], caption)
+    titles = [infos[task].title for task in tasks]
+    return _table(
+        rows, tasks, titles, caption, lambda name, task: behind.get((*keys[name], task)) if name in keys else None
+    )
 
 
 def _table(
@@ -119,39 +147,36 @@ def _table(
     tasks: Sequence[str],
     titles: Sequence[str],
     caption: str,
+    behind: Callable[[str, str], Behind | None] = lambda name, task: None,
 ) -> Table:
-    """Rows of (name, note, scores, mean), best mean first, those without one last."""
+    """Rows of (name, note, scores, mean), best mean first, those without one last.
+
+    Args:
+        behind: by name and task, the cells of a value and its interval.
+    """
     ordered = sorted(rows, key=lambda row: -np.inf if row[3] is None else row[3], reverse=True)
     best = {task: max(r[2][task] for r in rows if task in r[2]) for task in tasks}
     entries = [
         [
             TableCell(name, name.lower(), note=note),
             TableCell("–", None, hint="not all tasks") if mean is None else TableCell(f"{mean:.1f}", mean),
-            *(_entry(scores.get(task), best[task]) for task in tasks),
+            *(_entry(scores.get(task), best[task], behind(name, task)) for task in tasks),
         ]
         for name, note, scores, mean in ordered
     ]
     return Table(caption=caption, columns=["method", "mean", *titles], rows=entries, numeric=range(1, len(tasks) + 2))
 
 
-def _entry(value: float | None, best: float) -> TableCell:
-    return TableCell("–", None) if value is None else TableCell(f"{value:.1f}", value, best=value == best)
+def _entry(value: float | None, best: float, behind: Behind | None) -> TableCell:
+    if value is None:
+        return TableCell("–", None)
+    note = f"[{100 * behind.bounds[0]:.1f}, {100 * behind.bounds[1]:.1f}]" if behind and behind.bounds else ""
+    return TableCell(f"{value:.1f}", value, best=value == best, note=note, cells=behind.cells if behind else ())
 
 
-def _points(
-    own: Sequence[ModelScores], agreement: Mapping[str, float], names: Mapping[tuple[str, str], str]
-) -> list[tuple[str, str]]:
-    points = []
-    if own:
-        best, mean = own[0], own[0].groups()["all"]  # of those that were run on most tasks
-        tasks = len(best.runs)
-        points.append(
-            (
-                f"Best: {names[best.model, best.way]}",
-                f"{100 * mean.value:.1f} % over {tasks} tasks [{100 * mean.low:.1f}, {100 * mean.high:.1f}].",
-            )
-        )
-    for metric, tau in agreement.items():
-        spoken = {"mean_per_class": "mean per-class accuracy", "kappa": "quadratic kappa"}[metric]
-        points.append((f"By {spoken}", f"the models rank with Kendall's tau {tau:.2f} to the ranking by top-1."))
-    return points
+def _points(agreement: Mapping[str, float]) -> list[tuple[str, str]]:
+    spoken = {"mean_per_class": "mean per-class accuracy", "kappa": "quadratic kappa"}
+    return [
+        (f"By {spoken[metric]}", f"the models rank with Kendall's tau {tau:.2f} to the ranking by top-1.")
+        for metric, tau in agreement.items()
+    ]

@@ -17,7 +17,7 @@ import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.texts import text_embeddings, text_version
-from unseen.benchmarks.workbench import GIVEN, SplitRows, Workbench, skipped_details
+from unseen.benchmarks.workbench import GIVEN, SplitRows, Wanted, Workbench, skipped_details
 from unseen.core.errors import DataError, UnknownNameError, UnseenError
 from unseen.core.identity import option
 from unseen.core.names import Name
@@ -122,8 +122,15 @@ class ZslBenchmark(Benchmark):
             return ("templates", "text_model")
         return () if self.text_model else ("text_model",)
 
+    def features(self, cells: Sequence[Cell], bench: Workbench) -> list[Wanted]:
+        return bench.wanted(cells[0].dataset, self.layer)
+
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
+        from unseen.benchmarks.zsl.look import look_details
+
         problem, details = self.problem(bench, cells[0].model, cells[0].dataset)
+        if hasattr(bench.dataset(cells[0].dataset), "attributes"):  # the paper's data: its Fig. 2
+            details["look"] = look_details(problem, self.seed)
         test = self.problem(bench, cells[0].model, self.test_on)[0] if self.test_on else None
         tunings: dict[str, Tuning] = {}  # every fold is tried once; a cell of one fold chooses by its column
         for number, cell in enumerate(cells, 1):

@@ -24,7 +24,9 @@ from unseen.benchmarks.zsl.figures import (
     rank_figure,
     transductive_figure,
 )
+from unseen.benchmarks.zsl.look import look_figures
 from unseen.benchmarks.zsl.published import printed_value
+from unseen.benchmarks.zsl.standings import headlines, leading_models, method_figures, standings
 from unseen.benchmarks.zsl.studies import StudyTable, all_studies
 from unseen.core.records import Result
 from unseen.reports.blocks import Figure, Material, Section, Table, TableCell
@@ -40,9 +42,10 @@ def zsl_section(material: Material, benchmark: str) -> Section | None:
     if not groups:
         return None
     own = [result for group in groups for result in group.results]
-    models = short_names({r.cell.model for r in own}, material.cards)
+    models = material.names
     datasets = short_names({plain_name(r.cell.dataset) for r in own}, material.dataset_cards)
     figures, tables, points = [], [], []
+    first = leading_models(own)
     for group in groups:
         more = {k: v for k, v in group.differs.items() if k not in ("dataset", "split", CHOSEN)}
         words = replace(group, differs=more).words
@@ -54,14 +57,19 @@ def zsl_section(material: Material, benchmark: str) -> Section | None:
             if group.setting[CHOSEN] != "all folds":
                 figures.append(folds_figure(results, title))
                 continue
-            figures += [_comparison(results, order, title), *curve_figure(results, title)]
-            tables.append(_table(order, title))
-            points.append((title, _said(results, order)))
+            if model in first:
+                figures += [_comparison(results, order, title), *curve_figure(results, title)]
+            tables.append(_table(order, title, folded=model not in first))
+            if model in first:
+                points.append((title, _said(results, order)))
     every = [ranks for metric in METRICS for ranks in ranks_by_setting(own, metric)]
     ranks = [each for each in every if len(each.observations) > 1]  # of one, the table is the ranking
     return Section(
-        title="zsl: unseen classes, known by a description",
+        title="Zero-shot: unseen classes, known by a description",
         anchor=benchmark,
+        headlines=headlines(groups, material),
+        standings=standings(groups),
+        legend=material.legend({r.cell.model for r in own}),
         prose=[
             "Per-class top-1 accuracy in percent, with 95 % intervals over test images.",
             "ZSL: images of unseen classes, told apart among unseen classes.",
@@ -72,7 +80,14 @@ def zsl_section(material: Material, benchmark: str) -> Section | None:
             *([f"{older_said(older)}."] if (older := sum(group.older for group in groups)) else []),
         ],
         points=points,
-        figures=[*figures, *imagenet_figures(own), *transductive_figure(own), *map(rank_figure, ranks)],
+        figures=[
+            *method_figures(groups, material),
+            *figures,
+            *look_figures(own),
+            *imagenet_figures(own),
+            *transductive_figure(own),
+            *(replace(rank_figure(each), folded=True) for each in ranks),
+        ],
         tables=[*tables, *map(_study, all_studies(own))],
     )
 
@@ -119,7 +134,7 @@ def _comparison(group: Sequence[Result], order: Sequence[Result], title: str) ->
     )
 
 
-def _table(order: Sequence[Result], title: str) -> Table:
+def _table(order: Sequence[Result], title: str, *, folded: bool) -> Table:
     metrics = [m for m in (*METRICS, "AUSUC", "zsl_per_image") if any(m in r.metrics for r in order)]
     printed = {(i, m): printed_value(r, m) for i, r in enumerate(order) for m in METRICS}
     with_paper = [m for m in METRICS if any(printed[i, m] is not None for i in range(len(order)))]
@@ -135,23 +150,23 @@ def _table(order: Sequence[Result], title: str) -> Table:
             shown = "–" if value is None else percent(value)
             low, high = (result.metrics.get(f"{metric}_{end}") for end in ("low", "high"))
             bounds = f"{percent(low)}–{percent(high)}" if low is not None and high is not None else ""
-            row.append(TableCell(shown, value, best=value is not None and value == best[metric], note=bounds))
+            top = value is not None and value == best[metric]
+            row.append(TableCell(shown, value, best=top, note=bounds, cells=(result.cell.id,)))
         for metric in with_paper:
             value = printed[i, metric]
             row.append(TableCell("–" if value is None else percent(value), value))
         rows.append(row)
     heads = {m: metric_style(m, BENCHMARK).title for m in (*metrics, *with_paper)}
     columns = ["method", *(heads[m] for m in metrics), *(f"{heads[m]}, paper" for m in with_paper)]
-    return Table(title, columns, rows, numeric=range(1, len(columns)))
+    return Table(title, columns, rows, numeric=range(1, len(columns)), folded=folded)
 
 
 def _said(group: Sequence[Result], order: Sequence[Result]) -> str:
     details, options = group[0].details, group[0].cell.parameters
-    best = max(group, key=lambda r: r.metrics["zsl"])
-    text = (
-        f"{best.cell.parameters['method']} has {percent(best.metrics['zsl'])} % ZSL (chance "
-        f"{percent(float(details['chance']))} %)"
-    )
+    top = max(r.metrics["zsl"] for r in group)
+    equal = [str(r.cell.parameters["method"]) for r in group if r.metrics["zsl"] == top]
+    text = f"{listed(equal)} {'has' if len(equal) == 1 else 'tie at'} {percent(top)} % ZSL (chance "
+    text += f"{percent(float(details['chance']))} %)"
     if "H" in order[0].metrics:
         text += f", {order[0].cell.parameters['method']} the best H, {percent(order[0].metrics['H'])} %"
     text += f". {details['seen_classes']} seen and {details['unseen_classes']} unseen classes, embedding "

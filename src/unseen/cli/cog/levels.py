@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unseen.cli.tables import say
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -71,7 +73,7 @@ def levels(
         _print_split(made, split)
     if out is not None:
         made.save(out)
-        typer.echo(f"Written to {out}.")
+        say(f"Written to {out}.")
 
 
 def _taxonomy(ontology: Path | None, root: str | None) -> Taxonomy:

@@ -1,24 +1,26 @@
 """`csv:FILE` (or a plain path to a .csv or .tsv) and `parquet:FILE`: a table with an image and a label per row.
 
 Options: `image=COLUMN`, `label=COLUMN` where their names do not tell (Kaggle's do: image_id, label ...); `split=COLUMN`
-of train, val and test; else `test=` and `val=` are shares, or other tables; `root=FOLDER` holds the images; `pick=` and
-`bins=` as in `unseen.data.columns`; `seed=`. What was guessed stands in the card's notes. Without a label column,
-columns of 0 and 1 are classes.
+of train, val and test; else `test=` and `val=` are shares, or other tables; `root=FOLDER` holds the images; `target=`,
+`pick=` and `bins=` as in `unseen.data.columns`; `seed=`. What was guessed stands in the card's notes. Without a label
+column, columns of 0 and 1 are classes, or several labels per image.
 """
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from unseen.core.errors import DataError, UsageError
 from unseen.core.extras import import_extra
+from unseen.core.guard import guarded
 from unseen.core.names import Name, Options, as_number
 from unseen.core.records import DatasetCard
 from unseen.data.columns import one_hot_labels, read_labels
-from unseen.data.dataset import Dataset
+from unseen.data.dataset import CLASS, Dataset
 from unseen.data.foreign import IMAGE_COLUMNS, LABEL_COLUMNS, guess_column
 from unseen.data.given import GivenImages, divide
 from unseen.data.load import DatasetSource
@@ -43,6 +45,10 @@ class CsvSource(DatasetSource):
         return ()
 
     def load(self, name: str, options: Options) -> Dataset:
+        with guarded(name, "a table of images"):
+            return self._load(name, options)
+
+    def _load(self, name: str, options: Options) -> Dataset:
         path = Path(name).expanduser()
         if not name or not path.is_file():
             raise DataError(f"there is no table {str(path)!r}.")
@@ -131,18 +137,24 @@ def _images(
     if image is None:
         image = guess_column(names, IMAGE_COLUMNS, "images")
         notes.append(f"images are those of column {image!r}")
-    if label is None and (found := one_hot_labels(columns, image)) is not None:
-        labels = found
-        notes.append(f"classes are the {len(set(found))} columns of 0 and 1")
+    found = one_hot_labels(columns, image) if label is None else None
+    if found is not None and found[0] != CLASS and _has_label_column(names, image):
+        found = None
+    if found is not None:
+        target, labels = found
+        options.choice("target", (target,))
+        what = "classes are" if target == CLASS else "every image may have several labels:"
+        notes.append(f"{what} the {len(names) - 1} columns of 0 and 1")
     else:
         if label is None:
             label = guess_column(names, LABEL_COLUMNS, "labels", taken=image)
             notes.append(f"labels are those of column {label!r}")
-        labels = read_labels(columns[label], options, label)
+        target, labels, said = read_labels(columns[label], options, label)
+        notes += [said] if said else []
     cells = columns[image]
     if cells and not isinstance(cells[0], str):
         items: list[Any] = [cell if isinstance(cell, bytes | dict) else bytes(cell or b"") for cell in cells]
-        return GivenImages(items, labels, title=table.stem, notes=tuple(notes), id=own)
+        return GivenImages(items, labels, title=table.stem, notes=tuple(notes), id=own, target=target)
     folder, ending = _find_root([str(cell) for cell in cells], table, root)
     if root is None and folder != table.parent:
         notes.append(f"they lie in {folder.name}/")
@@ -158,7 +170,14 @@ def _images(
         notes=tuple(notes),
         keys=lambda i: content_key(paths[i]),
         id=own,
+        target=target,
     )
+
+
+def _has_label_column(names: Sequence[str], image: str) -> bool:
+    with suppress(DataError):
+        return bool(guess_column(names, LABEL_COLUMNS, "labels", taken=image))
+    return False
 
 
 def _find_root(cells: Sequence[str], table: Path, root: str | None) -> tuple[Path, str]:

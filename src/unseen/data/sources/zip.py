@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from unseen.core.errors import DataError
+from unseen.core.guard import allowance, guarded, passing_reason, read_limited
 from unseen.core.names import Name, Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset
@@ -35,6 +36,10 @@ class ZipSource(DatasetSource):
         return ()
 
     def load(self, name: str, options: Options) -> Dataset:
+        with guarded(name, "a zip file of images"):
+            return self._load(name, options)
+
+    def _load(self, name: str, options: Options) -> Dataset:
         path = Path(name).expanduser()
         if not path.is_file():
             raise DataError(f"there is no archive {str(path)!r}.")
@@ -80,10 +85,11 @@ class _Members:
             raise DataError(f"a file of {info.file_size:,} bytes; the limit is {MAX_BYTES:,}")
         try:
             with self._archive.open(info) as stream:
-                data = stream.read(info.file_size + 1)
-        except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
+                return read_limited(stream, min(info.file_size, allowance(info.compress_size)), info.filename)
+        except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
+            if passing_reason(error) is not None:
+                raise  # of the disk, not of the file
             raise DataError(f"damaged or encrypted in the archive: {error}") from error
-        return data
 
 
 def _keys(members: list[zipfile.ZipInfo]) -> Any:

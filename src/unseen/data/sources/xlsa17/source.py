@@ -20,6 +20,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,7 @@ class Xlsa17Source(DatasetSource):
     """Loads `xlsa17:NAME`."""
 
     paths = ("root", "images", "standard", "features")
+    groups = MappingProxyType({"all": NAMES})
 
     def cards(self) -> Iterable[DatasetCard]:
         for name in NAMES:

@@ -16,10 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError, MissingExtraError
+from unseen.core.guard import read_limited
 from unseen.data.sources.vtab.examples import Examples, from_pixels
 
 _FILE = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64"
 _CHUNK = 4096
+_MOST_BYTES = 64 << 20  # of latents; the real ones have 35 million
 #: Columns of `latents_classes`: colour, shape, scale, orientation, x, y.
 _ORIENTATION, _X = 3, 4
 
@@ -49,7 +51,7 @@ def _load(place: Path) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         with zipfile.ZipFile(place) as archive:
             with archive.open("latents_classes.npy") as stream:
                 shape, dtype = _header(stream)
-                classes = np.frombuffer(stream.read(), dtype).reshape(shape).astype(np.int64)
+                classes = np.frombuffer(read_limited(stream, _MOST_BYTES, place), dtype).reshape(shape).astype(np.int64)
             with archive.open("imgs.npy") as stream:
                 return _pack(stream, len(classes)), classes
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:

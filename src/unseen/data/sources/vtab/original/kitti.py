@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from unseen.core.errors import DataError
+from unseen.core.guard import read_member
 from unseen.data.decode import MAX_BYTES
 from unseen.data.listing import read_lines
 from unseen.data.sources.vtab.examples import Examples, first_folder, from_bytes, from_files
@@ -84,7 +85,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
         raise DataError(f"{archive.filename} has no {name!r}.") from None
     if size > MAX_BYTES:
         raise DataError(f"a file of {size:,} bytes; the limit is {MAX_BYTES:,}")
-    return archive.read(name)
+    return read_member(archive, name)
 
 
 def _by_number(paths: Iterable[Path]) -> dict[int, str]:

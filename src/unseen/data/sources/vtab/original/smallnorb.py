@@ -9,13 +9,13 @@ from __future__ import annotations
 import gzip
 import math
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
-from unseen.core.guard import reader
+from unseen.core.guard import allowance, read_limited, reader
 from unseen.data.sources.vtab.examples import Examples, from_pixels
 
 _STEMS = {
@@ -55,7 +55,8 @@ def read_matrix(path: Path) -> npt.NDArray[Any]:
             with path.open("rb") as stream:
                 dtype, shape, start = _header(stream.read(4096), path)
             return np.memmap(path, dtype, "r", start, shape)
-        data = gzip.decompress(packed.read_bytes())
+        with gzip.open(packed) as stream:
+            data = read_limited(cast("IO[bytes]", stream), allowance(packed.stat().st_size), packed)
     except (OSError, EOFError, ValueError) as error:
         raise DataError(f"cannot read {path} or its .gz: {error}.") from error
     dtype, shape, start = _header(data[:4096], packed)

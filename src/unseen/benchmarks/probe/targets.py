@@ -1,0 +1,197 @@
+"""Linear probes for images that have a number, or several labels, instead of one class.
+
+Implements: the protocol of `probe`: the penalty chosen on validation images only, then refit; ridge regression on
+            numbers, one logistic regression per label on several labels
+Differs:    no shots: neither has classes to draw from. Where a dataset has no validation split, or is not to use it,
+            images are left out: each in turn, or a fifth. Intervals are of 2,000 resamples of the test images
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import rankdata
+
+from unseen.benchmarks.benchmark import Benchmark
+from unseen.benchmarks.probing import Validation, pack_values
+from unseen.benchmarks.workbench import SplitRows, Workbench, skipped_details
+from unseen.core.identity import option
+from unseen.core.options import Natural
+from unseen.core.records import Cell, Result
+from unseen.data import Dataset
+from unseen.data.dataset import NUMBER, SEVERAL
+from unseen.metrics import Interval
+from unseen.probes.protocol import SEEDS
+from unseen.results.styles import MetricStyle
+
+Arrays = tuple[Any, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class TargetBenchmark(Benchmark):
+    """What both have in common."""
+
+    layer: str = option("pooled", help="Which features: pooled, logits, or the name of a module.")
+    validation: Validation = option(
+        "own", help="own: select on the dataset's validation split where it has one; drawn: leave out in turn."
+    )
+    square_root: bool = option(False, help="Take square roots of the features before they are scaled.")
+    memory_limit: Natural = option(
+        0,
+        neutral="rows that are read again at every pass give the same probe",
+        help="MB that a probe's copies of rows may take; beyond it rows stay on the disk. 0: a quarter of the machine.",
+    )
+
+    def check(self, dataset: Dataset) -> None:
+        for split in ("train", "test"):
+            dataset.split(split)
+
+    @abstractmethod
+    def judge(
+        self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: Any
+    ) -> tuple[dict[str, float], dict[str, Any], Any]:
+        """Metrics, details and the fit of one seed."""
+
+    def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
+        dataset = bench.dataset(cells[0].dataset)
+        parts = bench.splits(cells[0].model, cells[0].dataset, self.layer)
+        rows = {name: (part.features, _targets(dataset, name, part)) for name, part in parts.items()}
+        if self.validation == "drawn" and "val" in rows:
+            from unseen.probes.rows import Joined
+
+            held, pooled = rows.pop("val"), rows["train"]
+            rows["train"] = Joined(pooled[0], held[0]), np.concatenate([pooled[1], held[1]])
+        how: dict[str, Any] = {"square_root": self.square_root}
+        if self.memory_limit:
+            how["memory_limit"] = self.memory_limit * 1_000_000
+        about = {
+            "train_images": len(rows["train"][1]),
+            "test_images": len(rows["test"][1]),
+            **skipped_details(parts),
+        }
+        for cell in cells:
+            seed = int(cell.parameters.get("seed", 0))
+            metrics, details, fit = self.judge(
+                rows["train"], rows.get("val"), rows["test"], seed, dataset.class_names, **how
+            )
+            yield Result(
+                cell=cell,
+                metrics=metrics,
+                seconds=fit.seconds,
+                sweep=tuple(trial.to_dict() for trial in fit.trials),
+                details={**about, **details, "best": dict(fit.best), "train_size": fit.train_size},
+            )
+
+
+@dataclass(frozen=True)
+class RegressionBenchmark(TargetBenchmark):
+    """Options of the probe of numbers. Nothing of it is drawn, so that it has no seeds."""
+
+    name: ClassVar[str] = "regression"
+    question: ClassVar[str] = "How well do frozen features tell a number?"
+    targets: ClassVar[tuple[str, ...]] = (NUMBER,)
+    metrics: ClassVar[tuple[MetricStyle, ...]] = (
+        MetricStyle("r2", "R²", long_title="R², the share of variance explained"),
+        MetricStyle("mae", "MAE", higher_is_better=False, long_title="mean absolute error"),
+        MetricStyle("rmse", "RMSE", higher_is_better=False, long_title="root mean squared error"),
+        MetricStyle("pearson", "Pearson", long_title="Pearson's correlation"),
+        MetricStyle("spearman", "Spearman", long_title="Spearman's rank correlation"),
+    )
+
+    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+        from unseen.probes.regression import VERSION
+
+        return {"ridge-regression": VERSION}
+
+    def judge(
+        self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: Any
+    ) -> tuple[dict[str, float], dict[str, Any], Any]:
+        from unseen.metrics.targets import correlation, mean_absolute_error, r_squared, resampled
+        from unseen.probes.regression import evaluate_regression, explained
+
+        fit = evaluate_regression(train, test[0], validation=held, **how)
+        y, p = test[1], fit.predictions
+        ranks = rankdata(y), rankdata(p)
+        metrics = {
+            **_bounded("r2", resampled(lambda w: r_squared(y, p, w), len(y))),
+            **_bounded("mae", resampled(lambda w: mean_absolute_error(y, p, w), len(y))),
+            "rmse": float(np.sqrt(((y - p) ** 2).mean())),
+            **_bounded("pearson", resampled(lambda w: correlation(y, p, w), len(y))),
+            **_bounded("spearman", resampled(lambda w: correlation(*ranks, w), len(y))),
+        }
+        return metrics, {"target": NUMBER, "image_scores": pack_values(explained(y, p))}, fit
+
+
+@dataclass(frozen=True)
+class MultilabelBenchmark(TargetBenchmark):
+    """Options of the probe of several labels per image."""
+
+    name: ClassVar[str] = "multilabel"
+    question: ClassVar[str] = "How well do frozen features tell which labels an image has?"
+    targets: ClassVar[tuple[str, ...]] = (SEVERAL,)
+    metrics: ClassVar[tuple[MetricStyle, ...]] = (
+        MetricStyle("map", "mAP", percent=True, long_title="mean average precision"),
+        MetricStyle("f1_macro", "F1, macro", percent=True, long_title="F1 averaged over labels"),
+        MetricStyle("f1_micro", "F1, micro", percent=True, long_title="F1 of all decisions together"),
+        MetricStyle("lrap", "LRAP", percent=True, long_title="label ranking average precision"),
+    )
+
+    seeds: tuple[int, ...] = option(SEEDS, axis="seed", count=SEEDS, help="One run each: a count, or the seeds.")
+
+    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+        from unseen.probes.one_vs_rest import VERSION
+
+        return {"one-vs-rest": VERSION}
+
+    def judge(
+        self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: Any
+    ) -> tuple[dict[str, float], dict[str, Any], Any]:
+        from unseen.metrics.targets import (
+            average_precisions,
+            f1_scores,
+            label_ranking_precision,
+            mean_known,
+            resampled,
+        )
+        from unseen.probes.one_vs_rest import evaluate_one_vs_rest
+
+        fit = evaluate_one_vs_rest(train, test[0], seed=seed, validation=held, **how)
+        truth, scores = test[1], fit.probabilities
+        said, images = scores >= fit.thresholds, len(truth)
+        each = average_precisions(truth, scores, np.ones((1, images)))[0]
+        per_image = label_ranking_precision(truth, scores)
+        known = np.isfinite(each)
+        metrics = {
+            **_bounded("map", resampled(lambda w: mean_known(average_precisions(truth, scores, w)), images)),
+            **_bounded("f1_macro", resampled(lambda w: f1_scores(truth, said, w)[0], images)),
+            **_bounded("f1_micro", resampled(lambda w: f1_scores(truth, said, w)[1], images)),
+            **_bounded("lrap", resampled(lambda w: np.asarray((w @ per_image) / images), images)),
+        }
+        details = {
+            "target": SEVERAL,
+            "labels": truth.shape[1],
+            "chance": float(truth.mean(0)[known].mean()) if known.any() else 0.0,
+            "per_label": {
+                str(name): float(value) if ok else None
+                for name, value, ok in zip(names[: truth.shape[1]], each, known, strict=True)
+            },
+            "thresholds": [float(value) for value in fit.thresholds],
+            "image_scores": pack_values(per_image),
+        }
+        return metrics, details, fit
+
+
+def _bounded(name: str, interval: Interval) -> dict[str, float]:
+    return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+
+
+def _targets(dataset: Dataset, split: str, part: SplitRows) -> npt.NDArray[Any]:
+    """Of the rows that could be read."""
+    found = dataset.split(split).targets
+    assert found is not None
+    return np.asarray(found[part.index])

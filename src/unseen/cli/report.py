@@ -1,0 +1,130 @@
+"""`unseen report`: the page of stored results, at any time, and its figures as files for a paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unseen.cli.options import HomeOption, JsonOption, split_names
+from unseen.cli.results import BenchmarkOption, DatasetOption, StudyOption
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unseen.benchmarks.workbench import Workbench
+    from unseen.core.records import ModelCard, Result
+
+
+def report(
+    study: StudyOption = None,
+    models: Annotated[
+        list[str] | None, typer.Option("--models", metavar="NAME ...", help="Only these models: ids, or parts of ids.")
+    ] = None,
+    benchmark: BenchmarkOption = None,
+    dataset: DatasetOption = None,
+    out: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Where to; HOME/reports/STUDY.html by default.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="Heads the page.")] = "",
+    figures: Annotated[
+        Path | None,
+        typer.Option(
+            "--figures", metavar="FOLDER", help="Write every figure as a file, one paper column wide, instead."
+        ),
+    ] = None,
+    formats: Annotated[
+        list[str] | None,
+        typer.Option("--format", metavar="NAME ...", help="Of --figures: pdf, svg, png; all by default."),
+    ] = None,
+    measured: Annotated[
+        bool, typer.Option("--measured", help="Load models to tell their size where that was not measured before.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    as_json: JsonOption = False,
+    home: HomeOption = None,
+) -> None:
+    """Build the page from stored results: nothing is computed, and no model is loaded.
+
+    Without --study, results of all studies stand on one page; what does not compare is shown apart.
+    """
+    from unseen.benchmarks.workbench import Workbench
+    from unseen.cli.papers import dataset_cards_of
+    from unseen.cli.results import check_known, chosen_of, open_results
+    from unseen.cli.tables import console, count, print_json
+    from unseen.core.errors import UsageError
+    from unseen.core.files import home as home_folder
+    from unseen.reports.paper import FORMATS, write_figures
+    from unseen.reports.pictures import ClassPictures
+    from unseen.study import file_name, make_report
+
+    chosen = chosen_of(study=study, benchmark=benchmark, dataset=dataset)
+    with open_results(home) as database:
+        check_known(database, chosen)
+        if models:
+            chosen["model"] = matching_models(split_names(models), database.names("model"))
+        found = database.latest(**chosen)
+    if not found:
+        raise UsageError("there are no results of that to show. `unseen results` lists what there is.")
+    bench = Workbench(home_folder(home))
+    page = make_report(
+        found,
+        title=title or f"Results of {', '.join(study) if study else 'all studies'}",
+        cards=_cards(found, bench, measured=measured),
+        dataset_cards=dataset_cards_of(found),
+        picture=ClassPictures(bench.dataset),
+    )
+    if figures is not None:
+        written = write_figures(page.sections, figures, split_names(formats) or FORMATS)
+        if as_json:
+            print_json({"figures": [str(path) for path in written]})
+        else:
+            console().print(f"{count(len(written), 'file')} written to {figures}", soft_wrap=True)
+        return
+    path = page.write(out or bench.home / "reports" / f"{file_name('-'.join(study or ['all']))}.html")
+    if as_json:
+        print_json({"report": str(path), "results": len(found), "failed": sum(not result.ok for result in found)})
+    else:
+        for _, headline in page.headlines:
+            sure = f" ({headline.sure})" if headline.sure else ""
+            console().print(f"{headline.question}: {headline.text}{sure}", soft_wrap=True)
+        console().print(f"Report: {path} ({count(len(found), 'result')})", soft_wrap=True)
+    if show:
+        typer.launch(path.resolve().as_uri())
+
+
+def matching_models(asked: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Models by id, by a pattern, or by a part of their ids.
+
+    Raises:
+        UnknownNameError: one that nothing stored is called.
+    """
+    from fnmatch import fnmatchcase
+
+    from unseen.core.errors import UnknownNameError
+
+    found: dict[str, None] = {}
+    for name in asked:
+        like = [name] if name in known else [each for each in known if fnmatchcase(each, name) or name in each]
+        if not like:
+            raise UnknownNameError("model", name, known, hint="Only models that have results can be shown.")
+        found |= dict.fromkeys(like)
+    return list(found)
+
+
+def _cards(found: Sequence[Result], bench: Workbench, *, measured: bool) -> dict[str, ModelCard]:
+    """Measured cards where a run has left them, else what the sources list."""
+    from contextlib import suppress
+
+    from unseen.benchmarks.workbench import kept_cards
+    from unseen.cli.papers import model_cards_of
+    from unseen.core.errors import UnseenError
+
+    cards = model_cards_of(found) | kept_cards(bench.home)
+    models = dict.fromkeys(result.cell.model for result in found if result.ok)
+    if measured:
+        for model in models:
+            with suppress(UnseenError):  # a model that no longer loads has its numbers all the same
+                cards[model] = bench.card(model)
+    return {model: cards[model] for model in models if model in cards}

@@ -1,0 +1,208 @@
+"""One logistic regression per label, for images that have several: all of them at once, with one penalty.
+
+Paper:      Boutell et al., "Learning multi-label scene classification", Pattern Recognition 2004 (binary relevance)
+Shapes:     X (n, d) l2-normalised features, centred, scaled to variance 1 on average; Y (n, l) booleans; W (d + 1, l)
+Implements: min over W of the mean over rows of the sum over labels of -log p(Y | X W) + penalty / 2 |W|^2 (bias
+            excepted), by L-BFGS along a path of penalties, each from the solution of the stronger one. The penalty
+            is the one with the least log loss on rows left out in turn; the path ends where that has risen twice
+Differs:    a label is said where its probability reaches the threshold that has the best F1 on the rows left out
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from unseen.core.errors import DataError
+from unseen.probes.outcome import Trial
+from unseen.probes.rows import FeatureSet, Joined
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+VERSION = 1
+FOLDS = 5
+PENALTIES = tuple(10.0**k for k in (1.0, 0.5, 0.0, -0.5, -1.0, -1.5, -2.0, -2.5, -3.0, -3.5, -4.0))
+_ITERATIONS = 200
+_RISES = 2
+
+
+@dataclass(frozen=True, eq=False)
+class LabelScores:
+    """Probabilities of the test rows, with what chose the penalty and the thresholds.
+
+    Attributes:
+        probabilities: (m, l).
+        thresholds: (l,) from which a label is said.
+        trials: every penalty that was tried; `accuracy` is the share of right decisions at 0.5 on rows left out.
+        best: the chosen one.
+    """
+
+    probabilities: FloatArray
+    thresholds: FloatArray
+    trials: tuple[Trial, ...]
+    best: dict[str, float]
+    seconds: float
+    train_size: int
+
+
+def evaluate_one_vs_rest(
+    train: tuple[Any, BoolArray],
+    test: Any,
+    *,
+    seed: int = 0,
+    validation: tuple[Any, BoolArray] | None = None,
+    penalties: Sequence[float] = PENALTIES,
+    **how: Any,
+) -> LabelScores:
+    """Choose a penalty, fit, and score the test rows.
+
+    Args:
+        train: features (n, d) and labels (n, l).
+        test: features (m, d).
+        seed: of the folds.
+        validation: rows to choose the penalty by, instead of folds; the final fit has them too.
+        penalties: strongest first, in units of the features' variance.
+        how: of `FeatureSet`: `square_root`, `memory_limit`.
+
+    Raises:
+        DataError: fewer than three rows, or no label that some have and some have not.
+    """
+    began = time.perf_counter()
+    features, labels = train
+    cut = len(labels)
+    if validation is not None:
+        features, labels = Joined(features, validation[0]), np.concatenate([labels, validation[1]])
+    varied = labels[:cut].any(0) & ~labels[:cut].all(0)
+    if len(labels) < 3 or not varied.any():
+        raise DataError("several labels need three training images or more, and a label that only some of them have.")
+    rows = FeatureSet(features, "training features", **how)
+    wanted = FeatureSet(test, "test features", **how)
+    if wanted.dimension != rows.dimension:
+        raise DataError(f"training features have {rows.dimension} columns and test features {wanted.dimension}.")
+    folds = _folds(len(labels), seed) if validation is None else np.where(np.arange(len(labels)) < cut, -1, 0)
+    trials, left_out, held = _search(rows, labels, folds, penalties)
+    best = int(np.argmin([trial.log_loss or 0.0 for trial in trials]))
+    thresholds = _thresholds(labels[held], left_out[best])
+    final = None
+    for penalty in penalties[: best + 1]:
+        final = _fit(rows, labels, np.ones(len(labels), np.bool_), penalty, final)
+    assert final is not None
+    probabilities = np.concatenate([final.probabilities(wanted.read(*bounds)) for bounds in wanted.blocks()])
+    seconds = time.perf_counter() - began
+    return LabelScores(
+        probabilities, thresholds, tuple(trials), {"regularization": penalties[best]}, seconds, len(labels)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """Weights (d + 1, l) over (x - mean) / scale."""
+
+    weights: FloatArray
+    mean: Tensor
+    scale: float
+
+    def probabilities(self, block: Tensor) -> FloatArray:
+        scores = ((block - self.mean) / self.scale) @ torch.from_numpy(self.weights[:-1]).float()
+        return torch.sigmoid(scores.double() + torch.from_numpy(self.weights[-1])).numpy()
+
+
+def _search(
+    rows: FeatureSet, labels: BoolArray, folds: npt.NDArray[np.int64], penalties: Sequence[float]
+) -> tuple[list[Trial], list[FloatArray], npt.NDArray[np.int64]]:
+    """Every penalty, probabilities of the rows left out under each, and which rows those are."""
+    numbers = [fold for fold in np.unique(folds).tolist() if fold >= 0]
+    held = np.flatnonzero(folds >= 0)
+    fits: dict[int, _Fit | None] = dict.fromkeys(numbers)
+    trials: list[Trial] = []
+    tables: list[FloatArray] = []
+    for penalty in penalties:
+        table = np.empty(labels.shape)
+        for fold in numbers:
+            fits[fold] = _fit(rows, labels, folds != fold, penalty, fits[fold])
+            own = np.flatnonzero(folds == fold)
+            table[own] = fits[fold].probabilities(rows.take(own))  # type: ignore[union-attr]
+        table = table[held]
+        truth = labels[held]
+        loss = float(-np.log(np.clip(np.where(truth, table, 1 - table), 1e-7, None)).mean())
+        trials.append(Trial({"regularization": penalty}, float(((table >= 0.5) == truth).mean()), loss))
+        tables.append(table)
+        losses = [trial.log_loss or 0.0 for trial in trials]
+        if len(losses) > _RISES and all(losses[-1 - i] > losses[-2 - i] for i in range(_RISES)):
+            break
+    return trials, tables, held
+
+
+def _fit(rows: FeatureSet, labels: BoolArray, chosen: BoolArray, penalty: float, start: _Fit | None) -> _Fit:
+    """The solution of one penalty, from that of a stronger one where there is one."""
+    count = int(chosen.sum())
+    if start is None:
+        mean = sum(block.sum(0) for block, _ in _blocks(rows, chosen, labels)) / count
+        spread = sum(float(((block - mean) ** 2).sum()) for block, _ in _blocks(rows, chosen, labels))
+        share = (labels[chosen].sum(0) + 0.5) / (count + 1)
+        weights = np.zeros((rows.dimension + 1, labels.shape[1]))
+        weights[-1] = np.log(share / (1 - share))
+        start = _Fit(weights, mean, (spread / count / rows.dimension) ** 0.5 or 1.0)  # type: ignore[arg-type]
+    shape, first = start.weights.shape, start
+    prepared = (
+        [((x - first.mean) / first.scale, y) for x, y in _blocks(rows, chosen, labels)]
+        if rows.tensor is not None
+        else None
+    )
+
+    def value(flat: FloatArray) -> tuple[float, FloatArray]:
+        weights = torch.from_numpy(flat.reshape(shape))
+        small = weights.float()
+        loss, gradient = 0.0, torch.zeros(shape, dtype=torch.float64)
+        source = prepared or (((x - first.mean) / first.scale, y) for x, y in _blocks(rows, chosen, labels))
+        for block, truth in source:
+            scores = block @ small[:-1] + small[-1]
+            loss += float(torch.nn.functional.softplus(torch.where(truth, -scores, scores)).double().sum())
+            off = torch.sigmoid(scores) - truth.float()
+            gradient[:-1] += block.T @ off
+            gradient[-1] += off.double().sum(0)
+        inner = weights[:-1]
+        gradient = gradient / count
+        gradient[:-1] += penalty * inner
+        return loss / count + penalty / 2 * float((inner**2).sum()), gradient.numpy().ravel()
+
+    found = minimize(
+        value, first.weights.ravel(), jac=True, method="L-BFGS-B",
+        options={"maxiter": _ITERATIONS, "ftol": 1e-7, "gtol": 1e-5},
+    )  # fmt: skip
+    return _Fit(found.x.reshape(shape), first.mean, first.scale)
+
+
+def _blocks(rows: FeatureSet, chosen: BoolArray, labels: BoolArray) -> Iterator[tuple[Tensor, Tensor]]:
+    for start, stop in rows.blocks():
+        own = torch.from_numpy(chosen[start:stop])
+        if own.any():
+            yield rows.read(start, stop)[own], torch.from_numpy(labels[start:stop])[own]
+
+
+def _folds(count: int, seed: int) -> npt.NDArray[np.int64]:
+    return np.random.default_rng(seed).permutation(count) % min(FOLDS, count)
+
+
+def _thresholds(truth: BoolArray, probabilities: FloatArray) -> FloatArray:
+    """Per label, the probability from which saying it has the best F1; 0.5 where no row has the label."""
+    found = np.full(truth.shape[1], 0.5)
+    for label in np.flatnonzero(truth.any(0)):
+        order = np.argsort(-probabilities[:, label], kind="stable")
+        ordered = probabilities[order, label]
+        hits = np.cumsum(truth[order, label])
+        f1 = 2 * hits / (np.arange(1, len(order) + 1) + hits[-1])
+        ends = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
+        best = int(ends[np.argmax(f1[ends])])
+        below = ordered[best + 1] if best + 1 < len(ordered) else 0.0
+        found[label] = (ordered[best] + below) / 2  # halfway to the first that is not said
+    return found

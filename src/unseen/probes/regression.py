@@ -1,0 +1,168 @@
+"""Ridge regression from features to a number, its penalty chosen by leaving out each row in turn.
+
+Papers:     Hoerl & Kennard, "Ridge regression", Technometrics 1970
+            Allen, "The relationship between variable selection and data augmentation and a method for prediction",
+            Technometrics 1974 (PRESS: the residuals of left-out rows in closed form)
+Shapes:     X (n, d) features and y (n,) numbers, both centred; X'X / n = U diag(s) U', z = X U
+Implements: w(l) = U diag(1 / (s + l)) U'X'y / n for all penalties l; the residual of a row that was left out is
+            r / (1 - h), with h = 1 / n + sum_j z_j^2 / (n (s_j + l)). Rows are read twice, whatever their number
+Differs:    features are not scaled to unit length, as classifiers have them: how bright or how full an image is may be
+            the number that is asked for. Penalties are shares of the features' mean variance instead
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from unseen.core.errors import DataError
+from unseen.probes.outcome import Trial
+from unseen.probes.rows import FeatureSet, Joined
+
+FloatArray = npt.NDArray[np.float64]
+
+VERSION = 1
+PENALTIES = tuple(10.0 ** (k / 2) for k in range(-12, 11))
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Predictions of the test rows, with what chose the penalty.
+
+    Attributes:
+        predictions: (m,).
+        trials: every penalty; `Trial.accuracy` is the R^2 of rows that were left out.
+        best: the chosen one.
+    """
+
+    predictions: FloatArray
+    trials: tuple[Trial, ...]
+    best: dict[str, float]
+    seconds: float
+    train_size: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """Sums over rows, in float64."""
+
+    count: int
+    x: FloatArray
+    y: float
+    xx: FloatArray
+    xy: FloatArray
+
+    def solve(self) -> _Path:
+        mean, level = self.x / self.count, self.y / self.count
+        spectrum, basis = np.linalg.eigh(self.xx / self.count - np.outer(mean, mean))
+        inside = basis.T @ (self.xy / self.count - mean * level)
+        return _Path(self.count, mean, level, np.clip(spectrum, 0, None), basis, inside)
+
+
+@dataclass(frozen=True, eq=False)
+class _Path:
+    """The solutions of every penalty."""
+
+    count: int
+    mean: FloatArray
+    level: float
+    spectrum: FloatArray
+    basis: FloatArray
+    inside: FloatArray
+
+    def shrinking(self, penalties: Sequence[float]) -> FloatArray:
+        """(d, penalties): 1 / (s + l)."""
+        strength = np.asarray(penalties) * max(float(self.spectrum.mean()), 1e-300)
+        return np.asarray(1 / (self.spectrum[:, None] + strength[None]))
+
+    def predict(self, block: FloatArray, penalties: Sequence[float]) -> tuple[FloatArray, FloatArray]:
+        """(rows, penalties) predictions, and what each row of training weighs in its own."""
+        z = (block - self.mean) @ self.basis
+        shrinking = self.shrinking(penalties)
+        return z @ (shrinking * self.inside[:, None]) + self.level, (z**2) @ shrinking / self.count + 1 / self.count
+
+
+def evaluate_regression(
+    train: tuple[Any, FloatArray],
+    test: Any,
+    *,
+    validation: tuple[Any, FloatArray] | None = None,
+    penalties: Sequence[float] = PENALTIES,
+    **how: Any,
+) -> Regression:
+    """Choose a penalty, fit, and predict the test rows.
+
+    Args:
+        train: features (n, d) and numbers (n,).
+        test: features (m, d).
+        validation: rows to choose the penalty by, instead of those left out; the final fit has them too.
+        penalties: to choose from, as shares of the features' mean variance.
+        how: of `FeatureSet`: `square_root`, `memory_limit`.
+
+    Raises:
+        DataError: fewer than three rows, or all with the same number.
+    """
+    began = time.perf_counter()
+    features, numbers = train
+    cut = len(numbers)
+    if validation is not None:
+        features, numbers = Joined(features, validation[0]), np.concatenate([numbers, validation[1]])
+    if len(numbers) < 3 or np.ptp(numbers[:cut]) == 0:
+        raise DataError("a regression needs three training images or more, with different numbers.")
+    how = {"normalize": False, **how}
+    rows = FeatureSet(features, "training features", **how)
+    scale = float(numbers.std())
+    y = (numbers - numbers.mean()) / scale  # sums of large numbers lose digits
+    chosen = np.arange(len(y)) < cut
+    path = _moments(rows, y, chosen).solve()
+    errors = np.zeros(len(penalties))
+    held = chosen if validation is None else ~chosen
+    for start, stop in rows.blocks():
+        own = held[start:stop]
+        if own.any():
+            found, weight = path.predict(_doubles(rows.read(start, stop))[own], penalties)
+            off = found - y[start:stop][own, None]
+            errors += ((off if validation is not None else off / np.maximum(1 - weight, 1e-9)) ** 2).sum(0)
+    r2 = 1 - errors / ((y[held] - y[held].mean()) ** 2).sum()
+    trials = tuple(Trial({"regularization": p}, float(v)) for p, v in zip(penalties, r2, strict=True))
+    # Of penalties as good as each other, the strongest.
+    best = max(i for i, value in enumerate(r2) if value >= r2.max() - 1e-9)
+    if validation is not None:
+        path = _moments(rows, y, np.ones(len(y), np.bool_)).solve()
+    wanted = FeatureSet(test, "test features", **how)
+    if wanted.dimension != rows.dimension:
+        raise DataError(f"training features have {rows.dimension} columns and test features {wanted.dimension}.")
+    best_one = [penalties[best]]
+    parts = [path.predict(_doubles(wanted.read(*bounds)), best_one)[0][:, 0] for bounds in wanted.blocks()]
+    predictions = np.concatenate(parts) * scale + numbers.mean()
+    seconds = time.perf_counter() - began
+    return Regression(predictions, trials, {"regularization": penalties[best]}, seconds, len(numbers))
+
+
+def explained(numbers: FloatArray, predictions: FloatArray) -> FloatArray:
+    """(n,) per image, what it adds to R^2: their mean is R^2."""
+    spread = float(((numbers - numbers.mean()) ** 2).mean())
+    return np.asarray(1 - (numbers - predictions) ** 2 / spread) if spread else np.full(len(numbers), np.nan)
+
+
+def _moments(rows: FeatureSet, y: FloatArray, chosen: npt.NDArray[np.bool_]) -> _Moments:
+    d = rows.dimension
+    count, x, total, xx, xy = 0, np.zeros(d), 0.0, np.zeros((d, d)), np.zeros(d)
+    for start, stop in rows.blocks():
+        own = chosen[start:stop]
+        if own.any():
+            block, values = _doubles(rows.read(start, stop))[own], y[start:stop][own]
+            count, x, total = count + len(values), x + block.sum(0), total + float(values.sum())
+            xx += block.T @ block
+            xy += values @ block
+    return _Moments(count, x, total, xx, xy)
+
+
+def _doubles(block: Tensor) -> FloatArray:
+    return block.numpy().astype(np.float64)

@@ -1,0 +1,189 @@
+"""`unseen report`, `compare` and `leaderboard`: pages and figures of what is stored, nothing computed again."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unseen.benchmarks.leaderboard import boards
+from unseen.benchmarks.pairing import duels
+from unseen.benchmarks.probing import pack_correct
+from unseen.cli import main
+from unseen.core.records import Cell, Result
+from unseen.metrics import paired_bootstrap
+from unseen.results import FILE_NAME, ResultsDatabase
+
+A, B, C = "packaged:efficientnet-lite0", "packaged:efficientnet-lite1", "random:tf_efficientnet_lite0"
+IMAGES = 400
+
+
+def answers(model: str, seed: int) -> np.ndarray:
+    """B is A with one image more; C guesses."""
+    rng = np.random.default_rng(seed)
+    right = rng.random(IMAGES) < 0.8
+    if model == C:
+        return np.random.default_rng(seed + 100).random(IMAGES) < 0.1
+    right[0] = model == B
+    return right
+
+
+def probe(
+    model: str, seed: int, *, dataset: str = "packaged:grocery", shots: object = "all", solver: str = "ridge"
+) -> Result:
+    right = answers(model, seed)
+    return Result(
+        Cell("probe", model, dataset, {"seed": seed, "shots": shots, "solver": solver}, f"{model}+d", f"1 {solver}.1"),
+        {"top1": float(right.mean()), "top1_low": float(right.mean()) - 0.04, "top1_high": float(right.mean()) + 0.04},
+        details={"correct": pack_correct(right), "test_images": IMAGES, "chance": 0.1},
+        environment={"unseen": "0.1.0"},
+    )
+
+
+def stored(folder: Path, results: list[Result]) -> Path:
+    with ResultsDatabase(folder / FILE_NAME) as database:
+        for result in results:
+            database.append("fruit", result)
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return stored(
+        tmp_path / "home", [probe(m, seed, shots=s) for m in (A, B, C) for seed in (1, 2) for s in (4, "all")]
+    )
+
+
+def test_compare_in_words_chart_and_page(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chart = tmp_path / "c.svg"
+    assert main(["compare", "packaged:efficientnet-lite0", C, "--home", str(home), "--chart", str(chart)]) == 0
+    out = capsys.readouterr().out
+    assert "Of 2 questions that both answered: EfficientNet-Lite0 is clearly better in 2." in out
+    assert "2 of 2 tests are paired on the same test images" in out
+    page = Path(re.search(r"Report: (.*)", out)[1])
+    assert "clearly better in 2" in page.read_text()
+    assert "<svg" in chart.read_text()
+
+
+def test_the_test_is_the_paired_bootstrap_of_the_seeds_that_both_have(home: Path) -> None:
+    found = duels([probe(A, 1), probe(A, 2), probe(B, 2), probe(B, 3)], A, B)
+    (duel,) = found
+    reference = paired_bootstrap(answers(A, 2), answers(B, 2))
+    assert (duel.difference, duel.low, duel.high) == (
+        reference.difference.value,
+        reference.difference.low,
+        reference.difference.high,
+    )
+    assert (duel.how, duel.images, duel.verdict) == ("images", IMAGES, 0)
+
+
+def test_other_data_are_not_paired_and_other_settings_not_compared() -> None:
+    assert duels([probe(A, 1, solver="ridge"), probe(B, 1, solver="ncm")], A, B) == []
+    bare = [Result(each.cell, each.metrics) for each in (probe(A, 1), probe(C, 1))]
+    (duel,) = duels(bare, A, C)
+    assert (duel.how, duel.verdict) == ("intervals", 1)
+    assert duel.high - duel.low == pytest.approx(2 * 0.04 * math.sqrt(2), rel=1e-6)
+    naked = [Result(each.cell, {"top1": each.metrics["top1"]}) for each in bare]
+    (duel,) = duels(naked, A, C)
+    assert (duel.how, duel.verdict) == ("", 0)
+
+
+def test_compare_refuses_in_one_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in (
+        (["efficientnet", A], "part of several models"),
+        ([A, A], "compared with itself"),
+        (["lite1", "lite1"], "compared with itself"),
+        (["resnet", A], "unknown model 'resnet'"),
+    ):
+        assert main(["compare", *words, "--home", str(home)]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_compare_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", A, B, "--home", str(home), "--json"]) == 0
+    out, err = capsys.readouterr()
+    rows = json.loads(out)
+    assert [row["setting"] for row in rows] == [{"shots": "4"}, {"shots": "all"}]
+    assert not any(row["clear"] for row in rows)
+    assert "Report:" in err
+
+
+def test_report_from_stored_results(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--study", "fruit", "--models", "lite0", C, "--home", str(home)]) == 0
+    out = capsys.readouterr().out
+    page = Path(re.search(r"Report: (.*) \(8 results\)", out)[1])
+    assert page == home / "reports" / "fruit.html"
+    text = page.read_text()
+    assert "EfficientNet-Lite0" in text
+    assert "EfficientNet-Lite1" not in text
+    assert main(["report", "--study", "vegetables", "--home", str(home)]) == 2
+    assert "unknown study" in capsys.readouterr().err
+
+
+def test_figures_are_one_column_wide(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "figures"
+    assert main(["report", "--home", str(home), "--figures", str(folder), "--json"]) == 0
+    written = [Path(path) for path in json.loads(capsys.readouterr().out)["figures"]]
+    assert written
+    assert {path.suffix for path in written} == {".pdf", ".svg", ".png"}
+    for path in written:
+        data = path.read_bytes()
+        if path.suffix == ".png":
+            assert abs(struct.unpack(">I", data[16:20])[0] - 990) <= 1  # 3.3 inches at 300 dots
+        elif path.suffix == ".svg":
+            assert b'width="237.6pt"' in data
+        else:
+            assert float(re.search(rb"MediaBox *\[ *0 0 ([\d.]+)", data)[1]) == pytest.approx(237.6, abs=0.5)
+    assert main(["report", "--home", str(home), "--figures", str(folder), "--format", "gif"]) == 2
+    assert "not as 'gif'" in capsys.readouterr().err
+
+
+def test_places_are_shared_where_models_cannot_be_told_apart(home: Path) -> None:
+    with ResultsDatabase(home / FILE_NAME, read_only=True) as database:
+        (board,) = boards(database.latest())
+    column = board.columns[-1]
+    assert {m: board.places[m, column].text for m in board.models} == {A: "1–2", B: "1–2", C: "3"}
+    assert board.models[-1] == C
+
+
+def test_a_leaderboard_of_a_home_and_an_export(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = stored(tmp_path / "other", [probe("timm:resnet18", 1), probe(A, 1)])
+    assert main(["results", "--home", str(other), "--json"]) == 0
+    export = tmp_path / "theirs.json"
+    export.write_text(capsys.readouterr().out)
+    page = tmp_path / "board.html"
+    assert main(["leaderboard", str(home), str(export), "--out", str(page), "--json"]) == 0
+    (board,) = json.loads(capsys.readouterr().out)
+    assert "timm:resnet18" in [row["model"] for row in board["rows"]]
+    text = page.read_text()
+    assert "1 cell in several of them, with the same numbers" in text
+    assert "Results stand in one column only where" in text
+    assert str(tmp_path) not in text
+    export.write_text(export.read_text().replace('"shots": "all"', '"shots": 1'))
+    assert main(["leaderboard", str(home), str(export), "--out", str(page)]) == 2
+    assert "was changed after the export" in capsys.readouterr().err
+    export.write_text("[{]")
+    assert main(["leaderboard", str(export), "--out", str(page)]) == 2
+    assert "not valid JSON" in capsys.readouterr().err
+
+
+def test_other_numbers_for_the_same_cell_are_said(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moved = probe(A, 1)
+    moved = Result(moved.cell, {**moved.metrics, "top1": 0.1}, details=moved.details)
+    other = stored(tmp_path / "other", [moved])
+    assert main(["leaderboard", str(home), str(other), "--out", str(tmp_path / "b.html")]) == 0
+    assert "1 cell with other numbers in another source" in capsys.readouterr().out
+
+
+def test_markdown_board(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["leaderboard", "--home", str(home), "--markdown", "-"]) == 0
+    out = capsys.readouterr().out
+    assert "| EfficientNet-Lite0 | **" in out
+    assert "(1–2)**" in out

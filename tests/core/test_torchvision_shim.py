@@ -1,0 +1,30 @@
+"""The operators of torchvision are declared only where its library, whatever it is called, does not load."""
+
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import pytest
+import torch
+
+from unseen.core import torchvision_shim
+
+
+@pytest.mark.parametrize("name", ["_C.so", "_C_stable.so", "_C.cp313-win_amd64.pyd"])
+@pytest.mark.parametrize("loads", [True, False])
+def test_every_name_of_the_library_is_tried(
+    name: str, loads: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).write_bytes(b"")
+    spec = ModuleSpec("torchvision", None, is_package=True)
+    spec.submodule_search_locations = [str(tmp_path)]
+    tried: list[str] = []
+
+    def load(path: str) -> None:
+        tried.append(Path(path).name)
+        if not loads:
+            raise OSError("built for another torch")
+
+    monkeypatch.setattr(torchvision_shim.importlib.util, "find_spec", lambda _name: spec)
+    monkeypatch.setattr(torch.ops, "load_library", load)
+    assert torchvision_shim._extension_loads() is loads
+    assert tried == [name]

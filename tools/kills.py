@@ -1,0 +1,186 @@
+"""Kill a study at random moments until enough is enough, and see that nothing of it shows.
+
+    python tools/kills.py                 200 times over a small form of the demo
+    python tools/kills.py --kills 20 --seed 3 --workers 2
+
+Each attempt is a process that runs the study in a home and is ended by `kill -9` after a random while, in any step of
+the run; the next one goes on in the same home. A home that is finished is compared with one that was never disturbed:
+the store byte for byte, the database row for row but for times. Then a new home is begun.
+
+A state is what a killed run has left: how many parts, loose parts, temporary files and complete entries there are, how
+many results, and how many files wait in the inbox.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sqlite3
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+STUDY = """
+name = "kills"
+models = ["random:test_resnet?size=32"]
+datasets = ["packaged:grocery?per_class=2", "packaged:emoji?classes=14"]
+
+[benchmarks.probe]
+seeds = [22, 37]
+solver = "logistic"
+
+[benchmarks.zsl]
+only = ["packaged:emoji?classes=14"]
+methods = ["ESZSL", "SAE"]
+grid = "quick"
+split = "SS"
+
+[extraction]
+part_size = 4
+"""
+
+#: Everything of a row but when and how long.
+_ROWS = """
+SELECT study, cell, benchmark, version, model, dataset, parameters, revision, error, sweep, environment FROM result
+"""
+_METRICS = "SELECT cell, name, hex(value), value FROM metric JOIN result ON result.id = metric.result"
+
+State = tuple[int, ...]
+
+
+def attempt(study: Path, home: Path, workers: int) -> int:
+    """Start a run in a process of its own and return its id; what this process has loaded it has too."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 70
+    try:
+        code = finish(study, home, workers)
+    finally:
+        os._exit(code)
+
+
+def finish(study: Path, home: Path, workers: int) -> int:
+    """Run the study; how many cells have failed."""
+    from unseen.engines import make_engine
+    from unseen.study import Study, run_study
+
+    with make_engine("local", workers=workers) as engine:
+        return len(run_study(Study.read(study), home, engine, report=False).failed)
+
+
+def ended(pid: int, seconds: float) -> int | None:
+    """The exit code of a process that ends within so many seconds; None of one that does not."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    return None
+
+
+def state(home: Path) -> State:
+    """What a killed run has left."""
+    names = Counter(
+        kind
+        for path in home.rglob("*")
+        for kind, fits in (
+            ("part", path.match("part-*.safetensors")),
+            ("loose", path.match("part-*.json")),
+            ("entry", path.name == "manifest.json"),
+            ("complete", path.name == "provenance.json"),
+            ("temporary", path.name.endswith(".tmp")),
+            ("inbox", path.parent.name == "inbox"),
+            ("graph", path.suffix == ".onnx"),
+        )
+        if fits
+    )
+    kinds = ("part", "loose", "entry", "complete", "temporary", "inbox", "graph")
+    return (*(names[kind] for kind in kinds), rows(home))
+
+
+def rows(home: Path) -> int:
+    if not (home / "results.sqlite").is_file():
+        return -1
+    with suppress(sqlite3.Error), sqlite3.connect(home / "results.sqlite") as database:
+        return int(database.execute("SELECT count(*) FROM result").fetchone()[0])
+    return -2
+
+
+def store(home: Path) -> dict[str, bytes]:
+    """Every file of the feature store, but locks and how features were made."""
+    root = home / "features"
+    files = [path for path in root.rglob("*") if path.is_file() and ".locks" not in path.parts]
+    return {str(path.relative_to(root)): path.read_bytes() for path in files if path.name != "provenance.json"}
+
+
+def database(home: Path) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]], int]:
+    """The newest results and their metrics, without times, in an order of their own; and what is still claimed."""
+    with sqlite3.connect(home / "results.sqlite") as opened:
+        assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        return (
+            sorted(opened.execute(_ROWS).fetchall()),
+            sorted(opened.execute(_METRICS).fetchall(), key=repr),
+            int(opened.execute("SELECT count(*) FROM claim").fetchone()[0]),
+        )
+
+
+def run(kills: int, seed: int, workers: int, folder: Path) -> tuple[int, set[State], int, list[str]]:
+    """Kill until it is enough, then finish: how often, the states, finished homes, and what differs."""
+    study = folder / "study.toml"
+    study.write_text(STUDY)
+    # Here, so that what it loads is there for all attempts; its threads are gone when it is done.
+    assert finish(study, folder / "whole", 1) == 0, "the undisturbed run has failed cells"
+    began = time.monotonic()
+    code = ended(attempt(study, folder / "measured", workers), 3600)
+    length = time.monotonic() - began
+    expected = store(folder / "whole"), database(folder / "whole")
+    rng, states, killed, homes, differences = random.Random(seed), set[State](), 0, 0, list[str]()
+    home = folder / "home-0"
+    while True:
+        pid = attempt(study, home, workers)
+        enough = killed >= kills
+        code = ended(pid, 3600 if enough else rng.uniform(0.0, 0.45 * length))
+        if code is None:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            killed += 1
+            states.add(state(home))
+            continue
+        if code != 0:
+            differences.append(f"{home.name}: ended with {code}")
+        if store(home) != expected[0]:
+            differences.append(f"{home.name}: the store differs")
+        if database(home) != expected[1]:
+            differences.append(f"{home.name}: the database differs")
+        homes += 1
+        if enough:
+            return killed, states, homes, differences
+        home = folder / f"home-{homes}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1)
+    given = parser.parse_args()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        killed, states, homes, differences = run(given.kills, given.seed, given.workers, Path(folder))
+    print(f"{killed} kills, {len(states)} distinct states, {homes} homes finished in {time.monotonic() - began:.0f} s")
+    for line in differences or ["store identical, database identical but for times"]:
+        print(line)
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
