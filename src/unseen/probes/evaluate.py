@@ -86,7 +86,7 @@ def evaluate_probe(
         raise UnknownNameError("precision of a probe", precision, _PRECISIONS)
     how: dict[str, Any] = {
         "normalize": normalize,
-        "power": 0.5 if square_root else 1.0,
+        "square_root": square_root,
         "memory_limit": chosen.memory_limit,
         "device": torch.device(device),
         "precision": _PRECISIONS[precision],

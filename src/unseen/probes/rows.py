@@ -95,6 +95,7 @@ class FeatureSet:
         rows: the features, (n, d).
         name: what they are, for messages ("training features").
         normalize: scale every row to unit length; a row of zeros stays as it is.
+        square_root: a power of one half.
         power: that every value is raised to first, its sign kept: below 1 it evens out features that are rectified
             and pooled.
         memory_limit: bytes that a solver's working copies may take before rows are streamed instead.
@@ -108,6 +109,7 @@ class FeatureSet:
         name: str,
         *,
         normalize: bool = True,
+        square_root: bool = False,
         power: float = 1.0,
         memory_limit: int = MEMORY_LIMIT,
         device: torch.device | str = "cpu",
@@ -125,7 +127,7 @@ class FeatureSet:
             )
         if np.dtype(rows.dtype).kind not in "fiub":
             raise DataError(f"{name} must be real numbers, found {rows.dtype}. Convert them to float32 or float16.")
-        self.name, self.normalize, self.power = name, normalize, power
+        self.name, self.normalize, self.power = name, normalize, 0.5 if square_root else power
         self.device, self.precision = torch.device(device), precision
         self.count, self.dimension = shape
         self.source: Rows = rows
