@@ -6,7 +6,7 @@
 
 Each split puts 40 % of a set's images (its own splits pooled) aside at random. The probe is fitted on N per class of
 the rest, and the accuracy on the images put aside is compared with `expected_interval`, which has no fitted constant.
-The formula was chosen on the first hundred splits, so that those are left out of the count. Exits with 1
+The formula was chosen after a look at 101 of the splits that are counted. Exits with 1
 where a number of shots covers less than 90 % or more than 97 %.
 """
 

@@ -10,7 +10,7 @@ part written, and listed under the lock of its entry (a queue per model). Groups
 Measured here: decoding (CPU seconds of an image of 500 x 375 pixels), and a part of 1,024 x 2,048 (CPU seconds to write
 it, and under the lock). Stated, because no GPU was at hand: images per second of a GPU and hours of the probes, both
 from the table of `bench/cog_cost.py` (29.7 and 8.7 hours on one GPU of 19,500 GFLOP/s); bytes of an image; bytes per
-second of the disk; CPU seconds of handing out a task, from `bench/scale.py dask`.
+second of the disk; CPU seconds of handing out a task, which are assumed.
 """
 
 from __future__ import annotations

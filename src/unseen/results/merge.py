@@ -84,11 +84,11 @@ def _results(rows: Any, path: Path) -> list[tuple[str, Result]]:
                     "changed after the export, or written by another version. Export again."
                 )
             metrics[name] = {}
-            kept = {key: row.get(key) or {} for key in ("details", "environment")}
-            cells[name] = (
-                str(row.get("recorded", "")),
-                Result(cell, metrics[name], seconds=float(row["seconds"]), **kept),
+            details, environment = (row.get(key) or {} for key in ("details", "environment"))
+            result = Result(
+                cell, metrics[name], seconds=float(row["seconds"]), details=details, environment=environment
             )
+            cells[name] = (str(row.get("recorded", "")), result)
         metrics[name][str(row["metric"])] = float(row["value"])
     return list(cells.values())
 
