@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import eigh
 
 from unseen.core.errors import DataError
 from unseen.ranking.inputs import FloatArray, IntArray, Labels
@@ -115,6 +114,8 @@ class _Solver:
         train, held = train - self.centre, held - self.centre
         self.wide = len(train) < train.shape[1]
         gram = train @ train.T if self.wide else train.T @ train
+        from scipy.linalg import eigh  # a plan is made without it
+
         self.spectrum, self.basis = eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
         self.spectrum = np.maximum(self.spectrum, 0.0)
         self.train = train
