@@ -153,7 +153,7 @@ def test_a_study_of_all_three_kinds(table: Path, tmp_path: Path) -> None:
     ("options", "benchmarks", "reason"),
     [
         ("label=brightness", {"cog": {}}, "a number per image.*bins=5"),
-        ("label=tags", {"rank": {}}, "several labels per image.*pick=LABEL"),
+        ("label=tags", {"vtab": {}}, "several labels per image.*pick=LABEL"),
         ("label=tags", {"probe": {"shots": [4]}}, "shots are of classes"),
         ("label=brightness", {"probe": {"solver": "knn"}}, "solver knn"),
         ("label=tags&pick=red", {"regression": {}}, "one class per image"),

@@ -9,6 +9,7 @@ given to another by the scheduler (`distributed.scheduler.allowed-failures`), th
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -173,6 +174,7 @@ def _sees(path: str) -> bool:
 def dask_engine(scheduler: str | None = None, workers: int = 2) -> Iterator[DaskEngine]:
     """An engine on the cluster at `scheduler` ("tcp://host:8786"), or on one started on this machine's loopback."""
     distributed = _distributed()
+    _hush()
     if scheduler is not None:
         try:
             client = distributed.Client(scheduler, timeout="10s", set_as_default=False)
@@ -205,6 +207,13 @@ def dask_engine(scheduler: str | None = None, workers: int = 2) -> Iterator[Dask
         engine = DaskEngine(client)
         engine.check()
         yield engine
+
+
+def _hush() -> None:
+    """What becomes of workers and the scheduler is told by us, in a line; the library would print tracebacks too."""
+    for name in logging.root.manager.loggerDict:
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 @contextmanager

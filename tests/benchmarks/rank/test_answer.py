@@ -179,7 +179,7 @@ def test_who_has_little_chance_is_said_but_not_recommended_for_being_cheap() -> 
     assert not found.clear
     assert found.candidates[1].best_share < 0.1
     assert found.choice is not None and found.choice.model == "a"
-    assert "b (67 ± 12 %) cannot be ruled out on 90 images, but has little chance." in found.recommendation
+    assert "b (67 ± 15 %) cannot be ruled out on 90 images, but has little chance." in found.recommendation
 
 
 def test_a_difference_of_few_images_is_not_clear_and_order_and_share_agree() -> None:

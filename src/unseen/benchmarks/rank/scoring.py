@@ -32,7 +32,6 @@ from unseen.ranking.cards import ScoreCard, find_score, score_terms
 from unseen.ranking.inputs import FloatArray
 from unseen.ranking.ridge import label_parts, value_parts
 from unseen.ranking.sampling import stratified_rows
-from unseen.ranking.scores.logme import logme_targets
 
 #: More rows than this in a half-sample cost more than they tell: fewer are drawn, and their spread is scaled down.
 LARGEST_SAMPLE = 2000
@@ -150,6 +149,8 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
 
 def target_result(cell: Cell, images: ScoredImages, *, resamples: int, seed: int) -> Result:
     """`score_result` for values and several labels: ridge regression, or LogME."""
+    from unseen.ranking.scores.logme import logme_targets  # a plan is made without it
+
     score, target = str(cell.parameters["score"]), images.dataset.target
     rows = images.rows(str(cell.parameters["layer"]))
     features = np.asarray(rows.features[:])
@@ -188,6 +189,8 @@ def target_result(cell: Cell, images: ScoredImages, *, resamples: int, seed: int
 
 
 def _half(features: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> float:
+    from unseen.ranking.scores.logme import logme_targets
+
     try:
         return logme_targets(features, wanted)
     except UnseenError:
