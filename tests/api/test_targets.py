@@ -146,7 +146,7 @@ def test_a_study_of_all_three_kinds(table: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
     assert unseen.run_study(study, tmp_path).evaluated == 0
     text = outcome.page.read_text()
-    assert "regression: R²" in text and "multilabel: mean average precision" in text
+    assert "Regression: R²" in text and "Multilabel: mean average precision" in text
 
 
 @pytest.mark.parametrize(
