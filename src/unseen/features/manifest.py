@@ -172,7 +172,7 @@ def _parsed(path: Path, content: bytes) -> Manifest:
     try:
         values = json.loads(content)
         schema = values["schema"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(path, f"it is no manifest ({type(error).__name__}: {error})") from error
     if not isinstance(schema, int) or schema > SCHEMA:
         raise StoreError(
@@ -181,7 +181,7 @@ def _parsed(path: Path, content: bytes) -> Manifest:
         )
     try:
         return _from_dict(values, path.parent)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise _damaged(path, str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}") from error
 
 
