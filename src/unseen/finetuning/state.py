@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +49,8 @@ def load_state(path: Path, identity: str) -> dict[str, Any] | None:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         found, version = state["identity"], state["version"]
     except (
-        OSError,
-        RuntimeError,
-        ValueError,
-        KeyError,
-        TypeError,
-        EOFError,
-        LookupError,
-        AttributeError,
-        pickle.UnpicklingError,
+        *(OSError, RuntimeError, ValueError, TypeError, EOFError, LookupError, AttributeError),
+        *(struct.error, pickle.UnpicklingError),
     ) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise CheckpointError(
