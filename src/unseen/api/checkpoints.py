@@ -92,11 +92,10 @@ def rank_checkpoints(
     began = perf_counter()
     study, notes = rank_study(data, models, name=name, how=how, **options)
     bench = Workbench(home_folder(home), how=study.extraction, progress=progress)
-    benchmark, (dataset,) = _benchmark(study), study.datasets
+    (dataset,) = study.datasets
     images = bench.dataset(dataset)
-    if images.target != CLASS and "scores" not in options:
-        benchmark = replace(benchmark, scores=("logme",))  # what there is for values and several labels
-    benchmark.suited(images).check(images)
+    benchmark = _benchmark(study).suited(images)
+    benchmark.check(images)
     if finetune_top:
         replace(benchmark, truth=True).check(images)
     lost = _lost(study, bench)

@@ -135,15 +135,16 @@ def read_limited(stream: IO[bytes], limit: int, what: object) -> bytes:
     return b"".join(pieces)
 
 
-def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
+def read_member(archive: zipfile.ZipFile, member: str | zipfile.ZipInfo) -> bytes:
     """All of a member of a zip archive, as far as `allowance` goes.
 
     Raises:
         DataError: it unpacks to more.
         KeyError: there is no such member.
     """
-    with archive.open(name) as stream:
-        return read_limited(stream, allowance(archive.getinfo(name).compress_size), name)
+    info = archive.getinfo(member) if isinstance(member, str) else member
+    with archive.open(info) as stream:
+        return read_limited(stream, allowance(info.compress_size), info.filename)
 
 
 def _bomb(what: object, limit: int) -> DataError:

@@ -101,11 +101,10 @@ class RankBenchmark(Benchmark):
         asked = tuple(SCORES) if "all" in self.scores else self.scores
         return tuple(dict.fromkeys((EXPECTED, *asked))) if asked else ()
 
-    def suited(self, dataset: Dataset) -> Benchmark:
+    def suited(self, dataset: Dataset) -> RankBenchmark:
         """Of numbers and several labels, LogME alone where nothing else was asked for."""
-        asked = super().suited(dataset)
         if dataset.target == CLASS or self.scores != DEFAULT_SCORES:
-            return asked
+            return self
         return replace(self, scores=("logme",))
 
     def check(self, dataset: Dataset) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from unseen.core.errors import DataError
-from unseen.core.guard import allowance, guarded, passing_reason, read_limited
+from unseen.core.guard import guarded, passing_reason, read_member
 from unseen.core.names import Name, Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset
@@ -84,8 +84,7 @@ class _Members:
         if info.file_size > MAX_BYTES:
             raise DataError(f"a file of {info.file_size:,} bytes; the limit is {MAX_BYTES:,}")
         try:
-            with self._archive.open(info) as stream:
-                return read_limited(stream, min(info.file_size, allowance(info.compress_size)), info.filename)
+            return read_member(self._archive, info)
         except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
             if passing_reason(error) is not None:
                 raise  # of the disk, not of the file
