@@ -83,6 +83,8 @@ class Workbench:
         self._dataset = lru_cache(maxsize=32)(load_dataset)
         self._backbone = lru_cache(maxsize=1)(load_backbone)
         self._weights = lru_cache(maxsize=None)(backbone_revision)
+        #: Samples of datasets that were asked for, by dataset and split: larger ones need not extract them again.
+        self._samples: dict[tuple[str, str], dict[str, Dataset]] = {}
 
     def dataset(self, name: str) -> Dataset:
         """The dataset that `name` stands for."""
@@ -129,7 +131,9 @@ class Workbench:
             return {layer: _joined(images, [part[layer] for part in parts]) for layer in layers}
         from unseen.features import extract  # a plan or a help text needs no network
 
-        backbone = self.backbone(model)
+        backbone, samples = self.backbone(model), self._samples.setdefault((data.id, split), {})
+        if not isinstance(dataset, str):
+            samples[images.fingerprint] = data
         stored = extract(
             view(backbone) if view else backbone,
             data,
@@ -138,6 +142,7 @@ class Workbench:
             layers=layers,
             how=self.how,
             progress=self.progress,
+            smaller=[drawn for drawn in samples.values() if len(drawn.split(split)) < len(images)],
         )
         return {
             layer: SplitRows(

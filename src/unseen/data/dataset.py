@@ -109,6 +109,14 @@ class Split:
             targets=None if self.targets is None else self.targets[chosen],
         )
 
+    def places_of(self, drawn: Split) -> list[int] | None:
+        """Index of each image of a draw of this split, or None where it cannot be told to be one."""
+        known = {name: i for i, name in enumerate(self.names)}
+        if len(known) < len(self) or any(name not in known for name in drawn.names):
+            return None
+        places = [known[name] for name in drawn.names]
+        return places if self.take(places).fingerprint == drawn.fingerprint else None
+
     def join(self, other: Split) -> Split:
         """This split and another one after it."""
         cut = len(self)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,31 @@ class Batch:
     kept: list[int]
     skipped: list[Skipped]
     outputs: Outputs | None = None
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """Features of some of the images that are had already: those of a smaller draw of the same images.
+
+    Attributes:
+        place: row of `layers` of an image, by its index.
+        layers: (rows, d) in the order of the runtime's outputs.
+    """
+
+    place: Mapping[int, int]
+    layers: Sequence[Any]
+
+    def joined(self, batch: Batch) -> Batch:
+        """The batch with the images of its span that were not run."""
+        had = [index for index in range(batch.first, batch.first + batch.count) if index in self.place]
+        if not had:
+            return batch
+        order = np.argsort([*batch.kept, *had], kind="stable")
+        rows = [self.place[index] for index in had]
+        known = [np.asarray(layer[rows], np.float32) for layer in self.layers]
+        ran = batch.outputs if batch.outputs is not None else tuple(one[:0] for one in known)
+        outputs = tuple(np.concatenate([new, old])[order] for new, old in zip(ran, known, strict=True))
+        return replace(batch, kept=sorted([*batch.kept, *had]), outputs=outputs)
 
 
 def runs_in_workers(runtime: Runtime) -> bool:
@@ -76,14 +102,22 @@ def parts(
 
 
 def run_batches(
-    images: Split, backbone: Backbone, runtime: Runtime, spans: Sequence[Span], *, workers: int, truncated: Truncated
+    images: Split,
+    backbone: Backbone,
+    runtime: Runtime,
+    spans: Sequence[Span],
+    *,
+    workers: int,
+    truncated: Truncated,
+    known: KnownRows | None = None,
 ) -> Iterator[Batch]:
     """Batches in order, decoded ahead by a pool of threads that stays a few batches in front."""
     in_workers = runs_in_workers(runtime)
+    known = known or KnownRows({}, ())
     workers = workers or _cores()
 
     def work(span: Span) -> Batch:
-        batch = _decode(images, backbone, *span, truncated=truncated)
+        batch = _decode(images, backbone, *span, truncated=truncated, known=known)
         return _run(batch, runtime) if in_workers else batch
 
     with ThreadPoolExecutor(workers, thread_name_prefix="unseen-extract") as pool:
@@ -92,9 +126,9 @@ def run_batches(
             for span in spans:
                 pending.append(pool.submit(work, span))
                 if len(pending) > 2 * workers + 1:
-                    yield _finished(pending.popleft(), runtime)
+                    yield known.joined(_finished(pending.popleft(), runtime))
             while pending:
-                yield _finished(pending.popleft(), runtime)
+                yield known.joined(_finished(pending.popleft(), runtime))
         finally:
             for future in pending:
                 future.cancel()
@@ -117,8 +151,13 @@ def _run(batch: Batch, runtime: Runtime) -> Batch:
     return Batch(batch.first, batch.count, batch.pixels[:0], batch.kept, batch.skipped, outputs)
 
 
-def _decode(images: Split, backbone: Backbone, first: int, end: int, *, truncated: Truncated) -> Batch:
-    """Decode images `first` to `end`; a bad one leaves a reason instead of pixels, a failing disk ends the work."""
+def _decode(
+    images: Split, backbone: Backbone, first: int, end: int, *, truncated: Truncated, known: KnownRows
+) -> Batch:
+    """Decode images `first` to `end` that are not known.
+
+    A bad one leaves a reason instead of pixels, a failing disk ends the work.
+    """
     size, own = backbone.preprocessing.size, backbone.transform
     shape, dtype = ((size, size, 3), np.uint8) if own is None else (own.shape, np.float32)
     pixels = np.empty((end - first, *shape), dtype)
@@ -131,6 +170,8 @@ def _decode(images: Split, backbone: Backbone, first: int, end: int, *, truncate
         return to_pixels(images.open(index), backbone.preprocessing, truncated=truncated)
 
     for index in range(first, end):
+        if index in known.place:
+            continue
         try:
             pixels[len(kept)] = read_patiently(partial(read, index), images.names[index])
         except (DataError, OSError) as error:

@@ -22,7 +22,7 @@ from unseen.backbones.names import POOLED, RuntimeName
 from unseen.backbones.runtimes import Runtime, best_device, expected_runtime, make_runtime
 from unseen.core.records import FeatureKey
 from unseen.data import Dataset, Split
-from unseen.features.batches import Batch, batch_spans, parts, run_batches, runs_in_workers
+from unseen.features.batches import Batch, KnownRows, batch_spans, parts, run_batches, runs_in_workers
 from unseen.features.manifest import Skipped
 from unseen.features.part import FloatArray, IntArray
 from unseen.features.progress import NoProgress, Progress
@@ -71,11 +71,13 @@ def extract(
     layers: Sequence[str] = (POOLED,),
     how: Extraction | None = None,
     progress: Progress | None = None,
+    smaller: Sequence[Dataset] = (),
 ) -> dict[str, StoredFeatures]:
     """Features of one split, by layer: from the store where they are, otherwise extracted now, all layers in one pass.
 
     Args:
         layers: "pooled", "logits" or names of modules.
+        smaller: draws of the same images; what the store has of them is not extracted again.
     """
     how, progress = how or Extraction(), progress or NoProgress()
     images = dataset.split(split)
@@ -85,9 +87,26 @@ def extract(
     if missing:
         runtime = _runtime(backbone, missing, how)
         keys = _keys(backbone, dataset, split, missing, how, runtime.name, runtime.precision)
-        _fill(store, keys, images, backbone, runtime, how, progress)
+        having = [_keys(backbone, draw, split, missing, how, runtime.name, runtime.precision) for draw in smaller]
+        known = _known(store, images, [(draw.split(split), own) for draw, own in zip(smaller, having, strict=True)])
+        _fill(store, keys, images, backbone, runtime, how, progress, known)
         found |= {layer: store.open(keys[layer]) for layer in missing}
     return {layer: features for layer, features in found.items() if features is not None}
+
+
+def _known(
+    store: FeatureStore, images: Split, draws: Sequence[tuple[Split, Mapping[str, FeatureKey]]]
+) -> KnownRows | None:
+    """What the store has of the largest draw of the same images."""
+    for drawn, keys in sorted(draws, key=lambda one: len(one[0]), reverse=True):
+        found = [store.find(key) for key in keys.values()]
+        whole = [features for features in found if features is not None]
+        if len(whole) < len(found) or any(len(each.index) != len(whole[0].index) for each in whole):
+            continue
+        if (places := images.places_of(drawn)) is not None:
+            place = {places[index]: row for row, index in enumerate(whole[0].index.tolist())}
+            return KnownRows(place, [each.features for each in whole])
+    return None
 
 
 def describe(
@@ -234,6 +253,7 @@ def _fill(
     runtime: Runtime,
     how: Extraction,
     progress: Progress,
+    known: KnownRows | None,
 ) -> None:
     """Write every layer that is not complete yet, all of them in one pass over the images."""
     title = _title(keys)
@@ -252,7 +272,7 @@ def _fill(
         # A layer that was begun earlier keeps its part size: layers of one size share a pass.
         for part_size in sorted({writer.part_size for writer in todo.values()}):
             together = {layer: writer for layer, writer in todo.items() if writer.part_size == part_size}
-            _pass(together, list(keys), title, images, backbone, runtime, how, progress)
+            _pass(together, list(keys), title, images, backbone, runtime, how, progress, known)
 
 
 def _pass(
@@ -264,6 +284,7 @@ def _pass(
     runtime: Runtime,
     how: Extraction,
     progress: Progress,
+    known: KnownRows | None,
 ) -> None:
     """One pass over the images that at least one of the layers lacks; `order` is that of the runtime's outputs."""
     starts = sorted({first for writer in writers.values() for first in writer.missing})
@@ -273,7 +294,7 @@ def _pass(
     progress.begin(title, len(images), len(images) - left)
     try:
         for first, rows, outputs, skipped in _parts(
-            images, backbone, runtime, how, starts, part_size, len(order), progress
+            images, backbone, runtime, how, starts, part_size, len(order), progress, known
         ):
             for layer, writer in writers.items():
                 if writer.next_index == first:
@@ -281,7 +302,10 @@ def _pass(
                     writer.write_part(features, images.primary_labels[rows], rows, skipped)
     finally:
         progress.end()
-    provenance = _provenance(runtime, time.perf_counter() - began, left)
+    ran = left - sum(
+        known is not None and i in known.place for first in starts for i in range(first, first + part_size)
+    )
+    provenance = _provenance(runtime, time.perf_counter() - began, ran)
     for writer in writers.values():
         writer.finish({**provenance, "model_notes": list(backbone.notes)})
 
@@ -295,6 +319,7 @@ def _parts(
     part_size: int,
     layers: int,
     progress: Progress | None = None,
+    known: KnownRows | None = None,
 ) -> Iterator[tuple[int, IntArray, list[npt.NDArray[np.float32]], list[Skipped]]]:
     """(first image, rows kept, outputs by layer, skipped) of each part that begins at one of `starts`."""
     size, total = how.batch_size or (8 if runs_in_workers(runtime) else 128), len(images)
@@ -303,7 +328,7 @@ def _parts(
         for first in starts
         for span in batch_spans(first, min(first + part_size, total), part_size=part_size, batch_size=size)
     ]
-    batches = run_batches(images, backbone, runtime, spans, workers=how.workers, truncated=how.truncated)
+    batches = run_batches(images, backbone, runtime, spans, workers=how.workers, truncated=how.truncated, known=known)
     yield from parts(_told(batches, progress or NoProgress()), total, layers, part_size)
 
 
