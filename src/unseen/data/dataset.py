@@ -110,7 +110,16 @@ class Split:
         )
 
     def places_of(self, drawn: Split) -> list[int] | None:
-        """Index of each image of a draw of this split, or None where it cannot be told to be one."""
+        """Index of each image of a draw of this split, or None where it cannot be told to be one.
+
+        Found once: the contents of all images of the draw are read for it.
+        """
+        found: dict[str, list[int] | None] = self.__dict__.setdefault("places", {})
+        if drawn.fingerprint not in found:
+            found[drawn.fingerprint] = self._find_places(drawn)
+        return found[drawn.fingerprint]
+
+    def _find_places(self, drawn: Split) -> list[int] | None:
         known = {name: i for i, name in enumerate(self.names)}
         if len(known) < len(self) or any(name not in known for name in drawn.names):
             return None
