@@ -1,6 +1,7 @@
 """`unseen.evaluate` beside VisBench's classification probe: the same folder, the same network with the same weights.
 
 python bench/facade.py [NETWORKS] [EVERY]      # needs: pip install --no-deps visbench
+python bench/facade.py lite0                   # EfficientNet-Lite0, trained, instead of random networks
 
 Each runs in a process of its own with one thread for torch, and its CPU time is that of the process, imports and the
 building of the network left out. VisBench gets the network's last map, from which it makes its own pooled features;
@@ -37,8 +38,8 @@ def write_photographs(folder: Path, every: int = 1) -> None:
             images.open(i).convert("RGB").save(target / f"{i:05d}.jpg", quality=95)
 
 
-def network(seed: int):
-    """ResNet-18 of timm with random weights, and its preprocessing as a torchvision transform."""
+def network(seed: str):
+    """ResNet-18 of timm with random weights of a seed, or Lite0, and its preprocessing as a torchvision transform."""
     from unseen.core.torchvision_shim import ensure_torchvision
 
     ensure_torchvision()
@@ -47,14 +48,21 @@ def network(seed: int):
     from torchvision import transforms
 
     torch.set_num_threads(1)
-    torch.manual_seed(seed)
-    net = timm.create_model("resnet18", pretrained=False, num_classes=0).eval()
+    if seed == "lite0":
+        from unseen.backbones import load_backbone
+
+        net = load_backbone("packaged:efficientnet-lite0").module
+        net.reset_classifier(0)
+    else:
+        torch.manual_seed(int(seed))
+        net = timm.create_model("resnet18", pretrained=False, num_classes=0).eval()
     steps = [transforms.Resize(256, transforms.InterpolationMode.BICUBIC), transforms.CenterCrop(224)]
-    normal = transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    half, imagenet = ((0.5,) * 3, (0.5,) * 3), ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    normal = transforms.Normalize(*(half if seed == "lite0" else imagenet))
     return net, transforms.Compose([*steps, transforms.ToTensor(), normal])
 
 
-def run(mode: str, folder: Path, seed: int) -> None:
+def run(mode: str, folder: Path, seed: str) -> None:
     """One of the two, as a process of its own: prints CPU seconds and, per test image by name, whether it was right."""
     net, transform = network(seed)
     if mode != "visbench":
@@ -83,7 +91,7 @@ def run(mode: str, folder: Path, seed: int) -> None:
                 return self.inner.forward_features(x)
 
         began = time.process_time()
-        backbone = CustomBackbone(Maps(net), transform, name="resnet18", embed_dim=512, device="cpu")
+        backbone = CustomBackbone(Maps(net), transform, name="resnet18", embed_dim=net.num_features, device="cpu")
         train, test = (ImageFolderDataset(folder / split, split) for split in ("train", "test"))
         cache = FeatureCache(folder.parent / f"cache{seed}")
         done = visbench.run(backbone, "classification", test, train_dataset=train, cache=cache, device="cpu")
@@ -99,16 +107,17 @@ def run(mode: str, folder: Path, seed: int) -> None:
 
 def main() -> None:
     if len(sys.argv) == 4:
-        run(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
+        run(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
         return
-    networks = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    asked = sys.argv[1] if len(sys.argv) > 1 else "1"
+    networks = [asked] if asked == "lite0" else [str(seed) for seed in range(int(asked))]
     found: dict[str, list[dict[str, Any]]] = {mode: [] for mode in MODES}
     with tempfile.TemporaryDirectory() as base:
         folder = Path(base) / "photos"
         write_photographs(folder, int(sys.argv[2]) if len(sys.argv) > 2 else 1)
-        for seed in range(networks):
+        for seed in networks:
             for mode in MODES:
-                command = [sys.executable, __file__, mode, str(folder), str(seed)]
+                command = [sys.executable, __file__, mode, str(folder), seed]
                 environment = {**os.environ, "OMP_NUM_THREADS": "1"}
                 done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
                 if done.returncode:
