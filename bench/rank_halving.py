@@ -60,7 +60,7 @@ def timed(home: Path, name: str, models: list[str], *, halving: bool) -> tuple[f
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--home", type=Path, required=True)
-    parser.add_argument("--data", choices=("sprites", "photos"), default="sprites")
+    parser.add_argument("--data", choices=("sprites", "photos"), default="photos")
     options = parser.parse_args()
     torch.set_num_threads(1)
     models = pool(options.home)
