@@ -232,10 +232,11 @@ def results(count: int) -> None:
 
     opened = "with ResultsDatabase(home / FILE_NAME, read_only=True) as d: found = d.latest({})"
     imports = "from unseen.results import ResultsDatabase, FILE_NAME\n"
+    parts_of = "from unseen.reports.blocks import Material\nfrom unseen.reports.provenance import result_data"
+    known = "from unseen.benchmarks.benchmark import command_of, papers_of"
     data = (
-        f"{imports}from unseen.benchmarks.benchmark import command_of, papers_of\n"
-        "from unseen.reports.blocks import Material\nfrom unseen.reports.provenance import result_data",
-        f"{opened.format('brief=True')}\nresult_data(Material(found, {{}}, {{}}, command=command_of, papers=papers_of))",
+        f"{imports}{known}\n{parts_of}\nknown = dict(command=command_of, papers=papers_of)",
+        f"{opened.format('brief=True')}\nresult_data(Material(found, {{}}, {{}}, **known))",
     )
     page = (
         f"{imports}from unseen.study import write_report",

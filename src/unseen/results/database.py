@@ -356,8 +356,8 @@ def _cell(row: sqlite3.Row, known: dict[str, dict[str, Any]]) -> Cell:
         if not isinstance(parameters, dict):
             raise ValueError("parameters are not an object")
         known[text] = parameters
-    names = (sys.intern(row[name]) for name in ("benchmark", "model", "dataset"))
-    return Cell(*names, known[text], sys.intern(row["revision"]), sys.intern(row["version"]))
+    names = {name: sys.intern(row[name]) for name in ("benchmark", "model", "dataset", "revision", "version")}
+    return Cell(**names, parameters=known[text])
 
 
 def _to_result(cell: Cell, row: sqlite3.Row, metrics: Mapping[str, float], nested: Mapping[str, Any]) -> Result:
