@@ -28,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,6 +44,7 @@ ROOMS: dict[str, tuple[list[str], list[str]]] = {
     "comparability": (["results/comparability.py"], ["tests/results"]),
     "ranking": (["ranking"], ["tests/ranking"]),
     "zeroshot": (["zeroshot"], ["tests/zeroshot"]),
+    "store": ([f"features/{name}.py" for name in ("store", "manifest", "part", "writer")], ["tests/features"]),
     "features": (["features"], ["tests/features"]),
 }
 #: Seconds that a mutant may take beyond six times what its tests take.
@@ -180,7 +182,7 @@ def judge(mutant: Mutant, tests: list[str], seconds: float, copy: Path, *, sound
     began = time.monotonic()
     child = os.fork()
     if child == 0:
-        _run_tests(copy, tests)
+        _run_tests(copy, tests, quiet=not sound)
     try:
         while True:
             done, status = os.waitpid(child, os.WNOHANG)
@@ -195,21 +197,27 @@ def judge(mutant: Mutant, tests: list[str], seconds: float, copy: Path, *, sound
         target.write_text(original, encoding="utf-8")
 
 
-def _run_tests(copy: Path, tests: list[str]) -> None:
+def _run_tests(copy: Path, tests: list[str], *, quiet: bool) -> None:
     """The child: never returns."""
     status = 1
     try:
         os.setpgid(0, 0)
-        quiet = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(quiet, 1), os.dup2(quiet, 2)
+        if quiet:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1), os.dup2(nowhere, 2)
         os.chdir(ROOT)
         os.environ["PYTHONPATH"] = f"{copy}{os.pathsep}{ROOT}"
         sys.path[:0] = [str(copy), str(ROOT)]
         sys.dont_write_bytecode = True
         import pytest
 
-        status = int(pytest.main(["-x", "-q", "-n0", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]))
+        # That hypothesis is loaded is no fault of the tests.
+        options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        status = int(pytest.main([*options, *tests]))
+    except BaseException:
+        traceback.print_exc()
     finally:
+        sys.stdout.flush()
         os._exit(status)
 
 
