@@ -214,7 +214,7 @@ def _run_tests(copy: Path, tests: list[str], *, quiet: bool) -> None:
         # That hypothesis is loaded is no fault of the tests.
         options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
         status = int(pytest.main([*options, *tests]))
-    except BaseException:
+    except BaseException:  # noqa: BLE001, the process ends here
         traceback.print_exc()
     finally:
         sys.stdout.flush()
