@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -62,6 +63,8 @@ def is_mark(mutant: Mutant) -> bool:
     from cosmic_ray.ast import ast_nodes, get_ast
     from cosmic_ray.plugins import get_operator
 
+    if not any(f"_{name}_" in mutant.operator for name in ("Mul", "Pow", "Div")):
+        return False
     operator = get_operator(mutant.operator)()
     places = (
         node
@@ -94,3 +97,17 @@ def mutated(mutant: Mutant) -> str | None:
     code = (ROOT / mutant.file).read_text(encoding="utf-8")
     found = mutate_code(code, get_operator(mutant.operator)(), mutant.occurrence)
     return None if found is None or found == code else str(found)
+
+
+def changed_lines() -> dict[str, set[int]]:
+    """Lines of the sources that differ from the last commit."""
+    asked = ["git", "diff", "-U0", "HEAD", "--", "src/unseen"]
+    found: dict[str, set[int]] = {}
+    file = ""
+    for line in subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines():
+        if line.startswith("+++ b/"):
+            file = line[6:]
+        elif line.startswith("@@"):
+            begin, _, count = line.split("+")[1].split(" ")[0].partition(",")
+            found.setdefault(file, set()).update(range(int(begin), int(begin) + int(count or 1)))
+    return found

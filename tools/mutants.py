@@ -35,7 +35,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tools.faults import ROOT, Mutant, changed, find_mutants, is_mark, mutated, no_faults
+from tools.faults import ROOT, Mutant, changed, changed_lines, find_mutants, is_mark, mutated, no_faults
 
 #: The rooms that are measured: their sources, and their own tests.
 ROOMS: dict[str, tuple[list[str], list[str]]] = {
@@ -137,7 +137,7 @@ def judge(mutant: Mutant, tests: list[str], seconds: float, copy: Path, *, sound
     target = copy / Path(mutant.file).relative_to("src")
     original = target.read_text(encoding="utf-8")
     content = original if sound else mutated(mutant)
-    if content is None or (not sound and is_mark(mutant)):
+    if content is None:
         return "none"
     target.write_text(content, encoding="utf-8")
     began = time.monotonic()
@@ -156,6 +156,27 @@ def judge(mutant: Mutant, tests: list[str], seconds: float, copy: Path, *, sound
             time.sleep(0.02)
     finally:
         target.write_text(original, encoding="utf-8")
+
+
+def judge_in_rounds(
+    mutant: Mutant, rounds: list[list[str]], durations: dict[str, float], copy: Path, tried: set[int]
+) -> str:
+    """Tests of another room, which load much more, are asked only where those of this one see nothing.
+
+    Args:
+        tried: rounds whose tests have passed without any fault; what is new is added.
+    """
+    outcome = "none" if is_mark(mutant) else "not reached"
+    for number, tests in enumerate(rounds if outcome != "none" else ()):
+        seconds = sum(durations[node] for node in tests)
+        if tests and number not in tried and judge(mutant, tests, seconds, copy, sound=True) != "survived":
+            raise SystemExit("the tests fail on a copy of the sources without any fault.")
+        if tests:
+            tried.add(number)
+            outcome = judge(mutant, tests, seconds, copy)
+        if outcome not in ("survived", "not reached"):
+            break
+    return outcome
 
 
 def _run_tests(copy: Path, tests: list[str], *, quiet: bool) -> None:
@@ -210,7 +231,7 @@ def measure(
     for library in LARGE:
         __import__(library)
     outcomes: list[str] = []
-    tried = False
+    tried: set[int] = set()
     with tempfile.TemporaryDirectory(prefix="mutants-") as place:
         shutil.copytree(
             ROOT / "src", place, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
@@ -222,11 +243,8 @@ def measure(
             if name not in known:
                 nodes = reach.get(mutant.file, {}).get(mutant.line, ())
                 order = sorted((node for node in nodes if node in durations), key=lambda node: durations[node])
-                seconds = sum(durations[node] for node in order)
-                if order and not tried and judge(mutant, order, seconds, Path(place), sound=True) != "survived":
-                    raise SystemExit(f"{room}: the tests fail on a copy of the sources without any fault.")
-                tried = tried or bool(order)
-                outcome = judge(mutant, order, seconds, Path(place)) if order else "not reached"
+                rounds = [[node for node in order if node.startswith(root)] for root in tests]
+                outcome = judge_in_rounds(mutant, rounds, durations, Path(place), tried)
                 if outcome in ("survived", "not reached") and changed(mutant) in harmless:
                     outcome = "equivalent"
                 known[name] = {"outcome": outcome, **asdict(mutant)}
@@ -256,20 +274,6 @@ def show(room: str, folder: Path) -> None:
         before, after = (ROOT / mutant.file).read_text().splitlines(), (mutated(mutant) or "").splitlines()
         print(f"\n{row['outcome']}: {name}")
         print("\n".join(list(difflib.unified_diff(before, after, lineterm="", n=0))[3:]))
-
-
-def changed_lines() -> dict[str, set[int]]:
-    """Lines of the sources that differ from the last commit."""
-    asked = ["git", "diff", "-U0", "HEAD", "--", "src/unseen"]
-    found: dict[str, set[int]] = {}
-    file = ""
-    for line in subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines():
-        if line.startswith("+++ b/"):
-            file = line[6:]
-        elif line.startswith("@@"):
-            begin, _, count = line.split("+")[1].split(" ")[0].partition(",")
-            found.setdefault(file, set()).update(range(int(begin), int(begin) + int(count or 1)))
-    return found
 
 
 def main() -> None:
