@@ -117,7 +117,7 @@ def _durations(output: str) -> dict[str, float]:
     """Seconds by test function, from pytest's list: all its phases and parameters together."""
     found: dict[str, float] = {}
     for line in output.splitlines():
-        words = line.split()
+        words = line.split(maxsplit=2)  # names of parameters may have spaces
         if len(words) == 3 and words[1] in ("call", "setup", "teardown") and words[0].endswith("s"):
             name = words[2].split("[")[0]
             found[name] = found.get(name, 0.0) + float(words[0][:-1])
