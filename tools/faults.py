@@ -90,13 +90,19 @@ def no_faults() -> set[tuple[str, str, str]]:
 
 
 def mutated(mutant: Mutant) -> str | None:
-    """The file with the fault."""
+    """The file with the fault; None where that would be no Python, which any test sees."""
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator
 
     code = (ROOT / mutant.file).read_text(encoding="utf-8")
     found = mutate_code(code, get_operator(mutant.operator)(), mutant.occurrence)
-    return None if found is None or found == code else str(found)
+    if found is None or found == code:
+        return None
+    try:
+        ast.parse(str(found))
+    except SyntaxError:
+        return None
+    return str(found)
 
 
 def changed_lines() -> dict[str, set[int]]:

@@ -240,6 +240,8 @@ def measure(
             if len(outcomes) == sample:
                 break
             name = f"{mutant.file}:{mutant.line} {mutant.operator} {mutant.occurrence}"
+            if mutated(mutant) is None:
+                continue
             if name not in known:
                 nodes = reach.get(mutant.file, {}).get(mutant.line, ())
                 order = sorted((node for node in nodes if node in durations), key=lambda node: durations[node])
