@@ -68,11 +68,12 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         write_whole(tmp_path, b"")
 
 
-def test_a_link_that_lies_in_wait_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_a_link_that_lies_in_wait_is_not_followed(link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("secrets.token_hex", lambda _: "0000")
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    (tmp_path / f".file.txt.{os.getpid()}-0000.tmp").symlink_to(victim)
+    getattr(tmp_path / f".file.txt.{os.getpid()}-0000.tmp", link)(victim)
     with pytest.raises(StoreError):
         write_whole(tmp_path / "file.txt", "new")
     assert victim.read_text() == "precious"
