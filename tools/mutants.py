@@ -9,8 +9,8 @@
 The faults are those of cosmic-ray: another operator, comparison, number or boolean, a decorator or an exception less, a
 loop that never runs. They are drawn with a seed from all places that are not annotations. One run of the room's tests
 with coverage says which tests reach which line; a mutant is given those, the quickest first, in a fork of a process
-that has the large libraries in memory, on a copy of the sources. What no test reaches has survived. A mutant that
-runs six times as long as its tests is caught. What changes nothing that can be seen is listed in
+that has the large libraries in memory, on a copy of the sources. What no test reaches has survived. A mutant with which
+a test takes five times as long is caught. What changes nothing that can be seen is listed in
 `tools/equivalent_mutants.toml` with its reason, and counts neither way. Outcomes are kept in `mutants/ROOM.json`; a run
 that was stopped goes on.
 """
@@ -29,14 +29,17 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
+from contextlib import suppress
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tools.faults import ROOT, Mutant, changed, changed_lines, find_mutants, is_mark, mutated, no_faults
 
+#: Without those that kill child processes: they take minutes, and coverage does not look into children.
+_STORE = [f"tests/features/test_{name}.py" for name in ("store", "store_parts", "store_layout", "store_disk", "parts")]
 #: The rooms that are measured: their sources, and their own tests.
 ROOMS: dict[str, tuple[list[str], list[str]]] = {
     "core": (["core"], ["tests/core"]),
@@ -46,11 +49,11 @@ ROOMS: dict[str, tuple[list[str], list[str]]] = {
     "comparability": (["results/comparability.py"], ["tests/results"]),
     "ranking": (["ranking"], ["tests/ranking"]),
     "zeroshot": (["zeroshot"], ["tests/zeroshot"]),
-    "store": ([f"features/{name}.py" for name in ("store", "manifest", "part", "writer")], ["tests/features"]),
-    "features": (["features"], ["tests/features"]),
+    "store": ([f"features/{name}.py" for name in ("store", "manifest", "part", "writer")], _STORE),
+    "features": (["features"], [*_STORE, *(f"tests/features/test_{name}.py" for name in ("preprocess", "extraction"))]),
 }
-#: Seconds that a mutant may take beyond six times what its tests take.
-GRACE = 20.0
+#: A test may take so many times as long as it did, and so many seconds more.
+TIMES, GRACE = 5.0, 15.0
 LARGE = (
     "numpy",
     "scipy.linalg",
@@ -63,7 +66,8 @@ LARGE = (
 )
 
 
-def reaching(tests: list[str], sources: list[str]) -> tuple[dict[str, dict[int, list[str]]], dict[str, float]]:
+@cache
+def reaching(tests: tuple[str, ...]) -> tuple[dict[str, dict[int, list[str]]], dict[str, float]]:
     """Which tests reach a line of a file, and how many seconds each takes: one run of them with coverage."""
     import coverage
 
@@ -82,9 +86,9 @@ def reaching(tests: list[str], sources: list[str]) -> tuple[dict[str, dict[int, 
         data.read()
         lines: dict[str, dict[int, list[str]]] = {}
         for file in data.measured_files():
-            short = str(Path(file).relative_to(ROOT)) if Path(file).is_relative_to(ROOT) else ""
-            if any(short.startswith(f"src/unseen/{source}") for source in sources):
+            if Path(file).is_relative_to(ROOT):
                 code = Path(file).read_text(encoding="utf-8")
+                short = str(Path(file).relative_to(ROOT))
                 lines[short] = by_statement(ast.parse(code), data.contexts_by_lineno(file))
     return lines, _durations(told.stdout)
 
@@ -128,10 +132,11 @@ def _environment(source: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
 
 
-def judge(mutant: Mutant, tests: list[str], seconds: float, copy: Path, *, sound: bool = False) -> str:
+def judge(mutant: Mutant, tests: dict[str, float], copy: Path, *, sound: bool = False) -> str:
     """Run the tests on a copy of the sources that has the fault: "caught", "slow" or "survived".
 
     Args:
+        tests: in their order, with the seconds that each takes.
         sound: without the fault, to see that the tests pass on a copy.
     """
     target = copy / Path(mutant.file).relative_to("src")
@@ -140,21 +145,15 @@ def judge(mutant: Mutant, tests: list[str], seconds: float, copy: Path, *, sound
     if content is None:
         return "none"
     target.write_text(content, encoding="utf-8")
-    began = time.monotonic()
     child = os.fork()
     if child == 0:
         _run_tests(copy, tests, quiet=not sound)
     try:
-        while True:
-            done, status = os.waitpid(child, os.WNOHANG)
-            if done:
-                return "survived" if os.waitstatus_to_exitcode(status) == 0 else "caught"
-            if time.monotonic() - began > 6 * seconds + GRACE:
-                os.killpg(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-                return "slow"
-            time.sleep(0.02)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        return "survived" if code == 0 else "slow" if code == -signal.SIGALRM else "caught"
     finally:
+        with suppress(ProcessLookupError):  # what its tests have started
+            os.killpg(child, signal.SIGKILL)
         target.write_text(original, encoding="utf-8")
 
 
@@ -168,18 +167,18 @@ def judge_in_rounds(
     """
     outcome = "none" if is_mark(mutant) else "not reached"
     for number, tests in enumerate(rounds if outcome != "none" else ()):
-        seconds = sum(durations[node] for node in tests)
-        if tests and number not in tried and judge(mutant, tests, seconds, copy, sound=True) != "survived":
+        timed = {node: durations[node] for node in tests}
+        if tests and number not in tried and judge(mutant, timed, copy, sound=True) != "survived":
             raise SystemExit("the tests fail on a copy of the sources without any fault.")
         if tests:
             tried.add(number)
-            outcome = judge(mutant, tests, seconds, copy)
+            outcome = judge(mutant, timed, copy)
         if outcome not in ("survived", "not reached"):
             break
     return outcome
 
 
-def _run_tests(copy: Path, tests: list[str], *, quiet: bool) -> None:
+def _run_tests(copy: Path, tests: dict[str, float], *, quiet: bool) -> None:
     """The child: never returns."""
     status = 1
     try:
@@ -192,10 +191,11 @@ def _run_tests(copy: Path, tests: list[str], *, quiet: bool) -> None:
         sys.path[:0] = [str(copy), str(ROOT)]
         sys.dont_write_bytecode = True
         import pytest
+        from tools.contexts import Deadline
 
         # That hypothesis is loaded is no fault of the tests.
         options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-        status = int(pytest.main([*options, *tests]))
+        status = int(pytest.main([*options, *tests], plugins=[Deadline(tests, times=TIMES, grace=GRACE)]))
     except BaseException:  # noqa: BLE001, the process ends here
         traceback.print_exc()
     finally:
@@ -227,7 +227,7 @@ def measure(
     if again:
         known = {name: row for name, row in known.items() if row["outcome"] not in ("survived", "not reached")}
     harmless = no_faults()
-    reach, durations = reaching([t for t in tests if (ROOT / t).exists()], sources)
+    reach, durations = reaching(tuple(tests))
     for library in LARGE:
         __import__(library)
     outcomes: list[str] = []
