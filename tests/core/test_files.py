@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from unseen.core.errors import DiskFullError, StoreError, UsageError
-from unseen.core.files import at_home, home, write_whole
+from unseen.core.errors import DataError, DiskFullError, StoreError, UsageError
+from unseen.core.files import at_home, format_size, home, make_folder, map_file, write_whole
 
 
 def test_home_is_what_was_said_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,11 +68,50 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         write_whole(tmp_path, b"")
 
 
-def test_a_link_that_lies_in_wait_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_a_link_that_lies_in_wait_is_not_followed(link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("secrets.token_hex", lambda _: "0000")
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    (tmp_path / f".file.txt.{os.getpid()}-0000.tmp").symlink_to(victim)
+    getattr(tmp_path / f".file.txt.{os.getpid()}-0000.tmp", link)(victim)
     with pytest.raises(StoreError):
         write_whole(tmp_path / "file.txt", "new")
     assert victim.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (12_345, "12.3 kB"),
+        (999_949, "999.9 kB"),
+        (999_950, "1.0 MB"),
+        (12_300_000, "12.3 MB"),
+        (5 * 10**9, "5.0 GB"),
+        (2 * 10**12, "2.0 TB"),
+        (12_345 * 10**12, "12345.0 TB"),
+    ],
+)
+def test_sizes_as_people_read_them(size: int, text: str) -> None:
+    assert format_size(size) == text
+
+
+def test_folders_are_made_with_all_that_is_missing_above(tmp_path: Path) -> None:
+    make_folder(tmp_path / "a" / "b" / "c" / "d")
+    make_folder(tmp_path / "a" / "b" / "c" / "d")
+    make_folder(tmp_path / "a" / "e")
+    assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")) == ["a", "a/b", "a/b/c", "a/b/c/d", "a/e"]
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError):
+        make_folder(tmp_path / "file")
+
+
+def test_files_are_mapped_empty_ones_among_them(tmp_path: Path) -> None:
+    (tmp_path / "full").write_bytes(b"abc")
+    (tmp_path / "empty").touch()
+    assert bytes(map_file(tmp_path / "full")) == b"abc"
+    assert map_file(tmp_path / "empty") == b""
+    with pytest.raises(DataError, match=r"cannot read .*gone: No such file"):
+        map_file(tmp_path / "gone")

@@ -112,3 +112,77 @@ def test_what_people_pickle_is_sane(protocol: int) -> None:
     for cut in range(0, len(data) - 1, 997):
         with pytest.raises(UnsafePickle):
             scan_pickle(memoryview(data[:cut]))
+
+
+def test_what_a_file_may_unpack_to_follows_its_size() -> None:
+    assert guard.allowance(0) == 64 << 20
+    assert guard.allowance(1 << 20) == (200 + 64) << 20
+    assert guard.allowance(3 << 20) == (600 + 64) << 20
+
+
+def test_what_may_pass_is_tried_again_and_what_lasts_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(guard.time, "sleep", waited.append)
+    left = [OSError(errno.EIO, "Input/output error")] * 3
+
+    def read() -> str:
+        if left:
+            raise left.pop()
+        return "read"
+
+    assert guard.read_patiently(read, "f") == "read"
+    assert waited == sorted(waited) == list(guard.WAITS) and sum(waited) < 2
+    left += [OSError(errno.EIO, "Input/output error")] * 4
+    with pytest.raises(UnavailableError, match=r"^f cannot be read at present: input/output error, 4 times\."):
+        guard.read_patiently(read, "f")
+    waited.clear()
+    left += [FileNotFoundError(errno.ENOENT, "gone")]
+    with pytest.raises(FileNotFoundError):
+        guard.patiently(read)
+    assert waited == [] and guard.patiently(read) == "read"
+
+
+def test_a_reader_names_its_file_however_it_is_given() -> None:
+    @guard.reader("a list")
+    def read(path: str, times: int = 1) -> int:
+        return times // (path == "good")
+
+    assert read("good", times=3) == read(path="good", times=3) == 3
+    for call in (lambda: read("bad", 2), lambda: read(path="bad", times=2)):
+        with pytest.raises(DataError, match=r"^bad cannot be read as a list \(ZeroDivisionError"):
+            call()
+
+
+def pickled(*parts: bytes) -> memoryview:
+    return memoryview(b"".join(parts))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x80\x04\x8c\x05ab",  # a short text that should have five letters
+        b"X\x05\x00\x00\x00ab",
+        b"B\x05\x00\x00\x00ab",
+        b"\x8e\x05" + bytes(7) + b"ab",
+        b"J\x01\x00",
+    ],
+)
+def test_an_argument_that_is_cut_off(data: bytes) -> None:
+    with pytest.raises(UnsafePickle, match="ends within an argument"):
+        scan_pickle(memoryview(data))
+    with pytest.raises(UnsafePickle, match="does not end"):
+        scan_pickle(memoryview(b"X\x02\x00\x00\x00ab"))
+
+
+def test_marks_part_what_belongs_together() -> None:
+    """A hundred tuples side by side are not deep; each within the next is, also by way of DUP and the memo."""
+    scan_pickle(pickled(b"(", b"(t" * 300, b"t."))
+    scan_pickle(pickled(b")", b"\x85" * 100, b"."))
+    with pytest.raises(UnsafePickle, match="nested"):
+        scan_pickle(pickled(b")", b"\x85" * 101, b"."))
+    with pytest.raises(UnsafePickle, match="nested"):
+        scan_pickle(pickled(b"(", b"N" * 3, b"t" + b"\x85" * 100, b"."))
+    with pytest.raises(UnsafePickle, match="nested"):
+        scan_pickle(pickled(b"N", b"2\x86" * 101, b"."))
+    with pytest.raises(UnsafePickle, match="nested"):
+        scan_pickle(pickled(b")", b"\x85q\x000h\x00" * 101, b"."))

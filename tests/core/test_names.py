@@ -125,3 +125,24 @@ def test_options_are_typed_and_complete() -> None:
 def test_bad_values_are_named(value: str, read) -> None:
     with pytest.raises(UsageError, match=f"option k='{value}' should be"):
         read(Options("x:y", {"k": value}))
+
+
+def test_what_no_file_can_be_called_is_no_path(tmp_path: Path) -> None:
+    known = ("folder", "known").__contains__
+    assert from_path("known\0", "folder", known, tmp_path) == "known\0"
+    assert from_path("word\0", "folder", known, tmp_path) == "word\0"
+    assert from_path("~nobody-of-that-name/x", "folder", known, tmp_path) == "folder:~nobody-of-that-name/x"
+    (tmp_path / "known").mkdir()
+    assert from_path("known", "folder", known, tmp_path) == "folder:known", "a folder that is there goes first"
+    assert from_path("known:x", "folder", known, tmp_path) == "known:x"
+
+
+def test_the_least_number_is_allowed_and_the_nearest_name_is_said() -> None:
+    options = Options("x:y", {"n": "3", "m": "-3", "worker": "1"})
+    assert options.integer("n", at_least=3) == 3
+    assert options.integer("m", at_least=-3) == -3
+    with pytest.raises(UsageError, match="option n='3' should be a whole number from 4 on"):
+        options.integer("n", at_least=4)
+    options.text("workers"), options.text("works")
+    with pytest.raises(UsageError, match=r"no option 'worker'\. Did you mean 'workers'"):
+        options.finish()

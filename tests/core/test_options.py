@@ -117,3 +117,13 @@ def test_files_are_relative_to_the_study(tmp_path: Path) -> None:
     (tmp_path / "here.txt").touch()
     made = [make_options(Example, {"file": f}, source="", base=tmp_path).file for f in ("here.txt", "word", "file:x")]
     assert made == [str(tmp_path / "here.txt"), "word", f"file:{tmp_path / 'x'}"]
+
+
+def test_the_nearest_option_is_said_first() -> None:
+    @dataclass(frozen=True)
+    class Like:
+        worker_count: int = option(0)
+        workers: int = option(0)
+
+    with pytest.raises(UsageError, match=r"^x: unknown option 'worker'. Did you mean 'workers'"):
+        make_options(Like, {"worker": 1}, source="x")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, fields, replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from unseen.core.identity import canonical_json, digest
-from unseen.core.records import Cell, FeatureKey, ModelCard, Preprocessing
+from unseen.core.records import Cell, DatasetCard, FeatureKey, MethodCard, ModelCard, Preprocessing, Result
 
 KEY = FeatureKey(
     model="timm:resnet50",
@@ -58,3 +59,40 @@ def test_cards_ignore_keys_of_the_future() -> None:
 def test_canonical_json_is_one_string_per_value(value: dict[str, object]) -> None:
     assert canonical_json(value) == canonical_json(dict(reversed(value.items())))
     assert json.loads(canonical_json(value)) == value
+
+
+def test_a_result_survives_json_but_for_when_it_was_filed() -> None:
+    result = Result(
+        Cell("probe", "m", "d", {"seed": 1}, "w+d", "1"),
+        {"top1": 0.5},
+        seconds=2.0,
+        sweep=({"c": 1.0},),
+        details={"classes": 3},
+        environment={"unseen": "1"},
+        recorded="2026-11-17",
+    )
+    written = result.to_dict()
+    assert sorted(written) == ["cell", "details", "environment", "error", "metrics", "seconds", "sweep"]
+    assert Result.from_dict(json.loads(json.dumps(written))) == result
+    assert Result.from_dict(written).recorded == ""
+    assert result.ok and not replace(result, error="no").ok
+
+
+def test_records_are_frozen() -> None:
+    for kind in (Preprocessing, ModelCard, DatasetCard, MethodCard, FeatureKey, Cell, Result):
+        with pytest.raises(FrozenInstanceError):
+            setattr(object.__new__(kind), fields(kind)[0].name, "x")
+        assert not hasattr(object.__new__(kind), "__dict__"), "many are held at once"
+
+
+def test_names_of_what_is_kept_on_the_way() -> None:
+    cell = Cell("vtab", "m", "d", {"seed": 1, "size": 1000}, "w+d", "1")
+    name = cell.name_of("search", 1)
+    assert name == replace(cell, parameters={"size": 1000, "seed": 1}).name_of("search", 1)
+    others = [cell.name_of("training", 1), cell.name_of("search", 2), cell.name_of("search"), cell.id]
+    others += [replace(cell, **{f: "x"}).name_of("search", 1) for f in ("benchmark", "model", "dataset", "revision")]
+    others += [replace(cell, version="2").name_of("search", 1), cell.name_of("search", 1, without=("seed",))]
+    assert len({name, *others}) == 1 + len(others)
+    other_seed = replace(cell, parameters={"seed": 2, "size": 1000})
+    assert other_seed.name_of("search", without=("seed",)) == cell.name_of("search", without=("seed",))
+    assert cell.data == "d"

@@ -102,3 +102,12 @@ def test_lazy_exports_are_read_from_what_type_checkers_read(tmp_path: Path, monk
     assert lazy_package.Thing is sys.modules["lazy_package.inner"].Thing
     with pytest.raises(AttributeError, match="module 'lazy_package' has no attribute 'Thign'"):
         lazy_package.Thign  # noqa: B018
+
+
+def test_another_target_is_refused_wherever_it_stands_in_the_alphabet() -> None:
+    for first, second in (("os:path", "os:sep"), ("os:sep", "os:path")):
+        registry: Registry[object] = Registry("thing")
+        registry.add("a", first)
+        with pytest.raises(UsageError, match=f"registered already, as '{first}'"):
+            registry.add("a", second)
+        assert registry.get("a") is (os.sep if first == "os:sep" else os.path)

@@ -50,3 +50,11 @@ def test_a_number_cut_short_and_a_number_for_a_message() -> None:
 def test_checksum() -> None:
     crc = 0xE3069283  # of "123456789", in every catalogue of checksums
     assert masked_crc32c(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def test_the_largest_number_is_read_and_none_beyond_it() -> None:
+    assert varint(encode(2**64 - 1), 0) == (2**64 - 1, 10)
+    with pytest.raises(ValueError, match="more than 64 bits"):
+        varint(b"\xff" * 10 + b"\x01", 0)
+    with pytest.raises(IndexError):
+        varint(b"\xff" * 3, 0)

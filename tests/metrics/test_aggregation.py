@@ -149,3 +149,9 @@ def test_gaps_are_refused() -> None:
         aggregation.macro_mean([[1.0, 2.0]], ["a"])
     with pytest.raises(DataError, match="not negative"):
         aggregation.geometric_mean([[-1.0, 2.0]])
+
+
+def test_a_vote_is_shared_between_equals() -> None:
+    """Three share the last place of the first task: the one that is alone in the last place of the second leaves."""
+    table = [[1, 9], [1, 8], [1, 7], [5, 1]]
+    assert aggregation.elimination_rank(table)[3] == 0

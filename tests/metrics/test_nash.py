@@ -68,3 +68,18 @@ def test_readings_differ() -> None:
     found = [nash_weights(scores, scale=scale, one_game=game) for scale, game in READINGS.values()]
     assert all(np.abs(a - b).max() > 1e-6 for k, a in enumerate(found) for b in found[:k])
     assert entropy(found[0]) > entropy(found[2])  # one game spreads the weight over all tasks
+
+
+@pytest.mark.parametrize(("scale", "same"), [("range", True), ("standard", True), ("score", False)])
+def test_what_a_task_is_measured_in_does_not_matter_where_tasks_are_scaled(scale: str, same: bool) -> None:
+    table = np.random.default_rng(2).uniform(20, 60, (6, 5))
+    turned = table * [1.0, 1.5, 0.5, 1.0, 1.2] + [0.0, 5.0, 10.0, 30.0, -10.0]
+    first, second = (nash_weights(each, scale=scale, one_game=False) for each in (table, turned))
+    assert (np.abs(first - second).max() < 1e-3) == same
+
+
+def test_a_task_on_which_all_are_equal_does_no_harm() -> None:
+    table = np.column_stack([np.random.default_rng(3).uniform(20, 60, (4, 3)), np.full(4, 50.0)])
+    for scale in ("range", "standard"):
+        weights = nash_weights(table, scale=scale, one_game=False)
+        assert np.isfinite(weights).all() and weights.sum() == pytest.approx(1)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import friedmanchisquare, ttest_rel
+from scipy.stats import f, friedmanchisquare, ttest_rel
 
 from unseen.core.errors import DataError
 from unseen.metrics import friedman_test, nemenyi_difference, paired_t_test, rank_methods
@@ -69,3 +69,23 @@ def test_rubbish() -> None:
         friedman_test(rank_methods(["a", "b"], [[1, 2], [2, 1]]))
     with pytest.raises(DataError, match="equal length"):
         paired_t_test([1, 2], [1])
+
+
+def test_the_f_of_friedman_is_that_of_a_two_way_analysis_of_variance() -> None:
+    """Iman and Davenport: the F test of methods, with observations as blocks, over the ranks."""
+    table = rank_methods(names(4), np.random.default_rng(0).normal(size=(4, 9)) + np.arange(4)[:, None])
+    k, n = table.ranks.shape
+    between = n * ((table.ranks.mean(1) - table.ranks.mean()) ** 2).sum()
+    blocks = k * ((table.ranks.mean(0) - table.ranks.mean()) ** 2).sum()
+    error = ((table.ranks - table.ranks.mean()) ** 2).sum() - between - blocks
+    wanted = (between / (k - 1)) / (error / ((k - 1) * (n - 1)))
+    found = friedman_test(table)
+    assert found.f_statistic == pytest.approx(wanted)
+    assert found.f_p_value == pytest.approx(f.sf(wanted, k - 1, (k - 1) * (n - 1)))
+
+
+def test_friedman_of_full_agreement_and_of_none() -> None:
+    agreed = friedman_test(rank_methods(names(3), np.tile([[3.0], [2.0], [1.0]], 5)))
+    assert (agreed.statistic, agreed.f_statistic, agreed.f_p_value) == (pytest.approx(10), np.inf, 0.0)
+    tied = friedman_test(rank_methods(names(3), np.ones((3, 5))))
+    assert (tied.statistic, tied.p_value, tied.f_statistic, tied.f_p_value) == (0.0, 1.0, 0.0, 1.0)

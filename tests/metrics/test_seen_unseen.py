@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unseen.core.errors import DataError
-from unseen.metrics import SeenUnseenCurve, harmonic_mean, seen_unseen_curve, seen_unseen_outcomes
+from unseen.metrics import (
+    SeenUnseenCurve,
+    harmonic_mean,
+    seen_unseen_area_interval,
+    seen_unseen_curve,
+    seen_unseen_outcomes,
+)
 
 
 def naive(scores: np.ndarray, labels: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -98,3 +104,30 @@ def test_what_is_refused() -> None:
         seen_unseen_curve([1.0], [True], [0], [True])
     with pytest.raises(DataError, match="one value of each"):
         seen_unseen_curve([1.0, 2.0], [True], [0], [True])
+
+
+@pytest.mark.parametrize("odd", range(4))
+def test_every_list_has_one_value_per_image(odd: int) -> None:
+    given = [[1.0, -1.0, 2.0], [True, True, False], [0, 5, 0], [True, False, True]]
+    assert 0 <= seen_unseen_curve(*given).area <= 1
+    for changed in (given[odd][:2], [*given[odd], given[odd][0]], np.stack([given[odd]] * 2)):
+        with pytest.raises(DataError, match="one value of each"):
+            seen_unseen_curve(*given[:odd], changed, *given[odd + 1 :])
+    with pytest.raises(DataError, match="one value of each"):
+        seen_unseen_curve(*(np.stack([each] * 2) for each in given))
+
+
+@pytest.mark.parametrize("level", [0.95, 0.5])
+def test_the_interval_of_the_area_is_that_of_drawing_images(level: float) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 5, 6], [15, 25, 20, 10])
+    seen = labels < 5
+    leads, right = rng.normal(0.6 * seen, 1), rng.random(70) < 0.7
+    drawn = []
+    for _ in range(1500):
+        rows = np.concatenate([rng.choice(np.flatnonzero(labels == c), (labels == c).sum()) for c in np.unique(labels)])
+        drawn.append(seen_unseen_curve(leads[rows], right[rows], labels[rows], seen[rows]).area)
+    found = seen_unseen_area_interval(leads, right, labels, seen, level=level, resamples=1500)
+    assert found.value == pytest.approx(seen_unseen_curve(leads, right, labels, seen).area)
+    wanted = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    np.testing.assert_allclose([found.low, found.high], wanted, atol=0.015)

@@ -5,7 +5,15 @@ import pytest
 from scipy.stats import binomtest, bootstrap, ttest_ind
 
 from unseen.core.errors import DataError
-from unseen.metrics import bootstrap_interval, mcnemar, over_seeds, paired_bootstrap, welch_comparison, wilson_interval
+from unseen.metrics import (
+    bootstrap_interval,
+    holm,
+    mcnemar,
+    over_seeds,
+    paired_bootstrap,
+    welch_comparison,
+    wilson_interval,
+)
 
 
 def test_interval_equals_scipy_percentile_bootstrap():
@@ -100,3 +108,17 @@ def test_welch_against_scipy() -> None:
     assert same.p_value == 1.0 and 0.0 in same.difference
     with pytest.raises(DataError):
         welch_comparison([0.5], [0.5, 0.6])
+
+
+def test_the_least_p_of_a_paired_bootstrap_is_that_of_its_resamples() -> None:
+    found = paired_bootstrap(np.ones(20), np.zeros(20), resamples=99)
+    assert found.p_value == pytest.approx(2 / 100)
+    assert paired_bootstrap(np.ones(20), np.ones(20), resamples=99).p_value == 1.0
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])
+    assert holm([0.2]) == [0.2]
+    assert holm([0.0, 0.001]) == pytest.approx([0.0, 0.001])
+    assert holm([0.04, 0.01, 0.3, 0.3]) == pytest.approx([0.12, 0.04, 0.6, 0.6])

@@ -38,7 +38,14 @@ def test_no_trend_gives_an_interval_over_zero() -> None:
     assert line.slope.low < 0 < line.slope.high
 
 
-@pytest.mark.parametrize(("x", "y"), [([1, 2], [1, 2]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [1, 2])])
+@pytest.mark.parametrize(
+    ("x", "y"), [([1, 2], [1, 2]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [1, 2]), ([[1, 2]] * 3, [[1, 2]] * 3)]
+)
 def test_too_little_to_draw_a_line(x: list[float], y: list[float]) -> None:
     with pytest.raises(DataError):
         fit_line(x, y)
+
+
+def test_the_same_points_give_the_same_interval() -> None:
+    x, y = np.arange(9), np.arange(9) % 4
+    assert fit_line(x, y) == fit_line(x, y, seed=0) != fit_line(x, y, seed=1)

@@ -70,3 +70,8 @@ def test_an_interval_covers_the_truth_about_as_often_as_it_says() -> None:
         found = ours.resampled(lambda w, y=y, p=p: ours.correlation(y, p, w), 300)
         inside += 0.7 / np.sqrt(0.49 + 0.25) in found
     assert inside >= 51  # of 60; 57 are expected, fewer than 51 once in 200
+
+
+def test_means_leave_out_what_is_not_known() -> None:
+    values = np.array([[1.0, np.nan, 3.0], [np.nan, 0.25, np.nan], [np.nan] * 3])
+    np.testing.assert_allclose(ours.mean_known(values), [2.0, 0.25, np.nan])

@@ -51,3 +51,19 @@ def test_sensitivity_tells_what_matters_from_what_does_not() -> None:
     assert not found["rate"].scores
     with pytest.raises(DataError, match="nothing to learn"):
         sensitivities([{"rate": 1, "accuracy": float("nan")}])
+
+
+def test_a_continuous_one_is_told_by_four_ranges() -> None:
+    trials = [{"rate": float(2**power), "accuracy": power / 100} for power in range(17)]
+    found = sensitivities(trials)["rate"]
+    assert found.scores == {}
+    assert found.binned == {
+        "1 to 2e+01": (0.0, 0.01, 0.02, 0.03),
+        "2e+01 to 3e+02": (0.04, 0.05, 0.06, 0.07),
+        "3e+02 to 4e+03": (0.08, 0.09, 0.1, 0.11),
+        "4e+03 to 7e+04": (0.12, 0.13, 0.14, 0.15, 0.16),
+    }
+    assert (found.best, found.good) == (65536.0, (16384.0, 32768.0, 65536.0))
+    even = sensitivities([{"shift": float(k), "accuracy": k / 10} for k in (-4, -3, -2, -1, 0, 1, 2, 3, 4)])["shift"]
+    assert list(even.binned) == ["-4 to -2", "-2 to 0", "0 to 2", "2 to 4"]
+    assert [len(scores) for scores in even.binned.values()] == [2, 2, 2, 3]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from unseen.core.errors import DataError
 from unseen.metrics import (
@@ -15,6 +16,7 @@ from unseen.metrics import (
     mean_per_class_accuracy,
     mean_per_class_interval,
     per_class_accuracy,
+    share_interval,
 )
 
 shares = st.floats(0, 1)
@@ -66,3 +68,14 @@ def test_intervals_are_those_of_drawing_images() -> None:
     assert both.low < both.value < both.high
     assert both.value == harmonic_mean(mean_per_class(labels, right), mean_per_class(labels[::2], right[::2]))
     assert mean_per_class_interval(labels, np.ones(150)).low == 1
+
+
+@pytest.mark.parametrize("level", [0.95, 0.6])
+def test_the_interval_of_a_share_is_that_of_the_binomial(level: float) -> None:
+    right = np.arange(400) < 300
+    found = share_interval(right, level=level, resamples=20_000)
+    assert (found.value, found.level) == (0.75, level)
+    wanted = binom.ppf([(1 - level) / 2, (1 + level) / 2], 400, 0.75) / 400
+    np.testing.assert_allclose([found.low, found.high], wanted, atol=0.003)
+    again = mean_per_class_interval(np.zeros(400), right, level=level, resamples=20_000)
+    np.testing.assert_allclose([again.low, again.high], wanted, atol=0.003)

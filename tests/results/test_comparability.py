@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from unseen.core.errors import UsageError
 from unseen.core.records import Cell, Result
 from unseen.results import comparable, current, only
-from unseen.results.comparability import older_said
+from unseen.results.comparability import Group, older_said
 
 EXTRACTION = {"truncated": "refuse", "precision": "fp32"}
 BASE = Cell(
@@ -148,3 +148,47 @@ def test_nothing_is_lost_and_nothing_is_mixed(cells: list[Cell]) -> None:
         points = [(r.cell.model, r.cell.parameters["shots"], r.cell.parameters["seed"]) for r in group.results]
         assert len(points) == len(set(points)), "nothing counts twice"
     assert len({group.words for group in groups}) == len(groups), "words tell groups apart"
+
+
+def test_older_revisions_are_named_by_twelve_characters() -> None:
+    old = replace(BASE, revision=f"{'w' * 20}+{'d' * 20}", parameters={**BASE.parameters, "seed": 2})
+    newer = replace(BASE, revision=f"v+{'d' * 20}", parameters={**BASE.parameters, "seed": 3})
+    groups = comparable([result(0.1, old), result(0.2, newer), result(0.3, replace(newer, revision="v+e", model="n"))])
+    assert [group.setting.get("weights") for group in groups] == [f"{'w' * 12} (older)", None, None]
+    assert [group.setting.get("data") for group in groups] == [f"{'d' * 12} (older)"] * 2 + [None]
+    assert [len(group.results) for group in groups] == [1, 1, 1]
+
+
+def test_groups_that_nothing_tells_apart_but_the_data_of_another_dataset() -> None:
+    """Where a parameter names another dataset, the digest of the data is of both."""
+    cells = [replace(BASE, revision=f"w1+{n}", parameters={"labels": n, "seed": 1}) for n in ("a", "b")]
+    (group,) = comparable([result(cell=cell) for cell in cells], axes=("labels",), datasets=("labels",))
+    assert len(group.results) == 2
+    assert len(comparable([result(cell=cell) for cell in cells], axes=("labels",))) == 2
+
+
+def test_parts_of_a_version_that_are_no_methods_on_an_axis_stay_in_the_setting() -> None:
+    def of(method: str, version: str) -> Result:
+        return Result(Cell("zsl", "m", "d", {"method": method}, "w+d", version), {"zsl": 0.5})
+
+    for first, second in (("3 grid.1 ALE.1", "3 grid.2 SAE.1"), ("3.1 ALE.1", "3.2 SAE.1"), ("3 ALE.x", "3 SAE.y")):
+        groups = comparable([of("ALE", first), of("SAE", second)], axes=("method",), over=())
+        assert len(groups) == 2, (first, second)
+    (group,) = comparable([of("ALE", "3 grid.1 ALE.1"), of("SAE", "3 grid.1 SAE.4")], axes=("method",), over=())
+    assert group.setting["version"] == "3 grid.1"
+    assert group.older == 0
+
+
+def test_a_failure_is_mended_by_what_came_later_only() -> None:
+    failed = Result(BASE, error="no")
+    again = Result(replace(BASE, version="2 fast.1"), {"top1": 0.5})
+    first = result(seed=7)
+    assert current([first, failed]) == [first, failed], "what another cell has said before mends nothing"
+    assert current([first, failed, again]) == [first, again]
+    assert current([failed, failed]) == [failed]
+
+
+def test_how_many_are_left_out_is_said() -> None:
+    assert older_said(2) == "2 older results of other weights or data left out"
+    assert older_said(1234).startswith("1,234 older results")
+    assert Group((), {}, {}).older == 0

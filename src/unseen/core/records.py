@@ -16,6 +16,8 @@ from unseen.core.identity import digest, identify
 class _Record:
     """JSON in and out for the dataclasses below."""
 
+    __slots__ = ()  # without it each of them had a dictionary beside its slots
+
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)  # type: ignore[call-overload,no-any-return]
 

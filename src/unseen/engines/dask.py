@@ -10,8 +10,10 @@ given to another by the scheduler (`distributed.scheduler.allowed-failures`), th
 from __future__ import annotations
 
 import logging
+import math
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -30,6 +32,8 @@ B = TypeVar("B")
 #: What must be the same everywhere: it can move a number, or change what travels.
 SAME = ("unseen", "torch", "numpy")
 _AHEAD = 2
+#: Seconds for which the list of workers counts as known: asking for it is a round trip to the scheduler.
+_KNOWN_FOR = 1.0
 _GO_ON = "What was finished is kept: run the same command to go on."
 
 
@@ -40,6 +44,7 @@ class DaskEngine:
         self.client = client
         self._versions = versions()
         self._shared: dict[Path, bool] = {}
+        self._found: tuple[float, list[Any]] = (-math.inf, [])
 
     @property
     def dashboard(self) -> str:
@@ -124,10 +129,14 @@ class DaskEngine:
         return {name: value for name, value in (needs or {}).items() if name in known} or None
 
     def _workers(self, take: Callable[[Any], B]) -> list[B]:
-        try:
-            return [take(info) for info in self.client.scheduler_info(n_workers=-1)["workers"].values()]
-        except OSError as error:
-            raise self._gone() from error
+        when, found = self._found
+        if not found or time.monotonic() - when > _KNOWN_FOR:
+            try:
+                found = list(self.client.scheduler_info(n_workers=-1)["workers"].values())
+            except OSError as error:
+                raise self._gone() from error
+            self._found = time.monotonic(), found
+        return [take(info) for info in found]
 
     def _gone(self) -> WorkerLostError:
         return WorkerLostError(f"the Dask scheduler is gone, and its tasks with it. {_GO_ON}")

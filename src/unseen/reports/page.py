@@ -17,10 +17,10 @@ from unseen.core.files import write_whole
 from unseen.core.identity import canonical_json
 from unseen.core.records import Cell, DatasetCard, ModelCard, Result
 from unseen.core.registry import load_object
-from unseen.reports.blocks import Headline, Material, Section, SectionBuilder
+from unseen.reports.blocks import Headline, Material, Pictures, Section, SectionBuilder, packed
 from unseen.reports.charts import javascript, script_json
 from unseen.reports.overview import overview_section, ranking
-from unseen.reports.provenance import Pictures, packed, problems_section, provenance_section, result_data
+from unseen.reports.provenance import PackedResults, problems_section, provenance_section, result_data
 from unseen.reports.wording import counted
 from unseen.results.comparability import SEED
 
@@ -40,7 +40,7 @@ class Page:
         sections: in its order.
         title: the heading.
         counts: what it is made of, such as "4 models".
-        data: results for the browser (`payload.result_data`), or the "files" to download, texts by their ending.
+        data: results for the browser, or the "files" to download, texts by their ending.
         order: models, best first, for "the best k".
         date: the day to put on it.
     """
@@ -48,7 +48,7 @@ class Page:
     sections: Sequence[Section]
     title: str
     counts: Sequence[str] = ()
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: PackedResults | Mapping[str, Any] = field(default_factory=dict)
     order: Sequence[str] = ()
     date: Date | None = None
 
@@ -66,7 +66,11 @@ class Page:
         pictures = Pictures()
         specs = {f"{s.anchor}-{n}": f.spec for s in self.sections for n, f in enumerate(s.figures)}
         drawn = packed(pictures.taken_out(specs)) if specs else ""
-        cells = {entry["id"]: place for place, entry in enumerate(self.data.get("results", ()))}
+        if isinstance(self.data, PackedResults):
+            ids, data = self.data.ids, self.data.text
+        else:
+            ids, data = (), packed(dict(self.data)) if self.data else ""
+        cells = {each: place for place, each in enumerate(ids)}
         page = _template().render(
             title=self.title,
             date=f"{self.date.day} {self.date:%B %Y}" if self.date else "",
@@ -76,14 +80,14 @@ class Page:
             places=lambda ids: " ".join(str(cells[each]) for each in ids if each in cells),
             picture=pictures.number,
             has_cells=bool(cells),
-            has_data=bool(self.data),
+            has_data=bool(data),
             models=len(self.order),
             style=_read("style.css"),
             vega=javascript() if specs else "",
             script=f"(() => {{{_read('page.js')}{_read('cells.js')}}})();",
             page=script_json({"stem": _stem(self.title), "order": list(self.order)}),
             specs=drawn,
-            data=packed(dict(self.data)) if self.data else "",
+            data=data,
             pictures=lambda: packed(list(pictures.numbers)) if pictures.numbers else "",
         )
         target = Path(path)

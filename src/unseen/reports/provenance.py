@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from unseen.core.identity import canonical_json
 from unseen.core.records import Result
-from unseen.reports.blocks import Material, Section, Table, TableCell
+from unseen.reports.blocks import Material, Section, Table, TableCell, compressed, dense
 from unseen.reports.wording import counted, duration, listed, setting_text, short_names
 from unseen.results.comparability import SEED, value_text
 from unseen.results.export import to_json
@@ -198,35 +196,22 @@ def _count(noted: Any) -> int:
 
 #: Characters of a detail's JSON; lists of every concept or image stay in the database.
 _LARGEST_DETAIL = 600
-_PICTURE = re.compile(r'"(data:image/(?:jpeg|png);base64,[A-Za-z0-9+/=]+)"')
 
 
-def packed(value: Any) -> str:
-    """JSON values as base64 of gzip: safe inside a <script>, the same text for the same value."""
-    text = (
-        value
-        if isinstance(value, str)
-        else json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    )
-    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode("ascii")
+@dataclass(frozen=True)
+class PackedResults:
+    """All results for the browser.
+
+    Attributes:
+        ids: of the cells, in the order of the results.
+        text: as `packed` gives it.
+    """
+
+    ids: Sequence[str]
+    text: str
 
 
-class Pictures:
-    """Pictures of a page, each once; whoever shows one names it by its number."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-
-    def number(self, address: str) -> int:
-        return self.numbers.setdefault(address, len(self.numbers))
-
-    def taken_out(self, value: Any) -> str:
-        """A JSON value as text, with "picture:7" in place of each picture."""
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return _PICTURE.sub(lambda found: f'"picture:{self.number(found.group(1))}"', text)
-
-
-def result_data(material: Material, anchors: Mapping[str, str] | None = None) -> dict[str, Any]:
+def result_data(material: Material) -> PackedResults:
     """All results for the browser: parts that many share are held once and named by their number."""
     shared: dict[str, int] = {}
     parts: list[Any] = []
@@ -238,10 +223,10 @@ def result_data(material: Material, anchors: Mapping[str, str] | None = None) ->
             parts.append(value)
         return shared[key]
 
-    def entry(result: Result) -> dict[str, Any]:
+    def entry(identifier: str, result: Result) -> dict[str, Any]:
         cell = result.cell
         found: dict[str, Any] = {
-            "id": cell.id,
+            "id": identifier,
             "cell": cell.to_dict() | {"parameters": once(_strict(dict(cell.parameters)))},
             "metrics": _strict(dict(result.metrics)),
             "seconds": result.seconds,
@@ -255,8 +240,16 @@ def result_data(material: Material, anchors: Mapping[str, str] | None = None) ->
         small = {name: value for name, value in result.details.items() if _is_small(value)}
         return found | ({"details": once(_strict(small))} if small else {})
 
-    results = [entry(result) for result in material.results]
-    return {"results": results, "parts": parts, "styles": _styles(material.results), "names": material.names}
+    ids = [result.cell.id for result in material.results]
+
+    def texts() -> Iterator[str]:
+        yield '{"results":['
+        for number, (identifier, result) in enumerate(zip(ids, material.results, strict=True)):
+            yield "," * bool(number) + dense(entry(identifier, result))
+        rest = {"parts": parts, "styles": _styles(material.results), "names": material.names}
+        yield f"],{dense(rest)[1:]}"
+
+    return PackedResults(ids, compressed(texts()))
 
 
 def citations(material: Material, result: Result) -> list[str]:

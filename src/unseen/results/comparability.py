@@ -83,17 +83,19 @@ def comparable(
     """
     kept, overtaken = _newest(results)
     free = {*axes, *over}
-    settings: list[tuple[Result, dict[str, Any], str, dict[str, int]]] = []
+    alike: dict[str, tuple[str, dict[str, Any]]] = {}  # few settings, many results: each is held once
+    settings: list[tuple[Result, str, dict[str, int]]] = []
     for result in kept:
         if result.ok:
             setting, methods = _setting(result.cell, free, axes, place)
-            settings.append((result, setting, canonical_json(setting), methods))
+            text = canonical_json(setting)
+            settings.append((result, alike.setdefault(text, (text, setting))[0], methods))
 
     def source(cell: Cell) -> str:
         return canonical_json([cell.dataset, *(cell.parameters.get(name) for name in datasets)])
 
     newest: dict[tuple[str, ...], Any] = {}
-    for result, _, key, methods in settings:
+    for result, key, methods in settings:
         weights, _, data = result.cell.revision.partition("+")
         newest[key, "weights", result.cell.model] = weights
         newest[key, "data", source(result.cell)] = data
@@ -101,7 +103,8 @@ def comparable(
             place_of = (key, "version", method)
             newest[place_of] = max(number, newest.get(place_of, number))
     found: dict[str, tuple[dict[str, Any], list[Result]]] = {}
-    for result, setting, key, methods in settings:
+    for result, key, methods in settings:
+        setting = dict(alike[key][1])
         weights, _, data = result.cell.revision.partition("+")
         if weights != newest[key, "weights", result.cell.model]:
             setting["weights"] = f"{weights[:12]} (older)"
@@ -110,7 +113,8 @@ def comparable(
         for method, number in methods.items():
             if number != newest[key, "version", method]:
                 setting[f"version of {method}"] = number
-        found.setdefault(canonical_json(setting), (setting, []))[1].append(result)
+        text = key if setting == alike[key][1] else canonical_json(setting)
+        found.setdefault(text, (setting, []))[1].append(result)
     differing = _differing([setting for setting, _ in found.values()])
     return [
         Group(
@@ -169,24 +173,21 @@ def value_text(value: Any) -> str:
 
 def _newest(results: Iterable[Result]) -> tuple[list[Result], Counter[tuple[str, ...]]]:
     """The newest answer to each question, and how many older answers each has."""
-    kept: dict[tuple[str, ...], Result] = {}
+    kept: dict[tuple[str, ...], tuple[int, Result]] = {}
     overtaken: Counter[tuple[str, ...]] = Counter()
-    answered: dict[tuple[str, ...], int] = {}
-    failed: dict[tuple[str, ...], int] = {}
-    for position, result in enumerate(results):
+    everything = list(results)
+    for position, result in enumerate(everything):
         question = _question(result.cell)
         if kept.pop(question, None) is not None:  # so that the order is that of the results that are kept
             overtaken[question] += 1
-        kept[question] = result
-        if result.ok:
-            answered[purpose(result.cell)] = position
-        else:
-            failed[question] = position
-    for question, position in failed.items():
-        result = kept[question]
-        if not result.ok and answered.get(purpose(result.cell), -1) > position:
-            del kept[question]
-    return list(kept.values()), overtaken
+        kept[question] = position, result
+    failed = {question: position for question, (position, result) in kept.items() if not result.ok}
+    if failed:
+        answered = {purpose(result.cell): position for position, result in enumerate(everything) if result.ok}
+        for question, position in failed.items():
+            if answered.get(purpose(kept[question][1].cell), -1) > position:
+                del kept[question]
+    return [result for _, result in kept.values()], overtaken
 
 
 def _question(cell: Cell) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -295,6 +296,7 @@ class ResultsDatabase:
     def _mended(self, failures: Sequence[sqlite3.Row]) -> Iterator[int]:
         """Those failures (by id) that have a later success for the same purpose, in whatever study."""
         answered: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
+        known: dict[str, dict[str, Any]] = {}
         for row in failures:
             names = row["model"], row["dataset"], row["benchmark"]
             if names not in answered:
@@ -303,8 +305,8 @@ class ResultsDatabase:
                     "AND error = '' AND id > ? ORDER BY id"
                 )
                 later = self._rows(query, [*names, row["id"]])
-                answered[names] = {purpose(_cell(success)): success["id"] for success in later}
-            if answered[names].get(purpose(_cell(row)), 0) > row["id"]:
+                answered[names] = {purpose(_cell(success, known)): success["id"] for success in later}
+            if answered[names].get(purpose(_cell(row, known)), 0) > row["id"]:
                 yield row["id"]
 
     def _rows(self, query: str, values: Sequence[Any]) -> list[sqlite3.Row]:
@@ -323,6 +325,7 @@ class ResultsDatabase:
         """The results of some ids, in their order, a chunk at a time."""
         columns = _BRIEF if brief else _RESULT
         loaded = shared.Values(lambda keys: self._in_chunks(shared.QUERY, keys))
+        known: dict[str, dict[str, Any]] = {}
         for start in range(0, len(ids), _CHUNK):
             some = ids[start : start + _CHUNK]
             query = f"SELECT {columns} FROM result WHERE id IN ({{marks}}) ORDER BY id"  # noqa: S608
@@ -330,24 +333,36 @@ class ResultsDatabase:
             metrics: dict[int, dict[str, float]] = {row["id"]: {} for row in rows}
             query = "SELECT result, name, value FROM metric WHERE result IN ({marks}) ORDER BY id"
             for row in self._in_chunks(query, some):
-                metrics[row["result"]][row["name"]] = math.nan if row["value"] is None else row["value"]
+                metrics[row["result"]][sys.intern(row["name"])] = math.nan if row["value"] is None else row["value"]
             with parsed(self.path):
                 nested = [{}] * len(rows) if brief else loaded.unpack(rows)
-                found = [_to_result(row, metrics[row["id"]], more) for row, more in zip(rows, nested, strict=True)]
+                found = [
+                    _to_result(_cell(row, known), row, metrics[row["id"]], more)
+                    for row, more in zip(rows, nested, strict=True)
+                ]
             yield from zip(rows, found, strict=True)
             del rows, metrics, nested, found  # before the next are there
 
 
-def _cell(row: sqlite3.Row) -> Cell:
-    parameters = json.loads(row["parameters"])
-    if not isinstance(parameters, dict):
-        raise ValueError("parameters are not an object")
-    return Cell(row["benchmark"], row["model"], row["dataset"], parameters, row["revision"], row["version"])
+def _cell(row: sqlite3.Row, known: dict[str, dict[str, Any]]) -> Cell:
+    """The cell of a row. What many cells have in common is held once: of 100,000 results that is half of the memory.
+
+    Args:
+        known: parameters by their text, as far as they were met; what is new is added.
+    """
+    text = row["parameters"]
+    if text not in known:
+        parameters = json.loads(text)
+        if not isinstance(parameters, dict):
+            raise ValueError("parameters are not an object")
+        known[text] = parameters
+    names = {name: sys.intern(row[name]) for name in ("benchmark", "model", "dataset", "revision", "version")}
+    return Cell(**names, parameters=known[text])
 
 
-def _to_result(row: sqlite3.Row, metrics: Mapping[str, float], nested: Mapping[str, Any]) -> Result:
+def _to_result(cell: Cell, row: sqlite3.Row, metrics: Mapping[str, float], nested: Mapping[str, Any]) -> Result:
     return Result(
-        cell=_cell(row),
+        cell=cell,
         metrics=metrics,
         error=row["error"],
         seconds=row["seconds"],
