@@ -46,10 +46,9 @@ class Fall:
         """The answer in words, with the points and their interval."""
         value, low, high = (100 * v for v in _bounds(self.change))
         if not self.clear:
-            direction = "falls" if value >= 0 else "rises"
             return (
-                f"accuracy {direction} by {abs(value):.1f} points from {self.nearest} to {self.farthest}, but zero "
-                f"lies in the interval [{low:+.1f}, {high:+.1f}] of the fall"
+                f"accuracy changes by {-value:+.1f} points [{-high:+.1f}, {-low:+.1f}] from {self.nearest} to "
+                f"{self.farthest}"
             )
         direction = "falls" if value > 0 else "rises"
         small, large = sorted((abs(low), abs(high)))
