@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from unseen.backbones import load_backbone, runtimes, wrap_module
 from unseen.backbones.runtimes import OnnxRuntime, TorchRuntime, make_runtime
-from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.errors import BackboneError, UnknownNameError, UsageError
 from unseen.core.records import Preprocessing
 
 
@@ -108,6 +109,46 @@ def test_graphs_are_kept_and_a_broken_one_is_made_again(tmp_path: Path, pixels: 
     kept.write_bytes(content[: len(content) // 2])
     np.testing.assert_array_equal(make_runtime(backbone, device="cpu", cache=tmp_path)(pixels)[0], first)
     assert kept.read_bytes() == content
+
+
+@pytest.mark.parametrize("name", ["random:test_vit?size=64", "random:vit_tiny_patch16_224?size=64"])
+def test_a_transformer_at_another_size_is_exported(name: str, pixels: np.ndarray) -> None:
+    """Position embeddings that are stretched, in every forward or at loading, are a constant of the graph."""
+    backbone = load_backbone(name)
+    before = backbone.module.pos_embed.clone()  # type: ignore[operator]
+    runtime = make_runtime(backbone, device="cpu")
+    assert isinstance(runtime, OnnxRuntime)
+    plain = TorchRuntime(backbone, ("pooled",), device="cpu")(pixels)[0]
+    np.testing.assert_allclose(runtime(pixels)[0], plain, atol=1e-4)
+    assert torch.equal(before, backbone.module.pos_embed)  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_exported_is_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    """torch prints the whole graph, from below Python."""
+
+    class Odd(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            half = nn.functional.interpolate(images, scale_factor=0.5, mode="bicubic", antialias=True)
+            return half.mean(dim=(2, 3))
+
+    backbone = replace(
+        load_backbone("random:test_resnet?size=64"),
+        module=Odd(),
+        forward=lambda module, images: (module(images), None),
+    )
+    runtime = make_runtime(backbone, device="cpu")
+    assert isinstance(runtime, TorchRuntime) and "bicubic" in runtime.note
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_size_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(UsageError, match="cannot take images of 8 pixels"):
+        load_backbone("random:vit_tiny_patch16_224?size=8")
+    short = replace(
+        load_backbone("random:test_resnet?size=64"), module=nn.Linear(32, 2), forward=lambda m, x: (m(x), None)
+    )
+    with pytest.raises(BackboneError, match=r"does not take images of shape \(3, 64, 64\)"):
+        assert short.feature_dim
 
 
 @pytest.mark.parametrize("argument", [{"runtime": "onxx"}, {"precision": "fp8"}])

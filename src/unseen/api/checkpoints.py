@@ -17,12 +17,12 @@ from unseen.benchmarks.rank.candidates import CheckpointRanking
 from unseen.benchmarks.rank.halving import (
     GROWTH,
     Dropped,
+    Pilot,
     drop,
     first_size,
     is_worth_it,
     next_size,
-    pilot_size,
-    rate_of,
+    pilot,
     size_within,
     with_dropped,
 )
@@ -164,14 +164,14 @@ class _Rounds:
         rounds = is_worth_it(len(models), total, classes) if halving is None else halving and len(models) > 1
         if not models or (budget is None and not rounds):
             return models, self.benchmark.sample, []
-        size, short, loading = first_size(total, classes), "", 0.0
+        known = Pilot(first_size(total, classes))
         if budget is not None:
-            split = self.benchmark.split
-            size, short, loading = pilot_size(budget, self.bench, dataset, split, models, classes, began=began)
-        while size < total and not short:
+            known = pilot(budget, self.bench, dataset, self.benchmark.split, models, classes, began=began)
+        size = known.size
+        while size < total and not known.short:
             start = perf_counter()
             ranking = self.last = self._ranked(models, size, whole=budget is not None)
-            rate = rate_of(perf_counter() - start, loading, size, len(models))
+            rate = known.rate_after(perf_counter() - start, size, len(models))
             if rounds:
                 losers = drop(ranking)
                 self.dropped += [losers] if losers.candidates else []
@@ -181,7 +181,7 @@ class _Rounds:
                 models = tuple(model for model in models if model not in gone)
             grown = next_size(size, total) if rounds else total
             if budget is not None:
-                left = budget - (perf_counter() - began) - loading
+                left = budget - (perf_counter() - began) - known.loading
                 grown = min(grown, size_within(left, rate, len(models), total))
             if grown < GROWTH / 2 * size:
                 break  # what is left of the budget would tell little more
@@ -189,7 +189,7 @@ class _Rounds:
         said = (
             []
             if budget is None or size == total
-            else [f"{size} of {total} images, by class, to fit {budget:.0f} s{short}"]
+            else [f"{size} of {total} images, by class, to fit {budget:.0f} s{known.short}"]
         )
         return models, 0 if size == total and not self.benchmark.sample else size, said
 

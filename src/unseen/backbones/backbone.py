@@ -95,8 +95,13 @@ class Backbone:
     @cached_property
     def _probe(self) -> tuple[int, int | None]:
         """Width of features and logits, from one blank image."""
-        with torch.inference_mode():
-            features, logits = self.forward(self.module, self.blank_input())
+        blank = self.blank_input()
+        try:
+            with torch.inference_mode():
+                features, logits = self.forward(self.module, blank)
+        except (AssertionError, RuntimeError, ValueError) as error:
+            shape, first = tuple(blank.shape[1:]), (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise BackboneError(f"{self.id!r} does not take images of shape {shape}: {first}") from error
         if features.ndim != 2:
             raise BackboneError(
                 f"{self.id!r} gives features of shape {tuple(features.shape)}; two dimensions (images, features) "

@@ -8,8 +8,8 @@ exported, torch runs instead and the reason is kept.
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib.util
-import io
 import os
 import sys
 import tempfile
@@ -23,6 +23,7 @@ from typing import Any, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.forwards import Taps
@@ -204,16 +205,15 @@ def export_onnx(backbone: Backbone, layers: Sequence[str]) -> bytes:
     """The taps of a backbone as an ONNX graph with a free batch dimension."""
     taps = Taps(backbone, layers).eval()
     example = backbone.example(2)
+    taps.module = _of_one_size(backbone.module, backbone.preprocessing.size)
     names = [f"layer{i}" for i in range(len(layers))]
     # The tracing exporter follows hooks, takes one second where the newer one takes nine, and is deprecated for it.
-    # It prints a graph that it cannot export, which nobody has asked for.
-    quiet = contextlib.redirect_stdout(io.StringIO())
     with (
         warnings.catch_warnings(),
         torch.no_grad(),
         _plain_attention(),
         _without_onnx(),
-        quiet,
+        _without_print(),
         tempfile.TemporaryDirectory() as folder,
     ):
         warnings.simplefilter("ignore")
@@ -229,6 +229,27 @@ def export_onnx(backbone: Backbone, layers: Sequence[str]) -> bytes:
             dynamic_axes={name: {0: "n"} for name in ("pixels", *names)},
         )
         return path.read_bytes()
+
+
+def _of_one_size(module: nn.Module, size: int) -> nn.Module:
+    """A transformer whose position embeddings are stretched in every forward, as a copy in which they are stretched
+    once: the stretching has no export."""
+    if not getattr(module, "dynamic_img_size", False) or not hasattr(module, "set_input_size"):
+        return module
+    settled: Any = copy.deepcopy(module)
+    settled.set_input_size(img_size=(size, size))
+    return settled  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def _without_print() -> Iterator[None]:
+    """A graph that cannot be exported is printed whole by torch, past Python's standard output: not here."""
+    before = torch._C._jit_onnx_log
+    torch._C._jit_onnx_log = lambda *_: None
+    try:
+        yield
+    finally:
+        torch._C._jit_onnx_log = before
 
 
 @contextlib.contextmanager

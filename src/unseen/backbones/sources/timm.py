@@ -12,7 +12,7 @@ from unseen.backbones.backbone import Backbone
 from unseen.backbones.forwards import timm_forward
 from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
-from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.errors import BackboneError, UnknownNameError, UsageError
 from unseen.core.hub import cached_file, check_available
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.torchvision_shim import ensure_torchvision
@@ -92,13 +92,28 @@ def create_timm(name: str, *, pretrained: bool, **arguments: Any) -> torch.nn.Mo
 
 def timm_backbone(model: torch.nn.Module, name: ModelName, *, architecture: str) -> Backbone:
     """A timm model as a backbone, with the preprocessing that timm knows for it."""
+    preprocessing = name.adjust(timm_preprocessing(model))
     return Backbone(
         card=ModelCard(id=str(name), name=architecture, group="timm", architecture=architecture, source="timm"),
         module=model,
         forward=timm_forward,
-        preprocessing=name.adjust(timm_preprocessing(model)),
+        preprocessing=preprocessing,
         prefix_tokens=int(getattr(model, "num_prefix_tokens", 0)),
+        notes=_settle_size(model, name, preprocessing.size),
     )
+
+
+def _settle_size(model: torch.nn.Module, name: ModelName, size: int) -> tuple[str, ...]:
+    """Make a transformer of one size take images of another, as timm's `img_size` does, and say so."""
+    if "size" not in name.options or getattr(model, "dynamic_img_size", False) or not hasattr(model, "set_input_size"):
+        return ()
+    if size == timm_preprocessing(model).size:
+        return ()
+    try:
+        model.set_input_size(img_size=(size, size))  # type: ignore[operator]
+    except (AssertionError, RuntimeError, ValueError) as error:
+        raise UsageError(f"{name} cannot take images of {size} pixels: {error}") from error
+    return (f"position embeddings or windows are stretched to images of {size} pixels",)
 
 
 def timm_preprocessing(model: torch.nn.Module) -> Preprocessing:

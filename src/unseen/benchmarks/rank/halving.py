@@ -71,22 +71,40 @@ def next_size(size: int, images: int) -> int:
     return images if grown * 1.5 >= images else grown
 
 
-def rate_of(spent: float, loading: float, size: int, candidates: int) -> float:
-    """Seconds per image and candidate of a round, less what loading the candidates takes, whatever its size."""
-    return max(spent - loading, 0.3 * spent) / (size * candidates)
-
-
 def size_within(seconds: float, rate: float, candidates: int, images: int) -> int:
     """Images per candidate that fit into the time left, at so many seconds per image and candidate."""
     fits = int(max(seconds, 0.0) * (1 - _RESERVE) / max(rate * candidates, 1e-9))
     return min(images, fits)
 
 
-def pilot_size(
+@dataclass(frozen=True)
+class Pilot:
+    """What a few images of every checkpoint tell of the time that all will take.
+
+    Attributes:
+        size: images of the first round.
+        short: what to say where the budget is too small for it.
+        loading: seconds to load all checkpoints.
+        rate: seconds per image and checkpoint of the extraction alone.
+    """
+
+    size: int
+    short: str = ""
+    loading: float = 0.0
+    rate: float = 0.0
+
+    def rate_after(self, spent: float, size: int, candidates: int) -> float:
+        """Seconds per image and candidate of a round, scoring included, less what loading takes, whatever its size.
+
+        A round of few images is mostly loading, and what is left of it tells little: never below what was measured.
+        """
+        return max(max(spent - self.loading, 0.3 * spent) / (size * candidates), self.rate)
+
+
+def pilot(
     budget: float, bench: Workbench, dataset: str, split: str, models: Sequence[str], classes: int, *, began: float
-) -> tuple[int, str, float]:
-    """Images of the first round of a budget, from the speed of each checkpoint on a few images, what to say of it, and
-    the seconds that loading all checkpoints takes.
+) -> Pilot:
+    """The first round of a budget, from the speed of each checkpoint on a few images.
 
     Args:
         budget: seconds for the whole, from `began` (of `perf_counter`) on.
@@ -103,12 +121,13 @@ def pilot_size(
         except UnseenError:
             continue  # it will fail again, and be reported, when it is ranked
     loading = max(perf_counter() - start - measured, 0.0)
-    left = (budget - (perf_counter() - began)) * _FIRST_SHARE - loading
-    fits = int(max(left, 0.0) / per_image) if per_image > 0 else len(images)
+    left = budget - (perf_counter() - began)
     # Fewer than two images per class say nothing: better late than meaningless.
     least = min(len(images), 2 * classes + 1 if classes > 1 else FEWEST)
-    short = " (more time is needed for two images of every class)" if fits < least else ""
-    return min(max(fits, least), len(images)), short, loading
+    fits = int(max(_FIRST_SHARE * left - loading, 0.0) / per_image) if per_image > 0 else len(images)
+    late = fits < least and loading + least * per_image > (1 - _RESERVE) * left
+    short = " (more time is needed for two images of every class)" if late else ""
+    return Pilot(min(max(fits, least), len(images)), short, loading, per_image / max(len(models), 1))
 
 
 def with_dropped(ranking: CheckpointRanking, rounds: Sequence[Dropped]) -> CheckpointRanking:
