@@ -263,6 +263,6 @@ def test_titles_of_tables_stay_in_sight_and_wide_tables_fit_a_desk(few: Path, vi
     desk = visit(few, 1400)
     over = desk.eval_on_selector_all(
         "section > .scroll",
-        "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.getAttribute('aria-label'))",
+        "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.getAttribute('aria-label'))",
     )
     assert over == []
