@@ -95,7 +95,7 @@ def zsl_section(material: Material, benchmark: str) -> Section | None:
             *transductive_figure(own),
             *(replace(rank_figure(each), folded=True) for each in ranks),
         ],
-        tables=[*tables, *map(_study, all_studies(own))],
+        tables=[*sorted(tables, key=lambda table: table.folded), *map(_study, all_studies(own))],
     )
 
 
