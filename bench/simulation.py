@@ -2,6 +2,7 @@
 
     python bench/simulation.py                          seconds: it measures decoding and a part's own cost first
     python bench/simulation.py --cores 16 --disk 5e9    another cluster
+    python bench/simulation.py --costs 3.9 9.8 1.6      these milliseconds instead: the table of docs/cluster.md
 
 A shard is what a worker is given: some parts of 1,024 images. Its life: handed out by the one client (a queue), images
 read from the shared disk (a queue), decoded by the cores of its GPU and run through the network side by side, then each
@@ -162,37 +163,48 @@ def measure_part(tries: int = 12) -> tuple[float, float]:
     return float(np.mean(before[1:])), float(np.mean(whole[1:]) - np.mean(before[1:]))
 
 
+def rows(base: Cluster) -> list[str]:
+    """Lines of the table in docs/cluster.md: this cluster, and what would change it."""
+    found = []
+    for name, cluster in (
+        ("as it is", base),
+        ("twice the cores", replace(base, cores=2 * base.cores)),
+        ("four times the disk", replace(base, disk=4 * base.disk)),
+        ("both", replace(base, cores=2 * base.cores, disk=4 * base.disk)),
+        ("both, levels as datasets", replace(base, cores=2 * base.cores, disk=4 * base.disk, groups=6)),
+        ("both, parts of 256", replace(base, cores=2 * base.cores, disk=4 * base.disk, part=256, most=1)),
+    ):
+        out = simulate(cluster)
+        shares = (f"{100 * out.busy[k]:.0f} %" for k in ("GPU", "decoding", "shared disk", "lock of the entry"))
+        found.append(
+            f"| {base.gpus} | {name} | {out.extraction:.1f} h | {out.cells:.1f} h | {out.bottleneck} | "
+            f"{' | '.join(shares)} | {100 * out.busy['client']:.1f} % |"
+        )
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cores", type=int, default=8, help="per GPU")
     parser.add_argument("--disk", type=float, default=2e9, help="bytes per second of the shared disk")
     parser.add_argument("--hand-out", type=float, default=0.004, help="CPU seconds of the client per task")
+    parser.add_argument(
+        "--costs", type=float, nargs=3, help="ms to decode an image, to write a part, under its lock: not measured then"
+    )
     given = parser.parse_args()
-    decode, (write, locked) = measure_decoding(), measure_part()
+    costs = given.costs or [1e3 * seconds for seconds in (measure_decoding(), *measure_part())]
     per_gpu = MODELS * IMAGES / (EXTRACTION_HOURS * 3600)
     print(
         f"{MODELS} models x {IMAGES / 1e6:.1f} M images; a GPU: {per_gpu:,.0f} images/s, {given.cores} cores; decoding "
-        f"{1e3 * decode:.1f} ms, a part {1e3 * write:.1f} ms to write and {1e3 * locked:.1f} ms under its lock, "
+        f"{costs[0]:.1f} ms, a part {costs[1]:.1f} ms to write and {costs[2]:.1f} ms under its lock, "
         f"{given.disk / 1e9:g} GB/s to read\n"
     )
     print("| GPUs | what changes | extraction | cells | busiest | GPU | decoding | disk | lock | client |")
     print("|---|---|---|---|---|---|---|---|---|---|")
+    decode, write, locked = (cost / 1e3 for cost in costs)
     for gpus in (8, 64):
         base = Cluster(gpus, given.cores, per_gpu, decode, given.disk, write, locked, given.hand_out)
-        for name, cluster in (
-            ("as it is", base),
-            ("twice the cores", replace(base, cores=2 * base.cores)),
-            ("four times the disk", replace(base, disk=4 * base.disk)),
-            ("both", replace(base, cores=2 * base.cores, disk=4 * base.disk)),
-            ("both, levels as datasets", replace(base, cores=2 * base.cores, disk=4 * base.disk, groups=6)),
-            ("both, parts of 256", replace(base, cores=2 * base.cores, disk=4 * base.disk, part=256, most=1)),
-        ):
-            found = simulate(cluster)
-            shares = (f"{100 * found.busy[k]:.0f} %" for k in ("GPU", "decoding", "shared disk", "lock of the entry"))
-            print(
-                f"| {gpus} | {name} | {found.extraction:.1f} h | {found.cells:.1f} h | {found.bottleneck} | "
-                f"{' | '.join(shares)} | {100 * found.busy['client']:.1f} % |"
-            )
+        print("\n".join(rows(base)))
 
 
 if __name__ == "__main__":

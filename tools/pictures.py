@@ -13,6 +13,8 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
+from unseen.reports.charts import NEUTRAL, OTHERS, PALETTE
+
 LARGEST = 150_000
 
 
@@ -33,14 +35,23 @@ def picture(page: Path, width: int, height: int) -> Image.Image:
 def small(image: Image.Image) -> bytes:
     """The picture at most 1,000 pixels wide, with as many colours as it may have."""
     image.thumbnail((1000, 4000), Image.Resampling.LANCZOS)
-    for colours in (256, 128, 64, 32):
+    for colours in (256, 192, 128, 64):
         stream = io.BytesIO()
-        image.quantize(colours, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
-            stream, "PNG", optimize=True
-        )
+        image.quantize(palette=_palette(image, colours), dither=Image.Dither.NONE).save(stream, "PNG", optimize=True)
         if stream.tell() <= LARGEST:
             break
     return stream.getvalue()
+
+
+def _palette(image: Image.Image, colours: int) -> Image.Image:
+    """The colours of charts and pages as they are, for no two models may share one; the most frequent of the rest."""
+    own = [tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5)) for colour in (*PALETTE, *OTHERS, NEUTRAL)]
+    counted = sorted(image.getcolors(image.width * image.height) or [], reverse=True)
+    frequent = [colour for _, colour in counted if colour not in own][: colours // 2]
+    rest = image.quantize(colours - len(own) - len(frequent), method=Image.Quantize.MEDIANCUT, kmeans=2).getpalette()
+    made = Image.new("P", (1, 1))
+    made.putpalette([part for colour in (*own, *frequent) for part in colour] + (rest or []))
+    return made
 
 
 def main() -> None:

@@ -5,9 +5,9 @@
     python tools/zsl_table.py HOME ...
     UNSEEN_XLSA17=GBU python tools/zsl_table.py --intervals
 
-Both runs take up where they were stopped, method by method. `--intervals` fits what has an AUSUC without an interval, as
-results of earlier versions have, once more with the parameters that were chosen. Without HOME the table is made from the file again;
-`tests/zeroshot/test_docs_table.py` holds the page to the file, and some rows of the file to the data.
+Both runs take up where they were stopped, method by method. `--intervals` fits what has an AUSUC without an interval,
+as results of earlier versions have, once more with the parameters that were chosen. Without HOME the table is made from
+the file again; `tests/zeroshot/test_docs_table.py` holds the page to the file, and some rows of the file to the data.
 """
 
 from __future__ import annotations

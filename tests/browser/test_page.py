@@ -63,11 +63,11 @@ def test_it_opens_with_an_answer_per_question(few: Path, visit: Visit) -> None:
     questions = page.locator(".answers a").all_inner_texts()
     assert questions == ["Unseen concepts", "Unseen classes", "Unseen tasks", "Which checkpoint"]
     for text in page.locator(".answers p").all_inner_texts():
-        assert re.search(r"\[\d+\.\d, \d+\.\d\]|\d ± \d", text), f"an interval in {text!r}"
+        assert re.search(r"\[\d+\.\d, \d+\.\d\]|\d\s±\s\d", text), f"an interval in {text!r}"
         assert re.search(r"(clear|not clear|a tie)$", text), f"how sure in {text!r}"
     assert page.locator("main section").first.get_attribute("id") == "overview"
     assert page.locator("#overview figure").count() == 1
-    assert not re.search(r"± 0\.0(?!\d)", page.content())
+    assert not re.search(r"±\s0\.0(?!\d)", page.content())
     assert "random weights" in page.locator("#overview .legend").inner_text()
 
 
@@ -252,3 +252,17 @@ def test_the_data_is_small_and_whole(results: list[Result], made_up: ModuleType)
     data = make_report(results, title="x", cards=made_up.cards()).data
     assert {entry["id"] for entry in data["results"]} == {result.cell.id for result in results}
     assert len(data["parts"]) < len(results), "equal parts are held once"
+
+
+def test_titles_of_tables_stay_in_sight_and_wide_tables_fit_a_desk(few: Path, visit: Visit) -> None:
+    phone = visit(few, 390)
+    ends = phone.eval_on_selector_all(
+        "section > .scroll caption span", "all => all.map(each => each.getBoundingClientRect().right)"
+    )
+    assert ends and max(ends) <= 390, ends
+    desk = visit(few, 1400)
+    over = desk.eval_on_selector_all(
+        "section > .scroll",
+        "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.getAttribute('aria-label'))",
+    )
+    assert over == []

@@ -28,7 +28,7 @@ def test_a_table_and_one_sentence(
     assert "Fine-tune" in printed
     assert "% with a linear head. The lead is" in printed
     assert "Then try" in printed
-    assert "18 of 18 images of 3 classes" in printed
+    assert "split train: 18 of 18 images of 3 classes" in printed
 
 
 def test_json_in_full_precision(images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,6 +55,8 @@ def test_a_model_that_does_not_load_is_in_the_table_and_the_others_go_on(
     assert "named twice" in printed.out
     assert f"Fine-tune {small_model}: it is the only candidate; expect" in printed.out
     assert "1 of 2 candidates failed" in printed.err
+    said = printed.err.index("missing.pth?arch=timm:resnet18 cannot be ranked, the others go on: no checkpoint at")
+    assert said < printed.err.index(f"{small_model} on folder:"), "before anything is extracted"
 
 
 def test_no_model_that_loads_is_an_answer_with_the_models_own_errors(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from unseen.benchmarks.leaderboard import boards
-from unseen.benchmarks.pairing import duels
+from unseen.benchmarks.pairing import duels, rounded
 from unseen.benchmarks.probing import pack_correct
 from unseen.cli import main
 from unseen.core.records import Cell, Result
@@ -68,6 +68,18 @@ def test_compare_in_words_chart_and_page(home: Path, tmp_path: Path, capsys: pyt
     page = Path(re.search(r"Report: (.*)", out)[1])
     assert "clearly better in 2" in page.read_text()
     assert "<svg" in chart.read_text()
+
+
+def test_compare_says_that_nothing_is_clear_and_no_minus_zero(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", A, B, "--home", str(home)]) == 0
+    assert "Of 2 questions that both answered: none is clear." in capsys.readouterr().out
+    one = stored(tmp_path / "one", [probe(m, 1) for m in (A, B)])
+    assert main(["compare", A, B, "--home", str(one)]) == 0
+    out = capsys.readouterr().out
+    assert " points [0.0, " in out, out  # the interval begins at -0.0
+    assert rounded(-0.04) == "0.0" and rounded(-0.06) == "-0.1"
 
 
 def test_the_test_is_the_paired_bootstrap_of_the_seeds_that_both_have(home: Path) -> None:

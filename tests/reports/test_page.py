@@ -297,7 +297,7 @@ def test_ties_are_ties() -> None:
     results = [Result(Cell("probe", m, "d"), {"top1": v, "top1_low": v, "top1_high": v}) for m, v in values.items()]
     (section, *_) = build_sections(Material(results), section_of)
     (headline,) = section.headlines
-    assert (headline.text, headline.sure) == ("a and b tie at 80.0\u202f% [80.0, 80.0].", "a tie")
+    assert (headline.text, headline.sure) == ("a and b tie at 80.0\u202f%.", "a tie")
     assert section.points[0][1].startswith("a and b have 80.0")
     assert [row[0].text for row in section.tables[0].rows if row[1].best] == ["a", "b"]
 

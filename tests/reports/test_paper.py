@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from itertools import combinations
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from unseen.reports.charts import PALETTE, without_legends
+from unseen.reports import paper
+from unseen.reports.blocks import Figure, Section
+from unseen.reports.charts import OTHERS, PALETTE, without_legends
 from unseen.reports.paper import paper_spec
 
 #: Machado, Oliveira & Fernandes, "A physiologically-based model for simulation of color vision deficiency", 2009:
@@ -31,11 +37,46 @@ def lab(rgb: np.ndarray) -> np.ndarray:
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
+@pytest.mark.parametrize("palette", [PALETTE, OTHERS], ids=["models", "others"])
 @pytest.mark.parametrize("kind", BLINDNESS)
-def test_colours_are_told_apart_by_everybody(kind: str) -> None:
-    seen = [lab(np.array(BLINDNESS[kind]) @ linear(colour)) for colour in PALETTE]
+def test_colours_are_told_apart_by_everybody(kind: str, palette: tuple[str, ...]) -> None:
+    seen = [lab(np.array(BLINDNESS[kind]) @ linear(colour)) for colour in palette]
     nearest = min(float(np.linalg.norm(a - b)) for a, b in combinations(seen, 2))
     assert nearest > 9, f"{nearest:.1f}"  # about 2.3 is a just noticeable difference
+
+
+def test_what_is_not_a_model_has_no_colour_of_one() -> None:
+    gaps = [float(np.linalg.norm(lab(linear(a)) - lab(linear(b)))) for a in OTHERS for b in PALETTE]
+    assert min(gaps) > 15, f"{min(gaps):.1f}"
+
+
+def test_a_figure_is_drawn_once_for_all_formats_and_equal_ones_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("vl_convert", reason="the extra 'figures' is not installed")
+    drawn: list[str] = []
+
+    def counting(spec: Mapping[str, Any], draw: Callable[..., str] = paper.drawn_chart) -> str:
+        drawn.append(draw(spec))
+        return drawn[-1]
+
+    monkeypatch.setattr(paper, "drawn_chart", counting)
+
+    def chart(value: int) -> Figure:
+        spec = {
+            "data": {"values": [{"x": value}]},
+            "mark": "point",
+            "encoding": {"x": {"field": "x", "type": "nominal"}},
+        }
+        return Figure(f"of {value}", spec, "")
+
+    sections = [Section("", "a", figures=[chart(1), chart(2)]), Section("", "b", figures=[chart(1)])]
+    written = paper.write_figures(sections, tmp_path)
+    assert (len(drawn), len(written)) == (2, 9)
+    for kind in paper.FORMATS:
+        assert (tmp_path / f"a-01-of-1.{kind}").read_bytes() == (tmp_path / f"b-01-of-1.{kind}").read_bytes()
+    with Image.open(tmp_path / "a-02-of-2.png") as picture:
+        assert abs(picture.width - paper.COLUMN * paper.DPI) <= 2
 
 
 def test_a_figure_alone_has_its_legend() -> None:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from unseen.core.records import ModelCard
-from unseen.reports.wording import amount, counted, duration, family, listed, setting_text, short_names
+from unseen.reports.wording import (
+    amount,
+    bracketed,
+    counted,
+    duration,
+    family,
+    listed,
+    setting_text,
+    short_names,
+    typeset,
+)
 
 
 @pytest.mark.parametrize(
@@ -60,3 +72,16 @@ def test_settings() -> None:
     assert setting_text({"shots": "all", "seed": 22, "lr": 0.1, "layers": ["a", 1]}) == (
         'layers=["a",1], lr=0.1, seed=22, shots=all'
     )
+
+
+def test_a_page_sets_minus_signs_and_keeps_numbers_whole() -> None:
+    assert typeset("by -0.4 points [-12.8, +12.1], 97 ± 2 %") == (
+        "by \u22120.4 points [\u221212.8, +12.1], 97\u00a0±\u00a02\u202f%"
+    )
+    kept = "2026-11-17, 1e-07, tf_efficientnet-2, --seeds 3, a-1"
+    assert typeset(kept) == kept
+
+
+def test_an_interval_of_one_value_is_none() -> None:
+    assert bracketed(0.447, 0.508) == "[44.7, 50.8]"
+    assert bracketed(1 / 30, 1 / 30) == "" == bracketed(math.nan, math.nan)

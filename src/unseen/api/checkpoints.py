@@ -301,4 +301,5 @@ def _lost(study: Study, bench: Workbench) -> dict[str, str]:
             bench.revision(model, study.datasets[0])
         except UnseenError as error:
             found[model] = str(error)
+            bench.progress.note(f"{model} cannot be ranked, the others go on: {error}")
     return found

@@ -149,7 +149,7 @@ def leaderboard_page(
     cards: Mapping[str, ModelCard] | None = None,
     dataset_cards: Mapping[str, DatasetCard] | None = None,
 ) -> Page:
-    """The static page: the rules, then a board after the other."""
+    """The static page: a board after the other, then the rules."""
     found = boards(merged.results)
     told = [_sources(merged), older_said(sum({id(b.grid): b.grid.older for b in found}.values()))]
     rules = Section(
@@ -165,7 +165,7 @@ def leaderboard_page(
     if not sections:
         sections = [Section("Nothing to rank yet", "empty", prose=["No two models have comparable results."])]
     models = {model for board in found for model in board.models}
-    return Page([rules, *sections], "Leaderboard", [counted(len(models), "model"), counted(len(found), "board")])
+    return Page([*sections, rules], "Leaderboard", [counted(len(models), "model"), counted(len(found), "board")])
 
 
 def _rule(text: str) -> tuple[str, str]:

@@ -191,10 +191,16 @@ def _questions(count: int) -> str:
 def _counted(found: Sequence[Duel], names: Mapping[str, str], first: str, second: str, begin: str) -> str:
     wins = {sign: sum(duel.verdict == sign for duel in found) for sign in (1, -1, 0)}
     told = [f"{names[m]} is clearly better in {wins[s]}" for m, s in ((first, 1), (second, -1)) if wins[s]]
-    told.append(
-        f"{'it' if len(found) == 1 else wins[0]} {'is' if wins[0] == 1 else 'are'} not clear" if wins[0] else ""
-    )
-    return f"{begin}: {', '.join(text for text in told if text)}."
+    if not told and len(found) > 1:
+        return f"{begin}: none is clear."
+    if wins[0]:
+        told.append(f"{'it' if len(found) == 1 else wins[0]} {'is' if wins[0] == 1 else 'are'} not clear")
+    return f"{begin}: {', '.join(told)}."
+
+
+def rounded(value: float) -> str:
+    """To one decimal; never "-0.0"."""
+    return f"{round(value, 1) + 0.0:.1f}"
 
 
 def _difference(duel: Duel, names: Mapping[str, str]) -> str:
@@ -204,6 +210,6 @@ def _difference(duel: Duel, names: Mapping[str, str]) -> str:
     scale, unit = (100.0, " points") if duel.style.percent else (1.0, "")
     gap = f"{scale * abs(duel.difference):.{1 if duel.style.percent else 3}f}{unit}"
     ends = sorted(abs(scale * end) if end * duel.difference > 0 else -abs(scale * end) for end in (duel.low, duel.high))
-    bounds = f" [{ends[0]:.1f}, {ends[1]:.1f}]" if duel.how and duel.style.percent else ""
+    bounds = f" [{rounded(ends[0])}, {rounded(ends[1])}]" if duel.how and duel.style.percent else ""
     sure = "clear" if duel.verdict else "not clear" if duel.how else "no test is stored"
     return f"{names[better.model]} leads {names[worse.model]} by {gap}{bounds}, {sure}"

@@ -30,7 +30,18 @@ def comparison_page(
         figures = [Figure(f"{names[first]} minus {names[second]}", to_spec(chart), about, about, wide=True)]
     tables = [_table(found, first, second, names), _facts(first, second, names, cards)]
     title = f"{names[first]} and {names[second]}"
-    section = Section(title, "comparison", answer=[("", lead)], prose=said, figures=figures, tables=tables)
+    words = [line.partition(": ") for line in said]
+    rows = [[TableCell(where, where.lower()), TableCell(told)] for where, colon, told in words if colon]
+    if rows:
+        tables.insert(1, Table("In words, by benchmark and dataset", ["where", "what"], rows, folded=True))
+    section = Section(
+        "Question by question",
+        "comparison",
+        answer=[("", lead)],
+        prose=[where for where, colon, _ in words if not colon],
+        figures=figures,
+        tables=tables,
+    )
     return Page([section], f"{title}, compared", [counted(len(found), "question")])
 
 
@@ -73,7 +84,8 @@ def difference_chart(found: Sequence[Duel], first: str, second: str, names: Mapp
         tooltip=tooltip,
     )
     title = f"points: right of zero {names[first]} has more"
-    bar = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2="high:Q", color=colour)
+    at = alt.Axis(tickCount=7)
+    bar = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title, axis=at), x2="high:Q", color=colour)
     dots = base.mark_point(filled=True, size=70).encode(x="difference:Q", color=colour, shape=shape)
     zero = alt.Chart(alt.InlineData(values=[{"zero": 0}])).mark_rule(color=INK, strokeDash=[3, 3]).encode(x="zero:Q")
     return alt.layer(zero, bar, dots).properties(width=CONTAINER, height=max(2, len(rows)) * _STEP)
@@ -81,7 +93,8 @@ def difference_chart(found: Sequence[Duel], first: str, second: str, names: Mapp
 
 def _label(duel: Duel, found: Sequence[Duel], names: Mapping[str, str]) -> str:
     parts = [duel.benchmark] if len({each.benchmark for each in found}) > 1 else []
-    parts += [names.get(duel.dataset, duel.dataset)] if len({each.dataset for each in found}) > 1 else []
+    data = {each.dataset for each in found if each.benchmark == duel.benchmark}
+    parts += [names.get(duel.dataset, duel.dataset)] if len(data) > 1 else []
     parts += [" ".join(value if name in ("level", "method") else f"{name} {value}" for name, value in duel.setting)]
     return " · ".join(part for part in parts if part) or duel.style.spoken
 

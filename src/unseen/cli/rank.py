@@ -88,7 +88,7 @@ def _run(draft: Draft, how: Running) -> None:
     if how.as_json:
         print_json(ranking.to_dict())
     else:
-        _show(ranking)
+        _show(ranking, str(getattr(checked, "split", "")))
     if ranking.failed:
         first = ranking.failed[0]
         raise CellsFailedError(
@@ -114,7 +114,7 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
-def _show(ranking: CheckpointRanking) -> None:
+def _show(ranking: CheckpointRanking, split: str) -> None:
     from unseen.benchmarks.rank.wording import told_targets
     from unseen.cli.tables import console, print_table
 
@@ -137,7 +137,7 @@ def _show(ranking: CheckpointRanking) -> None:
     print_table(
         columns,
         [_row(candidate, shown, ranking.measure, tuned=tuned) for candidate in ranking.candidates],
-        title=f"{ranking.dataset}{about}",
+        title=f"{ranking.dataset}, split {split}{about}",
         numeric=[column for column in columns if column != "checkpoint"],
         caption=f"in the order of what to expect ({ranking.measure} of a linear head on images left out in turn, 95 % "
         f"interval); behind: less than the first on the same images; * cannot be told apart from it; mean rank over "

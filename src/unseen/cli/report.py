@@ -52,7 +52,7 @@ def report(
     from unseen.benchmarks.workbench import Workbench
     from unseen.cli.papers import dataset_cards_of
     from unseen.cli.results import check_known, chosen_of, open_results
-    from unseen.cli.tables import console, count, print_json
+    from unseen.cli.tables import console, count, print_json, say
     from unseen.core.errors import UsageError
     from unseen.core.files import home as home_folder
     from unseen.reports.paper import FORMATS, write_figures
@@ -73,10 +73,14 @@ def report(
         title=title or f"Results of {', '.join(study) if study else 'all studies'}",
         cards=_cards(found, bench, measured=measured),
         dataset_cards=dataset_cards_of(found),
-        picture=ClassPictures(bench.dataset),
+        picture=ClassPictures(bench.dataset) if figures is None else None,  # files show none
     )
     if figures is not None:
-        written = write_figures(page.sections, figures, split_names(formats) or FORMATS)
+        kinds = split_names(formats) or list(FORMATS)
+        if not as_json:
+            drawn = sum(len(section.figures) for section in page.sections)
+            say(f"drawing {count(drawn, 'figure')} as {', '.join(kinds)}", error=True)
+        written = write_figures(page.sections, figures, kinds)
         if as_json:
             print_json({"figures": [str(path) for path in written]})
         else:

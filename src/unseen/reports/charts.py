@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 BUNDLE = "vega.js.xz"
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+#: Of series that are not models (measures, methods, levels): colours that no model has, after Tol's "muted".
+OTHERS = ("#AA4499", "#999933", "#44AA99", "#CC6677", "#6A7FD2", "#A8703A")
 NEUTRAL = "#7F8792"
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 SYMBOLS = ("●", "■", "▲", "◆", "▼", "✚")
@@ -63,6 +65,7 @@ CONFIG: dict[str, Any] = {
         "titleFontWeight": "normal",
         "titlePadding": 10,
     },
+    "axisQuantitative": {"labelSeparation": 6},
     "legend": {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "orient": "bottom", "title": None},
     "text": {"color": INK, "fontSize": 12},
     "title": {"color": INK, "anchor": "start", "fontSize": 13},

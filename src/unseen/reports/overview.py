@@ -8,7 +8,7 @@ from typing import Any
 
 from unseen.reports.blocks import Figure, Key, Material, Section, Standing, Table, TableCell
 from unseen.reports.charts import CONTAINER, FOCUS, percent_axis, series_channels, to_spec, without_legends
-from unseen.reports.wording import is_reference
+from unseen.reports.wording import bracketed, is_reference
 
 _ROW = 15
 #: Height of a question whose models are too many for a row each.
@@ -146,17 +146,15 @@ def _table(standings: Sequence[Standing], questions: Sequence[str], keys: Mappin
 
 def standing_cell(standing: Standing, best: float) -> TableCell:
     """A standing in a table: the value, its interval below, its cells behind."""
-    known = math.isfinite(standing.low)
     return TableCell(
         f"{100 * standing.value:.1f}",
         standing.value,
         best=standing.value == best,
-        note=f"[{100 * standing.low:.1f}, {100 * standing.high:.1f}]" if known else "",
+        note=bracketed(standing.low, standing.high),
         hint=f"{standing.value!r}",
         cells=standing.cells,
     )
 
 
 def _text(standing: Standing) -> str:
-    bounds = f" [{100 * standing.low:.1f}, {100 * standing.high:.1f}]" if math.isfinite(standing.low) else ""
-    return f"{100 * standing.value:.1f}{bounds}"
+    return f"{100 * standing.value:.1f} {bracketed(standing.low, standing.high)}".rstrip()

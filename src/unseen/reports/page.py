@@ -21,8 +21,7 @@ from unseen.reports.blocks import Headline, Material, Pictures, Section, Section
 from unseen.reports.charts import javascript, script_json
 from unseen.reports.overview import overview_section, ranking
 from unseen.reports.provenance import PackedResults, problems_section, provenance_section, result_data
-from unseen.reports.wording import counted
-from unseen.results.comparability import SEED
+from unseen.reports.wording import counted, typeset
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -183,13 +182,11 @@ def _revisions(cell: Cell) -> tuple[tuple[str, str], tuple[str, str]]:
 def _counts(results: Sequence[Result]) -> list[str]:
     """What the page is made of."""
     failed = sum(not result.ok for result in results)
-    seeds = {canonical_json(r.cell.parameters[SEED]) for r in results if SEED in r.cell.parameters}
     counts = [
         counted(len({result.cell.model for result in results}), "model"),
         counted(len({result.cell.dataset for result in results}), "dataset"),
         counted(len(results), "cell"),
     ]
-    counts += [counted(len(seeds), "seed")] if seeds else []
     counts += [counted(failed, "failed cell")] if failed else []
     return counts
 
@@ -208,4 +205,5 @@ def _template() -> Template:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    environment.filters["typeset"] = typeset
     return environment.from_string(_read("template.html"))

@@ -7,6 +7,7 @@ explains get theirs back. The palette is Okabe & Ito's, and a shape goes with ev
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,13 +37,17 @@ def write_figures(sections: Sequence[Section], folder: Path, formats: Sequence[s
     if unknown := [each for each in formats if each not in FORMATS]:
         raise UsageError(f"figures are written as {', '.join(FORMATS)}, not as {unknown[0]!r}.")
     written: list[Path] = []
+    drawn: dict[str, str] = {}
     for section in sections:
         for number, figure in enumerate(section.figures, 1):
             stem = f"{section.anchor}-{number:02d}-{_slug(figure.title)}".strip("-")
             spec = paper_spec(figure.spec)
+            # Drawing is what takes time: once for all formats, and once for figures that are the same.
+            same = json.dumps(spec, sort_keys=True)
+            svg = drawn[same] = drawn.get(same) or drawn_chart(spec)
             for kind in formats:
                 target = folder / f"{stem}.{kind}"
-                write_whole(target, column_figure(spec, kind))
+                write_whole(target, column_figure(svg, kind))
                 written.append(target)
     return written
 
@@ -57,16 +62,19 @@ def paper_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def column_figure(spec: Mapping[str, Any], kind: str) -> bytes:
-    """A specification drawn as wide as a column, in one of `FORMATS`."""
+def drawn_chart(spec: Mapping[str, Any]) -> str:
+    """A specification as SVG, in its own size."""
+    return str(import_extra("vl_convert", "figures").vegalite_to_svg(dict(spec), vl_version=vegalite_version()))
+
+
+def column_figure(drawn: str, kind: str) -> bytes:
+    """A drawn chart as wide as a column, in one of `FORMATS`."""
     convert = import_extra("vl_convert", "figures")
-    version = vegalite_version()
-    drawn = convert.vegalite_to_svg(dict(spec), vl_version=version)
     size = re.search(r'width="([\d.]+)" height="([\d.]+)"', drawn)
     assert size is not None, "the converter gives every picture its size"
     width, height = float(size[1]), float(size[2])
     if kind == "png":
-        return bytes(convert.vegalite_to_png(dict(spec), vl_version=version, scale=COLUMN * DPI / width))
+        return bytes(convert.svg_to_png(drawn, scale=COLUMN * DPI / width))
     wanted = COLUMN * _POINTS
     unit = "pt" if kind == "svg" else ""  # the PDF has a point for a pixel
     svg = drawn.replace(size[0], f'width="{wanted:g}{unit}" height="{wanted * height / width:g}{unit}"', 1)

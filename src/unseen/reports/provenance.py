@@ -21,9 +21,7 @@ def provenance_section(material: Material) -> Section:
     """Everything a sceptical reader asks for that is not in the tables of scores."""
     results = material.results
     points = []
-    seeds = sorted({r.cell.parameters[SEED] for r in results if SEED in r.cell.parameters}, key=canonical_json)
-    if seeds:
-        points.append(("Seeds", f"{listed([value_text(seed) for seed in seeds], 24)}."))
+    points += [("Seeds", seeds)] if (seeds := _seeds(results)) else []
     total = sum(result.seconds for result in results)
     time = f"{duration(total)} for {counted(len(results), 'cell')}, as their benchmarks measured it"
     points.append(("Time", f"{time}; features that were stored already took none of it."))
@@ -42,6 +40,21 @@ def provenance_section(material: Material) -> Section:
     return Section("Where the numbers come from", "provenance", points=points, tables=tables)
 
 
+def _seeds(results: Sequence[Result]) -> str:
+    """Which seeds, benchmark by benchmark: each has its own."""
+    found: dict[str, set[Any]] = {}
+    for result in results:
+        if SEED in result.cell.parameters:
+            found.setdefault(result.cell.benchmark, set()).add(result.cell.parameters[SEED])
+    told = {
+        name: listed([value_text(seed) for seed in sorted(seeds, key=canonical_json)], 24)
+        for name, seeds in sorted(found.items())
+    }
+    if len(set(told.values())) == 1:
+        return f"{next(iter(told.values()))}."
+    return "; ".join(f"{name} {seeds}" for name, seeds in told.items()) + "." if told else ""
+
+
 def _sweep(results: Sequence[Result]) -> str:
     """The ranges of all hyper-parameters that were tried, not of what came of them."""
     counts = sorted({len(result.sweep) for result in results if result.sweep})
@@ -57,7 +70,7 @@ def _sweep(results: Sequence[Result]) -> str:
 
 
 def _is_outcome(name: str) -> bool:
-    return name.startswith("val") or name in ("accuracy", "seconds", "state", "index")
+    return name.startswith("val") or name in ("accuracy", "log_loss", "loss", "seconds", "state", "index")
 
 
 def _identity(value: Any) -> str:

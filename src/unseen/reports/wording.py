@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,21 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60:,} h {minutes % 60} min"
 
 
+def typeset(text: str) -> str:
+    """Words as a page sets them: a true minus before a number; what belongs to a number stays on its line."""
+    return re.sub(r"(?<![\w.\-])-(?=\d)", "\u2212", text).replace(" ± ", "\u00a0±\u00a0").replace(" %", "\u202f%")
+
+
+def bracketed(low: float, high: float) -> str:
+    """ "[44.7, 50.8]" of two shares, in percent; nothing where they are not known, or where both are the same value.
+
+    All draws of the test images can give one value, such as that of a model that gives one class to everything: that
+    is no certainty, and not shown as one.
+    """
+    shown = f"{100 * low:.1f}", f"{100 * high:.1f}"
+    return f"[{shown[0]}, {shown[1]}]" if math.isfinite(low) and math.isfinite(high) and shown[0] != shown[1] else ""
+
+
 def setting_text(parameters: Mapping[str, Any]) -> str:
     """ "seed=22, shots=all"."""
     return ", ".join(f"{name}={value_text(value)}" for name, value in sorted(parameters.items()))
@@ -115,7 +131,7 @@ def lead_sentence(
     ranked = sorted(standings, key=lambda s: (-s.value, s.model))
     best = ranked[0]
     shown = f"{100 * best.value:.1f}\u202f%"
-    shown += f" [{100 * best.low:.1f}, {100 * best.high:.1f}]" if math.isfinite(best.low) else ""
+    shown += f" {bounds}" if (bounds := bracketed(best.low, best.high)) else ""
     equal = [s for s in ranked if s.value == best.value]
     if len(ranked) == 1:
         return f"{names[best.model]} has {shown}.", "", False

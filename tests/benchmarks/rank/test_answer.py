@@ -169,7 +169,7 @@ def test_equals_are_said_and_the_cheapest_is_recommended() -> None:
     assert found.choice is not None and found.choice.model == "b"
     assert "Fine-tune b: expect 89 ± 2 %" in found.recommendation
     assert "The lead is not clear: a (89 ± 2 %) and c (89 ± 2 %) cannot be told apart from it" in found.recommendation
-    assert "cheapest of all 3" in found.recommendation
+    assert "cheapest of the 3" in found.recommendation
     assert [c.may_be_best for c in found.candidates] == [True, True, True, False]
 
 

@@ -61,7 +61,7 @@ def test_a_mean_over_fewer_tasks_is_not_compared() -> None:
     section = vtab_section(Material([r for r in some if r.cell.model != "random:c"] + best), "vtab")
     assert section is not None
     last = section.tables[0].rows[-1]
-    assert (last[0].text, last[0].note, last[1].text) == ("c, random weights", "yours, 2 of 6 tasks", "–")
+    assert (last[0].text, last[0].note, last[1].text) == ("c, random weights", "random:c, 2 of 6 tasks", "–")
     means = next(figure for figure in section.figures if figure.title == "Means by group of tasks")
     assert "c, random weights" not in means.description
     assert {standing.model for standing in section.standings} == {"timm:a", "timm:b"}

@@ -199,7 +199,7 @@ def test_no_observation_is_dropped_in_silence() -> None:
     assert len(one_fold.observations) == 6, "folds of a robustness run do not hide what was run without"
     section = zsl_section(Material(results), "zsl")
     assert section is not None
-    assert [table.caption for table in section.tables] == ["a · PS · m", "b · PS · m", "c · PS · m"]
+    assert [table.caption for table in section.tables] == [f"By method · {name} · PS · m" for name in "abc"]
     assert any("Left out for gaps: c m." in figure.caption for figure in section.figures)
     robust = [figure.title for figure in section.figures if figure.title.startswith("Robustness")]
     assert robust == ["Robustness · a · PS · m", "Robustness · b · PS · m"]
@@ -229,11 +229,11 @@ def test_test_sets_grids_and_versions_are_shown_apart() -> None:
     section = zsl_section(Material(results), "zsl")
     assert section is not None
     assert [table.caption for table in section.tables] == [
-        "a · PS · m · grid full",
-        "b · PS · m · grid full",
-        "a · PS · m · grid quick",
-        "a · PS · m · grid full, test_on b",
-        "b · PS · m · grid full, test_on a",
+        "By method · a · PS · m · grid full",
+        "By method · b · PS · m · grid full",
+        "By method · a · PS · m · grid quick",
+        "By method · a · PS · m · grid full, test_on b",
+        "By method · b · PS · m · grid full, test_on a",
         "across datasets, training set : test set: ZSL (%) · grid full",
     ]
     across = section.tables[-1]

@@ -38,7 +38,9 @@ class RandomSource(BackboneSource):
         source, wanted = architecture(name.rest, name)
         torch.manual_seed(seed)  # of the generator that `load_backbone` has set apart
         built = source.build(wanted)
-        card = replace(built.card, id=str(name), name=f"{wanted.rest}, random weights", group="reference")
+        listed = {card.id: card.name for card in self.cards()}  # one name, listed or loaded
+        label = listed.get(str(name), f"{wanted.rest}, random weights")
+        card = replace(built.card, id=str(name), name=label, group="reference")
         return replace(built, card=card)
 
     def revision(self, name: ModelName) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from unseen.benchmarks.cog.analysis import ALL, ConceptScore, LevelScore, order_levels, relative_to
 from unseen.benchmarks.cog.domains import CONTROL
 from unseen.reports.blocks import Key
-from unseen.reports.charts import CONTAINER, FOCUS, NEUTRAL, PALETTE, percent_axis, series_channels
+from unseen.reports.charts import CONTAINER, FOCUS, NEUTRAL, OTHERS, PALETTE, percent_axis, series_channels
 
 Keys = Mapping[str, Key]
 
@@ -105,7 +105,12 @@ def images_chart(scores: Sequence[ConceptScore]) -> Any:
         .encode(
             x=alt.X("rank:Q", title="concepts, from most to fewest images", axis=alt.Axis(tickMinStep=1, grid=False)),
             y=alt.Y("images:Q", title="training images", axis=alt.Axis(tickMinStep=1)),
-            color=alt.Color("level:N", title=None, sort=levels, legend=alt.Legend(columns=6)),
+            color=alt.Color(
+                "level:N",
+                title=None,
+                scale=alt.Scale(domain=levels, range=[OTHERS[i % len(OTHERS)] for i in range(len(levels))]),
+                legend=alt.Legend(columns=6),
+            ),
             tooltip=["level:N", "rank:Q", "images:Q"],
         )
     )

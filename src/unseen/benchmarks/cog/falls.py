@@ -44,12 +44,12 @@ class Fall:
     @property
     def verdict(self) -> str:
         """The answer in words, with the points and their interval."""
-        value, low, high = (100 * v for v in _bounds(self.change))
+        value, low, high = (round(100 * v, 1) for v in _bounds(self.change))
         if not self.clear:
-            direction = "falls" if value >= 0 else "rises"
+            change, least, most = (0.0 - v for v in (value, high, low))  # no "-0.0"
             return (
-                f"accuracy {direction} by {abs(value):.1f} points from {self.nearest} to {self.farthest}, but zero "
-                f"lies in the interval [{low:+.1f}, {high:+.1f}] of the fall"
+                f"accuracy changes by {change:+.1f} points [{least:+.1f}, {most:+.1f}] from {self.nearest} to "
+                f"{self.farthest}"
             )
         direction = "falls" if value > 0 else "rises"
         small, large = sorted((abs(low), abs(high)))

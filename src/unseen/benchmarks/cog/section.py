@@ -313,11 +313,14 @@ def _agreement(
     first, last = ranked[0], ranked[-1]
     nearest, farthest = falls[first].nearest, falls[first].farthest
     slope = [m for m, line in lines.items() if m in falls and line.slope.low > 0]
+    worse = f"All {len(falls)} models" if len(down) == len(falls) else f"Of {len(falls)} models {len(down)}"
+    surely = "all" if len(clear) == len(down) else str(len(clear))
     return (
-        f"Of {len(falls)} models {len(down)} are worse on {farthest} than on {nearest}, {len(clear)} of them clearly. "
-        f"Least is lost by {names[first]} ({_points(falls[first].change.difference.value)}), most by {names[last]} "
-        f"({_points(falls[last].change.difference.value)}). Along the distance of single concepts {len(slope)} lose "
-        f"clearly. Intervals are over concepts, 95 %, not corrected for the number of models."
+        f"{worse} are worse on {farthest} than on {nearest}, {surely} of them clearly. "
+        f"The change is smallest for {names[first]} ({_points(-falls[first].change.difference.value)}), largest for "
+        f"{names[last]} ({_points(-falls[last].change.difference.value)}). Along the distance of single concepts "
+        f"{'all' if len(slope) == len(falls) else len(slope)} lose clearly. "
+        f"Intervals are over concepts, 95 %, not corrected for the number of models."
     )
 
 

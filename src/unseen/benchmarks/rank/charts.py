@@ -8,6 +8,7 @@ from typing import Any
 from unseen.benchmarks.rank.candidates import Candidate
 from unseen.reports.blocks import Key
 from unseen.reports.charts import CONTAINER, FAINT, FOCUS, INK, NEUTRAL, PALETTE, percent_axis, series_channels
+from unseen.reports.wording import is_reference
 
 _STEP = 42
 _OPEN, _BEHIND = "may be the best", "behind"
@@ -62,7 +63,8 @@ def cost_chart(
     front = {c.label for c in pareto(known, cost, less=less)}
     rows = [{**_row(c, keys), "cost": float(getattr(c, cost)), "front": c.label in front} for c in known]
     base = alt.Chart(alt.InlineData(values=rows))
-    x = alt.X("cost:Q", title=title, scale=alt.Scale(type="log", nice=True), axis=alt.Axis(format="~s", tickCount=5))
+    form = "~s" if min((row["cost"] for row in rows), default=1.0) >= 10 else "~g"  # never "100m" for a tenth
+    x = alt.X("cost:Q", title=title, scale=alt.Scale(type="log", nice=True), axis=alt.Axis(format=form, tickCount=5))
     ticks = percent_axis([row["expected"] for row in rows]) if percent else {}
     y = alt.Y(
         "expected:Q",
@@ -88,7 +90,8 @@ def pareto(candidates: Sequence[Candidate], cost: str, *, less: bool) -> list[Ca
     """Those that no other beats in what to expect without costing more, cheapest first."""
     sign = 1.0 if less else -1.0
     found: list[Candidate] = []
-    for candidate in sorted(candidates, key=lambda c: (sign * float(getattr(c, cost)), -c.expected)):
+    learned = [c for c in candidates if not is_reference(c.model)] or candidates  # random weights are no choice
+    for candidate in sorted(learned, key=lambda c: (sign * float(getattr(c, cost)), -c.expected)):
         if not found or candidate.expected > found[-1].expected:
             found.append(candidate)
     return found

@@ -21,6 +21,9 @@ from unseen.reports.blocks import Figure, Headline, Material, Section, Standing,
 from unseen.reports.charts import to_spec
 from unseen.reports.wording import amount, family, listed, short_names
 
+#: More candidates than these have a chart of the whole width.
+_FEW = 8
+
 _COLUMNS = (
     ("Recall@1", "recall_at_1"),
     ("Rel@1", "relative_at_1"),
@@ -74,14 +77,15 @@ def _ranked(ranking: CheckpointRanking, material: Material, own: Sequence[Result
     if known:
         described = "; ".join(f"{names[c.model]} {expected_text(c, ranking.measure)}" for c in known)
         chart = expected_chart(known, keys, percent=ranking.measure != "R2")
-        figures.append(Figure(f"What to expect{where}", to_spec(chart), f"Expected accuracy: {described}."))
+        told = f"Expected accuracy: {described}."
+        figures.append(Figure(f"What to expect{where}", to_spec(chart), told, wide=len(known) > _FEW))
     for cost, title, less in COSTS if len(known) > 1 else ():
         priced = [c for c in known if getattr(c, cost)]
         if len(priced) > 1:
-            front = listed([names[c.model] for c in pareto(priced, cost, less=less)])
+            front = listed([names[c.model] for c in reversed(pareto(priced, cost, less=less))], 3)
             chart = cost_chart(priced, keys, cost, title, less=less, percent=ranking.measure != "R2")
-            text = f"Nobody is better without costing more than {front}."
-            figures.append(Figure(f"What to expect against {title}{where}", to_spec(chart), text, caption=text))
+            text = f"No other is both better and {'cheaper' if less else 'faster'} than {front}."
+            figures.append(Figure(f"Expected against {title}{where}", to_spec(chart), text, caption=text))
     return Section(
         "",
         "",
@@ -132,6 +136,7 @@ def _all_scores(ranking: CheckpointRanking, names: Mapping[str, str], cells: Map
     tuned = any(math.isfinite(c.finetuned) for c in ranking.candidates)
     columns = ["checkpoint", "expected", "#", "behind", *["fine-tuned"] * tuned, *scores, "mean rank"]
     columns += ["parameters", "FLOPs", "images/s"]
+    forms = {name: _form([c.scores[name] for c in ranking.candidates if name in c.scores]) for name in scores}
     lines = []
     for c in ranking.candidates:
         if c.error:
@@ -153,20 +158,27 @@ def _all_scores(ranking: CheckpointRanking, names: Mapping[str, str], cells: Map
             TableCell(str(c.rank), c.rank),
             TableCell(far, c.behind if known else None),
             *([_number(c.finetuned if math.isfinite(c.finetuned) else None, "{:.1%}")] if tuned else []),
-            *(_number(c.scores.get(name), "{:.4g}") for name in scores),
+            *(_number(c.scores.get(name), forms[name]) for name in scores),
             _number(c.mean_rank if math.isfinite(c.mean_rank) else None, "{:.1f}"),
             TableCell(amount(c.parameters) or "–", c.parameters),
             TableCell(amount(c.flops) or "–", c.flops),
             _number(c.images_per_second, "{:.0f}"),
         ]
         lines.append(line)
-    caption = "all candidates and scores; bold: may be the best"
+    caption = "All candidates and scores; bold: may be the best"
     keys = [c.model for c in ranking.candidates]
     return Table(caption, columns, lines, numeric=range(1, len(columns)), row_keys=keys)
 
 
+def _form(values: Sequence[float]) -> str:
+    """As many decimals for all values of a column: three digits of the largest."""
+    largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
+    digits = 2 - math.floor(math.log10(largest)) if largest else 3
+    return f"{{:.{min(max(digits, 0), 6)}f}}"
+
+
 def _number(value: float | None, form: str) -> TableCell:
-    return TableCell("–" if value is None else form.format(value), value)
+    return TableCell("–" if value is None else form.format(value), value, hint="" if value is None else f"{value!r}")
 
 
 def _judged(
@@ -256,7 +268,7 @@ def _scores_table(rows: list[RankingRow]) -> Table:
         "GFLOPs as the paper counts",
         "seconds",
     ]
-    return Table("scores against fine-tuned accuracy (%)", columns, lines, numeric=range(1, len(columns)))
+    return Table("Scores against fine-tuned accuracy (%)", columns, lines, numeric=range(1, len(columns)))
 
 
 def _truth_table(truth: Sequence[Result], material: Material) -> Table:
@@ -274,7 +286,7 @@ def _truth_table(truth: Sequence[Result], material: Material) -> Table:
             line.append(TableCell(shown, value, best=value == best[task]))
         lines.append(line)
     columns = ["checkpoint", *(titles[task] for task in tasks)]
-    return Table("fine-tuned top-1 accuracy (%)", columns, lines, numeric=range(1, len(columns)), row_keys=models)
+    return Table("Fine-tuned top-1 accuracy (%)", columns, lines, numeric=range(1, len(columns)), row_keys=models)
 
 
 def _published(group: str) -> Table:
@@ -286,5 +298,5 @@ def _published(group: str) -> Table:
         cells = [TableCell("–" if v is None else f"{v:.5g}", v) for v in values.values()]
         lines.append([TableCell(name, name.lower()), *cells])
     columns = ["score", *table.columns]
-    caption = f"published, Table {table.number}: Group {group}, {table.caption}; GFLOPs as the paper counts them"
+    caption = f"Published, Table {table.number}: Group {group}, {table.caption}; GFLOPs as the paper counts them"
     return Table(caption, columns, lines, numeric=range(1, len(columns)), folded=True)

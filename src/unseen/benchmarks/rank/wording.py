@@ -88,11 +88,9 @@ def _equals(
     said = ""
     if others:
         cost = f" ({amount(choice.flops)} operations per image)" if choice.flops is not None else ""
-        which = "both" if len(rivals) == 2 else f"all {len(rivals)}"
-        said = (
-            f"{_named(others, measure)} cannot be told apart from it on {images:,} images, and it is the cheapest of "
-        )
-        said += f"{which}{cost}."
+        which = "cheaper of the two" if len(rivals) == 2 else f"cheapest of the {len(rivals)}"
+        said = f"{_named(others, measure)} cannot be told apart from it on {images:,} images, and {choice.label} is "
+        said += f"the {which}{cost}."
     if unlikely:
         also = " either" if others else f" on {images:,} images"
         little = "has" if len(unlikely) == 1 else "have"

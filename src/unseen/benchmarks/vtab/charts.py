@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy.typing as npt
 
-from unseen.reports.charts import CONTAINER, FOCUS, INK, NEUTRAL, PALETTE, SHAPES
+from unseen.reports.charts import CONTAINER, FOCUS, INK, NEUTRAL, OTHERS, PALETTE, SHAPES
 
 #: One colour per group of tasks, in all charts.
 GROUP_COLOURS: Mapping[str, str] = {
-    "natural": PALETTE[4],
-    "specialized": PALETTE[2],
-    "structured": PALETTE[0],
+    "natural": OTHERS[1],
+    "specialized": OTHERS[2],
+    "structured": OTHERS[0],
     "other": NEUTRAL,
 }
 _STEP = 26

@@ -22,9 +22,11 @@ from unseen.benchmarks.vtab.tables import (
     subset_table,
 )
 from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table, TableCell
-from unseen.reports.wording import lead_sentence
+from unseen.reports.wording import bracketed, lead_sentence
 from unseen.results import Group
 from unseen.results.comparability import older_said
+
+_PLAIN = "Top-1 accuracy (%)"
 
 
 def vtab_section(material: Material, benchmark: str) -> Section | None:
@@ -55,15 +57,17 @@ def _setting_section(own: Own, group: Group, material: Material) -> Section:
     """The part of one setting."""
     scores, size = own.of_group(group), str(group.setting["size"])
     standings = mean_standings(scores, group)
+    headlines = [_headline(standings, material)] if standings else []
     return Section(
         title="",
         anchor="",
-        headlines=[_headline(standings, material)] if standings else [],
+        answer=[("", headline.text) for headline in headlines],
+        headlines=headlines,
         standings=standings,
         points=_points(metric_agreement(group)),
         figures=[*standing_figures(scores, group, material), *map(_folded, setting_figures(own, group))],
         tables=[
-            _scores(scores, own.names, size, group),
+            _scores(scores, own.names, size, group, standings),
             *own_aggregation_tables(scores),
             *published_tables(scores, size),
         ]
@@ -116,7 +120,13 @@ def _headline(standings: Sequence[Standing], material: Material) -> Headline:
     return Headline("Unseen tasks", f"{text.removesuffix('.')} ({tasks}).", sure, clear)
 
 
-def _scores(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str], size: str, group: Group) -> Table:
+def _scores(
+    own: Sequence[ModelScores],
+    names: Mapping[tuple[str, str], str],
+    size: str,
+    group: Group,
+    standings: Sequence[Standing],
+) -> Table:
     """Every task: the user's models, and the published methods on tasks that both have."""
     behind = task_cells(group)
     keys = {names[s.model, s.way]: (s.model, s.adaptation) for s in own}
@@ -124,21 +134,27 @@ def _scores(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str], si
     infos = {task: info for s in own for task, info in s.tasks.items()}
     table = score_table(PUBLISHED[own[0].adaptation, own[0].sweep], size)
     shared = [task for task in tasks if task in table.tasks]
+    whole = bool(shared) and len(shared) == len(tasks)
     rows: list[tuple[str, str, dict[str, float], float | None]] = []
     for s, lacking in ranked(own):
         medians = {task: 100 * value for task, value in s.medians.items()}
-        note = f"yours, {len(medians)} of {len(tasks)} tasks" if lacking else "yours"
+        whose = "yours" if whole else s.model
+        note = f"{whose}, {len(medians)} of {len(tasks)} tasks" if lacking else whose
         mean = None if lacking else float(np.mean(list(medians.values())))
         rows.append((names[s.model, s.way], note, medians, mean))
-    if shared and len(shared) == len(tasks):
+    if whole:
         for method, values in zip(table.methods, table.among(shared).tolist(), strict=True):
             rows.append((method, "published", dict(zip(shared, values, strict=True)), float(np.mean(values))))
     kind = PUBLISHED[own[0].adaptation, own[0].sweep]
-    whole = shared and len(shared) == len(tasks)
-    caption = "Top-1 accuracy (%)" + (f", among the published methods ({kind}, {size} examples)" if whole else "")
+    caption = _PLAIN + (f", among the published methods ({kind}, {size} examples)" if whole else "")
     titles = [infos[task].title for task in tasks]
     return _table(
-        rows, tasks, titles, caption, lambda name, task: behind.get((*keys[name], task)) if name in keys else None
+        rows,
+        tasks,
+        titles,
+        caption,
+        lambda name, task: behind.get((*keys[name], task)) if name in keys else None,
+        {name: s for name, (model, _) in keys.items() for s in standings if s.model == model},
     )
 
 
@@ -148,29 +164,42 @@ def _table(
     titles: Sequence[str],
     caption: str,
     behind: Callable[[str, str], Behind | None] = lambda name, task: None,
+    means: Mapping[str, Standing] | None = None,
 ) -> Table:
     """Rows of (name, note, scores, mean), best mean first, those without one last.
 
     Args:
         behind: by name and task, the cells of a value and its interval.
+        means: by name, where the mean comes from; the interval is shown where it is that mean's.
     """
     ordered = sorted(rows, key=lambda row: -np.inf if row[3] is None else row[3], reverse=True)
     best = {task: max(r[2][task] for r in rows if task in r[2]) for task in tasks}
+    top = max((mean for *_, mean in rows if mean is not None), default=None)
     entries = [
         [
             TableCell(name, name.lower(), note=note),
-            TableCell("–", None, hint="not all tasks") if mean is None else TableCell(f"{mean:.1f}", mean),
+            _mean(mean, mean == top and len(rows) > 1, (means or {}).get(name)),
             *(_entry(scores.get(task), best[task], behind(name, task)) for task in tasks),
         ]
         for name, note, scores, mean in ordered
     ]
-    return Table(caption=caption, columns=["method", "mean", *titles], rows=entries, numeric=range(1, len(tasks) + 2))
+    first = "model" if caption == _PLAIN else "method"
+    return Table(caption=caption, columns=[first, "mean", *titles], rows=entries, numeric=range(1, len(tasks) + 2))
+
+
+def _mean(value: float | None, best: bool, standing: Standing | None) -> TableCell:
+    if value is None:
+        return TableCell("–", None, hint="not all tasks")
+    if standing is None or abs(100 * standing.value - value) > 1e-6:
+        return TableCell(f"{value:.1f}", value, best=best)
+    note = bracketed(standing.low, standing.high)
+    return TableCell(f"{value:.1f}", value, best=best, note=note, cells=standing.cells)
 
 
 def _entry(value: float | None, best: float, behind: Behind | None) -> TableCell:
     if value is None:
         return TableCell("–", None)
-    note = f"[{100 * behind.bounds[0]:.1f}, {100 * behind.bounds[1]:.1f}]" if behind and behind.bounds else ""
+    note = bracketed(*behind.bounds) if behind and behind.bounds else ""
     return TableCell(f"{value:.1f}", value, best=value == best, note=note, cells=behind.cells if behind else ())
 
 

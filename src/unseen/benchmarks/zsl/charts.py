@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unseen.benchmarks.zsl.compare import MethodRanks
-from unseen.reports.charts import CONTAINER, FAINT, INK, NEUTRAL, PALETTE, SHAPES
+from unseen.reports.charts import CONTAINER, FAINT, INK, NEUTRAL, OTHERS, PALETTE, SHAPES
 
 _STEP = 24
 _SHOWN = {"zsl": "ZSL", "ts": "ts", "tr": "tr", "H": "H"}
@@ -31,7 +31,7 @@ def comparison_chart(rows: Sequence[Mapping[str, Any]], order: Sequence[str], ch
     y = alt.Y("method:N", sort=list(order), title=None)
     x = alt.X("value:Q", title="per-class top-1 accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=True))
     domain = [_SHOWN[metric] for metric in shown]
-    colour = alt.Color("measure:N", scale=alt.Scale(domain=domain, range=list(PALETTE[: len(domain)])), title=None)
+    colour = alt.Color("measure:N", scale=alt.Scale(domain=domain, range=list(OTHERS[: len(domain)])), title=None)
     shape = alt.Shape("measure:N", scale=alt.Scale(domain=domain, range=list(SHAPES[: len(domain)])), title=None)
     dots = (
         alt.Chart(alt.InlineData(values=values))
@@ -45,7 +45,7 @@ def comparison_chart(rows: Sequence[Mapping[str, Any]], order: Sequence[str], ch
         whiskers = alt.Chart(alt.InlineData(values=bounded)).mark_rule(strokeWidth=1.5)
         layers.insert(0, whiskers.encode(y=y, x=alt.X("low:Q"), x2="high:Q", color=colour))
     if spans:
-        line = alt.Chart(alt.InlineData(values=spans)).mark_rule(color=FAINT, strokeWidth=3)
+        line = alt.Chart(alt.InlineData(values=spans)).mark_rule(color=NEUTRAL, opacity=0.3, strokeWidth=3)
         layers.insert(0, line.encode(y=y, x="low:Q", x2="high:Q"))
     if chance is not None:
         mark = alt.Chart(alt.InlineData(values=[{"value": chance}])).mark_rule(strokeDash=[3, 4], color=NEUTRAL)
@@ -82,14 +82,14 @@ def folds_chart(rows: Sequence[Mapping[str, Any]], order: Sequence[str]) -> Any:
             x=alt.X(
                 "value:Q", title="per-class top-1 accuracy", axis=alt.Axis(format=".0%"), scale=alt.Scale(zero=False)
             ),
-            color=alt.Color("fold:N", scale=alt.Scale(range=list(PALETTE[:3])), title=None),
+            color=alt.Color("fold:N", scale=alt.Scale(range=list(OTHERS[:3])), title=None),
             shape=alt.Shape("fold:N", scale=alt.Scale(range=list(SHAPES[:3])), title=None),
             tooltip=["method:N", "fold:N", "told:N"],
         )
     )
     ends = {m: [row["value"] for row in rows if row["method"] == m] for m in order}
     spans = [{"method": m, "low": min(v), "high": max(v)} for m, v in ends.items() if v]
-    line = alt.Chart(alt.InlineData(values=spans)).mark_rule(color=FAINT, strokeWidth=3)
+    line = alt.Chart(alt.InlineData(values=spans)).mark_rule(color=NEUTRAL, opacity=0.3, strokeWidth=3)
     line = line.encode(y=y, x=alt.X("low:Q", scale=alt.Scale(zero=False)), x2="high:Q")
     return alt.layer(line, dots).properties(width=CONTAINER, height=max(1, len(order)) * _STEP)
 
@@ -107,7 +107,7 @@ def curve_chart(curves: Mapping[str, Mapping[str, Sequence[float]]]) -> Any:
         for method, curve in curves.items()
         for i, (ts, tr) in enumerate(zip(curve["ts"], curve["tr"], strict=True))
     ]
-    colours = [PALETTE[i] if i < len(PALETTE) else FAINT for i in range(len(curves))]
+    colours = [OTHERS[i] if i < len(OTHERS) else FAINT for i in range(len(curves))]
     percent = alt.Axis(format=".0%")
     return (
         alt.Chart(alt.InlineData(values=values))
@@ -136,7 +136,7 @@ def splits_chart(rows: Sequence[Mapping[str, Any]], splits: Sequence[str]) -> An
     import altair as alt
 
     methods = list(dict.fromkeys(str(row["method"]) for row in rows))
-    colours = [PALETTE[i] if i < len(PALETTE) else FAINT for i in range(len(methods))]
+    colours = [OTHERS[i] if i < len(OTHERS) else FAINT for i in range(len(methods))]
     shapes = [SHAPES[i % len(SHAPES)] for i in range(len(methods))]
     base = alt.Chart(alt.InlineData(values=list(rows))).encode(
         x=alt.X("split:N", sort=list(splits), title=None, axis=alt.Axis(labelAngle=-40)),
@@ -166,7 +166,7 @@ def pairs_chart(rows: Sequence[Mapping[str, Any]]) -> Any:
     dots = base.mark_point(filled=True, size=70, opacity=1).encode(
         y=y,
         x=alt.X("value:Q", title="per-class top-1 accuracy", axis=alt.Axis(format=".0%")),
-        color=alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=list(PALETTE[:2])), title=None),
+        color=alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=list(OTHERS[:2])), title=None),
         shape=alt.Shape("kind:N", scale=alt.Scale(domain=kinds, range=list(SHAPES[:2])), title=None),
         tooltip=["place:N", "kind:N", alt.Tooltip("value:Q", format=".1%")],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -31,7 +32,7 @@ from unseen.benchmarks.zsl.studies import StudyTable, all_studies
 from unseen.core.records import Result
 from unseen.reports.blocks import Figure, Material, Section, Table, TableCell
 from unseen.reports.charts import to_spec
-from unseen.reports.wording import listed, short_names
+from unseen.reports.wording import bracketed, listed, short_names
 from unseen.results import metric_style
 from unseen.results.comparability import older_said
 
@@ -46,12 +47,14 @@ def zsl_section(material: Material, benchmark: str) -> Section | None:
     datasets = short_names({plain_name(r.cell.dataset) for r in own}, material.dataset_cards)
     figures, tables, points = [], [], []
     first = leading_models(own)
+    several = len({(plain_name(r.cell.dataset), r.cell.parameters["split"]) for r in own}) > 1
     for group in groups:
         more = {k: v for k, v in group.differs.items() if k not in ("dataset", "split", CHOSEN)}
         words = replace(group, differs=more).words
         for model, results in group.by_model().items():
             cell = results[0].cell
-            parts = (datasets[plain_name(cell.dataset)], cell.parameters["split"], models[model], words)
+            place = (datasets[plain_name(cell.dataset)], cell.parameters["split"]) if several else ()
+            parts = (*place, models[model], words)
             title = " · ".join(part for part in parts if part)
             order = _order(results)
             if group.setting[CHOSEN] != "all folds":
@@ -64,14 +67,18 @@ def zsl_section(material: Material, benchmark: str) -> Section | None:
                 points.append((title, _said(results, order)))
     every = [ranks for metric in METRICS for ranks in ranks_by_setting(own, metric)]
     ranks = [each for each in every if len(each.observations) > 1]  # of one, the table is the ranking
+    found = headlines(groups, material)
+    cell = own[0].cell
+    where = "" if several else f" on {datasets[plain_name(cell.dataset)]} ({cell.parameters['split']} split)"
     return Section(
         title="Zero-shot: unseen classes, known by a description",
         anchor=benchmark,
-        headlines=headlines(groups, material),
+        answer=[("", headline.text) for headline in found] if len(found) == 1 else [],
+        headlines=found,
         standings=standings(groups),
         legend=material.legend({r.cell.model for r in own}),
         prose=[
-            "Per-class top-1 accuracy in percent, with 95 % intervals over test images.",
+            f"Per-class top-1 accuracy in percent{where}, with 95 % intervals over test images.",
             "ZSL: images of unseen classes, told apart among unseen classes.",
             "ts and tr: images of unseen and of seen classes, told apart among all classes; H is their harmonic mean.",
             "AUSUC is the area under the seen-unseen curve.",
@@ -88,7 +95,7 @@ def zsl_section(material: Material, benchmark: str) -> Section | None:
             *transductive_figure(own),
             *(replace(rank_figure(each), folded=True) for each in ranks),
         ],
-        tables=[*tables, *map(_study, all_studies(own))],
+        tables=[*sorted(tables, key=lambda table: table.folded), *map(_study, all_studies(own))],
     )
 
 
@@ -127,7 +134,7 @@ def _comparison(group: Sequence[Result], order: Sequence[Result], title: str) ->
     chance = float(group[0].details["chance"])
     told = "; ".join(f"{r.cell.parameters['method']} {percent(r.metrics['zsl'])}" for r in order)
     return Figure(
-        title=title,
+        title=f"By method · {title}",
         spec=to_spec(comparison_chart(rows, names, chance)),
         description=f"Zero-shot accuracy on {title}: {told}.",
         caption="Grey bars join ts and tr, lines are 95 % intervals; the dashed line is chance among unseen classes.",
@@ -148,8 +155,7 @@ def _table(order: Sequence[Result], title: str, *, folded: bool) -> Table:
         for metric in metrics:
             value = result.metrics.get(metric)
             shown = "–" if value is None else percent(value)
-            low, high = (result.metrics.get(f"{metric}_{end}") for end in ("low", "high"))
-            bounds = f"{percent(low)}–{percent(high)}" if low is not None and high is not None else ""
+            bounds = bracketed(*(result.metrics.get(f"{metric}_{end}", math.nan) for end in ("low", "high")))
             top = value is not None and value == best[metric]
             row.append(TableCell(shown, value, best=top, note=bounds, cells=(result.cell.id,)))
         for metric in with_paper:
@@ -158,7 +164,8 @@ def _table(order: Sequence[Result], title: str, *, folded: bool) -> Table:
         rows.append(row)
     heads = {m: metric_style(m, BENCHMARK).title for m in (*metrics, *with_paper)}
     columns = ["method", *(heads[m] for m in metrics), *(f"{heads[m]}, paper" for m in with_paper)]
-    return Table(title, columns, rows, numeric=range(1, len(columns)), folded=folded)
+    caption = f"By method · {title}"
+    return Table(caption, columns, rows, numeric=range(1, len(columns)), folded=folded)
 
 
 def _said(group: Sequence[Result], order: Sequence[Result]) -> str:
