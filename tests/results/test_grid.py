@@ -140,7 +140,9 @@ def test_a_benchmark_brings_its_own_styles() -> None:
     assert metric_style("top1", "probe").title == "top-1", "others are not disturbed"
     assert metric_style("cost_low", "styled").title == "cost, low"
     odd = Result(Cell("probe", "m", "d"), {"top1": 1.0, "cost_low": 0.5})
-    assert undescribed([Result(Cell("styled", "m", "d"), {"cost": 1.0, "cost_high": 2.0, "loss": 1.0}), odd]) == ["probe"]
+    assert undescribed([Result(Cell("styled", "m", "d"), {"cost": 1.0, "cost_high": 2.0, "loss": 1.0}), odd]) == [
+        "probe"
+    ]
     results = [Result(Cell("styled", m, "d"), {"cost": v}) for m, v in (("a", 3.0), ("b", 1.5))]
     (grid,) = grids(results)
     assert grid.models == ("b", "a")
