@@ -165,3 +165,23 @@ def test_progress_says_lines_where_there_is_no_terminal(
     silent.advance(1, 0)
     silent.end()
     assert capsys.readouterr().err == ""
+
+
+def test_sentences_wrap_between_words_in_a_terminal_and_long_paths_stay_whole() -> None:
+    from unseen.cli.tables import _screen
+
+    def shown(text: str, **options: bool) -> list[str]:
+        stream = io.StringIO()
+        screen = _screen()(file=stream, width=30, highlight=False, color_system=None, **options)
+        screen.print(text, soft_wrap=True)
+        return [line.rstrip() for line in stream.getvalue().splitlines()]
+
+    text = "EfficientNet-Lite0 cannot be told apart from EfficientNet-Lite1."
+    assert shown(text, force_terminal=True) == [
+        "EfficientNet-Lite0 cannot be",
+        "told apart from",
+        "EfficientNet-Lite1.",
+    ]
+    assert shown(text, force_terminal=False) == [text]
+    path = f"Report: {'/folder' * 6}/page.html"
+    assert shown(path, force_terminal=True) == [path]

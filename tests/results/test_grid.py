@@ -134,13 +134,26 @@ def test_the_metric_to_judge_by_comes_first() -> None:
 
 
 def test_a_benchmark_brings_its_own_styles() -> None:
-    declare_styles("mine", [MetricStyle("cost", "cost", higher_is_better=False), MetricStyle("top1", "mine first")])
-    assert headline_first({"top1", "cost", "loss"}, "mine") == ["cost", "top1", "loss"]
-    assert metric_style("top1", "mine").title == "mine first"
+    declare_styles("styled", [MetricStyle("cost", "cost", higher_is_better=False), MetricStyle("top1", "mine first")])
+    assert headline_first({"top1", "cost", "loss"}, "styled") == ["cost", "top1", "loss"]
+    assert metric_style("top1", "styled").title == "mine first"
     assert metric_style("top1", "probe").title == "top-1", "others are not disturbed"
-    assert metric_style("cost_low", "mine").title == "cost, low"
+    assert metric_style("cost_low", "styled").title == "cost, low"
     odd = Result(Cell("probe", "m", "d"), {"top1": 1.0, "cost_low": 0.5})
-    assert undescribed([Result(Cell("mine", "m", "d"), {"cost": 1.0, "cost_high": 2.0, "loss": 1.0}), odd]) == ["probe"]
-    results = [Result(Cell("mine", m, "d"), {"cost": v}) for m, v in (("a", 3.0), ("b", 1.5))]
+    assert undescribed([Result(Cell("styled", "m", "d"), {"cost": 1.0, "cost_high": 2.0, "loss": 1.0}), odd]) == [
+        "probe"
+    ]
+    results = [Result(Cell("styled", m, "d"), {"cost": v}) for m, v in (("a", 3.0), ("b", 1.5))]
     (grid,) = grids(results)
     assert grid.models == ("b", "a")
+
+
+def test_an_interval_of_no_width_is_wilsons_for_as_many_images() -> None:
+    def bounds(value: float, low: float, high: float, **details: int) -> tuple[float, float] | None:
+        metrics = {"top1": value, "top1_low": low, "top1_high": high}
+        return summarise([Result(Cell("probe", "m", "d"), metrics, details=details)], "top1")[0].bounds
+
+    assert bounds(0.9, 0.8, 0.95, test_images=42) == (0.8, 0.95)
+    assert bounds(1.0, 1.0, 1.0) == (1.0, 1.0), "of how many images is not known"
+    found = bounds(1.0, 1.0, 1.0, test_images=42)
+    assert found == pytest.approx((42 / (42 + 1.959964**2), 1.0))  # Wilson's where all are right: n / (n + z squared)

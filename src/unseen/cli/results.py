@@ -240,7 +240,7 @@ def _print_grid(grid: Grid) -> None:
         first, *rows = (row[: fitting + 1] for row in table)
         heads = [str(head) for head in first]
         if _width(heads, rows) > width:  # headings give way, in time: ids would be folded as well
-            heads = [head.replace(" ", "\n") for head in heads]
+            heads = [head.replace(" · ", "\n").replace(" ", "\n") for head in heads]
         print_table(heads, rows, numeric=heads[1:])
         if left := len(table[0]) - 1 - fitting:
             notes.append(f"{left} more {'column does' if left == 1 else 'columns do'} not fit; --csv - has all")

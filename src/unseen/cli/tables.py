@@ -46,7 +46,14 @@ def _screen() -> type[Console]:
             shown = [
                 _clean_text(o) if isinstance(o, Text) else printable(o) if isinstance(o, str) else o for o in objects
             ]
+            if options.get("soft_wrap") and self.is_terminal and self._fit(shown):
+                options["soft_wrap"] = False  # a terminal would break the line within a word
             super().print(*shown, **options)
+
+        def _fit(self, shown: list[Any]) -> bool:
+            """Whether every word has room on a line: one that has not, such as a path, is left whole to be copied."""
+            words = [word for each in shown for word in str(each).split()]
+            return max(map(len, words), default=0) <= self.width
 
     return Screen
 

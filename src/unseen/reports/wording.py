@@ -85,8 +85,7 @@ def typeset(text: str) -> str:
 def bracketed(low: float, high: float) -> str:
     """ "[44.7, 50.8]" of two shares, in percent; nothing where they are not known, or where both are the same value.
 
-    All draws of the test images can give one value, such as that of a model that gives one class to everything: that
-    is no certainty, and not shown as one.
+    All draws of the test images can give one value: that is no certainty, and not shown as one.
     """
     shown = f"{100 * low:.1f}", f"{100 * high:.1f}"
     return f"[{shown[0]}, {shown[1]}]" if math.isfinite(low) and math.isfinite(high) and shown[0] != shown[1] else ""

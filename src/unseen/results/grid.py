@@ -204,6 +204,28 @@ def summaries(group: Group, metric: str) -> list[Summary]:
     return [_summary(own, metric) for own in with_metric.values() if own]
 
 
+def interval_of(result: Result, metric: str, images: str = "test_images") -> tuple[float, float] | None:
+    """The 95 % interval over test images that a result carries; None where it has none.
+
+    Where every draw of the images gave one value, such as that of a model which has all of them right, it is Wilson's
+    for as many images: no width is no certainty.
+
+    Args:
+        images: what the result calls the number of images that the metric is over.
+    """
+    ends = [result.metrics.get(f"{metric}_{end}") for end in ("low", "high")]
+    if None in ends:
+        return None
+    low, high = (float(end) for end in ends)  # type: ignore[arg-type]
+    value, count = float(result.metrics[metric]), result.details.get(images)
+    if low < high or not isinstance(count, int) or count < 1 or not 0 <= value <= 1:
+        return low, high
+    from unseen.metrics import wilson_interval
+
+    wilson = wilson_interval(value, count)
+    return wilson.low, wilson.high
+
+
 def _summary(results: Sequence[Result], metric: str) -> Summary:
     cell = results[0].cell
     ordered = sorted(results, key=lambda result: canonical_json(result.cell.parameters.get(SEED)))
@@ -212,9 +234,9 @@ def _summary(results: Sequence[Result], metric: str) -> Summary:
     mean = statistics.fmean(values)
     std = statistics.stdev(values) if len(values) > 1 and finite else math.nan
     low, high, spread = mean, mean, ""
-    ends = [[r.metrics.get(f"{metric}_{end}") for r in results] for end in ("low", "high")]
-    known = [statistics.fmean(map(float, end)) for end in ends if None not in end]  # type: ignore[arg-type]
-    bounds = (known[0], known[1]) if len(known) == 2 else None
+    known = [ends for result in results if (ends := interval_of(result, metric)) is not None]
+    whole = len(known) == len(results)
+    bounds = (statistics.fmean(e[0] for e in known), statistics.fmean(e[1] for e in known)) if whole else None
     if not math.isnan(std):
         low, high, spread = mean - std, mean + std, "std"
     elif len(values) == 1 and bounds is not None:

@@ -210,7 +210,7 @@ def test_every_score_and_the_truth_on_real_networks(images: Path, home: Path, sm
     assert outcome.page is not None
     page = outcome.page.read_text(encoding="utf-8")
     assert "Which score foretells what fine-tuning will reach?" in page
-    assert "published, Table 1" in page
+    assert "Published, Table 1" in page
     section = rank_section(Material(results), "rank")
     assert section is not None
     assert section.answer[0][1].startswith("Fine-tune ") and "random weights" in section.answer[0][1]

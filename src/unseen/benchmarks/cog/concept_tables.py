@@ -73,7 +73,8 @@ def _concepts(level: str, scores: Sequence[ConceptScore], picture: Callable[[str
             ]
         )
     cut = f", {len(rows)} of them along the ranking" if step > 1 else ""
-    span = f", similarity {concepts[0].similarity:.2f} to {concepts[-1].similarity:.2f}" if concepts else ""
+    ends = dict.fromkeys(f"{concepts[place].similarity:.2f}" for place in (0, -1)) if concepts else {}
+    span = f", similarity {' to '.join(ends)}" if ends else ""
     return Table(
         f"{level}: {counted(len(concepts), 'concept')}{span}{cut}",
         ["concept", "nearest seen", "similarity", "training images", "test images", "top-1 (%), mean of models"],

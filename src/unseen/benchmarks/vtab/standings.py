@@ -13,6 +13,7 @@ from unseen.reports.charts import to_spec, without_legends
 from unseen.reports.overview import overview_chart
 from unseen.reports.wording import counted, listed, mean_interval
 from unseen.results import Group
+from unseen.results.grid import interval_of
 
 
 @dataclass
@@ -38,9 +39,9 @@ def task_cells(group: Group) -> dict[tuple[str, str, str], Behind]:
         key = cell.model, str(cell.parameters["adaptation"]), task_info(cell.dataset).name
         own = found.setdefault(key, Behind())
         own.cells.append(cell.id)
-        if "top1_low" in result.metrics and "top1_high" in result.metrics:
-            own.lows.append(float(result.metrics["top1_low"]))
-            own.highs.append(float(result.metrics["top1_high"]))
+        if (ends := interval_of(result, "top1")) is not None:
+            own.lows.append(ends[0])
+            own.highs.append(ends[1])
     return found
 
 

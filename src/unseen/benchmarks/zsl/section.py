@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -35,6 +34,7 @@ from unseen.reports.charts import to_spec
 from unseen.reports.wording import bracketed, listed, short_names
 from unseen.results import metric_style
 from unseen.results.comparability import older_said
+from unseen.results.grid import interval_of
 
 
 def zsl_section(material: Material, benchmark: str) -> Section | None:
@@ -99,6 +99,8 @@ def zsl_section(material: Material, benchmark: str) -> Section | None:
     )
 
 
+#: What a result calls the number of images that a metric is over; H and AUSUC are over two kinds.
+_IMAGES = {"zsl": "test_images", "ts": "test_images", "tr": "seen_test_images", "zsl_per_image": "test_images"}
 _APART = "Transductive methods look at all test images together: they are shown and ranked apart from inductive ones."
 
 
@@ -155,7 +157,8 @@ def _table(order: Sequence[Result], title: str, *, folded: bool) -> Table:
         for metric in metrics:
             value = result.metrics.get(metric)
             shown = "–" if value is None else percent(value)
-            bounds = bracketed(*(result.metrics.get(f"{metric}_{end}", math.nan) for end in ("low", "high")))
+            ends = interval_of(result, metric, _IMAGES.get(metric, "")) if value is not None else None
+            bounds = bracketed(*ends) if ends else ""
             top = value is not None and value == best[metric]
             row.append(TableCell(shown, value, best=top, note=bounds, cells=(result.cell.id,)))
         for metric in with_paper:

@@ -13,6 +13,7 @@ from unseen.reports.charts import to_spec, without_legends
 from unseen.reports.overview import overview_chart
 from unseen.reports.wording import is_reference, lead_sentence, listed, short_names
 from unseen.results import Group
+from unseen.results.grid import interval_of
 
 #: Models whose methods are drawn one by one; of the others there are tables.
 _MOST = 2
@@ -105,7 +106,7 @@ def method_figures(groups: Sequence[Group], material: Material) -> list[Figure]:
 
 
 def _standing(question: str, result: Result) -> Standing:
-    low, high = (float(result.metrics.get(f"zsl_{end}", math.nan)) for end in ("low", "high"))
+    low, high = interval_of(result, "zsl") or (math.nan, math.nan)
     return Standing(question, result.cell.model, float(result.metrics["zsl"]), low, high, (result.cell.id,))
 
 
