@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
+import gc
 import json
 import math
 import os
@@ -193,8 +194,9 @@ def _run_tests(copy: Path, tests: dict[str, float], *, quiet: bool) -> None:
         import pytest
         from tools.contexts import Deadline
 
-        # That hypothesis is loaded is no fault of the tests.
-        options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        # Plug-ins, and the search for leaks at the end, take longer than most tests do.
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
         status = int(pytest.main([*options, *tests], plugins=[Deadline(tests, times=TIMES, grace=GRACE)]))
     except BaseException:  # noqa: BLE001, the process ends here
         traceback.print_exc()
@@ -230,6 +232,7 @@ def measure(
     reach, durations = reaching(tuple(tests))
     for library in LARGE:
         __import__(library)
+    gc.freeze()  # forks need not look through them
     outcomes: list[str] = []
     tried: set[int] = set()
     with tempfile.TemporaryDirectory(prefix="mutants-") as place:
