@@ -44,7 +44,7 @@ _STORE = [f"tests/features/test_{name}.py" for name in ("store", "store_parts", 
 #: The rooms that are measured: their sources, and their own tests.
 ROOMS: dict[str, tuple[list[str], list[str]]] = {
     "core": (["core"], ["tests/core"]),
-    "identity": (["core/identity.py"], ["tests/core", "tests/benchmarks/test_identity.py"]),
+    "identity": (["core/identity.py"], ["tests/core"]),
     "metrics": (["metrics"], ["tests/metrics"]),
     "results": (["results"], ["tests/results"]),
     "comparability": (["results/comparability.py"], ["tests/results"]),
