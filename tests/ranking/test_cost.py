@@ -38,7 +38,7 @@ def test_more_images_cost_more_and_hardly_more_than_their_square(name: str) -> N
     assert once <= wide <= 8.01 * once
 
 
-#: Operations of each score on 4000 images, 64 dimensions, 10 classes, 100 of the head; and on 500, 2048, 37, 1000: what is
+#: Operations on 4000 images, 64 dimensions, 10 classes, 100 of the head; and on 500, 2048, 37, 1000: what is
 #: shown beside a score, and what decides which scores are left out as too dear, changes by intent only.
 PINNED = {
     "probe": (2490368000.0, 9904000000.0),
