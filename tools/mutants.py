@@ -69,7 +69,7 @@ LARGE = (
 
 @cache
 def reaching(tests: tuple[str, ...]) -> tuple[dict[str, dict[int, list[str]]], dict[str, float]]:
-    """Which tests reach a line of a file, and how many seconds each takes: one run of them with coverage."""
+    """Which tests reach a line of a file, and how many seconds each takes: one run of the quick ones with coverage."""
     import coverage
 
     with tempfile.TemporaryDirectory() as folder:
@@ -79,8 +79,19 @@ def reaching(tests: tuple[str, ...]) -> tuple[dict[str, dict[int, list[str]]], d
             encoding="utf-8",
         )
         command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", "-q", "-n0"]
-        command += ["-p", "no:cacheprovider", "-p", "tools.contexts", "--durations=0", "--durations-min=0", *tests]
-        told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=_environment(ROOT / "src"))
+        command += [
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "tools.contexts",
+            "-m",
+            "not slow",
+            "--durations=0",
+            "--durations-min=0",
+        ]
+        told = subprocess.run(
+            [*command, *tests], cwd=ROOT, capture_output=True, text=True, env=_environment(ROOT / "src")
+        )
         if told.returncode not in (0, 5):
             raise SystemExit(f"the tests fail as they are:\n{told.stdout[-2000:]}{told.stderr[-500:]}")
         data = coverage.CoverageData(f"{folder}/data")
