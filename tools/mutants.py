@@ -39,6 +39,11 @@ from tools.reach import reaching
 
 #: Without those that kill child processes: they take minutes, and coverage does not look into children.
 _STORE = [f"tests/features/test_{name}.py" for name in ("store", "store_parts", "store_layout", "store_disk", "parts")]
+#: Without those that need data which is not shipped, or train for long.
+_ZEROSHOT = (
+    *("closed_forms", "methods", "gradient_methods", "embeddings_and_splits", "lbfgs", "published_losses"),
+    *("prompt", "protocol", "golden"),
+)
 #: The rooms that are measured: their sources, and their own tests.
 ROOMS: dict[str, tuple[list[str], list[str]]] = {
     "core": (["core"], ["tests/core"]),
@@ -47,7 +52,7 @@ ROOMS: dict[str, tuple[list[str], list[str]]] = {
     "results": (["results"], ["tests/results"]),
     "comparability": (["results/comparability.py"], ["tests/results"]),
     "ranking": (["ranking"], ["tests/ranking"]),
-    "zeroshot": (["zeroshot"], ["tests/zeroshot"]),
+    "zeroshot": (["zeroshot"], [f"tests/zeroshot/test_{name}.py" for name in _ZEROSHOT]),
     "store": ([f"features/{name}.py" for name in ("store", "manifest", "part", "writer")], _STORE),
     "features": (["features"], [*_STORE, *(f"tests/features/test_{name}.py" for name in ("preprocess", "extraction"))]),
 }
@@ -180,7 +185,8 @@ def measure(
             if name not in known:
                 nodes = reach.get(mutant.file, {}).get(mutant.line, ())
                 order = sorted((node for node in nodes if node in durations), key=lambda node: durations[node])
-                rounds = [[node for node in order if node.startswith(root)] for root in tests]
+                rooms = dict.fromkeys("/".join(root.split("/")[:2]) for root in tests)
+                rounds = [[node for node in order if node.startswith(f"{name}/")] for name in rooms]
                 outcome = judge_in_rounds(mutant, rounds, durations, Path(place), tried)
                 if outcome in ("survived", "not reached") and changed(mutant) in harmless:
                     outcome = "equivalent"
