@@ -8,6 +8,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -89,6 +90,7 @@ def no_faults() -> set[tuple[str, str, str]]:
     return {(f"src/unseen/{each['file']}", each["before"], each["after"]) for each in listed["mutant"]}
 
 
+@cache
 def mutated(mutant: Mutant) -> str | None:
     """The file with the fault; None where that would be no Python, which any test sees."""
     from cosmic_ray.mutating import mutate_code

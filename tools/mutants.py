@@ -18,37 +18,41 @@ that was stopped goes on.
 from __future__ import annotations
 
 import argparse
-import ast
 import difflib
+import gc
 import json
 import math
 import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import traceback
 from contextlib import suppress
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tools.faults import ROOT, Mutant, changed, changed_lines, find_mutants, is_mark, mutated, no_faults
+from tools.reach import reaching
 
 #: Without those that kill child processes: they take minutes, and coverage does not look into children.
 _STORE = [f"tests/features/test_{name}.py" for name in ("store", "store_parts", "store_layout", "store_disk", "parts")]
+#: Without those that need data which is not shipped, or train for long.
+_ZEROSHOT = (
+    *("closed_forms", "methods", "gradient_methods", "embeddings_and_splits", "lbfgs", "published_losses"),
+    *("prompt", "protocol", "golden"),
+)
 #: The rooms that are measured: their sources, and their own tests.
 ROOMS: dict[str, tuple[list[str], list[str]]] = {
     "core": (["core"], ["tests/core"]),
-    "identity": (["core/identity.py"], ["tests/core", "tests/benchmarks/test_identity.py"]),
+    "identity": (["core/identity.py"], ["tests/core"]),
     "metrics": (["metrics"], ["tests/metrics"]),
     "results": (["results"], ["tests/results"]),
     "comparability": (["results/comparability.py"], ["tests/results"]),
     "ranking": (["ranking"], ["tests/ranking"]),
-    "zeroshot": (["zeroshot"], ["tests/zeroshot"]),
+    "zeroshot": (["zeroshot"], [f"tests/zeroshot/test_{name}.py" for name in _ZEROSHOT]),
     "store": ([f"features/{name}.py" for name in ("store", "manifest", "part", "writer")], _STORE),
     "features": (["features"], [*_STORE, *(f"tests/features/test_{name}.py" for name in ("preprocess", "extraction"))]),
 }
@@ -64,72 +68,6 @@ LARGE = (
     "pytest",
     "hypothesis",
 )
-
-
-@cache
-def reaching(tests: tuple[str, ...]) -> tuple[dict[str, dict[int, list[str]]], dict[str, float]]:
-    """Which tests reach a line of a file, and how many seconds each takes: one run of them with coverage."""
-    import coverage
-
-    with tempfile.TemporaryDirectory() as folder:
-        settings = Path(folder) / "coveragerc"
-        settings.write_text(
-            f"[run]\nsource_pkgs = unseen\ndata_file = {folder}/data\nconcurrency = thread\n",
-            encoding="utf-8",
-        )
-        command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest", "-q", "-n0"]
-        command += ["-p", "no:cacheprovider", "-p", "tools.contexts", "--durations=0", "--durations-min=0", *tests]
-        told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=_environment(ROOT / "src"))
-        if told.returncode not in (0, 5):
-            raise SystemExit(f"the tests fail as they are:\n{told.stdout[-2000:]}{told.stderr[-500:]}")
-        data = coverage.CoverageData(f"{folder}/data")
-        data.read()
-        lines: dict[str, dict[int, list[str]]] = {}
-        for file in data.measured_files():
-            if Path(file).is_relative_to(ROOT):
-                code = Path(file).read_text(encoding="utf-8")
-                short = str(Path(file).relative_to(ROOT))
-                lines[short] = by_statement(ast.parse(code), data.contexts_by_lineno(file))
-    return lines, _durations(told.stdout)
-
-
-def by_statement(tree: ast.Module, by_line: dict[int, list[str]]) -> dict[int, list[str]]:
-    """The tests that reach the statement of a line: only some lines of a long one are noted.
-
-    What runs when the file is imported is given the tests of the whole file.
-    """
-    everywhere = {name for names in by_line.values() for name in names}
-    later = {
-        line
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
-        for line in range(node.body[0].lineno, (node.end_lineno or 0) + 1)
-    }
-    found: dict[int, list[str]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.stmt | ast.ExceptHandler):
-            inner = getattr(node, "body", None)
-            begin = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
-            end = max(begin, inner[0].lineno - 1 if inner else node.end_lineno or begin)
-            names = {name for line in range(begin, end + 1) for name in by_line.get(line, ())}
-            names = everywhere if names and begin not in later else names
-            found |= dict.fromkeys(range(begin, end + 1), sorted(names - {""}))
-    return found
-
-
-def _durations(output: str) -> dict[str, float]:
-    """Seconds by test function, from pytest's list: all its phases and parameters together."""
-    found: dict[str, float] = {}
-    for line in output.splitlines():
-        words = line.split(maxsplit=2)  # names of parameters may have spaces
-        if len(words) == 3 and words[1] in ("call", "setup", "teardown") and words[0].endswith("s"):
-            name = words[2].split("[")[0]
-            found[name] = found.get(name, 0.0) + float(words[0][:-1])
-    return found
-
-
-def _environment(source: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
 
 
 def judge(mutant: Mutant, tests: dict[str, float], copy: Path, *, sound: bool = False) -> str:
@@ -193,8 +131,9 @@ def _run_tests(copy: Path, tests: dict[str, float], *, quiet: bool) -> None:
         import pytest
         from tools.contexts import Deadline
 
-        # That hypothesis is loaded is no fault of the tests.
-        options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        # Plug-ins, and the search for leaks at the end, take longer than most tests do.
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
         status = int(pytest.main([*options, *tests], plugins=[Deadline(tests, times=TIMES, grace=GRACE)]))
     except BaseException:  # noqa: BLE001, the process ends here
         traceback.print_exc()
@@ -230,6 +169,7 @@ def measure(
     reach, durations = reaching(tuple(tests))
     for library in LARGE:
         __import__(library)
+    gc.freeze()  # forks need not look through them
     outcomes: list[str] = []
     tried: set[int] = set()
     with tempfile.TemporaryDirectory(prefix="mutants-") as place:
@@ -245,7 +185,8 @@ def measure(
             if name not in known:
                 nodes = reach.get(mutant.file, {}).get(mutant.line, ())
                 order = sorted((node for node in nodes if node in durations), key=lambda node: durations[node])
-                rounds = [[node for node in order if node.startswith(root)] for root in tests]
+                rooms = dict.fromkeys("/".join(root.split("/")[:2]) for root in tests)
+                rounds = [[node for node in order if node.startswith(f"{name}/")] for name in rooms]
                 outcome = judge_in_rounds(mutant, rounds, durations, Path(place), tried)
                 if outcome in ("survived", "not reached") and changed(mutant) in harmless:
                     outcome = "equivalent"

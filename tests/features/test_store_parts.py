@@ -121,3 +121,20 @@ def test_entries_are_chosen_by_name(pattern: str, count: int, tmp_path: Path) ->
     assert len(store.select(KEY.digest[:4])) == 1
     with pytest.raises(UnknownNameError):
         store.select(KEY.digest[:3])
+
+
+def test_a_file_that_was_cleared_away_meanwhile_is_written_again(tmp_path: Path) -> None:
+    store = FeatureStore(tmp_path)
+    bring(store, 0, 3)
+    rows, index = np.ones((2, 3), np.float32), np.arange(4, 6)
+    written = store.write_part_file(KEY, 2, 4, rows, index, index)
+    assert written is not None
+    path = entry_folder(store.root, KEY) / part_name(2)
+    content, stamp = path.read_bytes(), path.stat().st_mtime_ns
+    for gone in (False, True):
+        if gone:
+            path.unlink()
+        with store.writer(KEY, total=6, part_size=2, verify=False) as writer:
+            writer.write_part(rows, index, index, first=4, written=written)
+        assert path.read_bytes() == content
+        assert (path.stat().st_mtime_ns == stamp) != gone, "what is in place is left alone"

@@ -192,3 +192,11 @@ def test_how_many_are_left_out_is_said() -> None:
     assert older_said(2) == "2 older results of other weights or data left out"
     assert older_said(1234).startswith("1,234 older results")
     assert Group((), {}, {}).older == 0
+
+
+@pytest.mark.parametrize("name", ["balanced", "zoom"])
+def test_a_failure_is_mended_by_the_same_question_only(name: str) -> None:
+    failed = Result(replace(BASE, parameters={**BASE.parameters, name: 1}), error="no")
+    other, same = (result(cell=replace(BASE, version="2 fast.1"), **{name: value}) for value in (2, 1))
+    assert current([failed, other]) == [failed, other]
+    assert current([failed, same]) == [same]

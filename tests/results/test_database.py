@@ -521,3 +521,34 @@ def test_parameters_are_plain_json_for_other_programs(path: Path, make_result: M
     (text,) = other.execute("SELECT parameters FROM result").fetchone()
     other.close()
     assert json.loads(text) == {"seed": 22, "shots": "all"}
+
+
+def test_older_answers_are_counted(path: Path, make_result: Callable[..., Result]) -> None:
+    with ResultsDatabase(path) as database:
+        for revision in ("r1", "r2", "r3", "r4"):
+            database.append("s", make_result(revision=revision))
+        database.append("s", make_result(seed=1))
+        assert (len(database.latest()), database.overtaken(), database.overtaken(model="none")) == (5, 3, 0)
+        assert {row["revision"] for row in database.rows()} == {"r4", "r1"}
+
+
+def test_parameters_are_gathered_from_all_that_is_there(
+    path: Path, make_result: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unseen.results.database._CHUNK", 2)
+    with ResultsDatabase(path) as database:
+        for seed, name in enumerate("abcde"):
+            database.append("s", make_result(seed=seed, parameters={name: seed if seed % 2 else "x"}))
+        kinds = database.parameter_kinds()
+        assert len(database.latest()) == 5
+    assert kinds == {"seed": {int}, "shots": {str}, "a": {str}, "b": {int}, "c": {str}, "d": {int}, "e": {str}}
+
+
+def test_what_many_results_share_is_held_once(path: Path, make_result: Callable[..., Result]) -> None:
+    with ResultsDatabase(path) as database:
+        for model in ("m", "n"):
+            database.append("s", make_result(model=model))
+        first, second = database.latest(brief=True)
+    assert first.cell.parameters is second.cell.parameters
+    assert first.cell.dataset is second.cell.dataset
+    assert [list(each.metrics) for each in (first, second)] == [["top1", "top5", "top1_low", "top1_high"]] * 2

@@ -1,0 +1,79 @@
+"""Results of several homes and exports, together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unseen.core.errors import StoreError
+from unseen.core.records import Result
+from unseen.results import FILE_NAME, ResultsDatabase
+from unseen.results.export import json_lines
+from unseen.results.merge import merge
+
+Make = Callable[..., Result]
+
+
+def home(folder: Path, *results: Result) -> Path:
+    with ResultsDatabase(folder / FILE_NAME) as database:
+        for each in results:
+            database.append("s", each)
+    return folder
+
+
+def exported(folder: Path) -> Path:
+    path = folder.with_suffix(".json")
+    with ResultsDatabase(folder / FILE_NAME, read_only=True) as database:
+        path.write_text("".join(json_lines(database.rows())))
+    return path
+
+
+def test_the_newest_of_each_cell_counts(tmp_path: Path, make_result: Make) -> None:
+    first = home(tmp_path / "a", make_result(top1=0.5), make_result(seed=1), make_result(seed=2, error="no"))
+    second = home(tmp_path / "b", make_result(top1=0.6), make_result(seed=3))
+    for sources in ([first, second], [second, first], [exported(first), second / FILE_NAME]):
+        found = merge(sources)
+        assert [(r.cell.parameters["seed"], r.metrics["top1"]) for r in found.results] == [
+            (1, 0.7125),
+            (22, 0.6),
+            (3, 0.7125),
+        ]
+        assert sorted(found.sources.values()) == [2, 2]
+        assert (found.repeated, found.differing) == (1, (make_result().cell.id,))
+    with pytest.raises(FrozenInstanceError):
+        found.repeated = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("change", "differs"), [(0.0, False), (0.9e-4, False), (-0.9e-4, False), (2e-4, True)])
+def test_small_differences_are_none(tmp_path: Path, make_result: Make, change: float, differs: bool) -> None:
+    sources = [home(tmp_path / name, make_result(metrics={"top1": 0.5 + d})) for name, d in (("a", 0.0), ("b", change))]
+    found = merge(sources)
+    assert (found.repeated, bool(found.differing)) == (1, differs)
+    third = home(tmp_path / "c", make_result(metrics={"top1": 0.5, "top5": 1.0}))
+    assert len(merge([sources[0], third]).differing) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"model": "another"}, "is not what its id"),
+        ({"parameters": 3}, "is not a list of results"),
+        ({"details": 3}, "no tables of names"),
+    ],
+)
+def test_a_row_that_was_changed_is_refused(
+    tmp_path: Path, make_result: Make, change: dict[str, Any], told: str
+) -> None:
+    path = exported(home(tmp_path / "a", make_result()))
+    rows = json.loads(path.read_text())
+    path.write_text(json.dumps([{**row, **change} for row in rows]))
+    with pytest.raises(StoreError, match=told):
+        merge([path])
+    path.write_text("3")
+    with pytest.raises(StoreError, match="is not a list of results"):
+        merge([path])
