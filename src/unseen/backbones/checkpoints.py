@@ -106,12 +106,17 @@ def state_dicts(value: Any) -> Iterator[tuple[str, dict[str, Tensor]]]:
         path, mapping = waiting.pop()
         if not isinstance(mapping, Mapping):
             continue
-        if tensors := {_unwrapped(str(k)): v for k, v in mapping.items() if isinstance(v, Tensor)}:
+        if tensors := {_unwrapped(_said(k)): v for k, v in mapping.items() if isinstance(v, Tensor)}:
             yield path, tensors
         if id(mapping) not in entered:
             entered.add(id(mapping))
-            inner = [(f"{path}.{key}" if path else str(key), each) for key, each in mapping.items()]
+            inner = [(f"{path}.{_said(key)}" if path else _said(key), each) for key, each in mapping.items()]
             waiting += reversed(inner)
+
+
+def _said(key: Any) -> str:
+    """A key as text. What is neither text nor a number may hold itself, or be nested without end."""
+    return str(key) if isinstance(key, str | int | float) else type(key).__name__
 
 
 def find_state_dict(

@@ -111,7 +111,7 @@ def divide(
 
     Args:
         given: by split; with train alone, test is drawn from it.
-        share, val: of every class that are drawn to test and to validate.
+        share, val: of every class that are drawn to test and to validate; 0 draws none.
         seed: of what is drawn.
         group: on the card.
 
@@ -141,7 +141,7 @@ def divide(
         taken = wholes[name].split(ALL).take(chosen, labels[name])
         whole = Whole(wholes[name], np.asarray(chosen, np.int64))
         splits[name] = replace(taken, whole=whole, targets=targets.get(name))
-    if not len(splits["test"]):
+    if share and not len(splits["test"]):
         raise DataError("no class has two images, so none can be held out to test on. Give test images.")
     first = next(iter(given.values()))
     card = DatasetCard(id="", name=first.title, group=group, notes="; ".join(first.notes))

@@ -7,8 +7,6 @@ that the training depends on: a checkpoint of another training is refused, not c
 from __future__ import annotations
 
 import io
-import pickle
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import torch
 
 from unseen.core.errors import CheckpointError, DiskFullError, StoreError
 from unseen.core.files import write_whole
+from unseen.core.guard import guarded
 
 VERSION = 1
 
@@ -45,17 +44,9 @@ def load_state(path: Path, identity: str) -> dict[str, Any] | None:
     """
     if not path.exists():
         return None
-    try:
+    with guarded(path, "a checkpoint of a fine-tuning", error=CheckpointError, advice="Remove it to begin anew."):
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         found, version = state["identity"], state["version"]
-    except (
-        *(OSError, RuntimeError, ValueError, TypeError, EOFError, LookupError, AttributeError),
-        *(struct.error, pickle.UnpicklingError),
-    ) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise CheckpointError(
-            f"{path} is not a checkpoint of a fine-tuning: {reason}. Remove it to begin anew."
-        ) from error
     if version != VERSION:
         raise CheckpointError(f"{path} has version {version}; this release reads {VERSION}. Remove it to begin anew.")
     if found != identity:

@@ -332,16 +332,17 @@ class ResultsDatabase:
             rows = self._in_chunks(query, some)
             metrics: dict[int, dict[str, float]] = {row["id"]: {} for row in rows}
             query = "SELECT result, name, value FROM metric WHERE result IN ({marks}) ORDER BY id"
-            for row in self._in_chunks(query, some):
-                metrics[row["result"]][sys.intern(row["name"])] = math.nan if row["value"] is None else row["value"]
+            values = self._in_chunks(query, some)
             with parsed(self.path):
+                for row in values:
+                    metrics[row["result"]][sys.intern(row["name"])] = math.nan if row["value"] is None else row["value"]
                 nested = [{}] * len(rows) if brief else loaded.unpack(rows)
                 found = [
                     _to_result(_cell(row, known), row, metrics[row["id"]], more)
                     for row, more in zip(rows, nested, strict=True)
                 ]
             yield from zip(rows, found, strict=True)
-            del rows, metrics, nested, found  # before the next are there
+            del rows, metrics, values, nested, found  # before the next are there
 
 
 def _cell(row: sqlite3.Row, known: dict[str, dict[str, Any]]) -> Cell:

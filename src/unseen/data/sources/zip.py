@@ -6,6 +6,7 @@ passed over. Options: `test=`, `val=` (shares) and `seed=` where no test images 
 
 from __future__ import annotations
 
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -85,7 +86,7 @@ class _Members:
             raise DataError(f"a file of {info.file_size:,} bytes; the limit is {MAX_BYTES:,}")
         try:
             return read_member(self._archive, info)
-        except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
+        except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, ValueError, struct.error) as error:
             if passing_reason(error) is not None:
                 raise  # of the disk, not of the file
             raise DataError(f"damaged or encrypted in the archive: {error}") from error

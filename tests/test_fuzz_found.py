@@ -1,0 +1,55 @@
+"""What the long run of the fuzzer found: small forms of those files."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from unseen.backbones.checkpoints import state_dicts
+from unseen.core.errors import CheckpointError, DataError
+from unseen.data import load_dataset
+from unseen.finetuning import state
+
+
+def test_a_key_that_is_nested_without_end() -> None:
+    """Its text would be: a tuple in a tuple, and so on."""
+    key: tuple[object, ...] = ()
+    for _ in range(3000):
+        key = (key,)
+    assert [path for path, _ in state_dicts({key: {"weight": torch.zeros(2)}})] == ["tuple"]
+    ((_, tensors),) = state_dicts({key: torch.zeros(2), 3: torch.zeros(1)})
+    assert sorted(tensors) == ["3", "tuple"]
+
+
+def test_a_name_in_an_archive_that_is_no_text(tmp_path: Path) -> None:
+    """The list at the end of the archive is sound; what stands before the file itself is not."""
+    picture = io.BytesIO()
+    Image.new("RGB", (8, 8), (200, 10, 10)).save(picture, "PNG")
+    path = tmp_path / "photos.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for i in range(4):
+            archive.writestr(f"class {i % 2}/é{i}.png", picture.getvalue())
+    content = path.read_bytes()
+    path.write_bytes(content.replace("é0".encode(), b"\xcf0\xcf", 1))
+    images = load_dataset(f"zip:{path}?test=0").split("train")
+    broken = next(i for i, name in enumerate(images.names) if "0" in Path(name).stem)
+    with pytest.raises(DataError, match="damaged or encrypted"):
+        images.open(broken)
+    assert images.open((broken + 1) % 4).size == (8, 8)
+
+
+def test_whatever_torch_trips_over_in_a_training_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state.pt"
+    state.save_state(path, "mine", {"step": 3})
+
+    def trip(*_: object, **__: object) -> None:
+        raise AssertionError("saved_id must be a tuple")
+
+    monkeypatch.setattr(torch, "load", trip)
+    with pytest.raises(CheckpointError, match="Remove it to begin anew"):
+        state.load_state(path, "mine")
