@@ -24,6 +24,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tables import Table
+
 MODES = ("visbench", "unseen", "unseen-bf16")
 
 
@@ -136,23 +138,36 @@ def main() -> None:
                 print(
                     f"network {seed} {mode:10} top-1 {100 * accuracy:5.1f} %   CPU {one['seconds']:6.1f} s", flush=True
                 )
-    _report(found)
+    _report(found, networks)
 
 
-def _report(found: dict[str, list[dict[str, Any]]]) -> None:
+def _report(found: dict[str, list[dict[str, Any]]], networks: list[str]) -> None:
     import numpy as np
 
     from unseen.metrics import paired_bootstrap
 
+    table = Table("network", "VisBench", "`unseen.evaluate`", 'with `how=Extraction(precision="bf16")`')
     names = sorted(found["unseen"][0]["right"])
+    for i, network in enumerate(networks):
+        table.add(
+            "EfficientNet-Lite0" if network == "lite0" else f"ResNet-18, seed {network}",
+            *(f"{r[i]['seconds']:.1f} s, {100 * np.mean(list(r[i]['right'].values())):.1f} %" for r in found.values()),
+        )
+    gaps = []
     means = {m: np.mean([[one["right"][name] for name in names] for one in runs], axis=0) for m, runs in found.items()}
     for mode in MODES[1:]:
         gap = paired_bootstrap(means[mode], means["visbench"]).difference
         ratios = [a["seconds"] / b["seconds"] for a, b in zip(found["visbench"], found[mode], strict=True)]
+        gaps.append(
+            f"{min(ratios):.1f} to {max(ratios):.1f} times less, {100 * gap.value:+.1f} points "
+            f"[{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
+        )
         print(
             f"{mode}: {min(ratios):.2f} to {max(ratios):.2f}x less CPU (asked: 2), accuracy {100 * gap.value:+.1f} "
             f"points [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}] (asked: not lower)"
         )
+    table.add("together", "", *gaps)
+    table.show()
 
 
 if __name__ == "__main__":

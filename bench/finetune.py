@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from tables import Table
 from unseen.data import Split, load_dataset
 from unseen.finetuning.data import TrainingBatches
 from unseen.finetuning.views import TrainView
@@ -120,6 +121,11 @@ def main() -> int:
     print(f"{'':<12}{'workers':>8}{'by clock':>12}{'by processor':>14}   images per second")
     for (name, workers), (clock, processor) in found.items():
         print(f"{name:<12}{workers:>8}{clock:>12.0f}{processor:>14.0f}")
+    table = Table("", "1 worker", "2 workers")
+    for index, clock in enumerate(("by the clock", "by the busiest processor")):
+        for name, shown in (("DataLoader", "`DataLoader`"), ("ours", "ours")):
+            table.add(f"{shown}, {clock}", *(f"{found[name, workers][index]:,.0f}" for workers in (1, 2)))
+    table.show()
     passed = True
     for kind, index in (("clock", 0), ("processor", 1)):
         beside = [found["ours", w][index] / found["DataLoader", w][index] for w in (1, 2)]

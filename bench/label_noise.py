@@ -10,10 +10,10 @@ flipped counts as wrong, though its label may be wrong in truth.
 from __future__ import annotations
 
 import argparse
-import json
 
 import numpy as np
 
+from tables import Table
 from unseen.benchmarks import Workbench
 from unseen.benchmarks.cog.noise import weigh_labels
 from unseen.core.files import home
@@ -46,17 +46,11 @@ def main() -> None:
         listed = evidence.listed()
         found, right, flipped = found + len(listed), right + int(np.isin(listed, flip).sum()), flipped + len(flip)
     clean = len(weigh_labels(features[rows], truth).listed())
-    told = {
-        "images": len(rows),
-        "classes": len(names),
-        "flipped": flipped,
-        "listed": found,
-        "precision": round(right / max(found, 1), 3),
-        "recall": round(right / flipped, 3),
-        "listed with no label flipped": clean,
-        "seeds": chosen.seeds,
-    }
-    print(json.dumps(told, indent=1))
+    table = Table("classes", "images", "flipped", "listed", "precision", "recall", "listed where nothing was flipped")
+    which = "that thresholds were chosen on" if chosen.chosen else "others"
+    shares = f"{100 * right / max(found, 1):.1f} %", f"{100 * right / flipped:.1f} %"
+    table.add(f"{len(names)} {which}", len(rows), flipped, found, *shares, clean)
+    table.show()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+from tables import Table
+
 MODELS = 31
 
 _FILTER = """async (word) => {
@@ -65,7 +67,7 @@ def pages(folder: Path) -> list[Path]:
     return found
 
 
-def measure(browser: Any, path: Path) -> None:
+def measure(browser: Any, path: Path, table: Table) -> None:
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     page.set_default_timeout(600_000)
     session = page.context.new_cdp_session(page)
@@ -96,6 +98,8 @@ def measure(browser: Any, path: Path) -> None:
         f"{found / 1000:.2f} s (CPU {to_find} s; {told})"
     )
     page.close()
+    times = [f"{each / 1000:.2f} s" for each in (loaded, first, filtered, opened, found)]
+    table.add(told.split(" of ")[1].split()[0], f"{path.stat().st_size / 1e6:.2f} MB", *times)
 
 
 def main() -> None:
@@ -107,10 +111,12 @@ def main() -> None:
         if chromium is None:
             print("no Chromium to open them with")
             return
+        table = Table("results", "size", "open", "first chart", "models filtered", "cells listed", "cells searched")
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         for path in chosen:
-            measure(browser, path)
+            measure(browser, path, table)
         browser.close()
+        table.show()
 
 
 if __name__ == "__main__":

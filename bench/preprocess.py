@@ -21,12 +21,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from tables import Table
 from unseen.backbones import Backbone, load_backbone
 from unseen.core.records import Preprocessing
 from unseen.data import Dataset, decode_rgb, load_dataset
 from unseen.data.resample import resize_like_tf
 from unseen.features import FeatureStore, extract
 from unseen.features.preprocess import tf_preprocessing, to_pixels
+
+TABLE = Table("", "plain to tf")
 
 
 def main() -> None:
@@ -69,6 +72,15 @@ def compare_pixels(dataset: Dataset, views: dict[str, Preprocessing]) -> None:
         if len(part):
             print(f"  photographs of {low} to {high} times the side: {part.mean():.4f} ({len(part)})")
     print(f"of which rounding to whole values: {np.mean(rounding):.5f}")
+    grows, shrinks = (found[part].mean() if part.any() else np.nan for part in (scale < 1, scale >= 1))
+    TABLE.add(
+        "mean absolute difference of pixels, of 1",
+        f"{found.mean():.4f} ({grows:.4f} where an image grows, {shrinks:.4f} where it shrinks; "
+        f"at most {found.max():.3f} in one image)",
+    )
+    TABLE.add("of it, rounding to whole values", f"{np.mean(rounding):.4f}")
+    times = " and ".join(f"{1000 * s / len(found):.1f}" for s in seconds.values())
+    TABLE.add("CPU time per image, without decoding", f"{times} ms")
     print("CPU ms per image: " + ", ".join(f"{name} {1000 * s / len(found):.2f}" for name, s in seconds.items()))
 
 
@@ -84,6 +96,7 @@ def compare_results(backbone: Backbone, dataset: Dataset, views: dict[str, Prepr
             }
     a, b = found["plain"]["test"], found["tf"]["test"]
     cosine = (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+    TABLE.add("cosine of the features", f"{cosine.mean():.3f} (at least {cosine.min():.3f})")
     print(f"cosine of the features: {cosine.mean():.4f} in the mean, {cosine.min():.4f} at least")
     train, test = (dataset.split(split).labels for split in ("train", "test"))
     scores = {name: [] for name in views}
@@ -99,6 +112,10 @@ def compare_results(backbone: Backbone, dataset: Dataset, views: dict[str, Prepr
         )
     gaps = np.subtract(scores["tf"], scores["plain"])
     print(f"tf - plain: {gaps.mean():+.2f}, from {gaps.min():+.2f} to {gaps.max():+.2f}")
+    both = " and ".join(f"{np.mean(values):.1f}" for values in scores.values())
+    spread = f"between {gaps.min():+.1f} and {gaps.max():+.1f} over {seeds} draws of the training images"
+    TABLE.add("accuracy", f"{both}: {gaps.mean():+.2f} points, {spread}")
+    TABLE.show()
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from tables import Table
 from unseen.benchmarks.rank.expected import left_out_hits
 from unseen.benchmarks.rank.leads import expectation, find_leads, interval, spread
 from unseen.probes import LinearProbe
@@ -107,7 +108,7 @@ def main() -> None:
     parser.add_argument("--line", type=int, default=None, help="only this line, counted from 0")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    kept = True
+    kept, table = True, Table("", "called clear", "interval covers")
     lines = list((EQUAL | APART).items())
     for name, world in lines if options.line is None else lines[options.line : options.line + 1]:
         found = count(world, options.sets, first=options.first)
@@ -119,8 +120,13 @@ def main() -> None:
             f"first less last {gap:.1f}",
             flush=True,
         )
+        share = f"{100 * found.clear:.1f} %"
+        if name in APART:
+            share += ", all of them right" if found.right == found.clear else f", right {100 * found.right:.1f} %"
+        table.add(name, share, f"{100 * found.covered:.1f} %")
         kept &= 0.90 <= found.covered <= 0.97
         kept &= found.clear <= 0.10 if name in EQUAL else found.right >= 0.80
+    table.show()
     raise SystemExit(0 if kept else 1)
 
 

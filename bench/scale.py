@@ -30,6 +30,7 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from tables import Table
 from unseen.benchmarks import Benchmark, Workbench
 from unseen.core.identity import option
 from unseen.core.records import Cell, Result
@@ -38,6 +39,7 @@ from unseen.features import Extraction, FeatureStore
 from unseen.results import FILE_NAME
 from unseen.study import Study, run_study
 
+SAID = Table("what", "measured", "limit", "")
 PARTS = ("extraction", "parts", "overhead", "dask", "cells", "results")
 
 
@@ -77,6 +79,7 @@ def clocked(told: list[Took]) -> Iterator[None]:
 def say(name: str, value: str, limit: str = "-", holds: bool | None = None) -> None:
     verdict = "" if holds is None else "holds" if holds else "BROKEN"
     print(f"{name:58} {value:34} limit {limit:10} {verdict}", flush=True)
+    SAID.add(name, value.strip(), limit, verdict)
 
 
 def make_images(folder: Path, count: int, size: int = 256) -> Path:
@@ -283,6 +286,7 @@ def main() -> None:
         cells(given.cells)
     if "results" in asked:
         results(given.results)
+    SAID.show()
 
 
 if __name__ == "__main__":

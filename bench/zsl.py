@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from tables import Table
 from unseen.metrics import mean_per_class_accuracy
 from unseen.zeroshot import ALE, CMT, DEVISE, ESZSL, LATEM, SJE
 from unseen.zeroshot.problem import Fold, Images, Problem
@@ -40,6 +41,7 @@ MAPS, HIDDEN = 2, 512
 #: What is asked for against the style of public re-implementations, per pass.
 LEAST_PUBLIC = {"ALE": 10.0, "DEVISE": 10.0, "SJE": 50.0}
 PUBLIC_IMAGES, PUBLIC_PASSES = 4000, 3
+RATIOS = Table("", "loop, s", "its loss", "ours, s", "passes", "our loss", "ratio by the clock", "by CPU time")
 
 
 def make(n: int, d: int, classes: int, attributes: int, unseen: int, seed: int = 0) -> tuple[np.ndarray, ...]:
@@ -228,6 +230,8 @@ def compare(kind: str, data: tuple[np.ndarray, ...], epochs: int, batch: int, *,
     mine = f"ours {quick} ({passes} passes), loss {ours[0]:8.4f}, accuracy {100 * ours[1]:5.1f} %"
     times = f"{by_cpu:5.1f}x by CPU time, {by_wall:5.1f}x by the clock"
     print(f"  {kind:7s} {said} | {mine} | {times}{'' if held else '  MISSED'}", flush=True)
+    shown = f"{slow.wall:.1f}", f"{theirs[0]:.4g}", f"{quick.wall:.2f}", passes, f"{ours[0]:.4g}"
+    RATIOS.add(kind, *shown, f"{by_wall:.0f}x", f"{by_cpu:.0f}x")
     return held
 
 
@@ -276,6 +280,7 @@ def measure(arguments: argparse.Namespace) -> int:
         batches = QUICK_BATCH if arguments.quick else BATCH
         clock = arguments.threads > 1
         held += [compare(k, data, arguments.epochs, batches.get(k, 64), by_clock=clock) for k in arguments.methods]
+        RATIOS.show()
         held.append(eszsl_grid(2400 if arguments.quick else 23527, d))
     if arguments.peer != "loop":
         print(f"{PUBLIC_IMAGES} x 256 features, 40 classes, 85 attributes, {PUBLIC_PASSES} passes")

@@ -10,7 +10,8 @@ python tools/check_docs.py
 
 A table of measured numbers says above itself, in its own section, where they come from:
 
-<!-- made by: python tools/zsl_table.py -->      written by a command from a kept file; a test compares page and file
+<!-- made by: python tools/zsl_table.py -->      written by a command from a kept file; a test compares page and file;
+                                                 `tools/record.py NAME` does so for runs that are too long for tests
 <!-- held by: tests/x/test_y.py -->              a test computes the numbers again and compares them
 <!-- measured: bench/x.py, November 2026 -->     a record of a run that is too long to repeat in the suite
 """

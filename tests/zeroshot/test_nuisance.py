@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -66,3 +67,10 @@ def test_generative_and_novelty_methods_keep_their_level(golden_data: Path, name
     assert found["CMT*"]["H"] > 5 * found["CMT"]["H"]
     for method in ("ESZSL", "CMT"):
         assert found[method]["tr"] > 3 * found[method]["ts"]
+    wanted = [100 * found[m]["zsl"] for m in ("ESZSL", "GFZSL", "CMT")]
+    wanted += [100 * found["CMT"][metric] for metric in ("ts", "tr", "H")]
+    wanted += [100 * found["CMT*"][metric] for metric in ("ts", "tr", "H")]
+    page = (Path(__file__).parents[2] / "docs" / "zsl.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| {name}-like \|.*$", page, re.MULTILINE)
+    shown = [float(number) for number in re.findall(r"\d+\.\d", row)]
+    assert shown == pytest.approx([*wanted, found["CMT*"]["H"] / found["CMT"]["H"]], abs=0.11)
