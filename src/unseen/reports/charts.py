@@ -6,10 +6,14 @@ which vanish on a dark or a light page. A shape goes with every colour, so that 
 
 from __future__ import annotations
 
+import base64
 import copy
+import gzip
+import io
 import json
 import lzma
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -288,3 +292,41 @@ def legend_of(material: Material, models: Iterable[str]) -> list[Key]:
     own = set(models)
     found = [key for model, key in material.keys.items() if model in own]
     return found if len(found) > 1 else []
+
+
+# ---- data that a page carries, and the browser unpacks when it is asked for ------------------------------------------
+
+_PICTURE = re.compile(r'"(data:image/(?:jpeg|png);base64,[A-Za-z0-9+/=]+)"')
+
+
+def packed(value: Any) -> str:
+    """JSON values as base64 of gzip: safe inside a <script>, the same text for the same value."""
+    return compressed([value if isinstance(value, str) else dense(value)])
+
+
+def dense(value: Any) -> str:
+    """Strict JSON without a needless character."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def compressed(texts: Iterable[str]) -> str:
+    """Base64 of gzip of texts that come one by one, and are not held."""
+    stream = io.BytesIO()
+    with gzip.GzipFile("", "wb", 6, stream, mtime=0) as file:
+        for text in texts:
+            file.write(text.encode())
+    return base64.b64encode(stream.getbuffer()).decode("ascii")
+
+
+class Pictures:
+    """Pictures of a page, each once; whoever shows one names it by its number."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def number(self, address: str) -> int:
+        return self.numbers.setdefault(address, len(self.numbers))
+
+    def taken_out(self, value: Any) -> str:
+        """A JSON value as text, with "picture:7" in place of each picture."""
+        return _PICTURE.sub(lambda found: f'"picture:{self.number(found.group(1))}"', dense(value))

@@ -17,8 +17,8 @@ from unseen.core.files import write_whole
 from unseen.core.identity import canonical_json
 from unseen.core.records import Cell, DatasetCard, ModelCard, Result
 from unseen.core.registry import load_object
-from unseen.reports.blocks import Headline, Material, Pictures, Section, SectionBuilder, packed
-from unseen.reports.charts import javascript, script_json
+from unseen.reports.blocks import Headline, Material, Section, SectionBuilder
+from unseen.reports.charts import Pictures, javascript, packed, script_json
 from unseen.reports.overview import overview_section, ranking
 from unseen.reports.provenance import PackedResults, problems_section, provenance_section, result_data
 from unseen.reports.wording import counted, typeset

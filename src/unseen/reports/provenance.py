@@ -10,7 +10,8 @@ from typing import Any
 
 from unseen.core.identity import canonical_json
 from unseen.core.records import Result
-from unseen.reports.blocks import Material, Section, Table, TableCell, compressed, dense
+from unseen.reports.blocks import Material, Section, Table, TableCell
+from unseen.reports.charts import compressed, dense
 from unseen.reports.wording import counted, duration, listed, setting_text, short_names
 from unseen.results.comparability import SEED, value_text
 from unseen.results.export import to_json
