@@ -79,7 +79,7 @@ def clocked(told: list[Took]) -> Iterator[None]:
 def say(name: str, value: str, limit: str = "-", holds: bool | None = None) -> None:
     verdict = "" if holds is None else "holds" if holds else "BROKEN"
     print(f"{name:58} {value:34} limit {limit:10} {verdict}", flush=True)
-    SAID.add(name, value.strip(), limit, verdict)
+    SAID.add(name, " ".join(value.split()), limit, verdict)
 
 
 def make_images(folder: Path, count: int, size: int = 256) -> Path:
