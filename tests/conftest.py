@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -17,6 +20,20 @@ SMALL_MODEL = "random:test_efficientnet?size=64"
 @pytest.fixture(scope="session")
 def small_model() -> str:
     return SMALL_MODEL
+
+
+@pytest.fixture(scope="session")
+def load_tool() -> Callable[[str], ModuleType]:
+    """A script of the folder `tools`, by its name, as a module."""
+
+    def load(name: str) -> ModuleType:
+        spec = spec_from_file_location(name, Path(__file__).parents[1] / "tools" / f"{name}.py")
+        assert spec is not None and spec.loader is not None
+        module = sys.modules[name] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from importlib.util import module_from_spec, spec_from_file_location
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -15,12 +15,8 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    spec = spec_from_file_location("embedded_tables", ROOT / "tools" / "embedded_tables.py")
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def tool(load_tool: Callable[[str], ModuleType]) -> ModuleType:
+    return load_tool("embedded_tables")
 
 
 def test_the_pages_show_the_file(tool: ModuleType) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,13 +16,8 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def tool() -> ModuleType:
-    spec = spec_from_file_location("record", ROOT / "tools" / "record.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def tool(load_tool: Callable[[str], ModuleType]) -> ModuleType:
+    return load_tool("record")
 
 
 KEPT: dict[str, dict[str, Any]] = json.loads((ROOT / "docs" / "measured.json").read_text(encoding="utf-8"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from importlib.util import module_from_spec, spec_from_file_location
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -17,19 +17,14 @@ from unseen.zeroshot.catalogue import load_method
 ROOT = Path(__file__).parents[2]
 
 
-def tool() -> ModuleType:
-    spec = spec_from_file_location("zsl_table", ROOT / "tools" / "zsl_table.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def tool(load_tool: Callable[[str], ModuleType]) -> ModuleType:
+    return load_tool("zsl_table")
 
 
-def test_the_page_shows_the_file() -> None:
-    made = tool()
-    page, numbers = made.PAGE.read_text(), json.loads(made.NUMBERS.read_text())
-    assert made.replaced(page, made.render(numbers)) == page, "run: python tools/zsl_table.py"
+def test_the_page_shows_the_file(tool: ModuleType) -> None:
+    page, numbers = tool.PAGE.read_text(), json.loads(tool.NUMBERS.read_text())
+    assert tool.replaced(page, tool.render(numbers)) == page, "run: python tools/zsl_table.py"
     for row in numbers["PS"].values():
         # In full precision H follows from ts and tr; they are stored to 0.001.
         assert row["H"] == pytest.approx(harmonic_mean(row["ts"], row["tr"]), abs=0.01)
@@ -37,11 +32,11 @@ def test_the_page_shows_the_file() -> None:
 
 @pytest.mark.parametrize("split", ["PS", "SS"])
 @pytest.mark.parametrize("method", ["ESZSL", "SAE", "SAE-reverse", "GFZSL"])
-def test_the_file_is_what_the_data_give(golden_data: Path, split: str, method: str) -> None:
+def test_the_file_is_what_the_data_give(tool: ModuleType, golden_data: Path, split: str, method: str) -> None:
     """Methods of a second or two, fitted anew with the parameters that were chosen."""
     if not (golden_data / "gbu" / "AWA1" / "lampert2009_256d.npz").is_file():
         pytest.skip("the features of AWA1 are not there")
-    row = json.loads(tool().NUMBERS.read_text())[split][method]
+    row = json.loads(tool.NUMBERS.read_text())[split][method]
     name = f"xlsa17:AWA1?features=lampert2009_256d.npz&root={golden_data / 'gbu'}&split={split}"
     data = load_dataset(name)
     unit = {}

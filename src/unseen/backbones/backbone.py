@@ -19,7 +19,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from unseen.backbones.names import LOGITS, POOLED
-from unseen.core.errors import BackboneError
+from unseen.core.errors import BackboneError, first_line
 from unseen.core.identity import digest
 from unseen.core.records import ModelCard, Preprocessing
 
@@ -100,7 +100,7 @@ class Backbone:
             with torch.inference_mode():
                 features, logits = self.forward(self.module, blank)
         except (AssertionError, RuntimeError, ValueError) as error:
-            shape, first = tuple(blank.shape[1:]), (str(error).strip().splitlines() or [type(error).__name__])[0]
+            shape, first = tuple(blank.shape[1:]), first_line(error)
             raise BackboneError(f"{self.id!r} does not take images of shape {shape}: {first}") from error
         if features.ndim != 2:
             raise BackboneError(

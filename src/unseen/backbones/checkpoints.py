@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unseen.core.errors import CheckpointError
+from unseen.core.errors import CheckpointError, first_line
 
 #: Where two copies of a network fit equally well, the first of these wins: the trained one before its slow average.
 _PREFERRED = ("encoder_q", "online", "student", "backbone", "encoder", "model", "module", "")
@@ -229,5 +229,4 @@ def _fit(tensors: Mapping[str, Tensor], prefix: str, wanted: Mapping[str, torch.
 
 
 def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].strip().rstrip(".") + "."
+    return first_line(error).strip().rstrip(".") + "."

@@ -28,7 +28,7 @@ from torch import nn
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.forwards import Taps
 from unseen.backbones.names import POOLED, RuntimeName
-from unseen.core.errors import BackboneError, StoreError, UnknownNameError, UnseenError
+from unseen.core.errors import BackboneError, StoreError, UnknownNameError, UnseenError, first_line
 from unseen.core.extras import installed
 from unseen.core.files import write_whole
 from unseen.core.identity import identify
@@ -288,7 +288,7 @@ def _checked_onnx(backbone: Backbone, layers: Sequence[str], *, threads: int, pa
         graph = export_onnx(backbone, layers)
         runtime = OnnxRuntime(graph, threads=threads)
     except Exception as error:  # exporters fail in as many ways as there are models
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        first = first_line(error)
         raise BackboneError(f"not exported to ONNX: {first}") from error
     agreement = _agreement(backbone, layers, runtime)
     if agreement < AGREEMENT:
@@ -311,7 +311,7 @@ def _checked_openvino(
     except UnseenError:
         raise
     except Exception as error:  # as for ONNX
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        first = first_line(error)
         raise BackboneError(f"not run by OpenVINO: {first}") from error
     if agreement < openvino.AGREEMENT[precision]:
         least = openvino.AGREEMENT[precision]

@@ -112,6 +112,11 @@ class CellsFailedError(UnseenError):
     exit_code: ClassVar[int] = 3
 
 
+def first_line(error: BaseException) -> str:
+    """What somebody else's error says first; its kind where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def closest(name: str, choices: Iterable[str], *, count: int = 3) -> list[str]:
     """Names that look like `name`, best first: what an error message offers as did-you-mean."""
     by_lower = {choice.lower(): choice for choice in choices}

@@ -302,10 +302,9 @@ def _pass(
                     writer.write_part(features, images.primary_labels[rows], rows, skipped)
     finally:
         progress.end()
-    ran = left - sum(
-        known is not None and i in known.place for first in starts for i in range(first, first + part_size)
-    )
-    provenance = _provenance(runtime, time.perf_counter() - began, ran)
+    begun = {*starts}
+    had = sum(i - i % part_size in begun for i in known.place) if known is not None else 0
+    provenance = _provenance(runtime, time.perf_counter() - began, left - had)
     for writer in writers.values():
         writer.finish({**provenance, "model_notes": list(backbone.notes)})
 

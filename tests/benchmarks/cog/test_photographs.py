@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
+from collections.abc import Callable
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
@@ -23,12 +22,8 @@ MODEL = "packaged:efficientnet-lite0"
 
 
 @pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    spec = spec_from_file_location("photographs", ROOT / "tools" / "photographs.py")
-    assert spec and spec.loader
-    module = sys.modules["photographs"] = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def tool(load_tool: Callable[[str], ModuleType]) -> ModuleType:
+    return load_tool("photographs")
 
 
 @pytest.fixture(scope="module")

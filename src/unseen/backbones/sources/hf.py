@@ -22,7 +22,7 @@ from unseen.backbones.backbone import Backbone, Forward, TextTower
 from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
 from unseen.backbones.transforms import ForeignTransform
-from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.errors import BackboneError, UnknownNameError, first_line
 from unseen.core.extras import import_extra
 from unseen.core.hub import cached_file, check_available
 from unseen.core.identity import digest, file_digest
@@ -98,7 +98,7 @@ def load_transformers(place: str, name: ModelName, revision: str | None = None) 
             model = transformers.AutoModel.from_pretrained(place, **more)
             processor = transformers.AutoImageProcessor.from_pretrained(place, **more)
         except Exception as error:  # a dozen kinds, by library and network
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+            first = first_line(error).rstrip(".")
             raise BackboneError(f"{name} could not be loaded: {first}.") from error
         tokenizer = None
         if hasattr(model, "get_text_features"):

@@ -20,7 +20,7 @@ from unseen.backbones.backbone import Backbone
 from unseen.backbones.forwards import output_forward
 from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
-from unseen.core.errors import CheckpointError, UnknownNameError, UsageError
+from unseen.core.errors import CheckpointError, UnknownNameError, UsageError, first_line
 from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard, Preprocessing
 
@@ -71,7 +71,7 @@ class _Graph(nn.Module):
         try:
             self.session: Any = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            first = first_line(error)
             raise CheckpointError(f"{path.name} cannot be read as an ONNX graph: {first}") from error
         taken, names = self.session.get_inputs()[0], [each.name for each in self.session.get_outputs()]
         if output is not None and output not in names:

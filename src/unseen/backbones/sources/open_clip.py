@@ -20,7 +20,7 @@ from unseen.backbones.backbone import Backbone, TextTower
 from unseen.backbones.load import IF_THERE, BackboneSource
 from unseen.backbones.names import ModelName
 from unseen.backbones.transforms import ForeignTransform, read_transform
-from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError
+from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError, first_line
 from unseen.core.extras import import_extra
 from unseen.core.hub import check_available
 from unseen.core.identity import digest, file_digest
@@ -60,7 +60,7 @@ class OpenClipSource(BackboneSource):
             model, _, transform = library.create_model_and_transforms(model_name, pretrained=weights or tag or None)
             tokenizer = library.get_tokenizer(model_name)
         except Exception as error:  # a dozen kinds, by library and network
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+            first = first_line(error).rstrip(".")
             raise BackboneError(f"{name} could not be loaded: {first}.") from error
         return open_clip_backbone(model, name, transform=transform, tokenizer=tokenizer)
 

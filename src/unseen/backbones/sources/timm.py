@@ -12,7 +12,7 @@ from unseen.backbones.backbone import Backbone
 from unseen.backbones.forwards import timm_forward
 from unseen.backbones.load import BackboneSource
 from unseen.backbones.names import ModelName
-from unseen.core.errors import BackboneError, UnknownNameError, UsageError
+from unseen.core.errors import BackboneError, UnknownNameError, UsageError, first_line
 from unseen.core.hub import cached_file, check_available
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.torchvision_shim import ensure_torchvision
@@ -82,7 +82,7 @@ def create_timm(name: str, *, pretrained: bool, **arguments: Any) -> torch.nn.Mo
     try:
         model: torch.nn.Module = _timm().create_model(name, pretrained=pretrained, **arguments)
     except (OSError, RuntimeError, ValueError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        first = first_line(error)
         raise BackboneError(
             f"timm:{name} could not be loaded: {first}. Its weights come from timm's cache or from the network; "
             f"without them use random:{name}, or file:WEIGHTS?arch=timm:{name}."

@@ -17,7 +17,7 @@ from torch import nn
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.load import BackboneSource, wrap_module
 from unseen.backbones.names import ModelName
-from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.errors import BackboneError, UnknownNameError, first_line
 from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.torchvision_shim import ensure_torchvision
@@ -46,7 +46,7 @@ class TorchHubSource(BackboneSource):
         except Exception as error:  # whatever the hubconf raises
             if local and "Cannot find callable" in str(error):
                 raise UnknownNameError(f"model of {repository}", model, _functions(Path(repository))) from None
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            first = first_line(error)
             raise BackboneError(f"{name} could not be built: {type(error).__name__}: {first}") from error
         if not isinstance(built, nn.Module):
             raise BackboneError(f"{name} is {type(built).__name__}, not a torch module.")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from unseen.core.errors import DataError
+from unseen.core.errors import DataError, first_line
 from unseen.core.extras import import_extra
 from unseen.core.hub import check_available
 from unseen.core.names import Name, Options
@@ -70,5 +70,5 @@ def _loaded(name: str, config: str | None) -> Any:
     except DataError:
         raise
     except Exception as error:  # a dozen kinds, by library and network
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        first = first_line(error).rstrip(".")
         raise DataError(f"hf:{name} cannot be loaded: {first}.") from error

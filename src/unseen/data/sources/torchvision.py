@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from unseen.core.errors import DataError, UnknownNameError
+from unseen.core.errors import DataError, UnknownNameError, first_line
 from unseen.core.names import Name, Options
 from unseen.core.records import DatasetCard
 from unseen.core.torchvision_shim import ensure_torchvision
@@ -78,7 +78,7 @@ def _made(kind: Any, name: str, arguments: dict[str, Any]) -> Any:
     try:
         return kind(**arguments)
     except Exception as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        first = first_line(error).rstrip(".")
         raise DataError(f"torchvision:{name} cannot be loaded: {first}.") from error
 
 
