@@ -21,8 +21,9 @@ setup: $(STAMP) ## Create .venv and install everything
 demo: $(STAMP) ## Run the embedded study end to end and say where its report is
 	$(BIN)/unseen demo
 
+# Two processes of two threads each would wait for one another on two cores.
 test: $(STAMP) ## Run the whole test suite
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n 2 --dist worksteal
 
 quick: $(STAMP) ## Run the tests that take no time
 	$(BIN)/python -m pytest -m 'not slow'

@@ -1,11 +1,15 @@
 """Probes of numbers and of several labels beside scikit-learn's, on held-out rows."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score
 
 from unseen.core.errors import DataError
+from unseen.probes import one_vs_rest
 from unseen.probes.one_vs_rest import evaluate_one_vs_rest
 from unseen.probes.regression import evaluate_regression, explained
 
@@ -108,3 +112,25 @@ def test_shuffled_labels_give_chance() -> None:
     assert abs(r2_score(numbers[300:], found.predictions)) < 0.1
     with pytest.raises(DataError, match="only some"):
         evaluate_one_vs_rest((features[:9], np.ones((9, 2), bool)), features[300:])
+
+
+def test_a_small_fit_takes_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads of 96 rows took thirty times as long as one on a machine that was busy."""
+    seen: list[int] = []
+    fit, before = one_vs_rest._fit, torch.get_num_threads()
+
+    def watched(*given: Any) -> Any:
+        seen.append(torch.get_num_threads())
+        return fit(*given)
+
+    monkeypatch.setattr(one_vs_rest, "_fit", watched)
+    rows = np.random.default_rng(0).normal(size=(60, 4))
+    torch.set_num_threads(2)
+    try:
+        for limit in (one_vs_rest._THREADS_PAY, 1):
+            monkeypatch.setattr(one_vs_rest, "_THREADS_PAY", limit)
+            one_vs_rest.evaluate_one_vs_rest((rows[:40], rows[:40, :2] > 0), rows[40:], penalties=[1.0])
+    finally:
+        torch.set_num_threads(before)
+    half = len(seen) // 2
+    assert set(seen[:half]) == {1} and set(seen[half:]) == {2}

@@ -22,6 +22,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from unseen.core.errors import DataError
+from unseen.core.threads import one_thread
 from unseen.probes.outcome import Trial
 from unseen.probes.rows import FeatureSet, Joined
 
@@ -33,6 +34,8 @@ FOLDS = 5
 PENALTIES = tuple(10.0**k for k in (1.0, 0.5, 0.0, -0.5, -1.0, -1.5, -2.0, -2.5, -3.0, -3.5, -4.0))
 _ITERATIONS = 200
 _RISES = 2
+# Multiplications of a gradient below which threads wait longer than they work.
+_THREADS_PAY = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,14 +92,15 @@ def evaluate_one_vs_rest(
     if wanted.dimension != rows.dimension:
         raise DataError(f"training features have {rows.dimension} columns and test features {wanted.dimension}.")
     folds = _folds(len(labels), seed) if validation is None else np.where(np.arange(len(labels)) < cut, -1, 0)
-    trials, left_out, held = _search(rows, labels, folds, penalties)
-    best = int(np.argmin([trial.log_loss or 0.0 for trial in trials]))
-    thresholds = _thresholds(labels[held], left_out[best])
-    final = None
-    for penalty in penalties[: best + 1]:
-        final = _fit(rows, labels, np.ones(len(labels), np.bool_), penalty, final)
-    assert final is not None
-    probabilities = np.concatenate([final.probabilities(wanted.read(*bounds)) for bounds in wanted.blocks()])
+    with one_thread(labels.size * rows.dimension < _THREADS_PAY):
+        trials, left_out, held = _search(rows, labels, folds, penalties)
+        best = int(np.argmin([trial.log_loss or 0.0 for trial in trials]))
+        thresholds = _thresholds(labels[held], left_out[best])
+        final = None
+        for penalty in penalties[: best + 1]:
+            final = _fit(rows, labels, np.ones(len(labels), np.bool_), penalty, final)
+        assert final is not None
+        probabilities = np.concatenate([final.probabilities(wanted.read(*bounds)) for bounds in wanted.blocks()])
     seconds = time.perf_counter() - began
     return LabelScores(
         probabilities, thresholds, tuple(trials), {"regularization": penalties[best]}, seconds, len(labels)

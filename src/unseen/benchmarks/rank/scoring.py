@@ -9,9 +9,8 @@ said.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cached_property
 from time import perf_counter
 from typing import Any
@@ -24,6 +23,7 @@ from unseen.benchmarks.workbench import SplitRows, Workbench, skipped_details
 from unseen.core.errors import DataError, DiskFullError, UnseenError
 from unseen.core.identity import digest
 from unseen.core.records import Cell, Result
+from unseen.core.threads import one_thread
 from unseen.data.dataset import CLASS, NUMBER, SEVERAL
 from unseen.data.subset import select
 from unseen.metrics.softmax import softmax
@@ -109,7 +109,7 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
     given = softmax(np.asarray(values, np.float64)) if card.needs_head else values
     notes: list[str] = []
     began = perf_counter()
-    with _one_thread_each(), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with one_thread(), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         parts = None if card.parts is None else _parts(card, given, labels, seed, notes)
         terms = _terms(card, given, labels, seed, tell=notes.append) if parts is None else [float(np.nanmean(parts))]
         seconds = perf_counter() - began
@@ -156,7 +156,7 @@ def target_result(cell: Cell, images: ScoredImages, *, resamples: int, seed: int
     features = np.asarray(rows.features[:])
     wanted = np.asarray(images.dataset.split(images.split).targets, np.float64)[rows.index]
     began = perf_counter()
-    with _one_thread_each():
+    with one_thread():
         if score == EXPECTED:
             parts = (value_parts if target == NUMBER else label_parts)(features, wanted, seed=seed)
             value = float(parts.mean())
@@ -195,25 +195,6 @@ def _half(features: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> float:
         return logme_targets(features, wanted)
     except UnseenError:
         return float("nan")  # a label that no image of the half has
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Linear algebra on one thread while half-samples run side by side.
-
-    Half-samples are small: threads that wait for one another inside each of them cost more than they give, and many
-    times more where the machine is busy.
-    """
-    import torch
-    from threadpoolctl import threadpool_limits
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1):
-            yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 #: Signs of `written_hits`.
