@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 KEPT = {"probe_cells": ["--cpu", "0"], "probe_coverage": ["--cpu", "0"]}
-KEPT |= {bench: ["--kept"] for bench in ("probe", "memory", "cog_cost")}
+KEPT |= {bench: ["--kept"] for bench in ("probe", "probe_draws", "memory", "cog_cost")}
 
 
 @pytest.mark.slow
