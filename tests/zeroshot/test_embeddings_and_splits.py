@@ -181,3 +181,19 @@ def test_a_list_of_unseen_classes(tmp_path: Path) -> None:
     (tmp_path / "unseen.txt").write_text("walrus\nn02439033\n")
     found = split_classes(f"file:{tmp_path / 'unseen.txt'}", names, wnids, counts=[1] * 12)
     assert [names[i] for i in found.unseen] == ["giraffe", "walrus"]
+
+
+def test_a_file_that_knows_no_class_says_which_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "none.txt").write_text("the 1 2 3\nof 1 2 3\n")
+    with pytest.raises(DataError, match="no word of any class name, the first of which is 'cat'"):
+        class_embeddings(str(tmp_path / "none.txt"), dataset())
+
+
+def test_without_a_seed_it_is_seed_0() -> None:
+    names, wnids = animals()
+    drawn = [
+        split_classes("SS", names, wnids, counts=[5] * 12, share=0.25, **s) for s in ({}, {"seed": 0}, {"seed": 1})
+    ]
+    np.testing.assert_array_equal(drawn[0].unseen, drawn[1].unseen)
+    assert not np.array_equal(drawn[0].unseen, drawn[2].unseen)
+    assert len(split_classes("SS", names, wnids, counts=[5] * 12).unseen) == 2  # a fifth

@@ -1,0 +1,60 @@
+"""What is tried of a method moves its tuned numbers as its equations do: grids and defaults move only with its version."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from unseen.core.errors import UnknownNameError
+from unseen.zeroshot.catalogue import builtin_methods, load_method
+from unseen.zeroshot.grids import grid_of
+
+RECORDED = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))
+#: Exponents of ten, which may be below 0; all other numbers of a grid are rates, widths, weights and counts.
+EXPONENTS = {("ESZSL", "gamma"), ("ESZSL", "lam")}
+SHARES = ("quantile", "alpha", "shrinkage")
+
+
+def numbers(grid: Mapping[str, Sequence[object]]) -> dict[str, list[float]]:
+    lists = {key: [v for v in values if not isinstance(v, str | bool)] for key, values in grid.items()}
+    return {key: values for key, values in lists.items() if values}
+
+
+@pytest.mark.parametrize("name", builtin_methods())
+def test_grids_and_defaults_move_only_with_the_version(name: str) -> None:
+    kind, wanted = load_method(name), RECORDED[name]
+    found = {"defaults": kind().get_params(), "grid": kind.grid, "quick_grid": kind.quick_grid}
+    said = f"what is tried of {name} moved: raise its version and run tests/zeroshot/golden.py"
+    for key, value in found.items():
+        assert json.loads(json.dumps(value)) == wanted[key], said
+
+
+@pytest.mark.parametrize("name", builtin_methods())
+def test_values_rise_and_mean_something(name: str) -> None:
+    kind = load_method(name)
+    for grid in (kind.grid, kind.quick_grid):
+        for key, values in numbers(grid).items():
+            assert values == sorted(set(values)), f"{name}: {key}"
+            assert min(values) > 0 or (name, key) in EXPONENTS, f"{name}: {key}"
+            assert max(values) < 1 or key not in SHARES, f"{name}: {key}"
+
+
+def test_grids_of_the_papers() -> None:
+    """ESZSL: both exponents from -3 to 3. SYNC: lambda from 2^-30 to 2^-6 in steps of 2^4, sigma from 2^-5 to 2^5."""
+    eszsl, sync = load_method("ESZSL"), load_method("SYNC")
+    assert list(eszsl.grid["gamma"]) == list(eszsl.grid["lam"]) == list(range(-3, 4))
+    assert len(grid_of("ESZSL")) == 2 * 49
+    lams, sigmas = sync.grid["lam"], sync.grid["sigma"]
+    assert (lams[0], lams[-1], len(lams)) == (2**-30, 2**-6, 7)
+    assert (sigmas[0], sigmas[-1], len(sigmas)) == (2**-5, 2**5, 11)
+    assert {b / a for a, b in zip(lams, lams[1:], strict=False)} == {16}
+    assert {b / a for a, b in zip(sigmas, sigmas[1:], strict=False)} == {2}
+
+
+def test_there_are_two_sizes() -> None:
+    assert len(grid_of("CONSE", "quick")) < len(grid_of("CONSE")) == len(grid_of("CONSE", "full"))
+    with pytest.raises(UnknownNameError, match="quick"):
+        grid_of("CONSE", "fast")
