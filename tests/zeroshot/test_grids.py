@@ -1,9 +1,10 @@
-"""What is tried of a method moves its tuned numbers as its equations do: grids and defaults move only with its version."""
+"""What is tried of a method moves its tuned numbers: grids and defaults change only with its version."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -50,8 +51,8 @@ def test_grids_of_the_papers() -> None:
     lams, sigmas = sync.grid["lam"], sync.grid["sigma"]
     assert (lams[0], lams[-1], len(lams)) == (2**-30, 2**-6, 7)
     assert (sigmas[0], sigmas[-1], len(sigmas)) == (2**-5, 2**5, 11)
-    assert {b / a for a, b in zip(lams, lams[1:], strict=False)} == {16}
-    assert {b / a for a, b in zip(sigmas, sigmas[1:], strict=False)} == {2}
+    assert {b / a for a, b in pairwise(lams)} == {16}
+    assert {b / a for a, b in pairwise(sigmas)} == {2}
 
 
 def test_there_are_two_sizes() -> None:

@@ -1,4 +1,4 @@
-"""f-CLSWGAN and CADA-VAE against their losses written out from the papers, with the same draws and autograd throughout."""
+"""f-CLSWGAN and CADA-VAE against the losses of their papers, written out, with the same draws and by autograd."""
 
 from __future__ import annotations
 
