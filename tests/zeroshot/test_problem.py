@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.zeroshot.problem import Fold, Images, Problem
-from unseen.zeroshot.protocol import Tuning
 
 
 def test_standard_features_have_the_deviation_of_training(small_problem: Problem) -> None:
@@ -46,9 +45,3 @@ def test_a_fold_needs_two_classes_on_either_side(small_problem: Problem, train: 
             folds=[small_problem.folds[0], Fold(np.arange(train, dtype=np.int64), np.arange(10, 10 + val))],
         )
     assert len(replace(small_problem, folds=[Fold(np.arange(2), np.arange(2, 4))]).folds) == 1
-
-
-def test_what_was_tried_cannot_be_changed_afterwards() -> None:
-    tuning = Tuning(({"lam": 1, "value": 0.5, "values": [0.5]},), ({"lam": 1},))
-    with pytest.raises(FrozenInstanceError):
-        tuning.grid = ({"lam": 2},)  # type: ignore[misc]

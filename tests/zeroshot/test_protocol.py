@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from unseen.metrics import harmonic_mean, mean_per_class_accuracy
 from unseen.zeroshot import ESZSL, CMTStar, Problem, evaluate_method
 from unseen.zeroshot.catalogue import paper_methods, transductive_methods
 from unseen.zeroshot.problem import Fold, Images, no_images
-from unseen.zeroshot.protocol import tune
+from unseen.zeroshot.protocol import Tuning, tune
 
 GRID = [{"gamma": g, "lam": lam} for g in (-2, 0, 2) for lam in (-1, 1)]
 
@@ -184,3 +184,10 @@ def test_the_constant_is_the_best_percentile_of_the_leads(small_problem: Problem
     tried = sorted({0.0, *np.percentile(leads, range(101))})
     found = evaluate_method("ESZSL", small_problem, grid=[{"gamma": 0}], calibration="auto")
     assert found.calibration == pytest.approx(max(tried, key=mean_h), abs=1e-9)
+
+
+def test_what_was_tried_cannot_be_changed_afterwards() -> None:
+    tuning = Tuning(({"lam": 1, "value": 0.5, "values": [0.5]},), ({"lam": 1},))
+    assert tuning.best() == {"lam": 1}
+    with pytest.raises(FrozenInstanceError):
+        tuning.grid = ({"lam": 2},)  # type: ignore[misc]
