@@ -144,3 +144,10 @@ def test_sae_of_few_images_and_idle_attributes(small_problem: Problem) -> None:
     np.testing.assert_allclose(W[6], 0, atol=1e-10)
     outside = np.eye(30) - np.linalg.pinv(X) @ X  # no image has a part there
     np.testing.assert_allclose(W @ outside, 0, atol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_sae_does_not_mind_the_unit_of_attributes_and_features(small_problem: Problem, scale: float) -> None:
+    """Both in another unit: the same equation, and the same W."""
+    X, y, S = arrays(small_problem)
+    assert relative(SAE(lam=0.7).fit(scale * X, y, scale * S).W_, SAE(lam=0.7).fit(X, y, S).W_) < 1e-8

@@ -9,6 +9,7 @@ import pytest
 
 from unseen.zeroshot import ALE, CMT, DEVISE, LATEM, SJE
 from unseen.zeroshot.ale import first_violation
+from unseen.zeroshot.compatibility import pulled
 from unseen.zeroshot.problem import Problem
 
 RATE, EPOCHS = 0.05, 40
@@ -219,3 +220,17 @@ def test_devise_with_all_violations_is_gradient_descent() -> None:
         W = W - 0.01 * slope
         found = DEVISE(learning_rate=0.01, epochs=epochs, batch_size=15, order="all").fit(X, y, S).W_
         np.testing.assert_allclose(found, W, atol=1e-7)
+
+
+@pytest.mark.parametrize("steps", [3, 60])
+def test_a_batch_pulls_as_its_images_do_one_by_one(steps: int) -> None:
+    """Few steps among many classes go by a sparse matrix, many by a dense one; an image may take several, or none."""
+    rng = np.random.default_rng(steps)
+    images, x, pull = np.sort(rng.integers(0, 8, steps)), rng.normal(size=(8, 5)), rng.random(steps)
+    right = rng.integers(0, 10, 8)[images]
+    wrong = (right + rng.integers(1, 10, steps)) % 10
+    wanted = np.zeros((10, 5))
+    for i, r, w, p in zip(images, right, wrong, pull, strict=True):
+        wanted[r] += p * x[i]
+        wanted[w] -= p * x[i]
+    np.testing.assert_allclose(pulled(10, images, wrong, right, pull, x), wanted, atol=1e-12)

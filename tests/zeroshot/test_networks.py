@@ -157,3 +157,16 @@ def test_training_on_a_cpu_has_one_thread_and_gives_the_others_back() -> None:
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_an_epoch_of_f_clswgan_is_a_pass_of_its_generator(
+    images: tuple[np.ndarray, np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """24 images in steps of 10 are three steps of G, unless more are asked for at least."""
+    found = {}
+    for least in (1, 3, 4):
+        monkeypatch.setattr("unseen.zeroshot.f_clswgan._LEAST_STEPS", least)
+        method = FCLSWGAN(epochs=1, batch_size=10, critic_steps=1, hidden=H, device="cpu").fit(*images)
+        found[least] = method.weights_["G1.weight"]
+    np.testing.assert_array_equal(found[1], found[3])
+    assert not np.array_equal(found[3], found[4])

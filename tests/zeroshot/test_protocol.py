@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, replace
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -191,3 +192,12 @@ def test_what_was_tried_cannot_be_changed_afterwards() -> None:
     assert tuning.best() == {"lam": 1}
     with pytest.raises(FrozenInstanceError):
         tuning.grid = ({"lam": 2},)  # type: ignore[misc]
+
+
+def test_seconds_are_of_this_run_and_add_up(small_problem: Problem) -> None:
+    began = perf_counter()
+    found = evaluate_method("ESZSL", small_problem, grid=GRID).timings
+    took = perf_counter() - began
+    assert list(found) == ["tune", "fit", "test"]
+    assert min(found.values()) > 0
+    assert sum(found.values()) <= took
