@@ -42,7 +42,8 @@ _STORE = [f"tests/features/test_{name}.py" for name in ("store", "store_parts", 
 #: Without those that need data which is not shipped, or train for long.
 _ZEROSHOT = (
     *("closed_forms", "methods", "gradient_methods", "embeddings_and_splits", "lbfgs", "published_losses"),
-    *("prompt", "protocol", "golden"),
+    *("prompt", "protocol", "golden", "catalogue", "generative", "networks", "grids", "novelty", "problem"),
+    *("transductive", "attribute_classifiers"),
 )
 #: The rooms that are measured: their sources, and their own tests.
 ROOMS: dict[str, tuple[list[str], list[str]]] = {

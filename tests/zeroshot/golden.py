@@ -1,13 +1,14 @@
 """Golden numbers of every method: `python tests/zeroshot/golden.py` records them anew, with their versions.
 
 A method's numbers may move only with its version: raise `version` in its file, run this, and say so under "Numbers
-changed" in the changelog.
+changed" in the changelog. Its defaults and grids are recorded too: they move what a tuned method reaches.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,8 +40,14 @@ def numbers(name: str) -> list[float]:
     return [right, *np.nansum(weights * ranks, axis=(1, 2)).round(6).tolist()]
 
 
+def tried(name: str) -> dict[str, dict[str, Any]]:
+    """What a method is without a setting, and what is tried of it."""
+    kind = load_method(name)
+    return {"defaults": kind().get_params(), "grid": dict(kind.grid), "quick_grid": dict(kind.quick_grid)}
+
+
 def main() -> None:
-    found = {n: {"version": load_method(n).version, "numbers": numbers(n)} for n in builtin_methods()}
+    found = {n: {"version": load_method(n).version, "numbers": numbers(n), **tried(n)} for n in builtin_methods()}
     RECORDED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 

@@ -49,6 +49,8 @@ GONE = zsl_plugin_that_is_not_there:Method
 LOST = zsl_plugin:NoSuchClass
 NUMBER = zsl_plugin:NUMBER
 ESZSL = zsl_plugin:Plain
+AN_ALIAS = unseen.zeroshot.eszsl:ESZSL
+ZERO_ALIAS = unseen.zeroshot.eszsl:ESZSL
 """
 
 
@@ -146,3 +148,12 @@ def test_what_depends_on_the_candidates_is_made_once(small_problem: Problem) -> 
     method.scores(X[:3], S[20:])
     method.set_params(power=2).scores(X[:3], S[20:])
     assert method.made_ == [25, 5, 5]
+
+
+@pytest.mark.usefixtures("plugins")
+def test_a_method_is_listed_by_the_name_that_it_is_loaded_by() -> None:
+    cards = {card.id: card for card in method_cards()}
+    for alias in ("AN_ALIAS", "ZERO_ALIAS"):
+        assert load_method(alias) is load_method("ESZSL")
+        assert cards[alias].name == cards["ESZSL"].name
+    assert len(cards) == len(method_cards())

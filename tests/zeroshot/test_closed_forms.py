@@ -128,3 +128,26 @@ def test_sync_interpolates_between_its_training_classifiers(small_problem: Probl
     for loss in ("one-vs-other", "crammer-singer", "structured"):
         fitted = clone(method).set_params(loss=loss, sigma=1.0).fit(X, y, S)
         assert (fitted.predict(X, S[:20]) == y).mean() > 0.9
+
+
+def test_sae_of_few_images_and_idle_attributes(small_problem: Problem) -> None:
+    """Where neither images nor attributes say anything, nothing is divided by 0 and W has no part."""
+    rng = np.random.default_rng(0)
+    X, y, lam = rng.normal(size=(12, 30)), np.arange(12) % 4, 0.5
+    s = rng.normal(size=(4, 3))
+    S = np.column_stack([s, s, np.zeros(4)])
+    W = SAE(lam=lam).fit(X, y, S).W_
+    coded = S[y]
+    C = (1 + lam) * coded.T @ X
+    assert np.abs(coded.T @ coded @ W + W @ (lam * X.T @ X) - C).max() / np.abs(C).max() < 1e-8
+    np.testing.assert_allclose(W[:3], W[3:6], atol=1e-10)
+    np.testing.assert_allclose(W[6], 0, atol=1e-10)
+    outside = np.eye(30) - np.linalg.pinv(X) @ X  # no image has a part there
+    np.testing.assert_allclose(W @ outside, 0, atol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_sae_does_not_mind_the_unit_of_attributes_and_features(small_problem: Problem, scale: float) -> None:
+    """Both in another unit: the same equation, and the same W."""
+    X, y, S = arrays(small_problem)
+    assert relative(SAE(lam=0.7).fit(scale * X, y, scale * S).W_, SAE(lam=0.7).fit(X, y, S).W_) < 1e-8

@@ -181,3 +181,35 @@ def test_a_list_of_unseen_classes(tmp_path: Path) -> None:
     (tmp_path / "unseen.txt").write_text("walrus\nn02439033\n")
     found = split_classes(f"file:{tmp_path / 'unseen.txt'}", names, wnids, counts=[1] * 12)
     assert [names[i] for i in found.unseen] == ["giraffe", "walrus"]
+
+
+def test_a_file_that_knows_no_class_says_which_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "none.txt").write_text("the 1 2 3\nof 1 2 3\n")
+    with pytest.raises(DataError, match="no word of any class name, the first of which is 'cat'"):
+        class_embeddings(str(tmp_path / "none.txt"), dataset())
+
+
+def test_without_a_seed_it_is_seed_0() -> None:
+    names, wnids = animals()
+    drawn = [
+        split_classes("SS", names, wnids, counts=[5] * 12, share=0.25, **s) for s in ({}, {"seed": 0}, {"seed": 1})
+    ]
+    np.testing.assert_array_equal(drawn[0].unseen, drawn[1].unseen)
+    assert not np.array_equal(drawn[0].unseen, drawn[2].unseen)
+    assert len(split_classes("SS", names, wnids, counts=[5] * 12).unseen) == 2  # a fifth
+
+
+@pytest.mark.parametrize(("shape", "swapped"), [((3, 4), True), ((5, 3), False), ((5, 4, 2), False), ((4,), False)])
+def test_axes_are_said_to_be_swapped_only_where_they_are(tmp_path: Path, shape: tuple[int, ...], swapped: bool) -> None:
+    np.save(tmp_path / "x.npy", np.ones(shape))
+    with pytest.raises(DataError, match="4 rows are needed") as raised:
+        class_embeddings(str(tmp_path / "x.npy"), dataset())
+    assert ("swapped" in str(raised.value)) == swapped
+
+
+def test_a_first_word_of_digits_is_no_head(tmp_path: Path) -> None:
+    """GloVe has years among its words, and whole numbers may stand in a vector."""
+    (tmp_path / "g.txt").write_text("1984 7 8 9\ncat 1 0 0\ndog 0 1 0\n")
+    found = class_embeddings(str(tmp_path / "g.txt"), dataset(["cat", "1984 dog"], []))
+    np.testing.assert_allclose(found[0], [1, 0, 0])
+    assert found.shape == (2, 3)

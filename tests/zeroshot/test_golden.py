@@ -1,4 +1,4 @@
-"""Numbers of a method move only with its version."""
+"""Numbers of a method, its defaults and its grids move only with its version."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ def test_numbers_move_only_with_the_version(name: str, golden: ModuleType) -> No
     wanted = RECORDED[name]
     assert load_method(name).version == wanted["version"], "record the golden numbers of the new version"
     found = golden.numbers(name)
+    tried = json.loads(json.dumps(golden.tried(name)))
+    assert tried == {key: wanted[key] for key in tried}, f"defaults or grids of {name} moved: raise its version"
     said = f"the numbers of {name} moved: raise its version and run tests/zeroshot/golden.py"
     np.testing.assert_allclose(found[1:], wanted["numbers"][1:], atol=TOLERANCE.get(name, 0.05), err_msg=said)
     assert found[0] == pytest.approx(wanted["numbers"][0], abs=0.05), said

@@ -9,6 +9,7 @@ import pytest
 
 from unseen.zeroshot import ALE, CMT, DEVISE, LATEM, SJE
 from unseen.zeroshot.ale import first_violation
+from unseen.zeroshot.compatibility import pulled
 from unseen.zeroshot.problem import Problem
 
 RATE, EPOCHS = 0.05, 40
@@ -202,3 +203,34 @@ def test_epochs_of_a_grid_come_from_one_run(small_problem: Problem, kind: type) 
     found = {p["epochs"]: scores for p, scores in run}
     for epochs, scores in found.items():
         np.testing.assert_array_equal(scores, kind(epochs=epochs).fit(X, y, S).scores(x, s))
+
+
+def test_devise_with_all_violations_is_gradient_descent() -> None:
+    """`order="all"`, all images in one step: the gradient of Eq. (4), by differences of the loss written out."""
+    rng = np.random.default_rng(0)
+    X, y, S = rng.normal(size=(15, 4)), np.arange(15) % 3, rng.normal(size=(3, 3))
+    W = np.zeros((4, 3))
+    for epochs in (1, 2, 3):
+        slope = np.zeros_like(W)
+        for place in np.ndindex(W.shape):
+            step = np.zeros_like(W)
+            step[place] = 1e-6
+            ends = [naive_loss("DEVISE", X, y, S, W + side * step) for side in (1, -1)]
+            slope[place] = len(X) * (ends[0] - ends[1]) / 2e-6
+        W = W - 0.01 * slope
+        found = DEVISE(learning_rate=0.01, epochs=epochs, batch_size=15, order="all").fit(X, y, S).W_
+        np.testing.assert_allclose(found, W, atol=1e-7)
+
+
+@pytest.mark.parametrize("steps", [3, 60])
+def test_a_batch_pulls_as_its_images_do_one_by_one(steps: int) -> None:
+    """Few steps among many classes go by a sparse matrix, many by a dense one; an image may take several, or none."""
+    rng = np.random.default_rng(steps)
+    images, x, pull = np.sort(rng.integers(0, 8, steps)), rng.normal(size=(8, 5)), rng.random(steps)
+    right = rng.integers(0, 10, 8)[images]
+    wrong = (right + rng.integers(1, 10, steps)) % 10
+    wanted = np.zeros((10, 5))
+    for i, r, w, p in zip(images, right, wrong, pull, strict=True):
+        wanted[r] += p * x[i]
+        wanted[w] -= p * x[i]
+    np.testing.assert_allclose(pulled(10, images, wrong, right, pull, x), wanted, atol=1e-12)

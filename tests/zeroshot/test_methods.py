@@ -179,3 +179,10 @@ def test_mixtures_are_the_nearest_on_the_simplex() -> None:
 def test_rows_are_matched_exactly() -> None:
     table = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]])
     np.testing.assert_array_equal(match_rows(np.array([[3.0, 4.0], [1.0, 2.0], [5.0, 6.0]]), table), [1, 0, -1])
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4])
+def test_labels_that_are_no_rows_are_told_which_there_are(rows: int) -> None:
+    for wrong in (-1, rows):
+        with pytest.raises(DataError, match=f"have the rows 0 to {rows - 1}[.]"):
+            METHODS.get("ESZSL")().fit(np.eye(2), [0, wrong], np.eye(rows))

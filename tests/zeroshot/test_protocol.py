@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from unseen.metrics import harmonic_mean, mean_per_class_accuracy
 from unseen.zeroshot import ESZSL, CMTStar, Problem, evaluate_method
 from unseen.zeroshot.catalogue import paper_methods, transductive_methods
 from unseen.zeroshot.problem import Fold, Images, no_images
-from unseen.zeroshot.protocol import tune
+from unseen.zeroshot.protocol import Tuning, tune
 
 GRID = [{"gamma": g, "lam": lam} for g in (-2, 0, 2) for lam in (-1, 1)]
 
@@ -158,3 +159,45 @@ def test_all_methods_on_the_real_splits(real_problem: Callable[..., Problem], na
         if split == "PS" and method not in (*transductive_methods(), "CMT*"):  # which gives up tr for ts
             assert found["tr"] > max(1.3 * found["ts"], found["ts"] + 0.05), (method, found)
             assert 0 <= found["H"] <= 1
+
+
+def test_the_constant_is_the_best_percentile_of_the_leads(small_problem: Problem) -> None:
+    """By hand: how far the best seen class leads on each image of a fold; 0 and the percentiles of that are tried."""
+    folds = []
+    for fold in small_problem.folds:
+        train, new = small_problem.train.of(fold.train), small_problem.train.of(fold.val)
+        held = np.zeros(len(train), bool)
+        for c in fold.train:
+            held[np.flatnonzero(train.y == c)[: (train.y == c).sum() // 5]] = True
+        fitted = ESZSL().fit(train.X[~held], train.y[~held], small_problem.S)
+        among = np.union1d(fold.train, fold.val)
+        scores = [fitted.scores(X, small_problem.S[among]).astype(np.float64) for X in (new.X, train.X[held])]
+        folds.append((among, np.isin(among, fold.train), scores, (new.y, train.y[held])))
+    leads = [row[old].max() - row[~old].max() for _, old, scores, _ in folds for part in scores for row in part]
+
+    def mean_h(constant: float) -> float:
+        found = []
+        for among, old, scores, labels in folds:
+            best = [among[(part - constant * old).argmax(1)] for part in scores]
+            found.append(harmonic_mean(*(mean_per_class_accuracy(y, b) for y, b in zip(labels, best, strict=True))))
+        return float(np.mean(found))
+
+    tried = sorted({0.0, *np.percentile(leads, range(101))})
+    found = evaluate_method("ESZSL", small_problem, grid=[{"gamma": 0}], calibration="auto")
+    assert found.calibration == pytest.approx(max(tried, key=mean_h), abs=1e-9)
+
+
+def test_what_was_tried_cannot_be_changed_afterwards() -> None:
+    tuning = Tuning(({"lam": 1, "value": 0.5, "values": [0.5]},), ({"lam": 1},))
+    assert tuning.best() == {"lam": 1}
+    with pytest.raises(FrozenInstanceError):
+        tuning.grid = ({"lam": 2},)  # type: ignore[misc]
+
+
+def test_seconds_are_of_this_run_and_add_up(small_problem: Problem) -> None:
+    began = perf_counter()
+    found = evaluate_method("ESZSL", small_problem, grid=GRID).timings
+    took = perf_counter() - began
+    assert list(found) == ["tune", "fit", "test"]
+    assert min(found.values()) > 0
+    assert sum(found.values()) <= took

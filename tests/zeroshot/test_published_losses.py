@@ -146,3 +146,11 @@ def test_dsrl_makes_its_objective_small(small_problem: Problem) -> None:
     assert objective(Z) < 0.5 * before
     right = DSRL().fit(X, y, np.abs(small_problem.S))
     assert np.isfinite(right.dictionary_).all()
+
+
+def test_sse_leaves_features_that_never_vary_as_they_are(small_problem: Problem) -> None:
+    """Their deviation of 0 is no unit; no class is told from another by them."""
+    method = SSE().fit(np.ones((400, 8)), small_problem.train.y, small_problem.S)
+    assert method.scale_ == 1
+    np.testing.assert_array_equal(method.v_, 1)
+    np.testing.assert_allclose(method.scores(np.ones((2, 8)), small_problem.S), 0, atol=1e-12)

@@ -1,0 +1,172 @@
+"""f-CLSWGAN and CADA-VAE against the losses of their papers, written out, with the same draws and by autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch.distributions import Normal, kl_divergence
+from torch.nn.functional import cross_entropy, l1_loss, leaky_relu, relu
+
+from unseen.zeroshot import CADAVAE, FCLSWGAN
+from unseen.zeroshot.generative import Layers, torch_training
+from unseen.zeroshot.logistic import fit_logistic
+
+N, D, A, H = 24, 6, 4, 8
+Weights = dict[str, torch.Tensor]
+
+
+@pytest.fixture
+def images() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Every feature goes from 0 to 1, so that scaling leaves it as it is."""
+    rng = np.random.default_rng(0)
+    X, y, S = rng.random((N, D)), np.arange(N) % 5, rng.random((5, A))
+    X = (X - X.min(0)) / (X.max(0) - X.min(0))
+    return X.astype(np.float32), y, S
+
+
+def drawn(sizes: dict[str, tuple[int, int]], random: torch.Generator) -> Weights:
+    """Glorot & Bengio (2010): uniform, as far as the root of 6 / (inputs + outputs); biases 0."""
+    weights: Weights = {}
+    for name, (before, after) in sizes.items():
+        reach = np.sqrt(6 / (before + after))
+        weights[name] = (torch.rand(before, after, generator=random) * 2 * reach - reach).requires_grad_()
+        weights[f"{name} bias"] = torch.zeros(after, requires_grad=True)
+    return weights
+
+
+def layer(weights: Weights, name: str, x: torch.Tensor) -> torch.Tensor:
+    return x @ weights[name] + weights[f"{name} bias"]
+
+
+def step(loss: torch.Tensor, adam: torch.optim.Adam) -> None:
+    adam.zero_grad()
+    loss.backward()
+    adam.step()
+
+
+def same(found: dict[str, np.ndarray], wanted: Weights, atol: float) -> None:
+    for name, value in wanted.items():
+        key = name.replace(" bias", ".bias") if "bias" in name else f"{name}.weight"
+        np.testing.assert_allclose(found[key], value.detach().numpy(), atol=atol, err_msg=name)
+
+
+def grown(done: float, most: float, start: float, end: float) -> float:
+    """0 until `start`, `most` from `end` on, a straight line between."""
+    return float(np.interp(done, [start, end], [0.0, most]))
+
+
+def vae_loss(weights: Weights, sides: dict[str, torch.Tensor], done: float, noise: Callable) -> torch.Tensor:
+    """CADA-VAE, Eqs. (2) to (6), with the weights of its supplement at a share of all epochs."""
+    share = {"x": 2048 / D, "s": 1.0}
+    codes, points = {}, {}
+    for side, value in sides.items():
+        inner = relu(layer(weights, f"{side}.in", value))
+        deviation = torch.exp(layer(weights, f"{side}.log_var", inner) / 2)
+        codes[side] = Normal(layer(weights, f"{side}.mean", inner), deviation)
+        points[side] = codes[side].mean + deviation * noise()
+    total = torch.zeros(())
+    for side, other in (("x", "s"), ("s", "x")):
+        own, crossed = (
+            l1_loss(
+                layer(weights, f"{side}.out", relu(layer(weights, f"{side}.back", z))), sides[side], reduction="sum"
+            )
+            for z in (points[side], points[other])
+        )
+        total = total + share[side] * (own + grown(done, 2.37, 0.21, 0.75) * crossed)
+        total = total + grown(done, 0.25, 0.0, 0.93) * kl_divergence(codes[side], Normal(0.0, 1.0)).sum()
+    a, b = codes["x"], codes["s"]
+    apart = torch.cat([a.mean - b.mean, a.stddev - b.stddev], 1).norm(dim=1)  # Wasserstein-2, diagonal covariances
+    return total + grown(done, 8.13, 0.06, 0.22) * apart.sum()
+
+
+def test_cada_vae_takes_the_steps_of_its_paper(images: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+    X, y, S = images
+    latent, epochs = 3, 5
+    method = CADAVAE(epochs=epochs, latent=latent, hidden=H, learning_rate=0.01, device="cpu", seed=3).fit(X, y, S)
+    random = torch.Generator().manual_seed(3)
+    layers = lambda side, width: {  # noqa: E731
+        f"{side}.in": (width, H), f"{side}.mean": (H, latent), f"{side}.log_var": (H, latent),
+        f"{side}.back": (latent, H), f"{side}.out": (H, width),
+    }  # fmt: skip
+    weights = drawn({**layers("x", D), **layers("s", A)}, random)
+    adam = torch.optim.Adam(weights.values(), 0.01, amsgrad=True)
+    for epoch in range(epochs):
+        rows = torch.randperm(N, generator=random)
+        sides = {"x": torch.from_numpy(X)[rows], "s": torch.from_numpy(S.astype(np.float32)[y])[rows]}
+        step(vae_loss(weights, sides, epoch / epochs, lambda: torch.randn(N, latent, generator=random)), adam)
+    same(method.weights_, weights, atol=1e-4)
+
+
+def test_f_clswgan_takes_the_steps_of_its_paper(
+    images: tuple[np.ndarray, np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eqs. (2) to (4) of its paper; the gradient penalty by differentiating twice."""
+    monkeypatch.setattr("unseen.zeroshot.f_clswgan._LEAST_STEPS", 1)
+    X, y, S = images
+    epochs, beta = 3, 0.5
+    method = FCLSWGAN(epochs=epochs, beta=beta, critic_steps=2, hidden=H, learning_rate=0.01, device="cpu", seed=3)
+    method.fit(X, y, S)
+    random = torch.Generator().manual_seed(3)
+    G = drawn({"G1": (2 * A, H), "G2": (H, D)}, random)
+    critic = drawn({"D1": (D + A, H), "D2": (H, 1)}, random)
+    adams = [torch.optim.Adam(net.values(), 0.01, betas=(0.5, 0.999)) for net in (critic, G)]
+    judge = torch.from_numpy(fit_logistic(X, np.eye(5)[y], "softmax", method.l2)).float()
+    truth, s_all = torch.from_numpy(y), torch.from_numpy(S.astype(np.float32)[y])
+
+    def generate(s: torch.Tensor) -> torch.Tensor:
+        z = torch.randn(len(s), A, generator=random)
+        return relu(layer(G, "G2", leaky_relu(layer(G, "G1", torch.cat([z, s], 1)), 0.2)))
+
+    def says(x: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
+        return layer(critic, "D2", leaky_relu(layer(critic, "D1", torch.cat([x, s], 1)), 0.2))[:, 0]
+
+    for _ in range(epochs):
+        for _ in range(2):
+            rows = torch.randperm(N, generator=random)
+            x, s = torch.from_numpy(X)[rows], s_all[rows]
+            fake = generate(s).detach()
+            mix = torch.rand(N, 1, generator=random)
+            between = (mix * x + (1 - mix) * fake).requires_grad_()
+            (slope,) = torch.autograd.grad(says(between, s).sum(), between, create_graph=True)
+            step(says(fake, s).mean() - says(x, s).mean() + 10 * ((slope.norm(dim=1) - 1) ** 2).mean(), adams[0])
+        rows = torch.randperm(N, generator=random)
+        fake = generate(s_all[rows])
+        wrong = cross_entropy(fake @ judge[:-1] + judge[-1], truth[rows])
+        step(beta * wrong - says(fake, s_all[rows]).mean(), adams[1])
+    same(method.weights_, G, atol=1e-4)
+
+
+def test_first_weights_fill_the_range_of_glorot() -> None:
+    weights = Layers({"a": (40, 60)}, torch.Generator().manual_seed(0), "cpu").arrays()
+    reach = np.sqrt(6 / 100)
+    assert 0.99 * reach < weights["a.weight"].max() <= reach
+    assert -reach <= weights["a.weight"].min() < -0.99 * reach
+    assert weights["a.weight"].std() == pytest.approx(reach / np.sqrt(3), rel=0.05)
+    assert not weights["a.bias"].any()
+
+
+def test_training_on_a_cpu_has_one_thread_and_gives_the_others_back() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with torch_training("cpu", 0):
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_an_epoch_of_f_clswgan_is_a_pass_of_its_generator(
+    images: tuple[np.ndarray, np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """24 images in steps of 10 are three steps of G, unless more are asked for at least."""
+    found = {}
+    for least in (1, 3, 4):
+        monkeypatch.setattr("unseen.zeroshot.f_clswgan._LEAST_STEPS", least)
+        method = FCLSWGAN(epochs=1, batch_size=10, critic_steps=1, hidden=H, device="cpu").fit(*images)
+        found[least] = method.weights_["G1.weight"]
+    np.testing.assert_array_equal(found[1], found[3])
+    assert not np.array_equal(found[3], found[4])
