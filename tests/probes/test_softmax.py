@@ -6,7 +6,7 @@ import torch
 
 from unseen.probes.coordinates import principal
 from unseen.probes.rows import FeatureSet
-from unseen.probes.softmax import LEFT_OUT, FoldLoss, MemoryTable, StreamedTable
+from unseen.probes.softmax import LEFT_OUT, ApartLoss, FoldLoss, MemoryTable, StreamedTable
 
 
 def reference(weights, rows, labels, seen):
@@ -66,3 +66,45 @@ def test_principal_coordinates_are_orthonormal_and_diagonal(larger):
     rows = frame.write(features.tensor)
     torch.testing.assert_close(frame.basis.T @ frame.basis, torch.eye(48), atol=1e-5, rtol=0)
     torch.testing.assert_close(rows.T @ rows / len(rows), torch.diag(frame.spectrum), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("fits", [2, 5])
+@pytest.mark.parametrize("shared", [True, False])
+def test_fits_over_their_own_rows_equal_autograd(fits, shared):
+    generator = torch.Generator().manual_seed(3)
+    draws, count, classes = 3, 240, 60
+    rows = torch.randn(1 if shared else draws, count, 33, generator=generator)
+    labels = torch.randint(0, classes, (draws, count), generator=generator)
+    folds = torch.randint(0, fits, (draws, count), generator=generator).to(torch.int8)
+    weights = torch.randn(draws * fits, classes, 33, generator=generator)
+    loss = FoldLoss(MemoryTable(rows), labels, folds, fits, classes)
+    apart = loss.apart()
+    assert isinstance(apart, ApartLoss)
+    found = apart(weights)
+    for place in range(draws * fits):
+        draw, fit = divmod(place, fits)
+        own = rows[0 if shared else draw]
+        value, gradient, variance = reference(weights[place], own, labels[draw], folds[draw] != fit)
+        assert float(found.loss[place]) == pytest.approx(value, rel=1e-5)
+        torch.testing.assert_close(found.gradient[place].double(), gradient, rtol=1e-3, atol=1e-5)
+        torch.testing.assert_close(found.variance[place].double(), variance, rtol=1e-3, atol=1e-6)
+    assert len(apart(weights, False).variance) == 0
+    # Alone and in company, the same bits.
+    first = FoldLoss(MemoryTable(rows[:1]), labels[:1], folds[:1], fits, classes).apart()(weights[:fits])
+    assert torch.equal(first.gradient, found.gradient[:fits]) and torch.equal(first.loss, found.loss[:fits])
+
+
+def test_all_fits_stay_together_where_rows_cannot_be_told_apart():
+    rows, labels = torch.randn(1, 100, 5), torch.arange(100)[None] % 50
+    folds = (torch.arange(100)[None] % 5).to(torch.int8)
+    kept = FoldLoss(MemoryTable(rows), labels, folds, 5, 50)
+    assert isinstance(kept.apart(), ApartLoss)
+    some = folds.clone()
+    some[0, 3] = LEFT_OUT
+    for other in (
+        FoldLoss(MemoryTable(rows), labels, some, 5, 50),
+        FoldLoss(MemoryTable(rows), labels, folds.clamp_max(0), 1, 50),
+        FoldLoss(MemoryTable(rows), labels % 10, folds, 5, 10),
+        FoldLoss(MemoryTable(rows.half()), labels, folds, 5, 50),
+    ):
+        assert other.apart() is other

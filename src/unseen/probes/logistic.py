@@ -227,7 +227,7 @@ class _Solver:
         wanted = torch.tensor(penalties, device=labels.device) * problem.traces(len(plans))[:, None]
         spectrum = problem.spectrum(len(plans))
         return loss, follow_paths(
-            loss,
+            loss.apart(),
             wanted.repeat_interleave(fits, dim=0),
             spectrum.repeat_interleave(fits, dim=0),
             start,

@@ -30,6 +30,8 @@ TRAINS_ONLY = -1  # a row that every fit sees
 _SCORES = 1 << 20  # of one block: they stay in the processor's cache
 _STREAMED_SCORES = 1 << 19  # likewise, beside the rows themselves
 _SMALLEST_PRODUCT = 1 << 20  # below, one batched product of all draws is faster than one each
+_APART_CLASSES = 48  # from so many on, a product of one fit's own rows is faster than one of all fits and all rows
+_APART_ROWS = 1 << 23  # values of the rows that may be written twice for it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,6 +194,26 @@ class FoldLoss:
             variance.view(-1, self.classes),
         )
 
+    def apart(self) -> ApartLoss | FoldLoss:
+        """The same losses, a fit at a time over what it sees, where that is faster."""
+        table = self.table
+        if (
+            not isinstance(table, MemoryTable)
+            or table.turn is not None
+            or table.rows.dtype != torch.float32
+            or table.rows.device.type != "cpu"
+            or table.rows.numel() > _APART_ROWS
+            or self.fits < 2
+            or self.classes < _APART_CLASSES
+            or bool((self.folds < 0).any())
+        ):
+            return self
+        order = torch.argsort(self.folds, dim=1, stable=True)
+        ends = [torch.bincount(own.long(), minlength=self.fits).cumsum(0).tolist() for own in self.folds]
+        rows = [table.rows[k if len(table.rows) > 1 else 0, own].repeat(2, 1) for k, own in enumerate(order)]
+        labels = [self.labels[k, own].repeat(2) for k, own in enumerate(order)]
+        return ApartLoss(rows, labels, ends, self.classes, self.run)
+
     @cached_property
     def shares(self) -> Tensor:
         """(B, K, 1, n): 1 / the number of its rows for the rows of a fit, 0 for the others."""
@@ -245,6 +267,43 @@ class FoldLoss:
                         chosen = inner[:, draw, fit].reshape(1, settings * self.classes, -1)
                         found = Batch(own[None], scale).scores(chosen).view(settings, self.classes, -1)
                         yield draw, rows + start, found.transpose(1, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class ApartLoss:
+    """The losses of a `FoldLoss`, each fit over its own rows: a fifth less work with five folds, a half with two.
+
+    Attributes:
+        rows: per draw (2 n, r), sorted by fold and written twice, so that what a fit sees is one stretch of them.
+        labels: per draw (2 n,).
+        ends: per draw, where the rows of each fold end.
+    """
+
+    rows: list[Tensor]
+    labels: list[Tensor]
+    ends: list[list[int]]
+    classes: int
+    run: BlockMap
+
+    def __call__(self, weights: Tensor, curvature: bool = True) -> Evaluation:
+        fits = len(self.ends[0])
+        parts = self.run(lambda k: self._part(weights[k], k // fits, k % fits, curvature), range(len(weights)))
+        loss, gradient, variance = (torch.stack(part) for part in zip(*parts, strict=True))
+        return Evaluation(loss, gradient, variance if curvature else loss.new_empty(0))
+
+    def _part(self, weights: Tensor, draw: int, fit: int, curvature: bool) -> tuple[Tensor, ...]:
+        """Loss, gradient and mean of P(1 - P) of one fit."""
+        ends, count = self.ends[draw], self.ends[draw][-1]
+        seen = slice(ends[fit], count + (ends[fit - 1] if fit else 0))
+        rows, index = self.rows[draw][seen], self.labels[draw][None, seen]
+        share = 1.0 / rows.shape[0]
+        scores = times_transposed(weights, rows)
+        chances = torch.softmax(scores, dim=0, out=scores)
+        loss = chances.gather(0, index).clamp_min(1e-37).log_().sum(dtype=torch.float64) * -share
+        residual = chances * share
+        variance = residual.sum(dim=1) - torch.linalg.vecdot(residual, chances) if curvature else loss
+        residual.scatter_add_(0, index, residual.new_full((), -share).expand(index.shape))
+        return loss, times_transposed(residual, rows.T), variance
 
 
 def _sum(parts: Iterable[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
