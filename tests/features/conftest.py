@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -28,3 +29,9 @@ def store_process() -> ModuleType:
 @pytest.fixture
 def store(tmp_path: Path) -> FeatureStore:
     return FeatureStore(tmp_path / "home" / "features")
+
+
+@pytest.fixture
+def without_flushing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that do not depend on flushing, which takes most of their time."""
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
