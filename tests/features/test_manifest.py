@@ -125,7 +125,7 @@ def test_another_schema_asks_for_an_upgrade(entry: Path, schema: object) -> None
 
 
 def test_the_reason_is_said(entry: Path) -> None:
-    with pytest.raises(StoreError, match="damaged: the record of 'part-00000.safetensors' does not add up"):
+    with pytest.raises(StoreError, match=r"damaged: the record of 'part-00000\.safetensors' does not add up"):
         load_manifest(rewritten(entry, part(0, rows=3)))
     with pytest.raises(StoreError, match="damaged: KeyError: 'total'"):
         load_manifest(rewritten(entry, lambda values: values.pop("total")))
