@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unseen.features import FeatureStore
+from unseen.features.manifest import PROVENANCE, entry_folder
 from unseen.features.rows import ChosenRows
 
 ARRAY = np.arange(60, dtype=np.float32).reshape(20, 3)
@@ -75,3 +78,24 @@ def test_chosen_rows_become_an_array_of_any_kind_by_a_copy() -> None:
     with pytest.raises(ValueError, match="without a copy"):
         np.array(rows, copy=False)
     assert "shape=(2, 3)" in repr(rows)
+
+
+def test_stored_rows_become_an_array_by_a_copy_only(store: FeatureStore, store_process: ModuleType) -> None:
+    sample = store_process.Sample()
+    sample.write(store)
+    rows = store.open(sample.key).features
+    with pytest.raises(ValueError, match="without a copy"):
+        np.array(rows, copy=False)
+    assert repr(rows) == "FeatureRows(shape=(10, 3), dtype=float32, parts=3)"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b"[]", b"7", b"\xff"])
+def test_provenance_that_is_gone_harms_nothing(
+    store: FeatureStore, store_process: ModuleType, content: bytes | None
+) -> None:
+    sample = store_process.Sample()
+    sample.write(store)
+    stored, path = store.open(sample.key), entry_folder(store.root, sample.key) / PROVENANCE
+    assert [*stored.provenance] == ["seconds"]
+    path.unlink() if content is None else path.write_bytes(content)
+    assert store.open(sample.key).provenance == {}
