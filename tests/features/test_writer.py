@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from unseen.core.errors import StoreError
 from unseen.core.records import FeatureKey, Preprocessing
 from unseen.features import FeatureStore, Skipped
 from unseen.features.extraction import ExtractedPart, keep_part
 from unseen.features.manifest import entry_folder, load_manifest
+from unseen.features.writer import take_lock
 
 pytestmark = pytest.mark.usefixtures("without_flushing")
 
@@ -104,6 +107,17 @@ def test_a_writer_may_end_in_another_thread(store: FeatureStore) -> None:
     writer.__exit__(None, None, None)
     with store.writer(KEY, total=2, part_size=2, timeout=0) as other:
         assert other.next_index == 2
+
+
+def test_a_lock_that_one_thread_took_another_releases(tmp_path: Path) -> None:
+    taken: list[FileLock] = []
+    thread = threading.Thread(target=lambda: taken.append(take_lock(tmp_path / "x.lock")))
+    thread.start()
+    thread.join(20)
+    with pytest.raises(StoreError, match="another process is writing"):
+        take_lock(tmp_path / "x.lock", timeout=0)
+    taken[0].release()
+    take_lock(tmp_path / "x.lock", timeout=0).release()
 
 
 def test_a_writer_that_cannot_begin_lets_go(store: FeatureStore) -> None:
