@@ -113,6 +113,15 @@ def test_decoding_stays_a_few_batches_in_front() -> None:
     assert len(opened) < 40, "what nobody waits for is not decoded"
 
 
+def test_a_batch_takes_memory_for_its_own_images() -> None:
+    """However many images lie in front of it."""
+    first = 10**13
+    images: Any = SimpleNamespace(names=range(2 * first), open=lambda i: Image.new("RGB", (2, 2), (i - first,) * 3))
+    (found,) = run(images, [(first, first + 3)])
+    assert found.outputs is not None
+    assert (found.kept[0], found.outputs[0][:, 0].tolist()) == (first, [0, 1, 2])
+
+
 def test_bad_images_leave_a_reason_of_one_line() -> None:
     bad = {2: DataError("it is cut\noff"), 3: FileNotFoundError(errno.ENOENT, "gone"), 6: OSError(), 7: DataError("x")}
     first, second = run(split(8, bad), [(1, 6), (6, 8)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,10 @@ import pytest
 
 from unseen.core.records import Preprocessing
 from unseen.features import Extraction, FeatureStore, NoProgress, extract, extraction
+from unseen.features.batches import Batch, KnownRows
 from unseen.features.extraction import Described, ExtractedPart, describe, extract_parts
+from unseen.features.manifest import Part
+from unseen.features.part import LoosePart
 
 pytestmark = pytest.mark.usefixtures("without_flushing")
 
@@ -215,3 +218,19 @@ def test_the_folder_of_graphs_may_be_any(world: Any, store: FeatureStore, tmp_pa
     how = replace(HOW, graphs=tmp_path / "graphs")
     extract(world.backbone, world.dataset(range(3)), "train", store, how=how)
     assert world.settings["cache"] == tmp_path / "graphs"
+
+
+def test_what_is_handed_on_cannot_be_changed() -> None:
+    """Threads and callers share it."""
+    none = np.zeros(0, np.int64)
+    handed = [
+        Described({}, 0, "torch"),
+        ExtractedPart(0, {}, none, none, ()),
+        Batch(0, 0, np.zeros((0, 2, 2, 3), np.uint8), [], []),
+        KnownRows({}, ()),
+        LoosePart(Part("part-00000.safetensors", 0, 0, 1, 1, ""), 0, ""),
+        HOW,
+    ]
+    for record in handed:
+        with pytest.raises(FrozenInstanceError):
+            setattr(record, fields(record)[0].name, None)

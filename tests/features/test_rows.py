@@ -80,6 +80,23 @@ def test_chosen_rows_become_an_array_of_any_kind_by_a_copy() -> None:
     assert "shape=(2, 3)" in repr(rows)
 
 
+def test_the_array_may_be_changed_without_harm_to_the_rows() -> None:
+    """Also where they lie side by side in memory."""
+    source = ARRAY.copy()
+    for dtype in (None, np.float32, np.float64):
+        found = np.array(ChosenRows(source, np.arange(4, 9)), dtype)
+        np.testing.assert_array_equal(found, ARRAY[4:9])
+        found[:] = -1
+        np.testing.assert_array_equal(source, ARRAY)
+
+
+def test_a_mask_over_many_rows(store: FeatureStore, store_process: ModuleType) -> None:
+    sample = store_process.Sample(700, 400)
+    sample.write(store)
+    rows, mask = store.open(sample.key).features, np.arange(700) % 7 == 3
+    np.testing.assert_array_equal(rows[mask], sample.rows(0, 700)[0][mask])
+
+
 def test_stored_rows_become_an_array_by_a_copy_only(store: FeatureStore, store_process: ModuleType) -> None:
     sample = store_process.Sample()
     sample.write(store)

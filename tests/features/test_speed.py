@@ -28,7 +28,7 @@ class World:
     precision, note = "fp32", ""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str = "torch") -> None:
-        self.name, self.now = name, 1000.0
+        self.name, self.now = name, 0.5
         self.batches: list[int] = []
         self.opened: set[int] = set()
         self.made: dict[str, Any] = {}

@@ -214,6 +214,21 @@ def test_rows_are_like_those_before(store: FeatureStore, dim: int, dtype: str) -
             writer.write_part(*rows(2, dim=dim, dtype=dtype))
 
 
+def test_no_part_begins_at_the_end(store: FeatureStore) -> None:
+    none = np.zeros(0, np.int64)
+    with store.writer(KEY, total=4, part_size=2) as writer:
+        for first in (4, 6):
+            with pytest.raises(StoreError, match="no part that is to be written"):
+                writer.write_part(np.zeros((0, 3), np.float32), none, none, first=first)
+
+
+@pytest.mark.parametrize("order", [[0, 2, 1, 3], [1, 0, 2, 3], [0, 1, 3, 2]])
+def test_rows_are_in_the_order_of_their_images(store: FeatureStore, order: list[int]) -> None:
+    features, labels, index = rows(0, 4)
+    with store.writer(KEY, total=4, part_size=4) as writer, pytest.raises(StoreError, match="ascending"):
+        writer.write_part(features, labels, index[order])
+
+
 # What a writer says
 
 
