@@ -64,6 +64,7 @@ def whole(**fields: object) -> Change:
         # Parts that leave a gap, overlap, or are not of the size that they should be.
         part(0, first=1),
         part(1, first=3),
+        part(1, first=3, rows=4),
         part(1, first=5),
         part(0, last=4, rows=5),
         part(0, last=2, rows=3),
@@ -83,6 +84,7 @@ def whole(**fields: object) -> Change:
         whole(total=9),
         lambda values: values["parts"].pop(),
         whole(parts=[]),
+        whole(parts=[], total=-1),
         # Of another key.
         whole(digest="0" * 16),
         whole(digest="f" * 16),
@@ -122,6 +124,13 @@ def test_what_may_be_otherwise(entry: Path) -> None:
 def test_another_schema_asks_for_an_upgrade(entry: Path, schema: object) -> None:
     with pytest.raises(StoreError, match="Upgrade with"):
         load_manifest(rewritten(entry, whole(schema=schema)))
+
+
+def test_a_manifest_that_is_no_file(entry: Path) -> None:
+    (entry / MANIFEST).unlink()
+    (entry / MANIFEST).mkdir()
+    with pytest.raises(StoreError, match=r"cannot read .*manifest\.json: Is a directory\.$"):
+        load_manifest(entry)
 
 
 def test_the_reason_is_said(entry: Path) -> None:

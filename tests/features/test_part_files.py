@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -134,3 +135,20 @@ def test_a_header_that_grew_at_the_cost_of_the_data_is_refused(
     assert path.stat().st_size == len(content)
     with pytest.raises(CorruptPartError, match="its image indices"):
         store.open(sample.key, check="size")
+
+
+@pytest.mark.parametrize(("age", "readings"), [(0, 2), (1_999_999_999, 2), (2_000_000_000, 2), (2_000_000_001, 1)])
+def test_a_file_is_taken_on_trust_two_seconds_after_it_changed(
+    store: FeatureStore, store_process: ModuleType, monkeypatch: pytest.MonkeyPatch, age: int, readings: int
+) -> None:
+    """Until then it could change again within one tick of the file system's clock."""
+    sample = store_process.Sample(4, 4)
+    sample.write(store)
+    status = (entry_folder(store.root, sample.key) / "part-00000.safetensors").stat()
+    now = max(status.st_mtime_ns, status.st_ctime_ns) + age
+    monkeypatch.setattr("unseen.features.part.time", SimpleNamespace(time_ns=lambda: now))
+    hashed, digest = [], hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", lambda file, name: hashed.append(name) or digest(file, name))
+    for _ in range(2):
+        store.open(sample.key)
+    assert len(hashed) == readings
