@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, fields, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -198,3 +198,10 @@ def test_a_part_may_begin_with_bad_images() -> None:
     whole_batch = replace(batch(2, 2), outputs=(np.ones((2, 1), np.float32),))
     ((first, rows, outputs, _),) = parts(iter([batch(0, 2, (0, 1)), whole_batch]), 4, 1, 4)
     assert (first, rows.tolist(), outputs[0].shape) == (0, [2, 3], (2, 1))
+
+
+def test_what_threads_share_cannot_be_changed() -> None:
+    known = KnownRows({1: 0}, [np.zeros((1, 1)), np.zeros((1, 1))])
+    for record in (known, known.joined(batch(0, 2, (1,)))):
+        with pytest.raises(FrozenInstanceError):
+            setattr(record, fields(record)[0].name, None)

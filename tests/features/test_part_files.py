@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -152,3 +153,11 @@ def test_a_file_is_taken_on_trust_two_seconds_after_it_changed(
     for _ in range(2):
         store.open(sample.key)
     assert len(hashed) == readings
+
+
+def test_a_note_that_was_read_cannot_be_changed(store: FeatureStore) -> None:
+    ahead(store)
+    found = load_note(entry_folder(store.root, KEY), 1)
+    assert found is not None and (found.dim, found.dtype, found.part.first) == (3, "float32", 2)
+    with pytest.raises(FrozenInstanceError):
+        found.dim = 4  # type: ignore[misc]

@@ -14,10 +14,7 @@ import pytest
 
 from unseen.core.records import Preprocessing
 from unseen.features import Extraction, FeatureStore, NoProgress, extract, extraction
-from unseen.features.batches import Batch, KnownRows
 from unseen.features.extraction import Described, ExtractedPart, describe, extract_parts
-from unseen.features.manifest import Part
-from unseen.features.part import LoosePart
 
 pytestmark = pytest.mark.usefixtures("without_flushing")
 
@@ -226,9 +223,6 @@ def test_what_is_handed_on_cannot_be_changed() -> None:
     handed = [
         Described({}, 0, "torch"),
         ExtractedPart(0, {}, none, none, ()),
-        Batch(0, 0, np.zeros((0, 2, 2, 3), np.uint8), [], []),
-        KnownRows({}, ()),
-        LoosePart(Part("part-00000.safetensors", 0, 0, 1, 1, ""), 0, ""),
         HOW,
     ]
     for record in handed:
