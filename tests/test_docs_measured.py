@@ -23,22 +23,26 @@ def tool(load_tool: Callable[[str], ModuleType]) -> ModuleType:
 KEPT: dict[str, dict[str, Any]] = json.loads((ROOT / "docs" / "measured.json").read_text(encoding="utf-8"))
 
 
+def script(command: str) -> Path:
+    """The file that a command runs: a script, or the main file of a package of tools."""
+    (path,) = re.findall(r"(?:bench|tools|tests)/\w+\.py", command.replace("-m tools.fuzz", "tools/fuzz.py"))
+    return ROOT / path if (ROOT / path).is_file() else (ROOT / path).with_suffix("") / "__main__.py"
+
+
 @pytest.mark.parametrize("name", KEPT)
 def test_the_page_shows_what_is_kept(tool: ModuleType, name: str) -> None:
     entry = KEPT[name]
     page = (ROOT / entry["page"]).read_text(encoding="utf-8")
     assert tool.on_page(page, name, entry) == page, "run: python -m tools.record"
     for command in entry["commands"]:
-        (script,) = re.findall(r"(?:bench|tools|tests)/\w+\.py", command)
-        assert (ROOT / script).is_file()
+        assert script(command).is_file()
 
 
 @pytest.mark.parametrize("name", KEPT)
 def test_its_command_prints_such_a_table(name: str) -> None:
     """The titles stand in the script that the command names."""
     titles = [cell.strip() for cell in KEPT[name]["table"][0].strip("|").split("|") if cell.strip()]
-    scripts = {s for command in KEPT[name]["commands"] for s in re.findall(r"bench/\w+\.py", command)}
-    text = "".join((ROOT / script).read_text(encoding="utf-8") for script in scripts)
+    text = "".join(script(command).read_text(encoding="utf-8") for command in KEPT[name]["commands"])
     missing = [title for title in titles if not re.fullmatch(r"\d+x", title) and title not in text]
     assert not missing
 

@@ -38,7 +38,12 @@ from tools.faults import ROOT, Mutant, changed, changed_lines, find_mutants, is_
 from tools.reach import reaching
 
 #: Without those that kill child processes: they take minutes, and coverage does not look into children.
-_STORE = [f"tests/features/test_{name}.py" for name in ("store", "store_parts", "store_layout", "store_disk", "parts")]
+_STORE = [
+    *(f"tests/features/test_{name}.py" for name in ("store", "store_parts", "store_layout", "store_disk", "parts")),
+    *(f"tests/features/test_{name}.py" for name in ("manifest", "writer", "part_files", "listing")),
+    "tests/cli/test_features.py",
+]
+_FEATURES = ("preprocess", "extraction", "smaller", "rows", "speed", "batches", "passes", "known")
 #: Without those that need data which is not shipped, or train for long.
 _ZEROSHOT = (
     *("closed_forms", "methods", "gradient_methods", "embeddings_and_splits", "lbfgs", "published_losses"),
@@ -55,7 +60,7 @@ ROOMS: dict[str, tuple[list[str], list[str]]] = {
     "ranking": (["ranking"], ["tests/ranking"]),
     "zeroshot": (["zeroshot"], [f"tests/zeroshot/test_{name}.py" for name in _ZEROSHOT]),
     "store": ([f"features/{name}.py" for name in ("store", "manifest", "part", "writer")], _STORE),
-    "features": (["features"], [*_STORE, *(f"tests/features/test_{name}.py" for name in ("preprocess", "extraction"))]),
+    "features": (["features"], [*_STORE, *(f"tests/features/test_{name}.py" for name in _FEATURES)]),
 }
 #: A test may take so many times as long as it did, and so many seconds more.
 TIMES, GRACE = 5.0, 15.0

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from unseen.features import FeatureStore
 
@@ -28,3 +33,65 @@ def store_process() -> ModuleType:
 @pytest.fixture
 def store(tmp_path: Path) -> FeatureStore:
     return FeatureStore(tmp_path / "home" / "features")
+
+
+@pytest.fixture
+def without_flushing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that do not depend on flushing, which takes most of their time."""
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+
+
+class World:
+    """A backbone whose layers give the brightness of an image times a number, and who asked for which of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from unseen.core.records import Preprocessing
+        from unseen.features import extraction
+
+        self.factors = {"pooled": 1, "logits": 10, "deep": 100}
+        self.made: list[tuple[str, ...]] = []
+        self.settings: dict[str, Any] = {}
+        self.name = "torch"
+        self.backbone: Any = SimpleNamespace(
+            id="m",
+            weights="w",
+            module=object(),
+            preprocessing=Preprocessing(size=2, resize=2),
+            transform=None,
+            notes=("a note",),
+        )
+        monkeypatch.setattr(extraction, "make_runtime", self._make)
+        monkeypatch.setattr(extraction, "expected_runtime", lambda *_, **settings: self.name)
+        monkeypatch.setattr(extraction, "best_device", lambda: "the best")
+        monkeypatch.setattr(extraction, "_RUNTIMES", [])
+
+    def _make(self, backbone: object, layers: Sequence[str], **settings: Any) -> Any:
+        self.made.append(tuple(layers))
+        self.settings = settings
+        factors = [self.factors[layer] for layer in layers]
+
+        class Runtime:
+            name, precision, note = self.name, settings["precision"], "as told"
+
+            def __call__(self, pixels: np.ndarray) -> tuple[np.ndarray, ...]:
+                light = pixels[:, 0, 0, :1].astype(np.float32)
+                return tuple(factor * light for factor in factors)
+
+        return Runtime()
+
+    def dataset(self, places: Sequence[int], name: str = "d") -> Any:
+        """Images whose brightness is their place in the whole."""
+        from unseen.data import Split
+
+        images = Split(
+            [f"{i}.png" for i in places],
+            np.array(places, np.int64) % 3,
+            lambda i: Image.new("RGB", (2, 2), (places[i],) * 3),
+            content_key=lambda i: bytes([places[i]]),
+        )
+        return SimpleNamespace(features_id=name, split=lambda _name: images)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from unseen.core.errors import UsageError
 from unseen.core.records import FeatureKey, Preprocessing
 from unseen.data.resample import resize_like_tf
+from unseen.features import Extraction
 from unseen.features.preprocess import tf_preprocessing, to_pixels
 
 IMAGE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (90, 130, 3), np.uint8))
@@ -40,8 +42,9 @@ def test_the_range_is_the_models_own_unless_asked_otherwise() -> None:
     own = Preprocessing()
     assert (tf_preprocessing(own).mean, tf_preprocessing(own).std) == (own.mean, own.std)
     centred = tf_preprocessing(own, centred=True)
-    low, high = ((value - centred.mean[0]) / centred.std[0] for value in (0.0, 1.0))
-    assert (low, high) == (-1.0, 1.0)
+    for mean, std in zip(centred.mean, centred.std, strict=True):
+        assert [(value - mean) / std for value in (0.0, 1.0)] == [-1.0, 1.0]
+    assert len(centred.mean) == 3
 
 
 @pytest.mark.parametrize(
@@ -55,3 +58,11 @@ def test_features_of_another_interpolation_are_other_features(interpolation: str
     assert (changed.digest == key.digest) == (expected is not None)
     if expected:
         assert changed.digest == expected
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu", "mps", "cuda", "cuda:1", "cuda:12"])
+def test_devices(device: str) -> None:
+    assert Extraction(device=device).device == device
+    for wrong in (f"{device} ", f"{device}:x", f"x{device}", device.upper(), ""):
+        with pytest.raises(UsageError, match="is none of auto, cpu"):
+            Extraction(device=wrong)

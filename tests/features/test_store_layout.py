@@ -61,6 +61,13 @@ def test_the_end_of_a_long_path_is_kept():
     assert re.search(r"deep-pets-[0-9a-f]{8}$", name)
 
 
+def test_the_name_of_a_long_id_stays_as_it_is():
+    """Features that are stored under it would not be found under another."""
+    expected = "folder-srv-picture--of-many-years-and-places-birds-of-europe-74cdcd5a"
+    found = folder_name("folder:/srv/pictures/collections/of-many-years-and-places/birds-of-europe")
+    assert found == expected
+
+
 def test_where_an_entry_lies(tmp_path, store_process):
     key = store_process.make_key()
     folder = entry_folder(tmp_path, key)

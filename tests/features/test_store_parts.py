@@ -87,6 +87,12 @@ def test_the_file_of_a_part_is_wanted_where_the_entry_lacks_it(tmp_path: Path) -
     assert new == {part_name(8), part_name(10)}
 
 
+def test_the_file_of_a_large_part_is_wanted_too(tmp_path: Path) -> None:
+    store, index = FeatureStore(tmp_path), np.arange(600, 1200)
+    bring(store, 0, 2, size=600)
+    assert store.write_part_file(KEY, 600, 600, np.zeros((600, 3), np.float32), index % 5, index) is not None
+
+
 def test_manifests_of_a_model(tmp_path: Path) -> None:
     store = FeatureStore(tmp_path)
     keys = [KEY, replace(KEY, split="test"), replace(KEY, dataset="e"), replace(KEY, layer="logits")]

@@ -152,7 +152,7 @@ class ChosenRows:
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> FloatArray:
         if copy is False:
             raise ValueError("chosen rows cannot become an array without a copy")
-        array = self[:]
+        array = np.asarray(self._rows[self._chosen])  # by number: a slice of rows in memory would be no copy
         return array if dtype is None else array.astype(dtype, copy=False)
 
 

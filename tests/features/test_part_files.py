@@ -1,0 +1,163 @@
+"""A part file and its note: what they say of each other decides whether they are taken."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unseen.core.errors import CorruptPartError
+from unseen.core.records import FeatureKey, Preprocessing
+from unseen.features import FeatureStore
+from unseen.features.manifest import entry_folder
+from unseen.features.part import load_note, note_file
+
+pytestmark = pytest.mark.usefixtures("without_flushing")
+
+KEY = FeatureKey("m", "w", "pooled", Preprocessing(32, 32), "fp32", "torch", "d", "train", "f")
+
+
+def ahead(store: FeatureStore) -> None:
+    """An entry of three parts whose second one has come first."""
+    index = np.arange(2, 4)
+    with store.writer(KEY, total=6, part_size=2) as writer:
+        writer.write_part(np.ones((2, 3), np.float32), index, index, first=2)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "null", "7", '{"part": 3}', '{"part": {"skipped": []}, "dim": 3, "dtype": "float32"}', "\udcff"],
+)
+def test_a_note_that_makes_no_sense_is_none(store: FeatureStore, content: str) -> None:
+    ahead(store)
+    folder = entry_folder(store.root, KEY)
+    assert load_note(folder, 1) is not None
+    note_file(folder, 1).write_bytes(content.encode("utf-8", "surrogateescape"))
+    assert load_note(folder, 1) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda note: note.update(dim=4),
+        lambda note: note.update(dtype="float16"),
+        lambda note: note.update(dtype="colour"),
+        lambda note: note.pop("dim"),
+        lambda note: note["part"].update(file=3),
+        lambda note: note["part"].update(colour="red"),
+        lambda note: note["part"].update(bytes=1),
+        lambda note: note["part"].update(first=3),
+        lambda note: note["part"].update(skipped=[{"index": 2, "name": "2.png", "reason": ""}]),
+        lambda note: note["part"].update(skipped=[{"place": 2}]),
+    ],
+)
+def test_a_note_that_does_not_fit_its_file_is_none(store: FeatureStore, change: Callable[[Any], object]) -> None:
+    ahead(store)
+    folder = entry_folder(store.root, KEY)
+    note = json.loads(note_file(folder, 1).read_bytes())
+    change(note)
+    note_file(folder, 1).write_text(json.dumps(note))
+    assert load_note(folder, 1) is None
+
+
+def with_header(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """The first part with another header of the same length."""
+    path = folder / "part-00000.safetensors"
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    change(header)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    assert len(text) <= length
+    path.write_bytes(content[:8] + text.ljust(length) + content[8 + length :])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        # Columns that lie elsewhere: 10 rows, of which the index takes 80 bytes and the labels as many.
+        lambda header: header["labels"].update(data_offsets=[0, 80]),
+        lambda header: header["labels"].update(data_offsets=[88, 99]),
+        lambda header: header["index"].update(data_offsets=[80, 99]),
+        lambda header: header["features"].update(data_offsets=[0, 120]),
+        lambda header: header["features"].update(data_offsets=[168, 280]),
+        lambda header: header["features"].update(data_offsets=[]),
+        lambda header: header["features"].update(data_offsets=7),
+        # Rows of another kind.
+        lambda header: header["features"].update(shape=[10, 2]),
+        lambda header: header["features"].update(shape=[9, 3]),
+        lambda header: header["features"].update(shape=[3, 10]),
+        lambda header: header["features"].update(dtype="F16"),
+        lambda header: header["features"].update(dtype="Q7"),
+        lambda header: header.pop("labels"),
+        lambda header: header.pop("features"),
+    ],
+)
+def test_a_header_that_says_something_else_is_refused(
+    store: FeatureStore, store_process: ModuleType, change: Callable[[dict[str, Any]], object]
+) -> None:
+    sample = store_process.Sample(10, 10)
+    sample.write(store)
+    folder = entry_folder(store.root, sample.key)
+    with_header(folder, lambda header: None)
+    assert store.open(sample.key, check="size").dim == 3, "as it was"
+    with_header(folder, change)
+    with pytest.raises(CorruptPartError, match="is not the file that was written"):
+        store.open(sample.key, check="size")
+
+
+@pytest.mark.parametrize("count", [1, 9, 130])
+def test_parts_of_any_number_of_rows_are_opened(store: FeatureStore, store_process: ModuleType, count: int) -> None:
+    sample = store_process.Sample(count, count, dim=1)
+    sample.write(store)
+    np.testing.assert_array_equal(store.open(sample.key).features.to_array(), sample.rows(0, count)[0])
+    np.testing.assert_array_equal(store.open(sample.key).labels, sample.rows(0, count)[1])
+
+
+@pytest.mark.parametrize("more", [*range(53, 60), 80])
+def test_a_header_that_grew_at_the_cost_of_the_data_is_refused(
+    store: FeatureStore, store_process: ModuleType, more: int
+) -> None:
+    """The size is right, and the columns end in the middle of a number, or are gone."""
+    sample = store_process.Sample(4, 4, dim=1)  # 32 bytes of index, 32 of labels, 16 of features
+    sample.write(store)
+    path = entry_folder(store.root, sample.key) / "part-00000.safetensors"
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = content[8 : 8 + length] + b" " * more
+    path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length : -more])
+    assert path.stat().st_size == len(content)
+    with pytest.raises(CorruptPartError, match="its image indices"):
+        store.open(sample.key, check="size")
+
+
+@pytest.mark.parametrize(("age", "readings"), [(0, 2), (1_999_999_999, 2), (2_000_000_000, 2), (2_000_000_001, 1)])
+def test_a_file_is_taken_on_trust_two_seconds_after_it_changed(
+    store: FeatureStore, store_process: ModuleType, monkeypatch: pytest.MonkeyPatch, age: int, readings: int
+) -> None:
+    """Until then it could change again within one tick of the file system's clock."""
+    sample = store_process.Sample(4, 4)
+    sample.write(store)
+    status = (entry_folder(store.root, sample.key) / "part-00000.safetensors").stat()
+    now = max(status.st_mtime_ns, status.st_ctime_ns) + age
+    monkeypatch.setattr("unseen.features.part.time", SimpleNamespace(time_ns=lambda: now))
+    hashed, digest = [], hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", lambda file, name: hashed.append(name) or digest(file, name))
+    for _ in range(2):
+        store.open(sample.key)
+    assert len(hashed) == readings
+
+
+def test_a_note_that_was_read_cannot_be_changed(store: FeatureStore) -> None:
+    ahead(store)
+    found = load_note(entry_folder(store.root, KEY), 1)
+    assert found is not None and (found.dim, found.dtype, found.part.first) == (3, "float32", 2)
+    with pytest.raises(FrozenInstanceError):
+        found.dim = 4  # type: ignore[misc]

@@ -1,0 +1,230 @@
+"""What an extraction does with its store, and with which model it does it: a model that only notes what it is given."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unseen.core.records import Preprocessing
+from unseen.features import Extraction, FeatureStore, NoProgress, extract, extraction
+from unseen.features.extraction import Described, ExtractedPart, describe, extract_parts
+
+pytestmark = pytest.mark.usefixtures("without_flushing")
+
+
+@dataclass
+class Watched(NoProgress):
+    """Keeps what it is told, and ends the work once enough images are through."""
+
+    most: int = 10**9
+    begun: list[tuple[str, int, int]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    images: int = 0
+    ended: int = 0
+
+    def begin(self, title: str, total: int, done: int) -> None:
+        self.begun.append((title, total, done))
+
+    def advance(self, images: int, skipped: int) -> None:
+        self.images += images
+        if self.images >= self.most:
+            raise KeyboardInterrupt
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+HOW = Extraction(part_size=4, batch_size=2, workers=1)
+BOTH = ("pooled", "logits")
+
+
+def values(found: Any) -> list[float]:
+    return found.features.to_array()[:, 0].tolist()
+
+
+def test_each_layer_has_its_own_numbers(world: Any, store: FeatureStore) -> None:
+    """Also where they are kept in another order than they are asked for."""
+    found = extract(world.backbone, world.dataset(range(10)), "train", store, layers=("deep", *BOTH), how=HOW)
+    assert {layer: values(one) for layer, one in found.items()} == {
+        layer: [factor * i for i in range(10)] for layer, factor in world.factors.items()
+    }
+    assert found["pooled"].labels.tolist() == [i % 3 for i in range(10)]
+
+
+def test_the_runtime_is_made_once_for_neighbours(world: Any, store: FeatureStore) -> None:
+    one, two = world.dataset(range(5)), world.dataset(range(5, 10), "e")
+    for dataset in (one, two):
+        extract(world.backbone, dataset, "train", store, how=HOW)
+    assert world.made == [("pooled",)]
+    extract(world.backbone, two, "train", store, layers=("logits",), how=HOW)
+    assert world.made == [("pooled",), ("logits",)]
+    # Another module, other preprocessing or other settings are another model.
+    other = SimpleNamespace(**{**vars(world.backbone), "weights": "v", "module": object()})
+    extract(other, two, "train", store, layers=("logits",), how=HOW)
+    shown = SimpleNamespace(**{**vars(other), "preprocessing": Preprocessing(size=2, resize=3)})
+    extract(shown, two, "train", store, layers=("logits",), how=HOW)
+    extract(shown, two, "train", store, layers=("logits",), how=replace(HOW, precision="bf16"))
+    assert world.made == [("pooled",), *[("logits",)] * 4]
+
+
+@pytest.mark.parametrize(("device", "used"), [("auto", "the best"), ("cuda:1", "cuda:1"), ("cpu", "cpu")])
+def test_the_device_is_the_one_that_was_asked_for(world: Any, store: FeatureStore, device: str, used: str) -> None:
+    how = replace(HOW, device=device, precision="fp16", graphs=store.root)
+    extract(world.backbone, world.dataset(range(3)), "train", store, how=how)
+    told = {name: world.settings[name] for name in ("device", "precision", "threads", "cache")}
+    assert told == {"device": used, "precision": "fp16", "threads": 1, "cache": store.root}
+
+
+def test_layers_that_were_left_at_different_parts_are_both_finished(world: Any, store: FeatureStore) -> None:
+    dataset = world.dataset(range(18))
+    with pytest.raises(KeyboardInterrupt):
+        extract(world.backbone, dataset, "train", store, how=HOW, progress=Watched(most=10))
+    second = Watched()
+    found = extract(world.backbone, dataset, "train", store, layers=BOTH, how=HOW, progress=second)
+    assert second.images == 18, "one pass for both"
+    assert (values(found["pooled"]), values(found["logits"])) == ([*range(18)], [10 * i for i in range(18)])
+    assert store.verify() == []
+
+
+def test_what_is_there_is_not_done_again(world: Any, store: FeatureStore) -> None:
+    dataset, first, second = world.dataset(range(18)), Watched(most=10), Watched()
+    with pytest.raises(KeyboardInterrupt):
+        extract(world.backbone, dataset, "train", store, how=HOW, progress=first)
+    found = extract(world.backbone, dataset, "train", store, how=HOW, progress=second)["pooled"]
+    assert first.begun == [("m on d train", 18, 0)] and second.begun == [("m on d train", 18, 8)]
+    assert (first.ended, second.ended, second.images) == (1, 1, 10)
+    assert (values(found), found.provenance["images"]) == ([*range(18)], 10)
+
+
+def test_layers_that_were_begun_with_another_part_size_keep_it(world: Any, store: FeatureStore) -> None:
+    dataset = world.dataset(range(18))
+    with pytest.raises(KeyboardInterrupt):
+        extract(world.backbone, dataset, "train", store, how=HOW, progress=Watched(most=6))
+    watched = Watched()
+    how = replace(HOW, part_size=6)
+    found = extract(world.backbone, dataset, "train", store, layers=BOTH, how=how, progress=watched)
+    assert [one.manifest.part_size for one in found.values()] == [4, 6]
+    assert [(total, done) for _, total, done in watched.begun] == [(18, 4), (18, 0)]
+    assert (values(found["pooled"]), values(found["logits"])) == ([*range(18)], [10 * i for i in range(18)])
+
+
+def test_a_damaged_part_is_told_of_and_done_again(world: Any, store: FeatureStore) -> None:
+    dataset, watched = world.dataset(range(18)), Watched()
+    with pytest.raises(KeyboardInterrupt):
+        extract(world.backbone, dataset, "train", store, how=HOW, progress=Watched(most=14))
+    next(store.root.rglob("part-00001.safetensors")).write_bytes(b"")
+    extract(world.backbone, dataset, "train", store, how=HOW, progress=watched)
+    assert watched.images == 14
+    assert len(watched.notes) == 1 and watched.notes[0].startswith("m on d train: 2 part(s) from part-00001")
+
+
+def test_who_waits_is_told_for_what(world: Any, store: FeatureStore) -> None:
+    dataset, told = world.dataset(range(4)), threading.Event()
+    titles: list[str] = []
+
+    class Waiting(NoProgress):
+        def waiting(self, title: str) -> None:
+            titles.append(title)
+            told.set()
+
+    key = describe(world.backbone, dataset, "train", store, layers=("pooled",), how=HOW).keys["pooled"]
+    arguments = (world.backbone, dataset, "train", store)
+    thread = threading.Thread(target=extract, args=arguments, kwargs={"how": HOW, "progress": Waiting()}, daemon=True)
+    with store.writer(key, total=4, part_size=4):
+        thread.start()
+        assert told.wait(20)
+    thread.join(20)
+    assert titles == ["m on d train"] and store.holds(key)
+
+
+def test_provenance_says_how_it_was_made(world: Any, store: FeatureStore) -> None:
+    began = time.perf_counter()
+    found = extract(world.backbone, world.dataset(range(7)), "train", store, how=HOW)["pooled"].provenance
+    assert 0 <= found["seconds"] <= time.perf_counter() - began + 0.001
+    told = {name: found[name] for name in ("images", "runtime", "runtime_note", "model_notes")}
+    assert told == {"images": 7, "runtime": "torch", "runtime_note": "as told", "model_notes": ["a note"]}
+    assert {*found["versions"]} >= {"unseen", "torch", "numpy"}
+
+
+def test_parts_are_given_away_with_how_they_were_made(world: Any) -> None:
+    given: list[tuple[ExtractedPart, dict[str, Any]]] = []
+    began = time.perf_counter()
+    extract_parts(
+        world.backbone,
+        world.dataset(range(10)),
+        "train",
+        layers=BOTH,
+        how=replace(HOW, dtype="float16"),
+        starts=[8, 0],
+        part_size=4,
+        give=lambda keys, part, notes: given.append((part, notes)),
+    )
+    took = time.perf_counter() - began
+    assert [part.first for part, _ in given] == [8, 0]
+    assert [part.index.tolist() for part, _ in given] == [[8, 9], [0, 1, 2, 3]]
+    assert [part.features["logits"][:, 0].tolist() for part, _ in given] == [[80, 90], [0, 10, 20, 30]]
+    assert {array.dtype for part, _ in given for array in part.features.values()} == {np.dtype("float16")}
+    assert [part.labels.tolist() for part, _ in given] == [[2, 0], [0, 1, 2, 0]]
+    assert [notes["images"] for _, notes in given] == [2, 4]
+    assert all(0 <= notes["seconds"] <= took for _, notes in given)
+    assert sum(notes["seconds"] for _, notes in given) <= took + 0.001, "each its own"
+    assert given[0][1]["model_notes"] == ["a note"]
+
+
+@pytest.mark.parametrize(("name", "told"), [("onnx", "onnx"), ("torch", "torch")])
+def test_what_would_be_written_is_described(world: Any, store: FeatureStore, name: str, told: str) -> None:
+    world.name, dataset = name, world.dataset(range(5))
+    before: Described = describe(world.backbone, dataset, "train", store, layers=BOTH, how=HOW)
+    assert (before.total, before.runtime, before.title, list(before.keys)) == (5, told, "m on d train", [*BOTH])
+    assert world.made == [BOTH], "a graph is exported now"
+    found = extract(world.backbone, dataset, "train", store, layers=BOTH, how=HOW)
+    assert {layer: one.key for layer, one in found.items()} == before.keys
+    world.made.clear()
+    extraction._RUNTIMES.clear()
+    assert describe(world.backbone, dataset, "train", store, layers=BOTH, how=HOW) == before
+    assert world.made == [], "all of it is there"
+
+
+@pytest.mark.parametrize(
+    ("settings", "precision"),
+    [
+        ({}, "fp32"),
+        ({"precision": "bf16"}, "bf16"),
+        ({"dtype": "float16"}, "fp32, stored as float16"),
+        ({"truncated": "accept"}, "fp32, truncated images accepted"),
+        ({"dtype": "float16", "truncated": "accept"}, "fp32, stored as float16, truncated images accepted"),
+    ],
+)
+def test_what_is_kept_in_the_key(world: Any, store: FeatureStore, settings: dict[str, Any], precision: str) -> None:
+    found = extract(world.backbone, world.dataset(range(3)), "train", store, how=replace(HOW, **settings))["pooled"]
+    assert found.key.precision == precision
+    assert found.features.dtype == settings.get("dtype", "float32")
+
+
+def test_the_folder_of_graphs_may_be_any(world: Any, store: FeatureStore, tmp_path: Path) -> None:
+    how = replace(HOW, graphs=tmp_path / "graphs")
+    extract(world.backbone, world.dataset(range(3)), "train", store, how=how)
+    assert world.settings["cache"] == tmp_path / "graphs"
+
+
+def test_what_is_handed_on_cannot_be_changed() -> None:
+    """Threads and callers share it."""
+    none = np.zeros(0, np.int64)
+    handed = [
+        Described({}, 0, "torch"),
+        ExtractedPart(0, {}, none, none, ()),
+        HOW,
+    ]
+    for record in handed:
+        with pytest.raises(FrozenInstanceError):
+            setattr(record, fields(record)[0].name, None)
