@@ -121,11 +121,11 @@ def test_parts_of_any_number_of_rows_are_opened(store: FeatureStore, store_proce
     np.testing.assert_array_equal(store.open(sample.key).labels, sample.rows(0, count)[1])
 
 
-@pytest.mark.parametrize("more", [*range(53, 60), 80])
+@pytest.mark.parametrize("more", [1, 8, 16, 53, 56, 59, 80])
 def test_a_header_that_grew_at_the_cost_of_the_data_is_refused(
     store: FeatureStore, store_process: ModuleType, more: int
 ) -> None:
-    """The size is right, and the columns end in the middle of a number, or are gone."""
+    """The size is right, and the last columns are cut or gone."""
     sample = store_process.Sample(4, 4, dim=1)  # 32 bytes of index, 32 of labels, 16 of features
     sample.write(store)
     path = entry_folder(store.root, sample.key) / "part-00000.safetensors"
@@ -134,7 +134,7 @@ def test_a_header_that_grew_at_the_cost_of_the_data_is_refused(
     header = content[8 : 8 + length] + b" " * more
     path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length : -more])
     assert path.stat().st_size == len(content)
-    with pytest.raises(CorruptPartError, match="its image indices"):
+    with pytest.raises(CorruptPartError, match="leaves no room"):
         store.open(sample.key, check="size")
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import mmap
 import os
 import time
@@ -166,18 +167,18 @@ def _read_part(path: Path, part: Part, dim: int, dtype: str, check: Check, readi
             _check_sha256(file, stamp, part.sha256, path)
         shape = (part.rows, dim) if part.rows else (0, 0)
         kind = np.dtype(dtype if part.rows else "float32").newbyteorder("<")
-        begin = _check_header(file, path, shape, kind)
+        offset = _check_header(file, path, shape, kind) + 16 * part.rows  # after the indices and the labels
+        if offset + kind.itemsize * math.prod(shape) != size:
+            raise _corrupt(path, "its header leaves no room for its data, or too much")
         index, labels = _column(file, part.rows), _column(file, part.rows)
-        offset = begin + index.nbytes + labels.nbytes
     if not np.array_equal(index, _expected_index(part)):
         raise _corrupt(path, "its image indices are not those of the manifest")
     return PartFile(path, stamp, offset, shape, kind, labels.astype(np.int64), index.astype(np.int64))
 
 
 def _column(file: BufferedReader, rows: int) -> IntArray:
-    """The next `rows` whole numbers, or as many as there are."""
-    data = file.read(8 * rows)
-    return np.frombuffer(data[: len(data) // 8 * 8], "<i8")
+    """The next `rows` whole numbers."""
+    return np.frombuffer(file.read(8 * rows), "<i8")
 
 
 def _expected_index(part: Part) -> IntArray:
