@@ -35,7 +35,8 @@ def mean_log_likelihood(mixture: Mixture, rows: np.ndarray) -> float:
 
 
 def test_a_mixture_that_no_fit_has_judged_claims_nothing() -> None:
-    made = Mixture(torch.zeros(1), torch.zeros(1, 2), torch.ones(1, 2), 1.0)
+    made = Mixture(torch.tensor([0.25, 0.75]).log(), torch.zeros(2, 2), torch.ones(2, 2), 1.0)
+    np.testing.assert_allclose(made.posterior(np.eye(2)), [[0.25, 0.75]] * 2)
     assert (made.log_likelihood, made.steps, made.converged) == (-math.inf, 0, False)
 
 
@@ -80,7 +81,8 @@ def test_the_likelihood_of_a_sparse_step_is_that_of_a_full_one() -> None:
 
 
 def test_pairs_are_kept_while_their_values_and_squares_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two numbers of four bytes for each dimension of each pair."""
+    """Two numbers of four bytes for each dimension of each pair; all that is held at once stays below a gigabyte."""
+    assert gmm._BLOCK_BYTES + gmm._PAIR_BYTES + kmeans._BLOCK_BYTES <= 2**30
     rows, _ = heaps(dimensions=3)
     start = fit_mixture(rows, 40, steps=1)
     x = torch.from_numpy(rows).float() / start.scale
@@ -90,10 +92,6 @@ def test_pairs_are_kept_while_their_values_and_squares_fit(monkeypatch: pytest.M
     assert _full_step(x, start)[1] is not None
     monkeypatch.setattr(gmm, "_PAIR_BYTES", 2 * 4 * 3 * near - 1)
     assert _full_step(x, start)[1] is None
-
-
-def test_what_is_held_at_once_stays_below_a_gigabyte() -> None:
-    assert gmm._BLOCK_BYTES + gmm._PAIR_BYTES + kmeans._BLOCK_BYTES <= 2**30
 
 
 def test_the_scale_of_rows_moves_nothing_but_the_scale(small: tuple) -> None:
