@@ -144,3 +144,14 @@ def test_a_folder_above_that_vanishes_is_made_again(tmp_path: Path, monkeypatch:
     left[0] = 10**6
     with pytest.raises(StoreError, match="keep vanishing"):
         make_folder(tmp_path / "c")
+
+
+def test_a_new_file_has_the_mode_that_any_new_file_gets(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        for mask, mode in ((0, 0o666), (0o027, 0o640)):
+            os.umask(mask)
+            write_whole(tmp_path / "file", b"x")
+            assert (tmp_path / "file").stat().st_mode & 0o777 == mode
+    finally:
+        os.umask(before)

@@ -124,6 +124,7 @@ def test_arrays_of_every_age_are_read(state: tuple[Any, ...]) -> None:
         ((1, (2,), "i4", False, EIGHT), "malformed array"),
         ((1, (2,), FOUR, False, [1, 2]), "data are not bytes"),
         ((1, (3,), np.dtype(object), False, [1, 2]), "malformed array of objects"),
+        ((1, (1,), np.dtype(object), False, [1, 2]), "malformed array of objects"),
         ((1, (2,), np.dtype(object), False, (1, 2)), "malformed array of objects"),
         ((1, (3,), FOUR, False, EIGHT), "cannot be read as a pickle"),
     ],

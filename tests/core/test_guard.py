@@ -212,3 +212,21 @@ def test_an_object_may_have_any_number_up_to_the_size_of_the_file() -> None:
     scan_pickle(memoryview(b"S'" + b"x" * 700 + b"'\n."))
     with pytest.raises(UnsafePickle, match="a line in it does not end"):
         scan_pickle(memoryview(b"S'" + b"x" * 700))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"U\x02ab",
+        b"T\x02\0\0\0ab",
+        b"X\x02\0\0\0ab",
+        b"\x8d\x02" + bytes(7) + b"ab",
+        b"\x8b\x02\0\0\0\1\2",
+        b"\x8a\1\5",
+    ],
+)
+def test_lengths_of_every_width_are_read(data: bytes) -> None:
+    """A stop that is an argument's last letter is none."""
+    scan_pickle(memoryview(data + b"."))
+    with pytest.raises(UnsafePickle, match="does not end"):
+        scan_pickle(memoryview(data[:-1] + b"."))

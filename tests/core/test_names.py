@@ -120,6 +120,7 @@ def test_options_are_typed_and_complete() -> None:
         ("0", lambda o: o.integer("k", at_least=1)),
         ("1", lambda o: o.fraction("k")),
         ("-0.5", lambda o: o.fraction("k")),
+        ("half", lambda o: o.fraction("k")),
         ("nan", lambda o: o.fraction("k")),
         ("c", lambda o: o.choice("k", ("a", "b"))),
     ],

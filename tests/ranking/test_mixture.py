@@ -57,6 +57,8 @@ def test_a_greater_tolerance_stops_sooner(small: tuple) -> None:
     assert steps == sorted(steps) and steps[0] < steps[2]
     # The first step has nothing to be compared with; the second gains less than any such tolerance.
     assert fit_mixture(small[0], 6, tolerance=1e6).steps <= 2
+    # So it is with two sparse steps, between two full ones.
+    assert fit_mixture(heaps()[0], 50, tolerance=1e6).steps <= 4
 
 
 def test_sparse_and_full_steps_come_to_the_same_mixture(monkeypatch: pytest.MonkeyPatch) -> None:
