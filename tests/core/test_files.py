@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from unseen.core import files
 from unseen.core.errors import DataError, DiskFullError, StoreError, UsageError
 from unseen.core.files import at_home, format_size, home, make_folder, map_file, write_whole
 
@@ -115,3 +116,42 @@ def test_files_are_mapped_empty_ones_among_them(tmp_path: Path) -> None:
     assert map_file(tmp_path / "empty") == b""
     with pytest.raises(DataError, match=r"cannot read .*gone: No such file"):
         map_file(tmp_path / "gone")
+
+
+def test_a_disk_that_takes_only_some_of_it_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda descriptor, data: write(descriptor, bytes(data[:2])))
+        write_whole(tmp_path / "file", [b"abcde", b"", memoryview(b"fgh")])
+        patch.setattr(os, "write", lambda *_: 0)
+        with pytest.raises(DiskFullError, match="nothing more could be written"):
+            write_whole(tmp_path / "file", "other")
+    assert (tmp_path / "file").read_bytes() == b"abcdefgh" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_folder_above_that_vanishes_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, left = files._make_levels, [3]
+
+    def vanishing(folder: Path) -> None:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise FileNotFoundError(errno.ENOENT, "gone")
+        make(folder)
+
+    monkeypatch.setattr(files, "_make_levels", vanishing)
+    make_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir() and left == [-1]
+    left[0] = 10**6
+    with pytest.raises(StoreError, match="keep vanishing"):
+        make_folder(tmp_path / "c")
+
+
+def test_a_new_file_has_the_mode_that_any_new_file_gets(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        for mask, mode in ((0, 0o666), (0o027, 0o640)):
+            os.umask(mask)
+            write_whole(tmp_path / "file", b"x")
+            assert (tmp_path / "file").stat().st_mode & 0o777 == mode
+    finally:
+        os.umask(before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import pickle
+import pickletools
 import struct
 import tracemalloc
 import zipfile
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unseen.core import guard
+from unseen.core import guard, pickle_scan
 from unseen.core.errors import CheckpointError, DataError, UnavailableError
 from unseen.core.guard import guarded, inflate, read_limited
 from unseen.core.pickle_scan import UnsafePickle, scan_pickle
@@ -186,3 +187,46 @@ def test_marks_part_what_belongs_together() -> None:
         scan_pickle(pickled(b"N", b"2\x86" * 101, b"."))
     with pytest.raises(UnsafePickle, match="nested"):
         scan_pickle(pickled(b")", b"\x85q\x000h\x00" * 101, b"."))
+
+
+def test_every_opcode_of_the_standard_library_is_known() -> None:
+    """What it takes from the stack (down to a mark or not), what it puts there, and what follows it."""
+    table = pickle_scan._table()
+    assert sorted(table) == sorted(ord(op.code) for op in pickletools.opcodes)
+    known = {op.name: op[1:] for op in table.values()}
+    assert known["NONE"] == (None, 1, 0, False, 1)
+    assert known["BININT"] == (4, 1, 0, False, 1)
+    assert known["GLOBAL"] == (-1, 2, 0, False, 1) and known["INST"] == (-1, 2, 0, True, 1)
+    assert known["TUPLE"] == (None, 1, 0, True, 1) and known["TUPLE3"] == (None, 1, 3, False, 1)
+    assert known["SETITEMS"] == (None, 1, 1, True, 1) and known["POP"] == (None, 1, 1, False, 0)
+
+
+def test_an_object_may_have_any_number_up_to_the_size_of_the_file() -> None:
+    scan_pickle(memoryview(b"Nq\x04."))
+    for data in (b"Nq\x05.", b"Np6\n.", b"Np-1\n.", b"Npx\n."):
+        with pytest.raises(UnsafePickle, match="numbers an object"):
+            scan_pickle(memoryview(data))
+    scan_pickle(memoryview(b"Np5\n."))
+    with pytest.raises(UnsafePickle, match=r"no opcode 255 \(at byte 1\)"):
+        scan_pickle(memoryview(b"N\xff."))
+    scan_pickle(memoryview(b"S'" + b"x" * 700 + b"'\n."))
+    with pytest.raises(UnsafePickle, match="a line in it does not end"):
+        scan_pickle(memoryview(b"S'" + b"x" * 700))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"U\x02ab",
+        b"T\x02\0\0\0ab",
+        b"X\x02\0\0\0ab",
+        b"\x8d\x02" + bytes(7) + b"ab",
+        b"\x8b\x02\0\0\0\1\2",
+        b"\x8a\1\5",
+    ],
+)
+def test_lengths_of_every_width_are_read(data: bytes) -> None:
+    """A stop that is an argument's last letter is none."""
+    scan_pickle(memoryview(data + b"."))
+    with pytest.raises(UnsafePickle, match="does not end"):
+        scan_pickle(memoryview(data[:-1] + b"."))

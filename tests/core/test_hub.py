@@ -65,3 +65,26 @@ def test_an_address_that_nobody_answers_at_cannot_be_reached(monkeypatch: pytest
     assert not hub.reachable.__wrapped__()
     monkeypatch.setenv("HF_ENDPOINT", "no address")
     assert not hub.reachable.__wrapped__()
+
+
+def test_a_hub_that_answers_anything_is_reached_and_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+    from urllib.error import HTTPError
+
+    waits: list[float] = []
+
+    def answer(address: str, *, timeout: float) -> io.BytesIO:
+        waits.append(timeout)
+        if address.endswith("no"):
+            raise HTTPError(address, 404, "gone", None, None)  # type: ignore[arg-type]
+        return io.BytesIO()
+
+    monkeypatch.setattr("urllib.request.urlopen", answer)
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.setenv(name, "0")
+    for address in ("http://hub/yes", "http://hub/no"):
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        assert hub.reachable.__wrapped__()
+    assert len(waits) == 2 and min(waits) >= 1 and max(waits) <= 10
+    monkeypatch.setenv("TRANSFORMERS_OFFLINE", "1")
+    assert not hub.reachable.__wrapped__() and len(waits) == 2

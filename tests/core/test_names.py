@@ -104,6 +104,7 @@ def test_options_are_typed_and_complete() -> None:
     options = Options("x:y", {"n": "3", "share": "0.5", "kind": "b", "colour": "red"})
     assert options.integer("n") == 3
     assert options.fraction("share") == 0.5
+    assert Options("x:y", {"share": "0"}).fraction("share") == 0.0
     assert options.choice("kind", ("a", "b")) == "b"
     assert options.choice("other", ("a", "b")) == "a"
     assert options.text("color") is None
@@ -118,6 +119,8 @@ def test_options_are_typed_and_complete() -> None:
         ("-1", lambda o: o.integer("k")),
         ("0", lambda o: o.integer("k", at_least=1)),
         ("1", lambda o: o.fraction("k")),
+        ("-0.5", lambda o: o.fraction("k")),
+        ("half", lambda o: o.fraction("k")),
         ("nan", lambda o: o.fraction("k")),
         ("c", lambda o: o.choice("k", ("a", "b"))),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
-from unseen.core.options import Natural, Positive, Rate, Share, check_options, make_options
+from unseen.core.options import Natural, Positive, Rate, Share, check_options, first_values, make_options
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"size": -1}, r"size: expected int >= 0"),
     ({"flag": "yes"}, r"flag: expected bool"),
     ({"path": 3}, r"path: expected"),
+    # Only a command line may write numbers as texts.
+    ({"seeds": ["22"]}, r"seeds\[0\]: expected int, found '22'"),
+    ({"rate": "0.5"}, r"rate: expected float, found '0.5'"),
+    ({"size": "7"}, r"size: expected int, found '7'"),
+    ({"flag": "true"}, r"flag: expected bool, found 'true'"),
 ]
 
 
@@ -102,6 +107,8 @@ def test_unknown_options_are_named() -> None:
         ("calibration", "auto", "auto"),
         ("calibration", "0.25", 0.25),
         ("names", "a,b", ("a", "b")),
+        ("names", "", ()),
+        ("seeds", ",", ()),
     ],
 )
 def test_a_command_line_gives_texts(field: str, text: Any, expected: Any) -> None:
@@ -127,3 +134,9 @@ def test_the_nearest_option_is_said_first() -> None:
 
     with pytest.raises(UsageError, match=r"^x: unknown option 'worker'. Did you mean 'workers'"):
         make_options(Like, {"worker": 1}, source="x")
+
+
+def test_so_many_of_some_numbers_and_those_that_follow() -> None:
+    assert [first_values((5, 9, 7), count) for count in (-1, 0, 2, 3)] == [[], [], [5, 9], [5, 9, 7]]
+    assert first_values((5, 9, 7), 5) == [5, 9, 7, 10, 11]
+    assert first_values((), 3) == [0, 1, 2]

@@ -79,10 +79,14 @@ def test_a_result_survives_json_but_for_when_it_was_filed() -> None:
 
 
 def test_records_are_frozen() -> None:
-    for kind in (Preprocessing, ModelCard, DatasetCard, MethodCard, FeatureKey, Cell, Result):
-        with pytest.raises(FrozenInstanceError):
-            setattr(object.__new__(kind), fields(kind)[0].name, "x")
-        assert not hasattr(object.__new__(kind), "__dict__"), "many are held at once"
+    cell = Cell("probe", "m", "d")
+    for record in (Preprocessing(), ModelCard("a"), DatasetCard("a"), MethodCard("a"), KEY, cell, Result(cell)):
+        before = record.to_dict()
+        for field in fields(record):
+            with pytest.raises(FrozenInstanceError):
+                setattr(record, field.name, "x")
+        assert record.to_dict() == before
+        assert not hasattr(record, "__dict__"), "many are held at once"
 
 
 def test_names_of_what_is_kept_on_the_way() -> None:

@@ -111,3 +111,23 @@ def test_another_target_is_refused_wherever_it_stands_in_the_alphabet() -> None:
         with pytest.raises(UsageError, match=f"registered already, as '{first}'"):
             registry.add("a", second)
         assert registry.get("a") is (os.sep if first == "os:sep" else os.path)
+
+
+def test_plug_ins_are_read_once_where_they_are_needed_and_take_no_name_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib.metadata import EntryPoint
+
+    asked: list[str] = []
+
+    def entry_points(*, group: str) -> list[EntryPoint]:
+        asked.append(group)
+        return [EntryPoint("own", "os:path", group), EntryPoint("theirs", "os:linesep", group)]
+
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
+    registry: Registry[object] = Registry("thing", "unseen.things")
+    registry.add("own", "os:sep")
+    assert registry.get("own") == os.sep and asked == []
+    assert "theirs" in registry and registry.get("theirs") == os.linesep
+    assert list(registry) == ["own", "theirs"] and len(registry) == 2 and "no" not in registry
+    assert registry.get("own") == os.sep and asked == ["unseen.things"]
+    alone: Registry[object] = Registry("thing")
+    assert "theirs" not in alone and list(alone) == [] and len(asked) == 1

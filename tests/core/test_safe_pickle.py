@@ -88,6 +88,7 @@ def test_other_containers_come_through(protocol: int) -> None:
         np.array([1 + 2j]),
         np.array(["a", "bcd", None, 3, ("t", 1)], dtype=object),
         np.array([["a", "b"], ["c", "d"]], dtype=object),
+        np.array([["a", "b"], ["c", "d"], ["e", "f"]], dtype=object).T,
         np.zeros((0, 3), dtype=np.float32),
     ],
     ids=lambda a: f"{a.dtype}-{a.shape}",

@@ -2,6 +2,7 @@
 
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -28,3 +29,26 @@ def test_every_name_of_the_library_is_tried(
     monkeypatch.setattr(torch.ops, "load_library", load)
     assert torchvision_shim._extension_loads() is loads
     assert tried == [name]
+
+
+@pytest.mark.parametrize(
+    ("installed", "loads", "known", "declared"),
+    [
+        (True, False, (), ["torchvision::nms", "torchvision::qnms"]),
+        (True, False, ("nms",), ["torchvision::qnms"]),
+        (True, True, (), []),
+        (False, False, (), []),
+    ],
+)
+def test_only_what_is_missing_is_declared(
+    installed: bool, loads: bool, known: tuple[str, ...], declared: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[tuple[str, str]] = []
+    spec = ModuleSpec("torchvision", None) if installed else None
+    monkeypatch.setattr(torchvision_shim.importlib.util, "find_spec", lambda _name: spec)
+    monkeypatch.setattr(torchvision_shim, "_extension_loads", lambda: loads)
+    monkeypatch.setattr(torch.ops, "torchvision", SimpleNamespace(**dict.fromkeys(known)), raising=False)
+    monkeypatch.setattr(torch.library, "define", lambda name, schema: found.append((name, schema)))
+    torchvision_shim.ensure_torchvision.__wrapped__()
+    assert [name for name, _ in found] == declared
+    assert all(schema == "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor" for _, schema in found)

@@ -24,6 +24,7 @@ def test_all_kinds_of_fields() -> None:
     message = b"\x08\x96\x01" + b"\x12\x03abc" + b"\x1d\x01\x00\x00\x00" + b"\x21" + bytes(8)
     found = [(number, bytes(v) if isinstance(v, memoryview) else v) for number, v in fields(message)]
     assert found == [(1, 150), (2, b"abc"), (3, b"\x01\x00\x00\x00"), (4, bytes(8))]
+    assert [type(v) for _, v in fields(message)] == [int, memoryview, bytes, bytes], "only what may be long is a view"
 
 
 @pytest.mark.parametrize(

@@ -70,3 +70,10 @@ PINNED = {
 def test_costs_are_pinned(name: str) -> None:
     found = [score_flops(name, *sizes) for sizes in ((4000, 64, 10, 100), (500, 2048, 37, 1000))]
     assert found == pytest.approx(PINNED[name], rel=1e-5)
+
+
+def test_fewer_than_ten_dimensions_are_reduced_to_one() -> None:
+    n, d, c = 100, 5, 3
+    steps = 2 * n * 15 * 1 * 16 + 8 * n * 15 * 1 * 20  # 15 Gaussians in one dimension: k-means, then EM
+    assert score_flops("nleep", n, d, c) == gram_flops(n, d) + 3 * 4 * steps + 3 * 5 * 2 * n * 15 * (2 + 11)
+    assert score_flops("mi-pca-0.50", n, d, c) == pytest.approx(gram_flops(n, d) + 6 * 80 * 256 * (1 + c) * 20)

@@ -13,10 +13,10 @@ from sklearn.decomposition import PCA
 from sklearn.mixture import GaussianMixture
 
 from unseen.core.errors import DataError
-from unseen.ranking import fit_mixture, leep, nleep
+from unseen.ranking import find_score, fit_mixture, leep, nleep, score_terms
 from unseen.ranking.gmm import Mixture, _full_step
 from unseen.ranking.sampling import stratified_folds
-from unseen.ranking.scores.nleep import SMOOTHINGS, _seeds, nleep_parts
+from unseen.ranking.scores.nleep import SMOOTHINGS, _seeds, nleep_parts, variant, variant_of
 from unseen.ranking.spectrum import principal_components
 
 
@@ -180,3 +180,14 @@ def test_same_seed_same_mixture_and_blocks_change_nothing(small: tuple, monkeypa
 def test_more_components_than_rows_are_refused(small: tuple) -> None:
     with pytest.raises(DataError, match="61 Gaussians"):
         fit_mixture(small[0], 61)
+
+
+def test_the_name_of_a_variant_says_its_energy_and_its_gaussians(small: tuple) -> None:
+    features, labels = small
+    assert variant_of("nleep-pca5-20x") == (5, 20) and variant_of("nleep-pca50-2x") == (50, 2)
+    card = find_score("nleep-pca50-2x")
+    assert (card.id, card.name) == ("nleep-pca50-2x", "N-LEEP, PCA 50 %, 2 per class")
+    expected = nleep(features, labels, energy=0.5, components_per_class=2, starts=1, seed=3)
+    assert score_terms(card, labels, features=features, seed=3) == (expected,)
+    for name in ("nleep", "nleep-pca0-2x", "nleep-pca50-0x", "nleep-pca100-2x", "nleep-pca50-2x ", "a-nleep-pca50-2x"):
+        assert variant(name) is None and variant_of(name) is None

@@ -55,8 +55,19 @@ def test_the_gradient_is_that_of_the_loss(small: tuple) -> None:
     np.testing.assert_allclose(gradient, numeric, atol=1e-5)
 
 
-def test_more_dimensions_than_images_is_solved_in_their_span() -> None:
-    generator = np.random.default_rng(0)
-    features = generator.normal(size=(12, 16))
+@pytest.mark.parametrize("dimensions", [11, 12, 13, 23, 24, 30])
+def test_more_dimensions_than_images_give_what_all_of_them_give(dimensions: int) -> None:
+    """Whether it is solved in the span of the rows or not, against a minimum over all dimensions."""
+    features = np.random.default_rng(0).normal(size=(12, dimensions)) + 0.5
     labels = np.repeat([0, 1, 2], 4)
-    assert np.isfinite(pactran(features, labels))
+    rows = features - features.mean(axis=0)
+    start = np.zeros(3 * (dimensions + 1))
+    best = minimize(penalised_cross_entropy, start, args=(rows, labels, 3, 1 / 12), jac=True, options={"gtol": 1e-8})
+    theta = best.x.reshape(dimensions + 1, 3)
+    chances = np.exp(rows @ theta[:-1] + theta[-1])
+    chances /= chances.sum(axis=1, keepdims=True)
+    curvature = (chances * (1 - chances)).sum(axis=1)
+    trace = ((1 + (rows**2).sum(axis=1)) * curvature).sum() + dimensions * 3 / 12
+    bound = best.fun + 0.5 * 3 * 10 / 12 * np.log(trace * 12 / (dimensions * 3))
+    assert pactran(features, labels) == pytest.approx(-bound, abs=1e-5)
+    assert pactran(features.astype(np.float32), labels) == pytest.approx(-bound, abs=1e-3)

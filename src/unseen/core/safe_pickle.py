@@ -180,7 +180,7 @@ class _ArrayShell:
         if not isinstance(shell, _DtypeShell) or any(type(n) is not int or n < 0 for n in sizes):
             raise _Refused("it has a malformed array")
         if shell.dtype == np.dtype(object):
-            return self._build_objects(sizes, order, data, rebuild)
+            return self._build_objects(sizes, data, rebuild)
         if isinstance(data, str):  # protocols 0 to 2 of Python 2 keep bytes as text
             data = data.encode("latin-1")
         if not isinstance(data, (bytes, bytearray)):
@@ -188,15 +188,13 @@ class _ArrayShell:
         # A view, not a copy: the published split file holds 0.7 GB of names.
         return np.frombuffer(bytes(data), dtype=shell.dtype).reshape(sizes, order=order)
 
-    def _build_objects(
-        self, sizes: tuple[int, ...], order: Any, data: Any, rebuild: Callable[[Any], Any]
-    ) -> npt.NDArray[Any]:
+    def _build_objects(self, sizes: tuple[int, ...], data: Any, rebuild: Callable[[Any], Any]) -> npt.NDArray[Any]:
         if not isinstance(data, list) or len(data) != int(np.prod(sizes, dtype=np.int64)):
             raise _Refused("it has a malformed array of objects")
         flat = np.empty(len(data), dtype=object)
         for i, value in enumerate(data):
             flat[i] = rebuild(value)
-        return flat.reshape(sizes, order=order)
+        return flat.reshape(sizes)  # NumPy lists objects row by row, whatever their order in memory was
 
 
 def _array_from_buffer(data: Any, dtype: Any, shape: Any, order: Any = "C", *_: Any) -> _ArrayShell:
