@@ -68,6 +68,9 @@ def test_what_columns_share_is_the_title() -> None:
     assert heading(grid, versions, {})[1] == ["version 1", "version 2"]
     methods = [column(method="a", version="p a.1"), column(method="b", version="p b.1")]
     assert heading(grid, methods, {})[1] == ["a", "b"]
+    for name in ("width", "alpha"):
+        told = [column(**{name: n}, version=f"{n}") for n in (1, 2)]
+        assert heading(grid, told, {})[1] == [f"{name} 1", f"{name} 2"], "the version says nothing more"
     for name in ("level", "method", "task", "score"):
         assert heading(grid, [column(**{name: "x"}), column(**{name: "y"})], {})[1] == ["x", "y"]
     gaps = [column(shots=1), column(metric="top5")]

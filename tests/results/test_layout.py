@@ -36,6 +36,23 @@ def test_models_stand_by_gaps_then_by_merit_then_by_name() -> None:
     assert grid.titles() == ["d", "e"]
 
 
+def test_merit_is_the_mean_whatever_its_sign() -> None:
+    rows = {
+        "a": (-1.0, -4.0),
+        "b": (-2.0, -2.0),
+        "c": (3.0, -9.0),
+        "none": (math.nan, math.nan),
+        "nil": (math.nan,) * 2,
+    }
+    both = [
+        Result(Cell("rank", m, d), {"score": v})
+        for m, values in rows.items()
+        for d, v in zip("de", values, strict=True)
+    ]
+    (grid,) = grids(both)
+    assert grid.models == ("b", "a", "c", "nil", "none")
+
+
 def test_nobody_is_best_of_one() -> None:
     grid = grid_of(one("a", 0.5), one("b", math.nan))
     assert grid.best(grid.columns[0]) == set()
@@ -72,6 +89,10 @@ def test_several_metrics_stand_in_the_order_asked_for() -> None:
     two = grid_of(one("m", 0.5, metrics={"top5": 0.9}), one("m", 0.5, "e"), metrics=())
     assert [c.metric for c in two.columns] == ["top1", "top1"], "the headline alone"
     assert two.titles() == ["d", "e"]
+    four = grid_of(*(one("m", 0.5, d, metrics={"top5": 0.9}) for d in "de"), metrics=("top5", "top1"))
+    assert four.titles() == ["d · top-5 (%)", "d · top-1 (%)", "e · top-5 (%)", "e · top-1 (%)"]
+    shots = grid_of(*(one("m", 0.5, shots=s, metrics={"top5": 0.9}) for s in (1, 2)), metrics=("top5", "top1"))
+    assert shots.titles()[1:3] == ["shots=1 · top-1 (%)", "shots=2 · top-5 (%)"]
 
 
 def test_versions_are_told_where_nothing_else_tells() -> None:

@@ -254,6 +254,7 @@ def test_sources_agree_to_a_ten_thousandth(make_result: Make) -> None:
     assert not agree({"a": 1000.0}, {"a": 1000.11})
     assert not agree({"a": -1000.0}, {"a": -1000.11})
     assert agree({"a": -1000.0}, {"a": -1000.09})
+    assert agree({"a": 0.0}, {"a": 1e-4}), "just as much is no difference"
     assert not agree({"a": 0.001}, {"a": 0.00112})
     assert agree({"a": 0.001}, {"a": 0.00109})
     assert not agree({"a": 0.5, "b": 1.0}, {"a": 0.5, "b": 0.0})
