@@ -53,6 +53,11 @@ def test_merit_is_the_mean_whatever_its_sign() -> None:
     assert grid.models == ("b", "a", "c", "nil", "none")
 
 
+def test_tiny_differences_order_models() -> None:
+    (grid,) = grids([Result(Cell("rank", m, "d"), {"score": v}) for m, v in (("a", 1e-18), ("b", 2e-18))])
+    assert grid.models == ("b", "a")
+
+
 def test_nobody_is_best_of_one() -> None:
     grid = grid_of(one("a", 0.5), one("b", math.nan))
     assert grid.best(grid.columns[0]) == set()
