@@ -150,7 +150,7 @@ def test_the_ends_of_intervals_are_averaged_where_all_seeds_have_them() -> None:
     ],
 )
 def test_no_width_is_wilsons_for_shares_of_a_known_count(value: float, images: Any, wilson: bool) -> None:
-    ends = {"top1_low": value, "top1_high": value}
+    ends = {f"top1_{end}": float(str(value)) for end in ("low", "high")}  # equal, and not the same object
     found = interval_of(one("m", value, metrics=ends, details={"n": images}), "top1", "n")
     assert found is not None
     assert (found[0] < found[1]) == wilson

@@ -56,6 +56,16 @@ def test_answers_of_several_lots(store: ResultsDatabase, make_result: Make) -> N
     assert all(not (r.sweep or r.details or r.environment) for r in store.latest(brief=True))
 
 
+def test_the_folders_of_a_new_database_are_made(tmp_path: Path) -> None:
+    for _ in range(2):
+        ResultsDatabase(tmp_path / "a" / "b" / "c.sqlite").close()
+    with ResultsDatabase(str(tmp_path / "a" / "b" / "c.sqlite"), read_only=True) as found:
+        assert found.count() == 0
+    with pytest.raises(StoreError, match="there is no results database"):
+        ResultsDatabase(tmp_path / "d" / "c.sqlite", read_only=True)
+    assert not (tmp_path / "d").exists()
+
+
 def test_names_and_counts(store: ResultsDatabase, make_result: Make) -> None:
     for study, model, dataset in (("s", "b", "x"), ("s", "a", "y"), ("t", "a", "x")):
         store.append(study, make_result(model=model, dataset=dataset))
