@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from unseen.core.errors import DataError
 from unseen.metrics import (
     alpha_req,
     bootstrap_interval,
+    effective_rank,
     paired_bootstrap,
     recall_at_k,
     relative_accuracy_at_k,
@@ -23,9 +25,11 @@ from unseen.metrics import (
 )
 from unseen.metrics.kappa import quadratic_kappa
 from unseen.metrics.kendall import kendall_tau
-from unseen.metrics.seen_unseen import SeenUnseenCurve
+from unseen.metrics.nash import _most_even
+from unseen.metrics.ranks import friedman_test, paired_t_test, rank_methods
+from unseen.metrics.seen_unseen import SeenUnseenCurve, seen_leads
 from unseen.metrics.sensitivity import sensitivities
-from unseen.metrics.significance import Interval
+from unseen.metrics.significance import Interval, _resampled_means
 from unseen.metrics.slope import fit_line
 from unseen.metrics.task_means import task_mean
 from unseen.metrics.zeroshot import harmonic_interval, mean_per_class_interval, share_interval
@@ -167,3 +171,55 @@ def test_what_a_search_tells_of_few_values_of_many_and_of_words() -> None:
     assert words.scores == {1: (0.04,), 2: (0.01,), "a": (0.02,), "b": (0.0, 0.05)}
     assert set(sensitivities([*searched([1, 2]), {"x": 9, "accuracy": "failed"}, {"x": 7}])) == {"x"}
     assert sensitivities(searched([1, 2]), score="seconds", margin=0.0)["x"].good == (2,)
+
+
+def test_friedman_takes_three_methods_and_two_observations() -> None:
+    agreed = friedman_test(rank_methods("abc", [[3, 3], [2, 2], [1, 1]]))
+    assert (agreed.statistic, agreed.f_statistic, agreed.f_p_value) == (pytest.approx(4.0), np.inf, 0.0)
+    for values in ([[3], [2], [1]], [[3, 3], [2, 2]]):
+        with pytest.raises(DataError, match="3 methods and 2 observations"):
+            friedman_test(rank_methods("abc"[: len(values)], values))
+    tied = friedman_test(rank_methods("abc", np.ones((3, 4))))
+    assert (tied.statistic, tied.p_value, tied.f_statistic, tied.f_p_value) == (0.0, 1.0, 0.0, 1.0)
+
+
+def test_pairs_by_hand() -> None:
+    found = paired_t_test([1.0, 2.0, 4.5], [0.5, 2.5, 3.0])
+    assert (found.difference, found.pairs) == (pytest.approx(0.5), 3)
+    assert found.statistic == pytest.approx(0.5 / (1.0 / np.sqrt(3)))
+    for first, second in (([1.0], [2.0]), ([1.0, 2.0], [1.0, 2.0, 3.0]), ([[1.0, 2.0]] * 2, [[1.0, 2.0]] * 2)):
+        with pytest.raises(DataError, match="two pairs or more"):
+            paired_t_test(first, second)
+
+
+def test_a_class_without_a_score_leads_nowhere() -> None:
+    nan, seen = np.nan, np.array([True, True, False, False])
+    scores = np.array([[nan, 1.0, 3.0, nan], [nan, nan, 3.0, 1.0], [0.0, 2.0, nan, nan], [nan] * 4])
+    assert seen_leads(scores, seen).tolist() == [-2.0, -np.inf, np.inf, 0.0]
+
+
+def test_directions_whose_lengths_sum_to_one_are_counted() -> None:
+    assert effective_rank(np.eye(2) / 2, centre=False) == pytest.approx(2.0)
+    assert effective_rank(np.eye(2) / 3, centre=False) == pytest.approx(2.0)
+    assert effective_rank(np.zeros((3, 2))) == 1.0
+
+
+def test_a_paired_interval_is_that_of_the_differences() -> None:
+    first, second = np.random.default_rng(2).random((2, 80)).round(1)
+    found = paired_bootstrap(first, second, resamples=500, seed=4)
+    assert found.difference == bootstrap_interval(first - second, resamples=500, seed=4)
+    below = (1 - 0.8) / 2
+    means = np.sort(_resampled_means(first - second, 500, 4))
+    wide = bootstrap_interval(first - second, resamples=500, seed=4, level=0.8)
+    assert (wide.low, wide.high) == pytest.approx(tuple(np.quantile(means, [below, 1 - below])))
+
+
+@pytest.mark.parametrize(("success", "weights"), [(False, [0.5, 0.5]), (True, [0.0, 1.0])])
+def test_where_no_even_strategy_is_found_the_first_is_kept(
+    monkeypatch: pytest.MonkeyPatch, success: bool, weights: list[float]
+) -> None:
+    found = SimpleNamespace(x=np.array(weights), success=success)
+    monkeypatch.setattr("scipy.optimize.minimize", lambda *_arguments, **_more: found)
+    payoff = np.array([[-1.0, 1.0], [-1.0, 1.0]])  # the second column does not hold the rows to the bound
+    assert _most_even(payoff, 0.0, np.array([3.0, 1.0])).tolist() == [0.75, 0.25]
+    assert _most_even(payoff, 1.0, np.array([3.0, 1.0])).tolist() == (weights if success else [0.75, 0.25])
