@@ -71,6 +71,8 @@ def test_what_columns_share_is_the_title() -> None:
     for name in ("width", "alpha"):
         told = [column(**{name: n}, version=f"{n}") for n in (1, 2)]
         assert heading(grid, told, {})[1] == [f"{name} 1", f"{name} 2"], "the version says nothing more"
+    said = [column(d, method="a", width=2, version="p a.1") for d in "de"]
+    assert heading(grid, said, {})[0] == "probe, a, width 2, top-1 (%)", "names after the version are told as well"
     for name in ("level", "method", "task", "score"):
         assert heading(grid, [column(**{name: "x"}), column(**{name: "y"})], {})[1] == ["x", "y"]
     gaps = [column(shots=1), column(metric="top5")]

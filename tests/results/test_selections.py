@@ -272,6 +272,18 @@ def test_sources_agree_to_a_ten_thousandth(make_result: Make) -> None:
     assert not agree({"a": 0.5, "b": 1.0}, {"a": 0.5})
 
 
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_agrees_with_itself_alone(make_result: Make, odd: float) -> None:
+    def agree(*values: float) -> bool:
+        return merge._agree([make_result(metrics={"a": value}) for value in values])
+
+    assert agree(odd, float(str(odd)))
+    for other in {0.5, math.nan, math.inf, -math.inf} - {odd}:
+        if not (math.isnan(odd) and math.isnan(other)):
+            assert not agree(odd, other)
+            assert not agree(other, odd)
+
+
 def test_a_home_without_results_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=FILE_NAME):
         read_source(tmp_path)
