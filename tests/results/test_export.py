@@ -131,12 +131,16 @@ def test_no_text_is_a_formula_and_numbers_stay(value: Any, expected: str) -> Non
     assert harmless(value) == expected
 
 
-def test_texts_go_to_a_file_or_to_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_texts_go_to_a_file_or_to_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where a file of that name would be, if one were made
     write_lines(str(tmp_path / "a"), iter(["é\n", "b\n"]))
     assert (tmp_path / "a").read_text(encoding="utf-8") == "é\nb\n"
     assert capsys.readouterr().out == ""
     write_lines("-", iter(["é\n", "b\n"]))
     assert capsys.readouterr().out == "é\nb\n"
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
 
 
 def test_parquet_has_types_and_every_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +168,10 @@ def test_parquet_has_types_and_every_batch(tmp_path: Path, monkeypatch: pytest.M
     assert table.column_names[-3:] == ["sweep", "details", "environment"]
 
 
-def test_parquet_goes_to_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_parquet_goes_to_standard_output(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     export.write_parquet([row()], {}, "-")
     table = parquet.read_table(arrow.BufferReader(capfdbinary.readouterr().out))
     assert table["study"].to_pylist() == ["s"]
