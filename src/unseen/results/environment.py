@@ -164,12 +164,12 @@ class Speeds:
 
 def expect_features(speeds: Speeds, wanted: Mapping[str, int], bytes_each: int, workers: int) -> Stage:
     """The stage of extraction: images to go through each model."""
-    images, seconds, disk, widest, known = sum(wanted.values()), 0.0, 0, 0, True
+    images, seconds, disk, known = sum(wanted.values()), 0.0, 0, True
     for model, count in wanted.items():
         rate, dimensions, measured = speeds.extraction(model)
         seconds += count / rate
         disk += count * (dimensions * bytes_each + 16)
-        widest, known = max(widest, count * dimensions * 4), known and measured
+        known = known and measured
     return Stage("features", f"{images:,} images", seconds / workers, disk, _BASE_MEMORY * workers, known)
 
 

@@ -7,6 +7,7 @@ checked: a cell's id follows from what it says it is, so that a row that was cha
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,7 +111,12 @@ def _checked(rows: Any, path: Path) -> list[dict[str, Any]]:
 def _agree(results: Sequence[Result]) -> bool:
     first = results[0].metrics
     return all(
-        set(each.metrics) == set(first)
-        and all(abs(each.metrics[n] - first[n]) <= 1e-4 * max(1.0, abs(first[n])) for n in first)
-        for each in results[1:]
+        set(each.metrics) == set(first) and all(_same(each.metrics[n], first[n]) for n in first) for each in results[1:]
     )
+
+
+def _same(one: float, other: float) -> bool:
+    """Whether two values are alike to 1e-4; what is not finite is like itself alone."""
+    if not (math.isfinite(one) and math.isfinite(other)):
+        return one == other or (math.isnan(one) and math.isnan(other))
+    return abs(one - other) <= 1e-4 * max(1.0, abs(other))

@@ -1,0 +1,211 @@
+"""Opening the file, and what an error of SQLite or of the system is called: each kind by its code."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from unseen.core.errors import StoreError
+from unseen.results import connection
+from unseen.results.connection import connect_for_reading, connect_for_writing, explained, parsed
+
+
+def error_of(code: int, kind: type[sqlite3.Error] = sqlite3.OperationalError) -> sqlite3.Error:
+    error = kind("odd")
+    error.sqlite_errorcode = code
+    return error
+
+
+def told(error: BaseException, path: Path) -> str:
+    with pytest.raises(StoreError) as found, explained(path, "append to"):
+        raise error
+    assert found.value.__cause__ is error
+    text = str(found.value)
+    assert text.startswith(f"cannot append to {path}: ")
+    return f"{type(found.value).__name__}: {text}"
+
+
+#: Errors have particulars above the low byte.
+@pytest.mark.parametrize("more", [0, 1 << 8, 10 << 8])
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (sqlite3.SQLITE_FULL, "the disk is full"),
+        (sqlite3.SQLITE_NOTADB, "it is damaged (odd)"),
+        (sqlite3.SQLITE_CORRUPT, "it is damaged (odd)"),
+        (sqlite3.SQLITE_READONLY, "is read-only (odd)"),
+        (sqlite3.SQLITE_CANTOPEN, "is read-only (odd)"),
+        (sqlite3.SQLITE_BUSY, "kept it locked"),
+        (sqlite3.SQLITE_LOCKED, "kept it locked"),
+        (sqlite3.SQLITE_IOERR, ": odd."),
+        (sqlite3.SQLITE_CONSTRAINT, ": odd."),
+        (sqlite3.SQLITE_MISMATCH, ": odd."),
+    ],
+)
+def test_each_kind_of_error_has_its_words(path: Path, code: int, more: int, said: str) -> None:
+    path.touch()
+    text = told(error_of(code | more), path)
+    assert said in text
+    assert text.startswith("DiskFullError") == (code == sqlite3.SQLITE_FULL)
+
+
+def test_what_cannot_be_opened_because_it_is_not_there(path: Path) -> None:
+    assert told(error_of(sqlite3.SQLITE_CANTOPEN), path).endswith(": odd.")
+
+
+def test_errors_without_a_code_are_told_as_they_are(path: Path) -> None:
+    assert told(sqlite3.ProgrammingError("odd"), path).endswith(": odd.")
+    assert told(error_of(-1), path).endswith(": odd.")
+
+
+@pytest.mark.parametrize(("free", "full"), [(0, True), ((1 << 16) - 4096, True), (1 << 16, False)])
+def test_an_input_error_where_nothing_is_free_is_a_full_disk(
+    path: Path, monkeypatch: pytest.MonkeyPatch, free: int, full: bool
+) -> None:
+    state = list(os.statvfs(path.parent))
+    state[1], state[4] = 4096, free // 4096  # the size of a block, and how many are free
+    monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result(state))
+    assert ("the disk is full" in told(error_of(sqlite3.SQLITE_IOERR), path)) == full
+    assert "the disk is full" not in told(error_of(sqlite3.SQLITE_CONSTRAINT), path)
+
+
+def test_an_input_error_of_a_folder_that_is_gone_is_told_as_it_is(tmp_path: Path) -> None:
+    assert told(error_of(sqlite3.SQLITE_IOERR), tmp_path / "gone" / "a").endswith(": odd.")
+
+
+def test_errors_of_the_system_and_of_texts(path: Path) -> None:
+    for code in (errno.ENOSPC, errno.EDQUOT):
+        assert told(OSError(code, "odd"), path).startswith("DiskFullError")
+    assert told(OSError(errno.EACCES, "not allowed"), path) == f"StoreError: cannot append to {path}: not allowed."
+    assert told(OSError("strange"), path) == f"StoreError: cannot append to {path}: strange."
+    assert "damaged" in told(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), path)
+    with pytest.raises(ZeroDivisionError), explained(path, "append to"):
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyError, TypeError, AttributeError, RecursionError])
+def test_texts_that_do_not_parse_are_damage(path: Path, kind: type[Exception]) -> None:
+    with pytest.raises(StoreError, match=r"cannot read .*damaged"), parsed(path):
+        raise kind("odd")
+
+
+def test_a_writer_waits_flushes_and_holds_to_references(path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        opened = connect_for_writing(path)
+    finally:
+        os.umask(before)
+    try:
+        asked = ("foreign_keys", "synchronous", "journal_mode", "busy_timeout")
+        found = [opened.execute(f"PRAGMA {name}").fetchone()[0] for name in asked]
+        assert found == [1, 2, "wal", 60_000]
+        assert opened.isolation_level is None
+        assert opened.execute("SELECT 1 AS one").fetchone()["one"] == 1
+    finally:
+        opened.close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o664, "a group may share it where the mask says so"
+
+
+class _Busy:
+    """A connection that is busy for some calls."""
+
+    def __init__(self, *codes: int) -> None:
+        self.codes, self.asked = list(codes), 0
+
+    def execute(self, _statement: str) -> None:
+        self.asked += 1
+        if self.codes:
+            raise error_of(self.codes.pop(0))
+
+
+def test_who_switches_the_journal_waits_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    other = _Busy(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY | 2 << 8)
+    connection._use_write_ahead_log(other)  # type: ignore[arg-type]
+    assert other.asked == 3
+    assert 100.0 < now[0] < 101.0, "it looks again soon"
+    broken = _Busy(sqlite3.SQLITE_IOERR)
+    with pytest.raises(sqlite3.OperationalError):
+        connection._use_write_ahead_log(broken)  # type: ignore[arg-type]
+    assert broken.asked == 1
+    began = now[0]
+    with pytest.raises(sqlite3.OperationalError):
+        connection._use_write_ahead_log(_Busy(*[sqlite3.SQLITE_BUSY] * 100_000))  # type: ignore[arg-type]
+    assert 60.0 <= now[0] - began < 61.0
+
+
+def test_a_reader_writes_nothing(path: Path) -> None:
+    writer = connect_for_writing(path)
+    writer.execute("CREATE TABLE a (b)")
+    writer.close()
+    opened = connect_for_reading(path)
+    try:
+        assert opened.execute("SELECT count(*) AS n FROM a").fetchone()["n"] == 0
+        assert opened.execute("PRAGMA busy_timeout").fetchone()[0] == 60_000
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            opened.execute("INSERT INTO a VALUES (1)")
+    finally:
+        opened.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "log", "opens"),
+    [
+        (sqlite3.SQLITE_CANTOPEN, False, True),
+        (sqlite3.SQLITE_READONLY | 5 << 8, False, True),
+        (sqlite3.SQLITE_CANTOPEN, True, False),  # somebody may write
+        (sqlite3.SQLITE_BUSY, False, False),
+    ],
+)
+def test_a_folder_that_takes_no_index_is_read_as_it_is(
+    path: Path, monkeypatch: pytest.MonkeyPatch, code: int, log: bool, opens: bool
+) -> None:
+    writer = connect_for_writing(path)
+    writer.execute("CREATE TABLE a (b)")
+    writer.close()
+    if log:
+        path.with_name("results.sqlite-wal").touch()
+    asked: list[str] = []
+    plainly = connection._open_read_only
+
+    def refusing(path: Path, mode: str) -> sqlite3.Connection:
+        asked.append(mode)
+        if "immutable" not in mode:
+            raise error_of(code)
+        return plainly(path, mode)
+
+    monkeypatch.setattr(connection, "_open_read_only", refusing)
+    if opens:
+        connect_for_reading(path).close()
+        assert len(asked) == 2
+    else:
+        with pytest.raises(sqlite3.OperationalError):
+            connect_for_reading(path)
+        assert len(asked) == 1
+
+
+def test_no_connection_is_left_open_after_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_bytes(b"no database" * 100)
+    opened: list[sqlite3.Connection] = []
+    plainly = sqlite3.connect
+
+    def noting(*arguments: object, **more: object) -> sqlite3.Connection:
+        opened.append(plainly(*arguments, **more))  # type: ignore[call-overload]
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", noting)
+    for connect in (connect_for_writing, connect_for_reading):
+        with pytest.raises(sqlite3.DatabaseError):
+            connect(path)
+    assert len(opened) == 2
+    for each in opened:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            each.execute("SELECT 1")

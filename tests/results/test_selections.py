@@ -1,0 +1,291 @@
+"""Small questions to the database, asked in lots of two, so that every answer is put together from several."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unseen.core.errors import DataError, StoreError
+from unseen.core.records import Result
+from unseen.results import FILE_NAME, ResultsDatabase, database, merge, schema
+from unseen.results.export import json_lines
+from unseen.results.merge import read_source
+
+Make = Callable[..., Result]
+
+
+@pytest.fixture
+def store(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ResultsDatabase]:
+    monkeypatch.setattr(database, "_CHUNK", 2)
+    with ResultsDatabase(path) as found:
+        yield found
+
+
+def seeds(results: list[Result]) -> list[int]:
+    return [result.cell.parameters["seed"] for result in results]
+
+
+def test_answers_of_several_lots(store: ResultsDatabase, make_result: Make) -> None:
+    results = [make_result(seed=seed, top1=seed / 10) for seed in range(7)]
+    cells = [result.cell for result in results]
+    assert store.last() == 0
+    for result in results[:5]:
+        store.append("s", result)
+    assert store.last() == 5
+    store.append("t", Result(cells[1], error="no"))
+    store.append("t", results[2])
+    assert store.last() == 7
+    assert store.done(cells) == {cells[n].id for n in (0, 2, 3, 4)}
+    assert store.arrived(cells, 5) == {cells[1].id, cells[2].id}
+    assert store.arrived(cells, 4) == {cells[n].id for n in (4, 1, 2)}
+    assert store.arrived(cells, 7) == store.arrived([], 0) == set()
+    assert seeds(store.cells(reversed(cells))) == [0, 3, 4, 1, 2], "in order of arrival"
+    assert [r.metrics.get("top1") for r in store.latest()] == [0.0, 0.3, 0.4, None, 0.2]
+    assert seeds(store.latest(include_failed=False)) == [0, 3, 4, 2]
+    assert [r.ok for r in store.history(cells[1].id)] == [True, False]
+    assert store.history("none") == []
+    assert [r.details["classes"] for r in store.latest(include_failed=False)] == [14] * 4
+    assert all(not (r.sweep or r.details or r.environment) for r in store.latest(brief=True))
+
+
+def test_the_folders_of_a_new_database_are_made(tmp_path: Path) -> None:
+    for _ in range(2):
+        ResultsDatabase(tmp_path / "a" / "b" / "c.sqlite").close()
+    with ResultsDatabase(str(tmp_path / "a" / "b" / "c.sqlite"), read_only=True) as found:
+        assert found.count() == 0
+    with pytest.raises(StoreError, match="there is no results database"):
+        ResultsDatabase(tmp_path / "d" / "c.sqlite", read_only=True)
+    assert not (tmp_path / "d").exists()
+
+
+def test_names_and_counts(store: ResultsDatabase, make_result: Make) -> None:
+    for study, model, dataset in (("s", "b", "x"), ("s", "a", "y"), ("t", "a", "x")):
+        store.append(study, make_result(model=model, dataset=dataset))
+    store.append("t", Result(make_result(model="c", dataset="x").cell, error="no"))
+    assert [store.names(each) for each in ("study", "model", "dataset", "benchmark")] == [
+        ["s", "t"],
+        ["a", "b", "c"],
+        ["x", "y"],
+        ["probe"],
+    ]
+    assert store.names("metric") == ["top1", "top1_high", "top1_low", "top5"]
+    with pytest.raises(ValueError, match="no list of 'cell'"):
+        store.names("cell")
+    assert store.count() == 4
+    assert (store.count(failed=True), store.count("s", failed=True)) == (1, 0)
+    assert store.count(study="s", model=["a", "c"]) == store.count(benchmark="probe", dataset="y") == 1
+    assert store.count(model=[]) == 0
+    assert [len(list(store.rows(study="t", metric=m))) for m in (None, "top1", ["top1", "top5"])] == [5, 2, 3]
+    assert [row["error"] for row in store.rows(only_failed=True)] == ["no"]
+    assert len(list(store.rows(include_failed=False, dataset="x", metric="top1"))) == 2
+    assert store.parameter_kinds(model="none") == {}
+    assert store.forget(model=("a", "b"), study="s") == 2
+    assert store.forget(failed=True) == 1
+    assert store.count() == 1
+
+
+def test_a_result_is_dated_in_universal_time(store: ResultsDatabase, make_result: Make) -> None:
+    store.append("s", make_result())
+    (found,) = store.latest()
+    assert abs(datetime.fromisoformat(found.recorded) - datetime.now(UTC)) < timedelta(minutes=5)
+    assert found.recorded.endswith("+00:00")
+    assert len(found.recorded.partition(".")[2]) == len("123456+00:00"), "to the microsecond"
+    assert next(store.rows())["recorded"] == found.recorded
+
+
+def test_an_error_within_a_transaction_undoes_all(store: ResultsDatabase, make_result: Make) -> None:
+    store.append("s", make_result())
+    with pytest.raises(StoreError):
+        store.append(object(), make_result(seed=1))  # type: ignore[arg-type]
+    with pytest.raises(KeyboardInterrupt), store._writing("append to") as connection:
+        connection.execute("INSERT INTO metric (result, name, value) VALUES (1, 'x', 1.0)")
+        raise KeyboardInterrupt
+    assert not store._connection.in_transaction
+    assert "x" not in store.latest()[0].metrics
+    with pytest.raises(StoreError, match="FOREIGN KEY"), store._writing("append to") as connection:
+        connection.execute("INSERT INTO metric (result, name, value) VALUES (99, 'x', 1.0)")
+    store.append("s", make_result(seed=2))
+    assert store.count() == 2
+
+
+def test_an_open_database_may_be_used_and_closed_by_another_thread(path: Path, make_result: Make) -> None:
+    found: list[Any] = []
+    ResultsDatabase(path).close()
+    for read_only in (False, True):
+        store = ResultsDatabase(path, read_only=read_only)
+        if not read_only:
+            store.append("s", make_result())
+
+        def use(store: ResultsDatabase = store) -> None:
+            found.append(store.count())
+            store.close()
+            store.close()
+
+        thread = threading.Thread(target=use)
+        thread.start()
+        thread.join()
+    assert found == [1, 1]
+
+
+def test_parameters_that_are_no_object_are_damage(store: ResultsDatabase, make_result: Make) -> None:
+    store.append("s", make_result())
+    store._connection.execute("DROP TRIGGER result_is_append_only")
+    store._connection.execute("UPDATE result SET parameters = '[]'")
+    with pytest.raises(StoreError, match="parameters are not an object"):
+        store.latest()
+
+
+# ---- values stored once ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("length", "apart"), [(253, False), (254, True), (255, True)])
+def test_long_values_stand_apart(length: int, apart: bool) -> None:
+    aside: dict[str, str] = {}
+    text = schema.pack("details", "x" * length, aside)  # two quotes more
+    assert (len(aside), '"$shared"' in text) == (apart, apart)
+    assert schema.references([["", text], [text]]) == set(aside)
+    assert all(len(digest) == 32 and json.loads(value) == "x" * length for digest, value in aside.items())
+
+
+def test_shared_values_are_loaded_once_and_let_go() -> None:
+    aside: dict[str, str] = {}
+    values = {"a": "x" * 300, "b": {"$shared": 1, "more": 2}, "c": 5}
+    row = {"sweep": "[]", "details": schema.pack_values("details", values, aside), "environment": "{}"}
+    plain = {"sweep": "[]", "details": "{}", "environment": schema.pack("environment", {"e": "y" * 300}, aside)}
+    asked: list[list[str]] = []
+
+    def load(keys: list[str]) -> list[dict[str, str]]:
+        asked.append(keys)
+        return [{"digest": key, "value": aside[key]} for key in keys]
+
+    found = schema.Values(load)
+    assert found.unpack([row])[0] == {"sweep": [], "details": values, "environment": {}}
+    assert found.unpack([row, plain])[1]["environment"] == {"e": "y" * 300}
+    found.unpack([plain])
+    found.unpack([row])
+    assert [len(keys) for keys in asked] == [1, 1, 0, 1], "what rows before did not need is not held"
+
+
+def test_a_value_that_is_no_json_is_named() -> None:
+    with pytest.raises(StoreError, match=r"the sweep of a result must be .* but hold a set\."):
+        schema.to_json("sweep", {"a": {1}})
+    assert schema.to_json("x", {"a": [1, None], "b": math.inf}) == '{"a":[1,null],"b":Infinity}'
+
+
+@pytest.mark.parametrize("statement", ["PRAGMA user_version = 1", "PRAGMA application_id = 7", "CREATE TABLE a (b)"])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_whatever_another_program_has_written_is_left_alone(path: Path, statement: str, read_only: bool) -> None:
+    other = sqlite3.connect(path)
+    other.execute(statement)
+    other.commit()
+    other.close()
+    with pytest.raises(StoreError, match="another program"):
+        ResultsDatabase(path, read_only=read_only)
+
+
+def test_a_new_database_says_whose_it_is(store: ResultsDatabase) -> None:
+    asked = ("application_id", "user_version")
+    found = [store._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in asked]
+    assert found == [int.from_bytes(b"unse"), len(schema.MIGRATIONS)]
+
+
+# ---- several sources -------------------------------------------------------------------------------------------------
+
+
+def exported(path: Path, store: ResultsDatabase) -> Path:
+    path.write_text("".join(json_lines(store.rows())), encoding="utf-8")
+    return path
+
+
+def test_an_export_reads_back_whole(store: ResultsDatabase, tmp_path: Path, make_result: Make) -> None:
+    store.append("s", make_result(metrics={"a": 1 / 3, "b": math.nan, "c": -math.inf}))
+    store.append("s", make_result(seed=1, error="no", metrics={}))
+    ((date, found),) = read_source(exported(tmp_path / "a.json", store))
+    (kept,) = store.latest(include_failed=False)
+    assert (date, found.cell, found.seconds) == (kept.recorded, kept.cell, 1.25)
+    assert (found.details, found.environment) == (kept.details, kept.environment)
+    assert (found.metrics["a"], found.metrics["c"]) == (1 / 3, -math.inf)
+    assert math.isnan(found.metrics["b"])
+    rows = json.loads((tmp_path / "a.json").read_text())
+    bare = [{k: v for k, v in row.items() if k not in ("details", "environment", "recorded")} for row in rows]
+    (tmp_path / "a.json").write_text(json.dumps(bare))
+    ((date, found),) = read_source(tmp_path / "a.json")
+    assert (date, found.details, found.environment) == ("", {}, {})
+
+
+@pytest.mark.parametrize(
+    "change", [{"cell": 3}, {"benchmark": 3}, {"model": None}, {"dataset": 3}, {"revision": 3}, {"version": 3}]
+)
+def test_a_row_of_other_kinds_is_refused(
+    store: ResultsDatabase, tmp_path: Path, make_result: Make, change: dict[str, Any]
+) -> None:
+    store.append("s", make_result())
+    path = exported(tmp_path / "a.json", store)
+    rows = json.loads(path.read_text())
+    path.write_text(json.dumps([rows[0], {**rows[1], **change}]))
+    with pytest.raises(StoreError, match="is not a list of results"):
+        read_source(path)
+    for text in ("[3]", "{}", "null", "[[]]"):
+        path.write_text(text)
+        with pytest.raises(StoreError, match="is not a list of results"):
+            read_source(path)
+    path.write_text("[]")
+    assert read_source(path) == []
+    path.write_text(json.dumps([{**rows[0], "environment": []}]))
+    with pytest.raises(StoreError, match="no tables of names"):
+        read_source(path)
+
+
+def test_an_export_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert merge._LARGEST == 2 * 1024**3
+    path = tmp_path / "a.json"
+    path.write_text("[]  ")
+    monkeypatch.setattr(merge, "_LARGEST", 4)
+    assert read_source(path) == []
+    monkeypatch.setattr(merge, "_LARGEST", 3)
+    with pytest.raises(DataError, match="larger than 2 GB"):
+        read_source(path)
+
+
+def test_sources_agree_to_a_ten_thousandth(make_result: Make) -> None:
+    def agree(*values: dict[str, float]) -> bool:
+        return merge._agree([make_result(metrics=metrics) for metrics in values])
+
+    assert agree({"a": 0.5})
+    assert agree({"a": 1000.0}, {"a": 1000.09}), "of large numbers a share of them"
+    assert not agree({"a": 1000.0}, {"a": 1000.11})
+    assert not agree({"a": -1000.0}, {"a": -1000.11})
+    assert agree({"a": -1000.0}, {"a": -1000.09})
+    assert agree({"a": 0.0}, {"a": 1e-4}), "just as much is no difference"
+    assert not agree({"a": 0.001}, {"a": 0.00112})
+    assert agree({"a": 0.001}, {"a": 0.00109})
+    assert not agree({"a": 0.5, "b": 1.0}, {"a": 0.5, "b": 0.0})
+    assert not agree({"a": 0.5}, {"a": 0.5}, {"a": 0.6})
+    assert not agree({"a": 0.5, "b": 1.0}, {"a": 0.5})
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_agrees_with_itself_alone(make_result: Make, odd: float) -> None:
+    def agree(*values: float) -> bool:
+        return merge._agree([make_result(metrics={"a": value}) for value in values])
+
+    assert agree(odd, float(str(odd)))
+    for other in {0.5, math.nan, math.inf, -math.inf} - {odd}:
+        if not (math.isnan(odd) and math.isnan(other)):
+            assert not agree(odd, other)
+            assert not agree(other, odd)
+
+
+def test_a_home_without_results_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=FILE_NAME):
+        read_source(tmp_path)
+    with pytest.raises(StoreError, match="cannot read"):
+        read_source(tmp_path / "none.json")
