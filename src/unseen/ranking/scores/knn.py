@@ -37,13 +37,21 @@ def knn(features: npt.ArrayLike, labels: npt.ArrayLike, *, neighbours: int = NEI
     return right / len(rows)
 
 
-def _right(unit: FloatArray, index: npt.NDArray[np.int64], classes: int, chunk: range, count: int) -> int:
-    """How many rows of a chunk their neighbours get right."""
+def nearest_others(
+    rows: npt.NDArray[np.floating], chunk: range, count: int
+) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.int64]]:
+    """The greatest products of a chunk's rows with other rows, (m, count) in no order, and whose they are."""
     import torch  # whose search for the largest few takes a tenth of numpy's time; a plan is made without it
 
-    similarity = unit[chunk.start : chunk.stop] @ unit.T
-    similarity[np.arange(len(chunk)), np.arange(chunk.start, chunk.stop)] = -np.inf  # leave itself out
-    close, nearest = (found.numpy() for found in torch.from_numpy(similarity).topk(count, dim=1, sorted=False))
+    products = rows[chunk.start : chunk.stop] @ rows.T
+    products[np.arange(len(chunk)), np.arange(chunk.start, chunk.stop)] = -np.inf  # leave itself out
+    found = torch.from_numpy(products).topk(count, dim=1, sorted=False)
+    return found.values.numpy(), found.indices.numpy()
+
+
+def _right(unit: FloatArray, index: npt.NDArray[np.int64], classes: int, chunk: range, count: int) -> int:
+    """How many rows of a chunk their neighbours get right."""
+    close, nearest = nearest_others(unit, chunk, count)
     votes = np.zeros((len(chunk), classes))
     lines = np.repeat(np.arange(len(chunk)), count)
     # One vote each; the summed similarity, which is less than a vote, decides between equals.
