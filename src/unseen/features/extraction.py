@@ -101,7 +101,7 @@ def _known(
     for drawn, keys in sorted(draws, key=lambda one: len(one[0]), reverse=True):
         found = [store.find(key) for key in keys.values()]
         whole = [features for features in found if features is not None]
-        if len(whole) < len(found) or any(each.index.tolist() != whole[0].index.tolist() for each in whole):
+        if len(whole) < len(found) or not all(np.array_equal(each.index, whole[0].index) for each in whole):
             continue
         if (places := images.places_of(drawn)) is not None:
             place = {places[index]: row for row, index in enumerate(whole[0].index.tolist())}
