@@ -1,52 +1,68 @@
-# Every target does its own set-up in .venv; a second run is quick.
+# `make demo` installs what the demo needs, every other target adds the development tools to the same .venv.
+# Both read constraints.txt, so neither changes a version of the other. A second run is quick.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
+LEAN   := $(VENV)/.installed-demo
+FULL   := $(VENV)/.installed
+PIP    := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+# Without an NVIDIA GPU, the CPU build of PyTorch saves 4 GB. If its index is out of reach, pip uses its default index.
+CPU_TORCH := --retries 0 --index-url https://download.pytorch.org/whl/cpu torch torchvision
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check bench fuzz mutants docs clean
+.PHONY: help setup demo test quick check bench coverage fuzz mutants docs sizes clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-$(STAMP): pyproject.toml
+$(LEAN): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[demo,dask,vtab,dev]'
+	$(BIN)/python -c 'import torch' 2>/dev/null || command -v nvidia-smi >/dev/null || $(PIP) $(CPU_TORCH) 2>/dev/null || true
+	$(PIP) --editable '.[demo]'
 	touch $@
 
-setup: $(STAMP) ## Create .venv and install everything
+$(FULL): $(LEAN)
+	$(PIP) --editable '.[demo,dask,vtab,dev]'
+	touch $@
 
-demo: $(STAMP) ## Run the embedded study end to end and say where its report is
+setup: $(FULL) ## Create .venv and install everything
+
+demo: $(LEAN) ## Run all four benchmarks on bundled models and images, and print the path of the report
 	$(BIN)/unseen demo
 
-# Two processes of two threads each would wait for one another on two cores.
-test: $(STAMP) ## Run the whole test suite
+# One thread per test process: two processes with two threads each compete for two cores.
+test: $(FULL) ## Run the whole test suite
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n 2 --dist worksteal
 
-quick: $(STAMP) ## Run the tests that take no time
+quick: $(FULL) ## Run the fast tests
 	$(BIN)/python -m pytest -m 'not slow'
 
-check: $(STAMP) ## Format, lint, types, import layers, flaws of dependencies
+check: $(FULL) ## Check format, lint, types, import layers and known flaws of dependencies
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.audit
 
-bench: $(STAMP) ## Speed and memory beside peers, in one run
+bench: $(FULL) ## Measure speed and memory next to named peers
 	for script in bench/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
 
-fuzz: $(STAMP) ## Feed every reader with damaged files (make fuzz INPUTS=20000)
+coverage: $(FULL) ## Measure the coverage of confidence intervals and write docs/evidence/coverage.md
+	$(BIN)/python -m tools.record coverage-shares coverage-other coverage-real coverage-tests
+
+fuzz: $(FULL) ## Run every file reader on damaged files (make fuzz INPUTS=20000)
 	$(BIN)/python -m tools.fuzz --inputs $(or $(INPUTS),2000)
 
-mutants: $(STAMP) ## Do the tests bite? Faults in a room's code (make mutants ROOM=metrics)
+mutants: $(FULL) ## Run mutation tests on one package (make mutants ROOM=metrics)
 	$(BIN)/python -m tools.mutants $(ROOM)
 
-docs: $(STAMP) ## Check the documentation (links, names, examples that parse), and build its site into build/site
+docs: $(FULL) ## Check links, names and examples of the documentation, and build build/site
 	$(BIN)/python tools/check_docs.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+sizes: ## Measure time, packages and megabytes of both installations in temporary environments
+	$(PYTHON) -m tools.install_sizes
 
 clean: ## Remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -23,16 +23,14 @@ import torch
 
 from unseen import FeatureKey, FeatureStore, Preprocessing
 from unseen.backbones import load_backbone
-from unseen.benchmarks.cog.cost import FULL_COG, ModelSpeed, ProbeCost, plan_cost
-from unseen.benchmarks.cog.machines import price, usual_machines
-from unseen.benchmarks.cog.sample_images import imagenet_like, peak_gflops
+from unseen.benchmarks.cog.cost import FULL_COG, ModelSpeed, imagenet_like, peak_gflops, plan_cost
 from unseen.benchmarks.workbench import SplitRows, Workbench
 from unseen.concepts import filters_for, imagenet_1k, imagenet_21k, load_wordnet, run_funnel
 from unseen.core.records import DatasetCard
 from unseen.data import Dataset, Split
 from unseen.data.load import register_dataset
 from unseen.features import Extraction
-from unseen.features.speed import measure_speed
+from unseen.features.extraction import measure_speed
 from unseen.study import Study, run_study
 
 LIMIT = 3_000_000_000
@@ -129,9 +127,9 @@ def plan_whole(work: float, seconds: float) -> None:
     cores = torch.get_num_threads()
     backbone = load_backbone("packaged:efficientnet-lite0")
     speed = ModelSpeed("packaged:efficientnet-lite0", backbone.feature_dim, measure_speed(backbone, imagenet_like()))
-    plan = plan_cost(FULL_COG, [speed], probe=ProbeCost(0.0, seconds / cores / work))
+    plan = plan_cost(FULL_COG, [speed], probe=seconds / cores / work)
     here = peak_gflops()
-    for line in [*plan.lines(), *(each.line() for each in price(plan, here, usual_machines(here)))]:
+    for line in [*plan.lines(), *(each.line() for each in plan.on_usual_machines(here, here))]:
         print(line, flush=True)
 
 

@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python bench/cog_cost.py                        a minute: it measures its constants first
     python bench/cog_cost.py --gpu-gflops 19500 --cores 64            another GPU, another machine
-    python bench/cog_cost.py --kept --docs docs/probes.md             write the table from the constants of the last run
+    python bench/cog_cost.py --kept --docs docs/evidence/probes.md    write the table from the constants of the last run
 
 Measured here, per thread and second of CPU time: GFLOP of a ResNet-50 forward pass, GFLOP of one pass of `logistic`
 over rows on the disk, GFLOP of the training steps of `paper`; and the number of passes that a whole fit takes, on a

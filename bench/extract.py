@@ -25,8 +25,8 @@ from PIL import Image
 
 from unseen.backbones import Backbone, load_backbone
 from unseen.backbones.runtimes import OnnxRuntime, export_onnx
+from unseen.core.extras import ensure_torchvision
 from unseen.core.records import DatasetCard
-from unseen.core.torchvision_shim import ensure_torchvision
 from unseen.data import Dataset, Split, load_dataset
 from unseen.features import Extraction, FeatureStore, extract
 

@@ -50,7 +50,7 @@ def write_photographs(folder: Path, every: int = 1) -> None:
 
 def network(seed: str):
     """ResNet-18 of timm with random weights of a seed, or Lite0, and its preprocessing as a torchvision transform."""
-    from unseen.core.torchvision_shim import ensure_torchvision
+    from unseen.core.extras import ensure_torchvision
 
     ensure_torchvision()
     import timm

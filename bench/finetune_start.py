@@ -1,4 +1,4 @@
-"""Fine-tuning from a linear probe beside fine-tuning from zero, on photographs: the table of docs/finetuning.md.
+"""Fine-tuning from a linear probe beside fine-tuning from zero, on photographs (docs/evidence/finetuning.md).
 
 The frozen probe is the start with no step after it. Each row is one training on half of the photographs of some
 classes, judged on the other half; learning rates are shown, not chosen.
@@ -17,8 +17,8 @@ import torch
 
 from unseen.backbones import load_backbone
 from unseen.data import load_dataset
-from unseen.finetuning.start import Start
 from unseen.finetuning.train import FinetuneOptions, finetune
+from unseen.finetuning.trainer import Start
 
 MODEL = "packaged:efficientnet-lite0"
 

@@ -2,7 +2,7 @@
 
     python bench/memory.py                   1,000,000 x 1,024 float16 on disk (2 GB), 1,000 classes
     python bench/memory.py --rows 100000     the same, smaller
-    python bench/memory.py --kept --docs docs/probes.md    write the figures of the last run
+    python bench/memory.py --kept --docs docs/evidence/probes.md    write the figures of the last run
 
 The rows are written to a feature store in a temporary folder and removed afterwards, unless `--keep` names one. Three
 passes of the search are timed (CPU time, beside the best matrix product of this machine at the same moment); how many

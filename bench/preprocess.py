@@ -25,9 +25,10 @@ from tables import Table
 from unseen.backbones import Backbone, load_backbone
 from unseen.core.records import Preprocessing
 from unseen.data import Dataset, decode_rgb, load_dataset
-from unseen.data.resample import resize_like_tf
+from unseen.data.decode import resize_like_tf
 from unseen.features import FeatureStore, extract
-from unseen.features.preprocess import tf_preprocessing, to_pixels
+from unseen.features.batches import to_pixels
+from unseen.features.settings import tf_preprocessing
 
 TABLE = Table("", "plain to tf")
 

@@ -4,7 +4,7 @@
     OMP_NUM_THREADS=1 python bench/probe.py --trials 3         the same with a shorter search, seconds scaled up to it
     OMP_NUM_THREADS=1 python bench/probe.py --quick            a small drawn set, two seeds: a minute or two
     python bench/probe.py --data folder:PATH                   any dataset, by name
-    python bench/probe.py --kept --docs docs/probes.md         write the tables of the last run that wrote any
+    python bench/probe.py --kept --docs docs/evidence/probes.md         write the tables of the last run that wrote any
 
 Contenders get the same seeds and the same tuning, validation and final rows. "Ordinary" is the published protocol as
 one would write it: an nn.Linear, optim.SGD, autograd, one trial after the other. Features of datasets are extracted

@@ -4,7 +4,7 @@
     OMP_NUM_THREADS=1 python bench/probe_cells.py --cpu 600              ten minutes of it; the next run goes on
     OMP_NUM_THREADS=1 python bench/probe_cells.py --budget 60            a slow contender stops a cell at its budget
     OMP_NUM_THREADS=1 python bench/probe_cells.py --again logistic       only what changed
-    python bench/probe_cells.py --cpu 0 --docs docs/probes.md            only write the table
+    python bench/probe_cells.py --cpu 0 --docs docs/evidence/probes.md            only write the table
 
 A cell is a task (14 and 5 kinds of groceries, 150 emoji, 95 kinds of photographs), a network (EfficientNet-Lite0, 1, 2,
 a random ResNet-18) and a number of images per class. All contenders see the same images. LogisticRegressionCV gets the

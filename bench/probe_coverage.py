@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python bench/probe_coverage.py                 200 splits per set and number of shots: an hour
     OMP_NUM_THREADS=1 python bench/probe_coverage.py --cpu 600       ten minutes of it; the next run goes on
-    python bench/probe_coverage.py --cpu 0 --docs docs/probes.md     only write the table
+    python bench/probe_coverage.py --cpu 0 --docs docs/evidence/probes.md     only write the table
 
 Each split puts 40 % of a set's images (its own splits pooled) aside at random. The probe is fitted on N per class of
 the rest, and the accuracy on the images put aside is compared with `expected_interval`, which has no fitted constant.
@@ -24,7 +24,7 @@ import torch
 
 from probe_sets import load, write_docs
 from unseen.probes import evaluate_probe
-from unseen.probes.folds import accuracy_interval
+from unseen.probes.folds import prediction_interval
 
 SETS = [("grocery", "lite0"), ("grocery", "resnet18"), ("coarse", "lite0"), ("coarse", "resnet18"), ("photos", "lite0")]
 FIRST = 100  # splits before it chose the formula
@@ -49,7 +49,7 @@ def run_split(features: Any, labels: Any, number: int) -> list[Row]:
 
 
 def covers(row: Row) -> bool:
-    interval = accuracy_interval(row["expected"], row["se"], row["images"])
+    interval = prediction_interval(row["expected"], row["se"], row["images"])
     return bool(interval.low <= row["found"] <= interval.high)
 
 

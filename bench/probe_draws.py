@@ -1,7 +1,7 @@
 """Luck or rule: the smallest cells of `probe_cells.py` on many other draws.
 
     OMP_NUM_THREADS=1 python bench/probe_draws.py                            forty draws: ten minutes on one core
-    python bench/probe_draws.py --kept --docs docs/probes.md                 write the table of the last run
+    python bench/probe_draws.py --kept --docs docs/evidence/probes.md                 write the table of the last run
 
 Five draws of ten or twenty images decide two targets of `probe_cells.py`: the worst loss, and the standard deviation
 over draws at four images per class. Here the five coarse kinds of groceries are drawn forty times with other seeds, by

@@ -8,7 +8,7 @@ Data sets are drawn: images have a hidden vector that holds their class, and eve
 of its own, so that candidates err on the same images as real ones do. Equal candidates have the same
 noise. Each line counts over the drawn sets; accuracies are those on 10,000 fresh images by the probe that
 was fitted on all images of the set; the scatter of the expected accuracy about them is in standard errors of the
-left-out images, and is what `leads.spread` stands for. Exits with 1 where a promise of docs/rank.md is not kept:
+left-out images, and is what `estimates.spread` stands for. Exits with 1 where a promise of docs/rank.md is not kept:
 equal candidates clear in at most 10 %; 5 points apart with 1,000 images right and clear in at least 80 %; the interval
 covers the accuracy on fresh images in 90 to 97 %.
 """
@@ -22,9 +22,10 @@ import numpy as np
 import torch
 
 from tables import Table
+from unseen.benchmarks.rank.estimates import estimates
 from unseen.benchmarks.rank.expected import left_out_hits
-from unseen.benchmarks.rank.leads import expectation, find_leads, interval, spread
 from unseen.probes import LinearProbe
+from unseen.stats import decide
 
 HIDDEN, WIDTH, FRESH = 24, 96, 10_000
 
@@ -67,20 +68,20 @@ def count(world: World, sets: int, *, first: int = 0, fresh: bool = True) -> Cou
     for seed in range(first, first + sets):
         features, labels = world.draw(seed)
         parts = [left_out_hits(each, labels, seed=seed) for each in features]
-        leads = find_leads(np.stack(parts, axis=1), seed=seed)
-        clear.append(leads.clear)
-        right.append(leads.clear and int(leads.values.argmax()) == 0)
-        expected.append(leads.values)
+        decision = decide(estimates({str(i): own for i, own in enumerate(parts)}), seed=seed)
+        values = [decision.intervals[str(i)] for i in range(len(parts))]
+        clear.append(decision.best is not None)
+        right.append(decision.best == "0")
+        expected.append([each.value for each in values])
         if fresh:
             others, wanted = world.draw(seed, FRESH)
             accuracies = [
                 LinearProbe(seed=seed).fit(x, labels).score(o, wanted) for x, o in zip(features, others, strict=True)
             ]
             found.append(accuracies)
-            bounds = [interval(*expectation(own)) for own in parts]
-            told = [expectation(own) for own in parts]
-            away += [(a - v) * spread(world.images) / e for (v, e), a in zip(told, accuracies, strict=True)]
-            covered += [low <= a <= high for (low, high), a in zip(bounds, accuracies, strict=True)]
+            errors = [float(np.nanstd(own)) / np.sqrt(len(own)) for own in parts]
+            away += [(a - v.value) / e for v, e, a in zip(values, errors, accuracies, strict=True)]
+            covered += [a in v for v, a in zip(values, accuracies, strict=True)]
     mean = np.mean(found, axis=0) if fresh else np.full(len(world.noises), np.nan)
     return Count(
         float(np.mean(clear)),
@@ -108,7 +109,7 @@ def main() -> None:
     parser.add_argument("--line", type=int, default=None, help="only this line, counted from 0")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    kept, table = True, Table("", "called clear", "interval covers")
+    kept, table = True, Table("", "lead significant", "interval covers")
     lines = list((EQUAL | APART).items())
     for name, world in lines if options.line is None else lines[options.line : options.line + 1]:
         found = count(world, options.sets, first=options.first)

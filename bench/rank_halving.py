@@ -74,13 +74,14 @@ def main() -> None:
     seconds, winners = [], []
     for halving in (True, False):
         spent, found = timed(options.home / f"halving-{halving}", data(options.data), models, halving=halving)
-        assert found.best is not None and found.choice is not None
+        winner = found.candidates[0]
+        assert found.choice is not None and not winner.error
         seconds.append(spent)
-        winners.append(found.best.model)
+        winners.append(winner.model)
         dropped = [c for c in found.candidates if c.dropped_after]
         print(
             f"halving {'on' if halving else 'off':3} {spent:6.1f} s of a core, {len(found.candidates)} checkpoints, "
-            f"{len(dropped)} dropped early, winner {found.best.label} ({100 * found.best.expected:.1f} %)",
+            f"{len(dropped)} dropped early, winner {winner.label} ({100 * winner.expected:.1f} %)",
             flush=True,
         )
         for note in found.notes if halving else ():

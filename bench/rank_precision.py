@@ -19,11 +19,10 @@ import torch
 
 from unseen.api.checkpoints import rank_checkpoints
 from unseen.backbones import load_backbone
-from unseen.backbones.openvino import OpenVinoRuntime
-from unseen.backbones.runtimes import OnnxRuntime, Runtime, export_onnx
+from unseen.backbones.runtimes import OnnxRuntime, OpenVinoRuntime, Runtime, export_onnx
 from unseen.data import load_dataset
 from unseen.features import Extraction
-from unseen.features.preprocess import to_pixels
+from unseen.features.batches import to_pixels
 from unseen.metrics import kendall_tau
 
 MODELS = ["packaged:efficientnet-lite0", "random:resnet50", "random:vit_small_patch16_224"]

@@ -3,7 +3,7 @@
     python bench/rank_truth.py --home FOLDER --converged  stages, scores, and the converged probe on test images
     python bench/rank_truth.py --home FOLDER              the same, and fine-tuning; goes on where it was stopped
     python bench/rank_truth.py --home FOLDER --tasks 2    the first two tasks that are not whole yet, then stop
-    python bench/rank_truth.py --table                    the tables of docs/rank.md from the rows that are kept
+    python bench/rank_truth.py --table                    the tables of docs/evidence/rank.md from the stored rows
 
 Small on purpose, for a machine without a GPU: inputs of 64 pixels, about 160 training images, networks of 0.3 to 5
 million parameters. Fine-tuning starts from a linear probe, which is one of the five settings; two lengths and two rates

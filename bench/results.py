@@ -57,7 +57,8 @@ def fill(path: Path, count: int) -> None:
             parameters = {"seed": seed, "shots": shots, "level": level, "solver": "fast", "levels": 5, "measure": "lin"}
             cell = Cell("cog", f"timm:model-{number // 200}", "imagenet:in1k", parameters, "w+d", "1 fast.1")
             metrics = {"top1": number / count, "top5": 0.9, "mean_per_class": 0.5, "top1_low": 0.1, "top1_high": 0.2}
-            details = {"concepts": _CONCEPTS, "correct": f"{number}:" + "x" * 2000, "classes": 100, "chance": 1e-2}
+            correct = f"{12_000 - number % 7}:{number:06d}" + "x" * 1994
+            details = {"concepts": _CONCEPTS, "correct": correct, "classes": 100, "chance": 1e-2}
             sweep = tuple({"c": 10.0**power, "value": number / 1e6} for power in range(30))
             environment = {"python": "3.11", "cpu": "x" * 300}
             result = Result(cell, metrics, seconds=1.0, sweep=sweep, details=details, environment=environment)

@@ -106,21 +106,24 @@ def cpu_of(folder: str) -> tuple[int, float]:
 def shard_all(folder: Path, workers: int, images: Path, model: str, how: Extraction) -> Took:
     """The wall clock and the workers' CPU seconds of a sharded extraction by processes that are warm already."""
     from unseen.benchmarks import make_benchmark
-    from unseen.engines.pool import Pool
-    from unseen.work import Shard, Task, describe_features, extract_shard
+    from unseen.run.evaluate import Task
+    from unseen.run.extract import PartBatch, describe_features, extract_batch
+    from unseen.run.processes import ProcessPool
 
-    pool, home = Pool(workers), folder / f"home-{workers}"
+    pool, home = ProcessPool(workers), folder / f"home-{workers}"
     cells = tuple(make_benchmark("probe", {"seeds": [1]}).plan(model, f"folder:{images}"))
     task = Task(home, "s", how, make_benchmark("probe", {"seeds": [1]}), cells)
     fail: Callable[[Any, str], Any] = lambda _item, reason: sys.exit(reason)  # noqa: E731
     try:
         warm = replace(task, home=folder / f"warm-{workers}")
-        found = next(iter(list(pool.map(describe_features, [warm] * workers, fail)))).found
-        some = [Shard(warm, 0, found[0].keys, found[0].total, how.part_size, (i * how.part_size,)) for i in range(4)]
-        list(pool.map(extract_shard, some, fail))
-        described = next(iter(list(pool.map(describe_features, [task] * workers, fail)))).found
+        found = next(iter(list(pool.map(describe_features, [warm] * workers, fail)))).entries
+        some = [
+            PartBatch(warm, 0, found[0].keys, found[0].total, how.part_size, (i * how.part_size,)) for i in range(4)
+        ]
+        list(pool.map(extract_batch, some, fail))
+        described = next(iter(list(pool.map(describe_features, [task] * workers, fail)))).entries
         shards = [
-            Shard(task, place, one.keys, one.total, how.part_size, (first,))
+            PartBatch(task, place, one.keys, one.total, how.part_size, (first,))
             for place, one in enumerate(described)
             for first in range(0, one.total, how.part_size)
         ]
@@ -129,7 +132,7 @@ def shard_all(folder: Path, workers: int, images: Path, model: str, how: Extract
             each.mkdir()
         before = dict(pool.map(cpu_of, [str(seen[0])] * workers, fail))
         began = time.perf_counter()
-        list(pool.map(extract_shard, shards, fail))
+        list(pool.map(extract_batch, shards, fail))
         wall = time.perf_counter() - began
         after = dict(pool.map(cpu_of, [str(seen[1])] * workers, fail))
     finally:
@@ -236,9 +239,9 @@ def results(count: int) -> None:
     opened = "with ResultsDatabase(home / FILE_NAME, read_only=True) as d: found = d.latest({})"
     imports = "from unseen.results import ResultsDatabase, FILE_NAME\n"
     parts_of = "from unseen.reports.blocks import Material\nfrom unseen.reports.provenance import result_data"
-    known = "from unseen.benchmarks.benchmark import command_of, papers_of"
+    known = "from unseen.benchmarks.benchmark import command_of; from unseen.benchmarks.citations import citations_of"
     data = (
-        f"{imports}{known}\n{parts_of}\nknown = dict(command=command_of, papers=papers_of)",
+        f"{imports}{known}\n{parts_of}\nknown = dict(command=command_of, papers=citations_of)",
         f"{opened.format('brief=True')}\nresult_data(Material(found, {{}}, {{}}, **known))",
     )
     page = (

@@ -2,7 +2,7 @@
 
     python bench/simulation.py                          seconds: it measures decoding and a part's own cost first
     python bench/simulation.py --cores 16 --disk 5e9    another cluster
-    python bench/simulation.py --costs 3.9 9.8 1.6      these milliseconds instead: the table of docs/cluster.md
+    python bench/simulation.py --costs 3.9 9.8 1.6      these milliseconds instead: the table of docs/evidence/scale.md
 
 A shard is what a worker is given: some parts of 1,024 images. Its life: handed out by the one client (a queue), images
 read from the shared disk (a queue), decoded by the cores of its GPU and run through the network side by side, then each
@@ -26,6 +26,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from PIL import Image
@@ -119,7 +120,7 @@ def simulate(cluster: Cluster) -> Outcome:
 def measure_decoding(tries: int = 60) -> float:
     """CPU seconds from the bytes of a photograph-sized JPEG to pixels of 224 x 224."""
     from unseen.core.records import Preprocessing
-    from unseen.features.preprocess import to_pixels
+    from unseen.features.batches import to_pixels
 
     rng = np.random.default_rng(0)
     small = Image.fromarray(rng.integers(0, 255, (30, 40, 3), np.uint8)).resize(IMAGE_SIZE, Image.Resampling.BICUBIC)
@@ -136,35 +137,36 @@ def measure_decoding(tries: int = 60) -> float:
 def measure_part(tries: int = 12) -> tuple[float, float]:
     """CPU seconds of a part of 1,024 x 2,048: to write it, and under the lock of its entry."""
     from unseen.core.records import FeatureKey, Preprocessing
-    from unseen.features import FeatureStore
+    from unseen.features import FeatureStore, store
     from unseen.features.extraction import ExtractedPart, keep_part
 
     features = np.random.default_rng(0).normal(size=(1024, 2048)).astype(np.float32)
     key = FeatureKey("m", "w", "pooled", Preprocessing(256, 224), "fp32", "torch", "d", "train", "f")
     before: list[float] = []
 
-    class Store(FeatureStore):
-        def write_part_file(self, *given: Any) -> Any:
-            began = time.process_time()
-            found = super().write_part_file(*given)
-            before.append(time.process_time() - began)
-            return found
+    write = store.write_part_file
 
-    with tempfile.TemporaryDirectory() as folder:
+    def timed(*given: Any) -> Any:
+        began = time.process_time()
+        found = write(*given)
+        before.append(time.process_time() - began)
+        return found
+
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(store, "write_part_file", timed):
         whole = []
         for number in range(tries):
             began = time.process_time()
             index = np.arange(number * 1024, (number + 1) * 1024)
             part = ExtractedPart(number * 1024, {"pooled": features}, index, index, ())
             total = 1024 * (tries + 1)
-            keep_part(Store(Path(folder)), {"pooled": key}, part, total=total, part_size=1024, provenance={})
+            keep_part(FeatureStore(Path(folder)), {"pooled": key}, part, total=total, part_size=1024, provenance={})
             whole.append(time.process_time() - began)
     # The first makes the entry, which the others find.
     return float(np.mean(before[1:])), float(np.mean(whole[1:]) - np.mean(before[1:]))
 
 
 def rows(base: Cluster) -> list[str]:
-    """Lines of the table in docs/cluster.md: this cluster, and what would change it."""
+    """Lines of the table in docs/evidence/scale.md: this cluster, and what would change it."""
     found = []
     for name, cluster in (
         ("as it is", base),

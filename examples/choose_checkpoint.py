@@ -1,4 +1,4 @@
-"""Which checkpoint should I fine-tune? Ranked before any of them is, with what to expect and who cannot be told apart.
+"""Which checkpoint should I fine-tune? Rank them before fine-tuning: expected accuracies, and which ones are tied.
 
 python examples/choose_checkpoint.py photos/ --models packaged:efficientnet-lite0 packaged:efficientnet-lite1
 """
@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     ranking = unseen.rank(given.models, given.data)
     print(ranking.headline())
-    print(f"Best: {ranking.best}")
+    print(f"Recommended: {ranking.best}")
     print(f"Table: {ranking.save(given.save)}")
 
 

@@ -1,6 +1,6 @@
 """How good are the features of my network on my images? One call, with an nn.Module and a folder.
 
-python examples/own_model.py photos/ --architecture resnet18
+python examples/own_model.py photos/ --seeds 3
 """
 
 from __future__ import annotations

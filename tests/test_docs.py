@@ -1,15 +1,18 @@
-"""Every example of README and docs runs, in the order in which it stands: Python, and commands.
+"""Run every example of README and docs in the order of the page: Python code and commands.
 
-Commands that are marked as not run are still read: the command and its options must be there.
+A page fails if an example raises an exception or a warning, if a command fails, if a cell of a study fails, or if an
+example prints other text than the page shows. Commands that are not run are still parsed: the command and its options
+must exist.
 
-A page runs in a folder of its own, over one home folder for all pages, with a folder of photographs and a checkpoint
-such as the pages speak of. `tools/check_docs.py` says how a page marks what is not run, or smaller in tests.
+Each page runs in its own folder, which contains the photographs, the checkpoint and the lists that pages mention. All
+pages share one home folder. `tests/docs_examples.toml` lists what is replaced, not run or saved to a file.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import shlex
 import sys
@@ -84,7 +87,7 @@ def folder(
     from unseen import load_backbone
 
     monkeypatch.setenv("UNSEEN_HOME", str(shared_home))
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 9))  # to whoever asks
     monkeypatch.chdir(tmp_path)
     make_folder(tmp_path / "photos", classes=4, per_class=10)
@@ -135,7 +138,12 @@ def test_examples_run(
     wrong: list[str] = []
     module = ModuleType("page")  # functions of a page are found by their name, as those of any module
     monkeypatch.setitem(sys.modules, "page", module)
-    for block in TOOL.blocks(page, stand_ins=True):
+    begun = last_results(folder)
+    for block in TOOL.blocks(page, replaced=True):
+        if block.language == "output":
+            wrong += output_problems(block.text, capsys.readouterr().out, block.line)
+            continue
+        capsys.readouterr()
         if block.file:
             (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
             (folder / block.file).write_text(block.text)
@@ -148,12 +156,76 @@ def test_examples_run(
         for line in block.commands:
             if block.not_run and not line.startswith("unseen "):
                 continue
-            capsys.readouterr()
             if problem := run_command(line, monkeypatch if block.not_run else None):
                 said = capsys.readouterr()
                 last = (said.err or said.out).strip().splitlines()[-1:]
                 wrong.append(f"line {block.line}: {line}: {problem}: {' '.join(last)}")
+    wrong += failed_cells(folder, begun)
     assert not wrong, "\n".join(wrong)
+
+
+def databases(folder: Path) -> list[Path]:
+    """Return the results databases that a page can write to: that of the home folder and those in its own folder."""
+    return [Path(os.environ["UNSEEN_HOME"]) / "results.sqlite", *sorted(folder.rglob("results.sqlite"))]
+
+
+def last_results(folder: Path) -> dict[Path, int]:
+    from unseen.results import ResultsDatabase
+
+    last = {}
+    for path in databases(folder):
+        with ResultsDatabase(path) as database:
+            last[path] = database.last()
+    return last
+
+
+def failed_cells(folder: Path, since: dict[Path, int]) -> list[str]:
+    """Return the cells that failed since then, with their reasons."""
+    from unseen.results import ResultsDatabase
+
+    failed = []
+    for path in databases(folder):
+        with ResultsDatabase(path) as database:
+            failed += [
+                f"failed cell: {result.cell.benchmark} of {result.cell.model} on {result.cell.dataset}: {result.error}"
+                for result in database.latest()
+                if not result.ok and database.arrived([result.cell], since.get(path, 0))
+            ]
+    return failed
+
+
+def output_problems(shown: str, printed: str, line: int) -> list[str]:
+    """What is wrong with the output that a page shows, compared with what its example printed."""
+    pattern = "".join(
+        "(?:.*\n)*" if text.strip() == "..." else ".*".join(map(re.escape, text.rstrip().split("..."))) + "\n"
+        for text in shown.strip("\n").splitlines()
+    )
+    if re.fullmatch(pattern, "".join(f"{text.rstrip()}\n" for text in printed.strip("\n").splitlines())):
+        return []
+    return [f"line {line}: the page shows\n{shown.strip()}\nbut the example printed\n{printed.strip()}"]
+
+
+def test_a_page_that_shows_other_output_fails() -> None:
+    assert output_problems("top-1 ... %\n", "top-1 71.3 %\n", 1) == []
+    assert output_problems("top-1 ... %\n", "top-1 71.3 %\nmore\n", 1) != []
+    assert output_problems("first\n...\nlast\n", "first\na\nb\nlast  \n", 1) == []
+    assert output_problems("first\n...\n", "first\n", 1) == []
+    assert output_problems("first\n...\nlast\n", "first\na\nb\n", 1) != []
+    assert "but the example printed\n{}" in output_problems("{'top1': ...}\n", "{}\n", 7)[0]
+
+
+@pytest.mark.slow
+def test_a_page_with_a_failing_cell_fails(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = folder / "page.md"
+    page.write_text(
+        "```python\nfrom unseen import Study, run_study\n\n"
+        'broken = Study("broken", ("mine.pth?arch=timm:test_vit",), ("photos/",), {"probe": {"seeds": 1}})\n'
+        'run_study(broken, on_error="ignore")\n```\n'
+    )
+    with pytest.raises(AssertionError, match="failed cell: probe of file:"):
+        test_examples_run(page, folder, capsys, monkeypatch)
 
 
 def test_few_examples_are_left_out_and_each_says_why() -> None:
@@ -170,34 +242,56 @@ def test_the_tool_finds_what_is_wrong(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "[gone](nowhere.md)\n\n```python\nfrom unseen import nothing_such\n```\n\n"
-        "<!-- not run: it would take a week -->\n```bash\nunseen demo  # all of it\n```\n\n"
-        "```toml\n# study.toml\nmodels = [\n```\n"
+        "```bash\nunseen demo  # all of it\n```\n\n```toml\n# study.toml\nmodels = [\n```\n"
     )
     links, names, study = TOOL.problems(page)
     assert "nowhere.md" in links and "unseen has no nothing_such" in names and "TOML" in study
-    first, second, third = TOOL.blocks(page)
+    setup = TOOL.Setup({"nothing": "something"}, {"unseen demo": "it would take a week"}, {"from": "code.py"})
+    first, second, third = TOOL.blocks(page, replaced=True, setup=setup)
     assert (second.not_run, second.commands) == ("it would take a week", ["unseen demo"])
-    assert (first.line, third.file) == (3, "study.toml")
+    assert (first.line, first.file, third.file) == (3, "code.py", "study.toml")
+    assert "something_such" in first.text
+    assert TOOL.setup_problems(page, setup) == []
+    wrong = TOOL.Setup({"nowhere": "x"}, {}, {})
+    assert TOOL.setup_problems(page, wrong) == ["tests replace 'nowhere', which is in no example"]
+    assert "no example begins with 'unseen run'" in TOOL.setup_problems(page, TOOL.Setup({}, {"unseen run": "x"}, {}))
+    page.write_text("<!-- not run: it would take a week -->\n```bash\nunseen demo\n```\n")
+    assert TOOL.problems(page) == ["instructions for tests belong into tests/docs_examples.toml"]
+
+
+def test_names_of_the_reference_exist(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("::: unseen.study.Study\n::: unseen.study.nothing_such\n::: unseen.nothing_such.Study\n")
+    assert TOOL.problems(page) == [
+        "there is no unseen.study.nothing_such",
+        "there is no unseen.nothing_such.Study",
+    ]
+
+
+def test_every_setup_belongs_to_a_page() -> None:
+    pages = {str(page.relative_to(ROOT)) for page in TOOL.PAGES}
+    assert set(tomllib.loads(TOOL.SETUPS.read_text(encoding="utf-8"))) - pages == set()
 
 
 SITE = "https://unseen.readthedocs.io/en/latest/"
 
 
-def test_links_of_the_readme_are_absolute_and_lead_to_pages() -> None:
+def test_links_of_the_readme_lead_to_pages() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     links = re.findall(r"(?<!!)\[[^\]]*\]\(([^)]+)\)", text)
     assert len(links) > 4
-    assert [link for link in links if not link.startswith("https://")] == []
-    beside = {"contributing.html", "changelog.html"}  # which tools/docs_hooks.py adds
+    on_site = {"contributing.html", "changelog.html"}  # added by tools/docs_hooks.py
     for link in links:
-        if link.startswith(SITE) and (page := link.removeprefix(SITE).partition("#")[0]) not in beside:
+        if link.startswith(SITE) and (page := link.removeprefix(SITE).partition("#")[0]) not in on_site:
             assert (ROOT / "docs" / page).with_suffix(".md").is_file(), link
+        elif not link.startswith("https://"):
+            assert (ROOT / link.partition("#")[0]).exists(), link
 
 
 def test_the_reference_has_every_public_name() -> None:
     import unseen
 
-    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    text = "".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs" / "api").glob("*.md")))
     missing = [name for name in unseen.__all__ if not re.search(rf"[.`]{name}\b", text)]
     assert missing == []
 

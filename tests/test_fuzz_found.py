@@ -13,7 +13,7 @@ from PIL import Image
 from unseen.backbones.checkpoints import state_dicts
 from unseen.core.errors import CheckpointError, DataError
 from unseen.data import load_dataset
-from unseen.finetuning import state
+from unseen.finetuning import trainer
 
 
 def test_a_key_that_is_nested_without_end() -> None:
@@ -45,11 +45,11 @@ def test_a_name_in_an_archive_that_is_no_text(tmp_path: Path) -> None:
 
 def test_whatever_torch_trips_over_in_a_training_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state.pt"
-    state.save_state(path, "mine", {"step": 3})
+    trainer.save_state(path, "mine", {"step": 3})
 
     def trip(*_: object, **__: object) -> None:
         raise AssertionError("saved_id must be a tuple")
 
     monkeypatch.setattr(torch, "load", trip)
-    with pytest.raises(CheckpointError, match="Remove it to begin anew"):
-        state.load_state(path, "mine")
+    with pytest.raises(CheckpointError, match="Remove it to start again"):
+        trainer.load_state(path, "mine")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tools.audit import flaws
+from tools.indexes import BEGIN, INDEXES, render
 
 KNOWN = {"torch": {"from": "2.6.0", "flaw": "CVE-1"}, "pillow": {"from": "10.3.0", "flaw": "CVE-2"}}
 RUN = """
@@ -48,3 +49,11 @@ def test_a_home_has_the_modes_of_the_umask_and_no_secrets(umask: str, file: int,
     names = [name for name in (platform.node(), getpass.getuser()) if len(name) > 5]
     for secret in ("hf_secret", "aws_secret", *names):
         assert secret.encode() not in kept
+
+
+def test_generated_indexes_are_current() -> None:
+    """`tools/indexes.py` writes them; lines per package may lag behind by a few percent."""
+    for path in INDEXES:
+        shown, made = (text.partition(BEGIN)[2] for text in (path.read_text(encoding="utf-8"), render(path)))
+        names = [[line.split("|")[1] for line in text.splitlines() if line.startswith("|")] for text in (shown, made)]
+        assert names[0] == names[1], f"{path.name} is outdated: run python -m tools.indexes"

@@ -1,16 +1,14 @@
-"""Holds the documentation to the truth: links lead somewhere, examples parse, names in them exist.
+"""Check the documentation: links lead to files, examples parse, and the names that they import exist.
 
-python tools/check_docs.py
+    python tools/check_docs.py
 
-`tests/test_docs.py` runs the examples, page by page. What a page tells it stands in comments that no reader sees:
+`tests/test_docs.py` runs the examples, page by page. `tests/docs_examples.toml` lists, by page, what tests replace in
+the examples, which examples they do not run, and which ones they save to a file. A block of the language "output" shows
+what the example before it prints: "..." matches any text within a line, and a line "..." matches any lines.
 
-<!-- not run: why -->                    the next block is left out; there are few of these
-<!-- file: products.csv -->              the next block is written to that file
-<!-- in tests: timm:resnet50 is random:test_resnet?size=64 -->     a smaller thing that stands in on this page
+Above each table of measured numbers, in the same section, a comment names the source of the numbers:
 
-A table of measured numbers says above itself, in its own section, where they come from:
-
-<!-- made by: python tools/zsl_table.py -->      written by a command from a kept file; a test compares page and file;
+<!-- made by: python tools/zsl_table.py -->      written by a command from a stored file; a test compares page and file;
                                                  `tools/record.py NAME` does so for runs that are too long for tests
 <!-- held by: tests/x/test_y.py -->              a test computes the numbers again and compares them
 <!-- measured: bench/x.py, November 2026 -->     a record of a run that is too long to repeat in the suite
@@ -20,14 +18,17 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import re
 import sys
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+#: How tests run the examples of each page.
+SETUPS = ROOT / "tests" / "docs_examples.toml"
 #: Blocks that may be marked as not run, on all pages together.
 MOST_NOT_RUN = 16
 
@@ -38,11 +39,32 @@ _SOURCE = re.compile(
 )
 _NUMBER = re.compile(r"\d\.\d|^\W*\d[\d,]*\W*(?:%|s|MB|GB|x)?\W*$")
 
-_BLOCK = re.compile(
-    r"(?:<!-- (?P<mark>not run|file): (?P<word>[^\n]*?) -->\s*\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```", re.M | re.S
-)
-_STAND_IN = re.compile(r"<!-- in tests: (.+?) is (.+?) -->")
+_BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```", re.M | re.S)
+_NAMED = re.compile(r"# ([\w.-]+\.(?:toml|csv|txt))\n")
 _SHELLS = ("bash", "sh", "shell", "console")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How tests run the examples of a page.
+
+    Attributes:
+        replace: texts to replace in examples, in this order, by smaller ones.
+        not_run: reasons why examples are only parsed, by the text that the example begins with.
+        files: names of files that examples are saved to, by the text that the example begins with.
+    """
+
+    replace: dict[str, str] = field(default_factory=dict)
+    not_run: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+
+def setup_of(page: Path) -> Setup:
+    """Return how tests run the examples of a page."""
+    name = str(page.relative_to(ROOT)) if page.is_relative_to(ROOT) else page.name
+    if comments := re.findall(r"<!-- in tests: (.+?) is (.+?) -->", page.read_text(encoding="utf-8")):
+        return Setup(dict(comments))  # README.md of earlier versions
+    return Setup(**tomllib.loads(SETUPS.read_text(encoding="utf-8")).get(name, {}))
 
 
 @dataclass(frozen=True)
@@ -50,9 +72,9 @@ class Block:
     """An example of a page.
 
     Attributes:
-        line: where it begins.
-        not_run: why it is left out, or "".
-        file: what it is saved as, or "".
+        line: the line on which it begins.
+        not_run: the reason why it is not run, or "".
+        file: the file that it is saved to, or "".
     """
 
     line: int
@@ -72,26 +94,45 @@ class Block:
         return [line for line in lines if line]
 
 
-def blocks(page: Path, *, stand_ins: bool = False) -> list[Block]:
-    """The examples of a page, in order; with `stand_ins`, smaller things stand where the page says so."""
-    text = page.read_text(encoding="utf-8")
-    swaps = _STAND_IN.findall(text) if stand_ins else []
-    found = []
+def blocks(page: Path, *, replaced: bool = False, setup: Setup | None = None) -> list[Block]:
+    """Return the examples of a page in order.
+
+    Args:
+        page: the file.
+        replaced: make the replacements of the page's setup.
+        setup: used instead of the page's entry in `tests/docs_examples.toml`.
+    """
+    text, found = page.read_text(encoding="utf-8"), []
+    setup = setup or setup_of(page)
     for match in _BLOCK.finditer(text):
         body = match["text"]
-        for whole, small in swaps:
+        named = _NAMED.match(body)  # a file whose first line is its name
+        file = _by_beginning(setup.files, body) or (named[1] if named else "")
+        not_run = _by_beginning(setup.not_run, body)
+        for whole, small in setup.replace.items() if replaced else ():
             body = body.replace(whole, small)
-        named = re.match(r"# ([\w.-]+\.(?:toml|csv|txt))\n", body)  # a file that says its own name
-        found.append(
-            Block(
-                line=text[: match.start("language")].count("\n") + 1,
-                language=match["language"],
-                text=body,
-                not_run=match["word"] if match["mark"] == "not run" else "",
-                file=match["word"] if match["mark"] == "file" else named[1] if named else "",
-            )
-        )
+        line = text[: match.start("language")].count("\n") + 1
+        found.append(Block(line, match["language"], body, not_run, file))
     return found
+
+
+def _by_beginning(table: dict[str, str], text: str) -> str:
+    return next((value for beginning, value in table.items() if text.startswith(beginning)), "")
+
+
+def setup_problems(page: Path, setup: Setup) -> list[str]:
+    """Return the entries of a page's setup that apply to none of its examples."""
+    texts = [match["text"] for match in _BLOCK.finditer(page.read_text(encoding="utf-8"))]
+    for whole, small in setup.replace.items():
+        if not any(whole in text for text in texts):
+            return [f"tests replace {whole!r}, which is in no example"]
+        texts = [text.replace(whole, small) for text in texts]
+    texts = [match["text"] for match in _BLOCK.finditer(page.read_text(encoding="utf-8"))]
+    return [
+        f"no example begins with {beginning!r}"
+        for beginning in (*setup.not_run, *setup.files)
+        if not any(text.startswith(beginning) for text in texts)
+    ]
 
 
 @dataclass(frozen=True)
@@ -155,7 +196,10 @@ def problems(page: Path) -> list[str]:
         for target in links
         if "://" not in target and not (page.parent / target).exists()
     ]
-    found += [f"nothing is called {whole}" for whole, _ in _STAND_IN.findall(text) if text.count(whole) < 2]
+    found += [f"there is no {name}" for name in re.findall(r"^::: ([\w.]+)$", text, re.M) if not name_exists(name)]
+    found += setup_problems(page, setup_of(page))
+    if page != ROOT / "README.md" and re.search(r"<!-- (in tests|not run|file): ", text):
+        found.append("instructions for tests belong into tests/docs_examples.toml")
     found += table_problems(page)
     for block in blocks(page):
         if block.language == "python":
@@ -166,6 +210,15 @@ def problems(page: Path) -> list[str]:
             except tomllib.TOMLDecodeError as error:
                 found.append(f"line {block.line}: TOML example: {error}")
     return found
+
+
+def name_exists(name: str) -> bool:
+    """Return whether a dotted name is a module, or an attribute of one."""
+    module, _, attribute = name.rpartition(".")
+    try:
+        return hasattr(importlib.import_module(module), attribute) or importlib.util.find_spec(name) is not None
+    except ImportError:
+        return False
 
 
 def python_problems(block: str) -> list[str]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import signal
 from collections.abc import Generator, Mapping
 
-import coverage
 import pytest
+
+import coverage
 
 
 @pytest.hookimpl(wrapper=True)

@@ -21,6 +21,7 @@ PAGES = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
 def on_files(files: Files, config: Any) -> Files:
     for page, source in PAGES.items():
         text = (ROOT / source).read_text(encoding="utf-8")
+        text = re.sub(r"\[([^]]+)\]\((?:bench|tools)/README\.md\)", r"`\1`", text)  # not part of the site
         text = re.sub(r"\]\(docs/", "](", text)
         text = re.sub(r"\]\(([A-Z]+\.md|[\w/]+/|[A-Z]+)\)", lambda m: f"]({_site(m[1])})", text)
         files.append(File.generated(config, page, content=text))
@@ -30,7 +31,9 @@ def on_files(files: Files, config: Any) -> Files:
     ]
     if more and config.nav is not None:
         config.nav.append({"More": sorted(more)})
-    decisions = sorted(f.src_uri for f in files.documentation_pages() if f.src_uri.startswith("adr/"))
+    decisions = sorted(
+        (f.src_uri for f in files.documentation_pages() if f.src_uri.startswith("adr/")), key=_index_first
+    )
     if decisions and config.nav is not None:
         config.nav.append({"Decisions": decisions})
     return files
@@ -43,7 +46,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     up = "../" * page.file.src_uri.count("/")
     markdown = re.sub(r"\]\((?:\.\./)+(CONTRIBUTING|CHANGELOG)\.md", lambda m: f"]({up}{m[1].lower()}.md", markdown)
     markdown = markdown.replace("contributing.md#adding-a-)", "contributing.md#adding-a)")  # as the site writes anchors
-    return markdown.replace("](adr/)", "](adr/0001-wordnet-table.md)")
+    return markdown.replace("](adr/)", "](adr/index.md)")
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:
@@ -63,3 +66,7 @@ def _named(nav: Any) -> list[str]:
         return [nav]
     parts = nav.values() if isinstance(nav, dict) else nav
     return [name for part in parts for name in _named(part)]
+
+
+def _index_first(page: str) -> tuple[bool, str]:
+    return not page.endswith("index.md"), page

@@ -1,4 +1,4 @@
-"""Makes the tables of embedded data in docs/zsl.md and docs/vtab.md, and the file of numbers behind them.
+"""Make the tables of packaged data in docs/evidence/zsl.md and docs/evidence/vtab.md from a file of numbers.
 
     unseen zsl run --data "packaged:emoji?classes=150" --grid quick --robustness --home HOME
     unseen vtab run --tasks mini --models packaged:efficientnet-lite0 packaged:efficientnet-lite1 \
@@ -73,7 +73,7 @@ def pages(numbers: dict[str, Any]) -> dict[Path, str]:
     tables = {"zsl.md": zsl_table(numbers["zsl"]), "vtab.md": vtab_table(numbers["vtab"])}
     found = {}
     for name, table in tables.items():
-        path = ROOT / "docs" / name
+        path = ROOT / "docs" / "evidence" / name
         page = path.read_text(encoding="utf-8")
         found[path] = re.sub(re.escape(MARK) + r"(?:\|.*\n)*", lambda _, table=table: MARK + table, page)
     return found

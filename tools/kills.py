@@ -74,7 +74,7 @@ def finish(study: Path, home: Path, workers: int) -> int:
     from unseen.study import Study, run_study
 
     with make_engine("local", workers=workers) as engine:
-        return len(run_study(Study.read(study), home, engine, report=False).failed)
+        return len(run_study(Study.read(study), home, engine, report=False, on_error="ignore").failed)
 
 
 def ended(pid: int, seconds: float) -> int | None:
@@ -123,14 +123,19 @@ def store(home: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in files if path.name != "provenance.json"}
 
 
+def leases(home: Path) -> int:
+    with sqlite3.connect(home / "leases.sqlite") as opened:
+        return int(opened.execute("SELECT count(*) FROM lease").fetchone()[0])
+
+
 def database(home: Path) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]], int]:
-    """The newest results and their metrics, without times, in an order of their own; and what is still claimed."""
+    """The newest results and their metrics, without times, in an order of their own; and the number of leases."""
     with sqlite3.connect(home / "results.sqlite") as opened:
         assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         return (
             sorted(opened.execute(_ROWS).fetchall()),
             sorted(opened.execute(_METRICS).fetchall(), key=repr),
-            int(opened.execute("SELECT count(*) FROM claim").fetchone()[0]),
+            leases(home),
         )
 
 

@@ -55,11 +55,12 @@ ROOMS: dict[str, tuple[list[str], list[str]]] = {
     "core": (["core"], ["tests/core"]),
     "identity": (["core/identity.py"], ["tests/core"]),
     "metrics": (["metrics"], ["tests/metrics"]),
+    "stats": (["stats"], ["tests/stats"]),
     "results": (["results"], ["tests/results"]),
     "comparability": (["results/comparability.py"], ["tests/results"]),
     "ranking": (["ranking"], ["tests/ranking"]),
     "zeroshot": (["zeroshot"], [f"tests/zeroshot/test_{name}.py" for name in _ZEROSHOT]),
-    "store": ([f"features/{name}.py" for name in ("store", "manifest", "part", "writer")], _STORE),
+    "store": ([f"features/{name}.py" for name in ("store", "manifest", "part")], _STORE),
     "features": (["features"], [*_STORE, *(f"tests/features/test_{name}.py" for name in _FEATURES)]),
 }
 #: A test may take so many times as long as it did, and so many seconds more.

@@ -1,4 +1,4 @@
-"""Makes the tables of docs/cog.md: a CoG on real photographs, EfficientNet-Lites beside a network with random weights.
+"""Make the tables of docs/evidence/cog.md: CoG on real photographs, trained networks and random weights.
 
     UNSEEN_GOLDEN_DATA=DATA python tools/photographs.py           run what is not done yet, and write the page
     UNSEEN_GOLDEN_DATA=DATA python tools/photographs.py --print   the same, on the screen
@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen.benchmarks.cog.analysis import concept_scores, slope_sentence, slopes
+from unseen.benchmarks.cog.analysis import LevelScore, concept_scores, level_scores, slope_sentence, slopes
 from unseen.benchmarks.cog.domains import CONTROL
 from unseen.core.records import Result
 from unseen.study import Study, run_study
 
-PAGE = Path(__file__).parents[1] / "docs" / "cog.md"
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "cog.md"
 MODELS = {
     "packaged:efficientnet-lite0": "EfficientNet-Lite0",
     "packaged:efficientnet-lite1": "EfficientNet-Lite1",
@@ -42,19 +42,9 @@ def study(data: Path) -> Study:
     return Study("photographs", tuple(MODELS), (name,), {"cog": OPTIONS}, title="CoG on photographs")
 
 
-def scores(results: Sequence[Result], model: str, shots: int | str) -> dict[str, tuple[float, float]]:
-    """Mean over seeds and half-width of the mean interval over test images, by domain, in percent."""
-    found: dict[str, list[Result]] = {}
-    for result in results:
-        if (result.cell.model, result.cell.parameters["shots"]) == (model, shots):
-            found.setdefault(result.cell.parameters["level"], []).append(result)
-    return {
-        level: (
-            100 * float(np.mean([r.metrics["top1"] for r in own])),
-            50 * float(np.mean([r.metrics["top1_high"] - r.metrics["top1_low"] for r in own])),
-        )
-        for level, own in found.items()
-    }
+def scores(results: Sequence[Result], model: str, shots: int | str) -> dict[str, LevelScore]:
+    """Return the scores of a model by domain."""
+    return {s.level: s for s in level_scores(results) if (s.model, s.shots) == (model, shots)}
 
 
 def table(results: Sequence[Result], shots: int | str) -> list[str]:
@@ -66,8 +56,8 @@ def table(results: Sequence[Result], shots: int | str) -> list[str]:
         if not lines:
             heading = f"| model | {' | '.join(shown)} | {len(own) - len(shown)} controls |"
             lines = [heading, f"|---|{'---|' * len(shown)}---|"]
-        drawn = [value for level, (value, _) in own.items() if level.startswith(CONTROL)]
-        cells = [f"{value:.1f} ± {half:.1f}" for value, half in shown.values()]
+        drawn = [100 * score.mean for level, score in own.items() if level.startswith(CONTROL)]
+        cells = [score.text for score in shown.values()]
         cells.append(f"{np.mean(drawn):.1f} ({min(drawn):.1f} to {max(drawn):.1f})")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
@@ -78,12 +68,12 @@ def verdicts(results: Sequence[Result], shots: int | str) -> list[str]:
     lines = []
     for model, name in MODELS.items():
         own = scores(results, model, shots)
-        drawn = [value for level, (value, _) in own.items() if level.startswith(CONTROL)]
-        levels = {level: value for level, (value, _) in own.items() if level.startswith("L")}
+        drawn = [100 * score.mean for level, score in own.items() if level.startswith(CONTROL)]
+        levels = {level: 100 * score.mean for level, score in own.items() if level.startswith("L")}
         below = [level for level, value in levels.items() if value < min(drawn)]
         above = [level for level, value in levels.items() if value > max(drawn)]
         first, last = levels["L1"], levels[max(levels)]
-        seen = own["seen"][0]
+        seen = 100 * own["seen"].mean
         where = "above" if seen > max(drawn) else "below" if seen < min(drawn) else "within"
         said = [f"seen {seen - float(np.mean(drawn)):+.1f} points from the controls' mean, {where} their range"]
         said += [f"L1 to {max(levels)} {last - first:+.1f} points"]
@@ -108,15 +98,15 @@ def setting(results: Sequence[Result]) -> str:
     about = (
         f"**{levels} levels.** Of {account['domains']['classes']} classes {len(_used(results))} are in a domain: "
         f"{account['classes']} in each, with {account['train_images']} training and {account['test_images']} test "
-        "photographs. Top-1 in percent, mean over five seeds ± half the 95 % interval over test images; of the "
-        "controls the mean and the range."
+        "photographs. Top-1 in percent, mean over five seeds, with its 95 % confidence interval over test images; of "
+        "the controls the mean and the range."
     )
     lines = [about]
     for shots in SHOTS:
         words = "With all training photographs" if shots == "all" else f"With {shots} per class"
         lines += ["", f"{words}:", "", *table(results, shots), "", *verdicts(results, shots)]
     every = [result for result in results if not result.cell.parameters["level"].startswith(CONTROL)]
-    lines += ["", "Over all unseen concepts, with all photographs:", ""]
+    lines += ["", "Over all unseen concepts, with all photographs (95 % confidence intervals over concepts):", ""]
     lines += [f"- {slope_sentence(MODELS[model], line)}." for model, line in slopes(concept_scores(every)).items()]
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""Makes the table of real AWA1 in docs/zsl.md, and the file of numbers behind it, from the results of a study.
+"""Makes the table of real AWA1 in docs/evidence/zsl.md, and the file of numbers behind it, from the results of a study.
 
     UNSEEN_XLSA17=GBU unseen zsl run "xlsa17:AWA1?features=lampert2009_256d.npz" --study awa1 --home HOME --robustness
     UNSEEN_XLSA17=GBU unseen zsl run "xlsa17:AWA1?features=lampert2009_256d.npz" --study awa1 --home HOME --split SS
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-NUMBERS, PAGE = ROOT / "docs" / "zsl-awa1.json", ROOT / "docs" / "zsl.md"
+NUMBERS, PAGE = ROOT / "docs" / "zsl-awa1.json", ROOT / "docs" / "evidence" / "zsl.md"
 BEGIN, END = "<!-- table: tools/zsl_table.py -->\n", "<!-- end of table -->\n"
 DATA = "xlsa17:AWA1?features=lampert2009_256d.npz"
 COLUMNS = {"PS": ("zsl", "ts", "tr", "H", "AUSUC"), "SS": ("zsl",)}
@@ -51,7 +51,7 @@ def collect(homes: Sequence[Path]) -> dict[str, Any]:
             found[split][method] = {
                 "best": dict(result.details["best"]),
                 "transductive": method in transductive_methods(),
-                **{m: round(100 * result.metrics[m], 3) for m in metrics},
+                **{m: round(100 * result.metrics[m], 3) for m in metrics if m in result.metrics},
                 **{
                     f"{m}_half": round(50 * (result.metrics[f"{m}_high"] - result.metrics[f"{m}_low"]), 3)
                     for m in metrics
@@ -63,12 +63,12 @@ def collect(homes: Sequence[Path]) -> dict[str, Any]:
 
 
 def complete(numbers: dict[str, Any]) -> None:
-    """Intervals of the areas that have none, where the fit gives the same accuracy as the one that is kept."""
+    """Add intervals of areas without one, if the fit gives the same accuracy as the stored one."""
     from unseen.benchmarks.workbench import Workbench
     from unseen.benchmarks.zsl.protocol import ZslBenchmark, given_model
     from unseen.zeroshot.protocol import evaluate_method
 
-    lacking = [(name, row) for name, row in numbers["PS"].items() if "AUSUC_half" not in row]
+    lacking = [(name, row) for name, row in numbers["PS"].items() if "AUSUC" in row and "AUSUC_half" not in row]
     with tempfile.TemporaryDirectory() as home:
         problem, _ = ZslBenchmark().problem(Workbench(Path(home)), given_model(DATA), DATA)
     for name, row in lacking:

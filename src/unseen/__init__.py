@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from unseen.benchmarks import Benchmark as Benchmark
     from unseen.benchmarks import Workbench as Workbench
     from unseen.core.errors import UnseenError as UnseenError
+    from unseen.core.errors import UnseenWarning as UnseenWarning
     from unseen.core.files import home as home
     from unseen.core.records import Cell as Cell
     from unseen.core.records import DatasetCard as DatasetCard
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from unseen.data import dataset_cards as dataset_cards
     from unseen.data import load_dataset as load_dataset
     from unseen.data import register_dataset as register_dataset
-    from unseen.engines import make_engine as make_engine
     from unseen.features import Extraction as Extraction
     from unseen.features import FeatureStore as FeatureStore
     from unseen.features import StoredFeatures as StoredFeatures
@@ -51,9 +51,10 @@ if TYPE_CHECKING:
     from unseen.probes import evaluate_probe as evaluate_probe
     from unseen.reports import save_chart as save_chart
     from unseen.results import ResultsDatabase as ResultsDatabase
-    from unseen.study import Study as Study
-    from unseen.study import plan_study as plan_study
-    from unseen.study import run_study as run_study
-    from unseen.study import write_report as write_report
+    from unseen.run.execute import run_study as run_study
+    from unseen.run.executor import make_engine as make_engine
+    from unseen.run.plan import plan_study as plan_study
+    from unseen.run.report import write_report as write_report
+    from unseen.run.study import Study as Study
 else:
     __all__, __getattr__, __dir__ = lazy_exports(__name__)

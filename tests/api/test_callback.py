@@ -129,7 +129,7 @@ def small_net() -> nn.Module:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_in_lightnings_trainer(home: Path, tmp_path: Path) -> None:
-    from unseen.core.torchvision_shim import ensure_torchvision
+    from unseen.core.extras import ensure_torchvision
 
     ensure_torchvision()  # before torchmetrics imports torchvision
     lightning: Any = pytest.importorskip("pytorch_lightning")
@@ -170,7 +170,7 @@ def test_in_lightnings_trainer(home: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_in_hugging_faces_trainer(home: Path, tmp_path: Path) -> None:
-    from unseen.core.torchvision_shim import ensure_torchvision
+    from unseen.core.extras import ensure_torchvision
 
     ensure_torchvision()
     transformers: Any = pytest.importorskip("transformers")

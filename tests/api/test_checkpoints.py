@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from unseen.api import rank_checkpoints
-from unseen.core.errors import DataError, UsageError
+from unseen.core.errors import CheckpointError, DataError, UsageError
 from unseen.data import load_dataset
 from unseen.engines import make_engine
 from unseen.features import NoProgress
@@ -84,9 +84,9 @@ def test_results_are_in_the_database_with_their_environment(images: Path, home: 
         results = database.latest(study="mine", benchmark="rank")
     assert [r.cell.parameters["score"] for r in results] == ["probe", "logme", "knn"]
     assert all(r.environment["unseen"] and len(r.details["draws"]) == 2 for r in results)
-    # The images that could not be read are in every result, and in the answer.
-    assert [list(r.details["skipped"]["train"]) for r in results] == [["class1/bad.png"]] * 3
-    assert "1 image could not be read" in found.candidates[0].notes[-1]
+    # Every result records the unreadable image, and so does the answer.
+    assert [[(d.name, d.split) for d in r.record.dropped] for r in results] == [[("class1/bad.png", "train")]] * 3
+    assert found.record.findings() == ["1 unreadable image"]
     page = Path(found.page).read_text(encoding="utf-8")
     assert "it is the only candidate" in page
     assert "bad.png" in page
@@ -109,24 +109,25 @@ def test_constant_features_fail_their_candidate_alone(images: Path, home: Path, 
         BACKBONES._targets.pop(name)
     assert [c.model for c in found.candidates] == [small_model, name]
     assert "constant" in found.candidates[1].error
-    assert found.best is not None
-    assert found.best.model == small_model
+    assert found.choice is not None
+    assert found.choice.model == small_model
 
 
-def test_a_file_that_is_no_checkpoint_fails_alone(images: Path, home: Path, tmp_path: Path, small_model: str) -> None:
+def test_a_file_that_is_no_checkpoint_is_refused_before_any_work(
+    images: Path, home: Path, tmp_path: Path, small_model: str
+) -> None:
     (tmp_path / "broken.pth").write_bytes(b"no checkpoint")
     broken = f"file:{tmp_path / 'broken.pth'}?arch=timm:test_resnet"
-    found = rank_checkpoints(f"folder:{images}", [broken, small_model], scores=("logme",), resamples=2)
-    assert [c.model for c in found.candidates] == [small_model, broken]
-    assert "cannot be read" in found.failed[0].error
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        rank_checkpoints(f"folder:{images}", [broken, small_model], scores=("logme",), resamples=2)
+    assert not (home / "features").exists()
 
 
 def test_leep_counts_where_all_have_heads(images: Path, home: Path, small_model: str) -> None:
     found = rank_checkpoints(f"folder:{images}", [small_model, SECOND], scores=("leep", "nce", "logme"), resamples=3)
     assert found.counted == ("leep", "nce", "logme")
     assert all(len(c.scores) == 3 for c in found.candidates)
-    results = found.results()
-    assert results[0].metrics["expected"] >= results[1].metrics["expected"]
+    assert found.candidates[0].expected >= found.candidates[1].expected
 
 
 def test_without_a_head_leep_alone_fails(images: Path, home: Path, tmp_path: Path, small_model: str) -> None:

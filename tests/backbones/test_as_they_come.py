@@ -13,7 +13,7 @@ from torch import nn
 from unseen.backbones import load_backbone
 from unseen.backbones.checkpoints import resize_positions
 from unseen.core.errors import CheckpointError
-from unseen.core.torchvision_shim import ensure_torchvision
+from unseen.core.extras import ensure_torchvision
 
 ensure_torchvision()  # before anything imports timm
 
@@ -99,7 +99,7 @@ def test_other_names_are_offered_not_taken(trained: nn.Module, tmp_path: Path) -
     )
     assert "by order and shape" in found.notes[0]
     torch.save(state, tmp_path / "other.pth")  # a head of seven classes: not the same shapes
-    with pytest.raises(CheckpointError, match="rename=true cannot be"):
+    with pytest.raises(CheckpointError, match="rename=true does not apply"):
         load_backbone(f"file:{tmp_path}/other.pth?arch=timm:{ARCH}&rename=true")
 
 
@@ -112,7 +112,7 @@ def test_an_architecture_that_is_not_named_is_guessed(tmp_path: Path) -> None:
     r34 = timm.create_model("resnet34", num_classes=5)
     torch.save({"state_dict": {f"module.{k}": v for k, v in r34.state_dict().items()}}, tmp_path / "run.pth")
     found = load_backbone(f"file:{tmp_path}/run.pth")
-    assert found.notes[0].startswith("the architecture was not named; timm:resnet34 fits")
+    assert found.notes[0].startswith("the architecture was inferred: timm:resnet34 fits")
     image = torch.randn(1, 3, 224, 224)
     with torch.no_grad():
         expected = r34.eval()(image)

@@ -19,11 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from unseen.backbones import backbone_revision, load_backbone
-from unseen.backbones.cog import weights
-from unseen.backbones.cog.cards import cog_models
-from unseen.backbones.cog.download import DownloadError, download
-from unseen.backbones.cog.torch_file import flatten, read_torch_file
-from unseen.backbones.cog.weights import find_in_folder, locate
+from unseen.backbones.cog import release
+from unseen.backbones.cog.formats import flatten, read_torch_file
+from unseen.backbones.cog.release import DownloadError, cog_models, download, find_in_folder, locate
 from unseen.core.errors import CheckpointError
 
 
@@ -127,10 +125,10 @@ def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_folder_is_in_the_home_unless_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Path
 ) -> None:
-    assert weights.weights_folder() == chosen
+    assert release.weights_folder() == chosen
     monkeypatch.delenv("UNSEEN_COG_WEIGHTS")
     monkeypatch.setenv("UNSEEN_HOME", str(tmp_path / "home"))
-    assert weights.weights_folder() == tmp_path / "home" / "weights" / "cog"
+    assert release.weights_folder() == tmp_path / "home" / "weights" / "cog"
 
 
 def test_where_a_file_is_looked_for(chosen: Path) -> None:

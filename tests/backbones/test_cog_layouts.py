@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from unseen.backbones.cog.cards import cog_models
+from unseen.backbones.cog.release import cog_models
 
 Arrays = dict[str, dict[str, np.ndarray]]
 Check = Callable[..., None]

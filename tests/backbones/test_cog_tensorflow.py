@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from unseen.backbones.cog.tensor_bundle import TensorBundle
+from unseen.backbones.cog.formats import TensorBundle
 from unseen.core.errors import CheckpointError
 from unseen.core.wire import masked_crc32c
 

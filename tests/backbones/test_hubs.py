@@ -16,7 +16,7 @@ from PIL import Image
 import unseen
 from unseen.backbones.load import expand_models, resolve_model
 from unseen.core.errors import BackboneError, UnseenError, UsageError
-from unseen.core.torchvision_shim import ensure_torchvision
+from unseen.core.extras import ensure_torchvision
 
 ensure_torchvision()
 
@@ -232,12 +232,12 @@ def test_patterns_stand_for_models() -> None:
 def test_offline_is_told_at_once_with_what_the_cache_has(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if name.startswith("hf:"):
         pytest.importorskip("transformers")
-    from unseen.core import hub
+    from unseen.core import extras
 
-    monkeypatch.setattr(hub, "reachable", lambda: False)
-    monkeypatch.setattr(hub, "cached_file", lambda *_: None)
+    monkeypatch.setattr(extras, "reachable", lambda: False)
+    monkeypatch.setattr(extras, "cached_file", lambda *_: None)
     monkeypatch.setattr("unseen.backbones.sources.timm.cached_file", lambda *_: None)
-    monkeypatch.setattr(hub, "cached_repositories", lambda kind="model": ["timm/vit_tiny"])
+    monkeypatch.setattr(extras, "cached_repositories", lambda kind="model": ["timm/vit_tiny"])
     with pytest.raises(BackboneError) as caught:
         unseen.load_backbone(name)
     assert str(caught.value).startswith(name) and "In the cache: timm/vit_tiny." in str(caught.value)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from unseen.backbones import load_backbone
-from unseen.backbones.patchwise import cut_patches, patchwise, with_reduced_strides
+from unseen.backbones.forwards import cut_patches, patchwise, with_reduced_strides
 from unseen.core.errors import BackboneError
 
 

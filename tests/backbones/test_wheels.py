@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from unseen.backbones import load_backbone, model_cards
-from unseen.backbones.sources.wheels import WHEELS
+from unseen.backbones.sources.packaged import WHEELS
 from unseen.core.errors import MissingExtraError
-from unseen.core.torchvision_shim import ensure_torchvision
+from unseen.core.extras import ensure_torchvision
 
 NAMES = sorted(WHEELS)
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from unseen.benchmarks.benchmark import BENCHMARKS, PAPERS, command_of, papers_of
+from unseen.benchmarks.benchmark import BENCHMARKS, benchmark_of, command_of, make_benchmark
+from unseen.benchmarks.citations import citations_of, references
 from unseen.cli import main
+from unseen.core.errors import DataError
 from unseen.core.records import Cell
+from unseen.results.rows import REQUIRED
 
 SMALL = "procedural:sprites-location?test=8&train=32&val=8"
 EMOJI = "packaged:emoji?classes=60"
@@ -44,12 +50,46 @@ def test_the_command_of_a_cell_plans_it(benchmark: str, capsys: pytest.CaptureFi
 
 def test_what_to_cite() -> None:
     def cited(benchmark: str, **parameters: str) -> list[str]:
-        return papers_of(Cell(benchmark, "m", "d", parameters))
+        return citations_of(Cell(benchmark, "m", "d", parameters))
 
-    assert cited("zsl", method="ALE") == [PAPERS["gbu"], "Akata et al., TPAMI 2016"]
-    assert cited("rank", score="nleep")[0] == PAPERS["neucrab"]
-    assert cited("rank", score="truth") == [PAPERS["neucrab"]]
-    assert cited("vtab") == [PAPERS["vtab"]] and cited("cog") == [PAPERS["cog"]]
+    texts = {key: entry.get("text", "") for key, entry in references().items()}
+    assert cited("zsl", method="ALE") == [texts["gbu"], "Akata et al., TPAMI 2016"]
+    assert cited("zsl", method="of a plug-in that is gone") == [texts["gbu"]]
+    assert cited("rank", score="nleep")[0] == texts["neucrab"]
+    assert cited("rank", score="truth") == [texts["neucrab"]]
+    assert cited("vtab") == [texts["vtab"]] and cited("cog") == [texts["cog"]]
     assert cited("of a plug-in that is gone") == []
     assert command_of(Cell("of a plug-in that is gone", "m", "d")) == ""
-    assert {BENCHMARKS.get(name).paper for name in BENCHMARKS} - {""} <= set(PAPERS)
+    assert all(texts[key] for name in BENCHMARKS for key in BENCHMARKS.get(name).info.citations)
+
+
+@pytest.mark.parametrize("benchmark", list(BENCHMARKS))
+@pytest.mark.parametrize("more", [{}, {"controls": 2}, {"robustness": True}, {"truth": True}])
+def test_the_options_of_a_cell_plan_it(benchmark: str, more: dict[str, Any]) -> None:
+    """`benchmark_of` is what `unseen results rerun` computes a stored cell with."""
+    if not set(more) <= {field.name for field in fields(BENCHMARKS.get(benchmark))}:
+        pytest.skip("an option of another benchmark")
+    dataset = "vtab:pets" if benchmark == "vtab" else "packaged:emoji"
+    cells = make_benchmark(benchmark, more).plan("m", dataset)
+    for cell in cells:
+        stored = Cell.from_dict(json.loads(json.dumps(cell.to_dict())))
+        assert cell.id in {each.id for each in benchmark_of(stored).plan("m", dataset)}
+
+
+@pytest.mark.parametrize(("benchmark", "option", "prefix"), [("cog", "ontology", ""), ("zsl", "split", "file:")])
+def test_a_file_of_an_option_must_be_the_same(tmp_path: Path, benchmark: str, option: str, prefix: str) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("a,b\n")
+    (cell, *_) = make_benchmark(benchmark, {option: f"{prefix}{path}"}).plan("m", "packaged:emoji")
+    assert cell.id in {each.id for each in benchmark_of(cell, tmp_path).plan("m", "packaged:emoji")}
+    path.write_text("a,c\n")
+    with pytest.raises(DataError, match=r"a file 'own.csv@"):
+        benchmark_of(cell, tmp_path)
+
+
+def test_required_parameters_are_those_of_every_cell() -> None:
+    """A reader may rely on a parameter only if every cell of its benchmark has it."""
+    for name, required in REQUIRED.items():
+        dataset = "vtab:pets" if name == "vtab" else "packaged:emoji"
+        for cell in make_benchmark(name, {}).plan("m", dataset):
+            assert set(required) <= set(cell.parameters)

@@ -66,7 +66,8 @@ def test_it_opens_with_an_answer_per_question(few: Path, visit: Visit) -> None:
     assert questions == ["Unseen concepts", "Unseen classes", "Unseen tasks", "Which checkpoint"]
     for text in page.locator(".answers p").all_inner_texts():
         assert re.search(r"\[\d+\.\d, \d+\.\d\]|\d\s±\s\d", text), f"an interval in {text!r}"
-        assert re.search(r"(clear|not clear|a tie)$", text), f"how sure in {text!r}"
+        words = r"(significant|statistically tied|no confidence interval|not above chance|tied)$"
+        assert re.search(words, text), f"the evidence in {text!r}"
     assert page.locator("main section").first.get_attribute("id") == "overview"
     assert page.locator("#overview figure").count() == 1
     assert not re.search(r"±\s0\.0(?!\d)", page.content())
@@ -270,3 +271,16 @@ def test_titles_of_tables_stay_in_sight_and_wide_tables_fit_a_desk(few: Path, vi
         "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.getAttribute('aria-label'))",
     )
     assert over == []
+
+
+def test_alternative_text_survives_rendering(
+    few: Path, visit: Visit, results: list[Result], made_up: ModuleType
+) -> None:
+    """Vega sets or removes the label of the element that it draws into."""
+    page = visit(few)
+    figures = [f for s in make_report(results, title="", cards=made_up.cards()).sections for f in s.figures]
+    labels = page.eval_on_selector_all("[data-figure]", "all => all.map(e => [e.ariaLabel, !!e.querySelector('svg')])")
+    assert len(labels) == len(figures)
+    for figure, (label, drawn) in zip(sorted(figures, key=lambda f: f.description), sorted(labels), strict=True):
+        assert label == figure.description and len(label) > 20
+        assert drawn or figure.folded

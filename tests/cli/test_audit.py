@@ -114,7 +114,7 @@ def test_a_dataset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["--classes", "nothing"], "neither a file nor a dataset"),
         (["--classes", "no:such"], "unknown"),
         (["--seen", "imagenet"], "no seen set 'imagenet'"),
-        (["--mapping", "none.tsv"], "cannot read the mapping"),
+        (["--mapping", "none.tsv"], "cannot read none.tsv"),
         (["--chart", "x.gif"], ".html"),
     ],
 )

@@ -68,13 +68,51 @@ def test_a_whole_run(capsys: pytest.CaptureFixture[str], study_file: Path, home:
 
 
 def test_failed_cells_give_three(capsys: pytest.CaptureFixture[str], tmp_path: Path, images: Path, home: Path) -> None:
-    (tmp_path / "broken.pth").write_bytes(b"rubbish")
+    torch.save({"weight": torch.zeros(3)}, tmp_path / "other.pth")
     path = tmp_path / "study.toml"
-    path.write_text(f'models = ["file:broken.pth?arch=test_resnet"]\ndatasets = ["folder:{images}"]')
+    path.write_text(f'models = ["file:other.pth?arch=test_resnet"]\ndatasets = ["folder:{images}"]')
     code, out, err = outcome(capsys, "run", str(path))
     assert code == 3
     assert "5 of 5 cells failed" in err
-    assert "cannot be read as a checkpoint" in out
+    assert "0 cells evaluated, 5 failed." in err
+    assert "other.pth" in out and "test_resnet" in out
+
+
+RUN_COMMANDS = (["probe"], ["cog", "run"], ["cog", "finetune"], ["vtab", "run"], ["clip", "run"], ["zsl", "run"])
+
+
+@pytest.mark.parametrize("command", [*RUN_COMMANDS, ["rank"], ["run"]], ids=" ".join)
+@pytest.mark.parametrize("model", ["resnet5O", "random:test_resnett", "timm:resnt50", "gone.pth"])
+def test_a_misspelt_model_exits_with_two_before_any_work(
+    command: list[str],
+    model: str,
+    tmp_path: Path,
+    images: Path,
+    home: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = (
+        [write_study(tmp_path, model, f"folder:{images}")] if command == ["run"] else [str(images), "--models", model]
+    )
+    code, _, err = outcome(capsys, *command, *words)
+    assert (code, one_line(err)) == (2, True), err
+    assert model.rpartition(":")[2] in err
+    written = [path for path in (*home.rglob("*"), *tmp_path.glob("*.tsv")) if path.is_file()]
+    assert [path.name for path in written if ".sqlite" not in path.name] == []
+
+
+@pytest.mark.parametrize("command", [*RUN_COMMANDS, ["rank"], ["run"]], ids=" ".join)
+@pytest.mark.parametrize("data", ["photoss", "packaged:grocry", "folder:gone"])
+def test_a_misspelt_dataset_exits_with_two_before_any_work(
+    command: list[str], data: str, tmp_path: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [write_study(tmp_path, small_model, data)] if command == ["run"] else [data, "--models", small_model]
+    code, _, err = outcome(capsys, *command, *words)
+    assert (code, one_line(err)) == (2, True), err
+    written = [path.name for path in home.rglob("*") if path.is_file()]
+    assert [name for name in written if ".sqlite" not in name] == []
 
 
 def one_line(err: str) -> bool:
@@ -192,7 +230,7 @@ def test_an_ended_run_says_how_to_go_on(
     assert found == code
     hint = "what was finished is kept, run the same command to go on"
     assert err.splitlines()[-1] == f"unseen: error: {word}; {hint}"
-    assert f"1 of 2 cells are kept in {home}, and every part of the features that was whole" in err
+    assert f"1 of 2 cells are stored in {home}, and every complete part of the features" in err
     assert signal.getsignal(signal.SIGTERM) is before
     monkeypatch.undo()
     monkeypatch.setenv("UNSEEN_HOME", str(home))

@@ -31,6 +31,24 @@ def test_a_table_and_one_sentence(
     assert "split train: 18 of 18 images of 3 classes" in printed
 
 
+def test_a_narrow_terminal_keeps_the_columns_that_decide(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking
+    from unseen.cli.rank import _show
+
+    monkeypatch.setenv("COLUMNS", "80")
+    scores = dict.fromkeys(("logme", "parc", "knn", "nleep", "hscore"), 1.2345678)
+    costs = {"parameters": 25_600_000, "flops": 4_100_000_000, "images_per_second": 12.5}
+    values = {"expected": 0.875, "low": 0.85, "high": 0.9, "behind": 0.0, "mean_rank": 1.5, "best_share": 1.0}
+    long = "file:/home/someone/a/very/long/folder/of/checkpoints/mine.pth?arch=timm:resnet50"
+    one = Candidate(long, rank=1, scores=scores, may_be_best=True, **costs, **values)  # type: ignore[arg-type]
+    _show(CheckpointRanking("d", (one,), tuple(scores), tuple(scores), 100, 100, 2, 40, 1.0, majority=0.625), "train")
+    head, row = (line.split() for line in capsys.readouterr().out.splitlines()[2:5:2])
+    assert head[:7] == ["#", "checkpoint", "expected", "(%)", "behind", "FLOPs", "parameters"]
+    assert row[:8] == ["1", "mine.pth", "87.5", "[85.0,", "90.0]", "0", "4.1", "G"]
+
+
 def test_json_in_full_precision(images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert rank(images, "--models", small_model, "--models", SECOND, "--json") == 0
     found = json.loads(capsys.readouterr().out)
@@ -41,35 +59,57 @@ def test_json_in_full_precision(images: Path, home: Path, small_model: str, caps
     assert found["candidates"][0]["low"] <= found["candidates"][0]["expected"] <= found["candidates"][0]["high"]
     assert found["recommendation"].startswith("Fine-tune ")
     assert found["clear"] is (sum(c["may_be_best"] for c in found["candidates"]) == 1)
+    assert (found["chance"], found["majority"]) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
+    assert found["possibly_best"] == [c["model"] for c in found["candidates"] if c["may_be_best"]]
     assert found["counted"] == ["nleep", "logme"]
     assert found["resamples"] == 6
 
 
-def test_a_model_that_does_not_load_is_in_the_table_and_the_others_go_on(
-    images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+@pytest.fixture
+def unavailable(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A model whose weights are on a hub that cannot be reached."""
+    from unseen.core import extras
+
+    monkeypatch.setattr(extras, "reachable", lambda: False)
+    return "timm:hf-hub:nobody/nothing"
+
+
+def test_a_model_that_is_not_available_is_in_the_table_and_the_others_go_on(
+    images: Path, home: Path, small_model: str, unavailable: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert rank(images, "--models", small_model, "file:missing.pth?arch=timm:resnet18", small_model) == 3
+    assert rank(images, "--models", small_model, unavailable, small_model) == 3
     printed = capsys.readouterr()
     assert "failed" in printed.out
-    assert "missing.pth" in printed.out
+    assert unavailable in printed.out
     assert "named twice" in printed.out
     assert f"Fine-tune {small_model}: it is the only candidate; expect" in printed.out
     assert "1 of 2 candidates failed" in printed.err
-    said = printed.err.index("missing.pth?arch=timm:resnet18 cannot be ranked, the others go on: no checkpoint at")
-    assert said < printed.err.index(f"{small_model} on folder:"), "before anything is extracted"
+    reported = printed.err.index(f"{unavailable} cannot be ranked, the others go on: ")
+    assert reported < printed.err.index(f"{small_model} on folder:"), "before anything is extracted"
 
 
-def test_no_model_that_loads_is_an_answer_with_the_models_own_errors(
-    images: Path, home: Path, capsys: pytest.CaptureFixture[str]
+def test_no_model_that_is_available_is_an_answer_with_the_models_own_errors(
+    images: Path, home: Path, unavailable: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert rank(images, "--models", "timm:resnet5", "file:missing.pth?arch=timm:resnet18", "nowhere:x") == 3
+    assert rank(images, "--models", unavailable) == 3
     printed = capsys.readouterr()
     assert "No checkpoint could be ranked." in printed.out
-    assert "Did you mean 'resnet50'" in printed.out
-    assert "no checkpoint at" in printed.out
-    assert "unknown model 'nowhere:x'" in printed.out
-    assert "3 of 3 candidates failed" in printed.err
+    assert "cannot be reached" in printed.out
+    assert "1 of 1 candidates failed" in printed.err
     assert "Traceback" not in printed.out + printed.err
+
+
+def test_wrong_names_and_files_are_errors_before_any_work(
+    images: Path, home: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for wrong, message in {
+        "timm:resnet5": "Did you mean 'resnet50'",
+        "file:missing.pth?arch=timm:resnet18": "no checkpoint at",
+        "nowhere:x": "unknown model 'nowhere:x'",
+    }.items():
+        assert rank(images, "--models", small_model, wrong) == 2
+        assert capsys.readouterr().err.count(message) == 1
+    assert not (home / "features").exists() and not (home / "reports").exists()
 
 
 def test_an_unknown_layer_fails_alone(
@@ -193,7 +233,7 @@ def test_a_quick_precision_is_that_of_the_rounds_before_the_last(
         "unseen.features.extraction.run_batches",
         "unseen.benchmarks.rank.protocol.score_result",
         "unseen.api.checkpoints.answer",
-        "unseen.api.checkpoints.write_page",
+        "unseen.api.checkpoints.make_study_report",
     ],
 )
 def test_ctrl_c_at_any_moment_keeps_what_is_done(

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as parquet
@@ -14,6 +15,7 @@ import pytest
 
 from unseen.cli import main
 from unseen.core.records import Cell, Result
+from unseen.core.run_record import Dropped, RunRecord, SplitCounts
 from unseen.results import FILE_NAME, ResultsDatabase
 
 SEEDS = (22, 37, 45)
@@ -33,7 +35,9 @@ def home(tmp_path: Path) -> Path:
                     database.append("demo", Result(cell, metrics, sweep=sweep, environment={"python": "3.11"}))
         broken = Cell("probe", "timm:[bold]odd", "folder:/x", {"seed": 22})
         database.append("demo", Result(broken, error="class 'a' is empty\nadd images"))
-        database.append("other", Result(Cell("rank", "a", "packaged:emoji"), {"logme": -1.23456, "leep": math.nan}))
+        database.append(
+            "other", Result(Cell("rank", "a", "packaged:emoji", {"score": "x"}), {"logme": -1.23456, "leep": math.nan})
+        )
     return tmp_path
 
 
@@ -47,13 +51,13 @@ def test_wide_table(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--home", home, "--study", "demo")
     assert code == 0
     lines = [line.strip().split("  ") for line in out.splitlines()]
-    assert "probe · top-1 (%)" in out
-    assert "mean ± standard deviation over 3 seeds" in out
-    row = next(line for line in lines if line[0].strip() == "packaged:efficientnet-lite0")
+    assert "Linear probe, top-1 (%)" in out
+    assert "Mean over 3 seeds, 95 % confidence interval over test images in brackets." in out
+    row = next(line for line in lines if line[0].strip() == "EfficientNet-Lite0")
     assert [part.strip() for part in row if part.strip()] == [
-        "packaged:efficientnet-lite0",
-        "71.0 ± 1.0",
-        "74.3 ± 1.0",
+        "EfficientNet-Lite0",
+        "71.0 [0.0, 100.0]",
+        "74.3 [0.0, 100.0]",
     ]
     assert "1 cell failed" in out
     assert "timm:[bold]odd" in out
@@ -62,14 +66,15 @@ def test_wide_table(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_one_dataset_shows_its_metrics(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "--home", home, "--dataset", "packaged:emoji", "--benchmark", "probe")
-    assert "probe · packaged:emoji" in out
-    assert "top-1 (%)" in out
-    assert "top-5 (%)" in out
+    assert "Linear probe, Pictograms of WordNet nouns, top-1 (%)" in out
+    assert "top-5 (%)" not in out
+    _, out, _ = run(capsys, "--home", home, "--dataset", "packaged:emoji", "--benchmark", "probe", "--all-metrics")
+    assert "top-1 (%)" in out and "top-5 (%)" in out
     assert "low" not in out
 
 
 def test_scores_that_are_no_percentages(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "--home", home, "--study", "other")
+    _, out, _ = run(capsys, "--home", home, "--study", "other", "--all-metrics")
     assert "-1.235" in out
     assert "not a number" in out
 
@@ -80,11 +85,15 @@ def test_the_best_is_bold_on_a_terminal(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    _, out, _ = run(capsys, "--home", home, "--study", "demo")
+    with ResultsDatabase(home / FILE_NAME) as database:
+        for model, value in (("timm:good", 0.9), ("timm:poor", 0.3)):
+            metrics = {"top1": value, "top1_low": value - 0.01, "top1_high": value + 0.01}
+            database.append("sure", Result(Cell("probe", model, "packaged:emoji", {"seed": 1}), metrics))
+    _, out, _ = run(capsys, "--home", home, "--study", "sure")
     bold = [text.strip() for text in re.findall(r"\x1b\[1m(.*?)\x1b\[0m", out)]
-    assert "71.0 ± 1.0" in bold
-    assert "21.0 ± 1.0" not in bold
-    assert "21.0 ± 1.0" in out
+    assert "90.0 [89.0, 91.0]" in bold
+    assert "30.0 [29.0, 31.0]" not in bold
+    assert "30.0 [29.0, 31.0]" in out
 
 
 def test_only_failures(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -191,29 +200,26 @@ def test_a_table_of_eighty_columns_breaks_no_id(
         database.append("s", Result(Cell("probe", models[0], datasets[0], {"seed": 2}), error="image is broken " * 9))
     code, out, _ = run(capsys, "--home", tmp_path)
     assert code == 0
-    assert all(model in out for model in models)
-    assert datasets[0] in out
-    assert datasets[0] in out
-    assert "5 more columns do not fit" in out
+    short = [model.removeprefix("timm:") for model in models]
+    assert all(model in out for model in short)
+    assert all(f"photos-{number}" in out for number in range(6)), "every dataset, without its folder"
     table = out.partition("1 cell failed")[0]
     assert max(len(line.rstrip()) for line in table.splitlines()) <= 80
     _, out, _ = run(capsys, "--home", tmp_path, "--model", models[0])
-    assert all(dataset in out for dataset in datasets), "one model: the table is turned, and everything fits"
-    assert "do not fit" not in out
+    assert all(f"photos-{number}" in out for number in range(6)), "one model: rows and columns are exchanged"
     with ResultsDatabase(tmp_path / FILE_NAME) as database:
         for shots in (1, 2, 4):
             cells = [Cell("probe", model, datasets[0], {"seed": 1, "shots": shots}) for model in models]
             for cell in cells:
                 database.append("shots", Result(cell, {"top1": 0.5}))
     _, out, _ = run(capsys, "--home", tmp_path, "--study", "shots")
-    assert all(model in out for model in models)
-    assert "shots=4" in out
+    assert all(model in out for model in short)
+    assert "shots 4" in out
     long = Cell("probe", "file:/" + "very/" * 30 + "long.pth", "folder:/" + "deep/" * 30, {"seed": 1})
     with ResultsDatabase(tmp_path / FILE_NAME) as database:
         database.append("long", Result(long, {"top1": 0.25}))
     _, out, _ = run(capsys, "--home", tmp_path, "--study", "long")
-    assert long.model in out
-    assert long.dataset in out
+    assert "long.pth" in out and "very/very" not in out, "the file name without its folder"
     assert "25.0" in out
 
 
@@ -252,7 +258,9 @@ def test_exports_say_what_they_leave_out(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_metrics_of_a_benchmark_that_nobody_has_loaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ResultsDatabase(tmp_path / FILE_NAME) as database:
-        database.append("s", Result(Cell("zsl", "m", "d", {"method": "ALE"}), {"zsl": 0.5, "H": 0.25}))
+        database.append(
+            "s", Result(Cell("zsl", "m", "d", {"method": "ALE", "fold": "all", "split": "PS"}), {"zsl": 0.5, "H": 0.25})
+        )
         database.append("s", Result(Cell("gone", "m", "d"), {"tau": 0.5}))
     _, out, _ = run(capsys, "--home", tmp_path)
     assert "ZSL (%)" in out
@@ -275,3 +283,41 @@ def test_an_empty_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     ResultsDatabase(tmp_path / FILE_NAME).close()
     assert run(capsys, "--home", tmp_path) == (0, "There are no results yet.\n", "")
     assert run(capsys, "--home", tmp_path, "--json") == (0, "[]\n", "")
+
+
+def test_the_run_record_of_a_cell(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = Dropped("image", "train/a_b.png", "not an image", "train")
+    cell = Cell("probe", "timm:x", "folder:/y", {"seed": 1})
+    with ResultsDatabase(home / FILE_NAME) as database:
+        database.append(
+            "demo", Result(cell, {"top1": 0.5}, record=RunRecord({"train": SplitCounts(9, 8)}, dropped=(bad,)))
+        )
+    code, out, _ = run(capsys, "record", cell.id[:8], "--home", home)
+    assert code == 0
+    assert f"{cell.id} probe · timm:x · folder:/y" in out
+    for words in (
+        "Findings: 1 unreadable image",
+        "Images of train: 9 found, 8 used",
+        f"{bad.name} of train: {bad.reason}",
+    ):
+        assert words in out
+    code, out, _ = run(capsys, "record", "--model", "timm:x", "--json", "--home", home)
+    (found,) = json.loads(out)
+    assert found["id"] == cell.id and found["record"]["dropped"][0]["name"] == bad.name
+    rows = json.loads(run(capsys, "--json", "--model", "timm:x", "--home", home)[1])
+    assert [row["record"]["findings"] for row in rows] == [["1 unreadable image"]]
+    (row,) = csv.DictReader(io.StringIO(run(capsys, "--csv", "-", "--model", "timm:x", "--home", home)[1]))
+    assert row["findings"] == "1 unreadable image"
+    latex = run(capsys, "--latex", "-", "--model", "timm:x", "--home", home)[1]
+    assert r"{\footnotesize Run record: 1 unreadable image.}" in latex
+
+
+def test_an_id_must_be_known_and_unique(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "record", "nosuchid", "--home", home)
+    assert code == 2 and "unknown cell 'nosuchid'" in err
+    ids = sorted({row["cell"] for row in json.loads(run(capsys, "--json", "--home", home)[1])})
+    twice = next(one[0] for one, other in pairwise(ids) if one[0] == other[0])
+    code, _, err = run(capsys, "record", twice, "--home", home)
+    assert code == 2 and "is the beginning of" in err
+    code, out, _ = run(capsys, "record", *ids[:2], "--home", home)
+    assert code == 0 and all(each in out for each in ids[:2])

@@ -24,7 +24,8 @@ def test_cog_chart_draws_the_chosen_setting(tmp_path: Path, capsys: pytest.Captu
     assert main(chart) == 2
     assert "--setting levels=3" in capsys.readouterr().err
     assert main([*chart, "--setting", "levels=3"]) == 0
-    assert "97.0" in capsys.readouterr().out
+    assert "from L1 to L" in capsys.readouterr().out
+    assert (tmp_path / "levels.svg").stat().st_size > 1000
 
 
 def test_vtab_compare_keeps_runs_of_two_steps_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,11 +37,10 @@ def test_vtab_compare_keeps_runs_of_two_steps_apart(tmp_path: Path, capsys: pyte
     store(tmp_path, "vtab", [*run(2500, 0.886), *run(2, 0.105)])
     assert main(["vtab", "compare", "--home", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    first, second = out.split("Among the published methods")[1:]
-    for part, words, value in ((first, "steps [2500]", "88.6"), (second, "steps [2]", "10.5")):
-        assert words in part.splitlines()[0]
-        (mine,) = [line for line in part.splitlines() if "timm:a" in line]
-        assert value in mine
+    places = {words: out.index(words) for words in ("steps [2500]", "steps [2]")}
+    for words, value in (("steps [2500]", "88.6"), ("steps [2]", "10.5")):
+        later = [place for place in places.values() if place > places[words]]
+        assert value in out[places[words] : min(later, default=len(out))], (words, out)
 
 
 def test_zsl_compare_drops_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

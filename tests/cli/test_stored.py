@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unseen.benchmarks.compare import duels, rounded
 from unseen.benchmarks.leaderboard import boards
-from unseen.benchmarks.pairing import duels, rounded
-from unseen.benchmarks.probing import pack_correct
 from unseen.cli import main
 from unseen.core.records import Cell, Result
-from unseen.metrics import paired_bootstrap
 from unseen.results import FILE_NAME, ResultsDatabase
+from unseen.results.outcomes import pack_correct
+from unseen.stats import paired_difference
 
 A, B, C = "packaged:efficientnet-lite0", "packaged:efficientnet-lite1", "random:tf_efficientnet_lite0"
 IMAGES = 400
@@ -63,10 +63,10 @@ def test_compare_in_words_chart_and_page(home: Path, tmp_path: Path, capsys: pyt
     chart = tmp_path / "c.svg"
     assert main(["compare", "packaged:efficientnet-lite0", C, "--home", str(home), "--chart", str(chart)]) == 0
     out = capsys.readouterr().out
-    assert "Of 2 questions that both answered: EfficientNet-Lite0 is clearly better in 2." in out
+    assert "Of 2 questions that both answered: EfficientNet-Lite0 is significantly better in 2." in out
     assert "2 of 2 tests are paired on the same test images" in out
     page = Path(re.search(r"Report: (.*)", out)[1])
-    assert "clearly better in 2" in page.read_text()
+    assert "significantly better in 2" in page.read_text()
     assert "<svg" in chart.read_text()
 
 
@@ -74,23 +74,19 @@ def test_compare_says_that_nothing_is_clear_and_no_minus_zero(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["compare", A, B, "--home", str(home)]) == 0
-    assert "Of 2 questions that both answered: none is clear." in capsys.readouterr().out
+    assert "Of 2 questions that both answered: no difference is significant." in capsys.readouterr().out
     one = stored(tmp_path / "one", [probe(m, 1) for m in (A, B)])
     assert main(["compare", A, B, "--home", str(one)]) == 0
     out = capsys.readouterr().out
-    assert " points [0.0, " in out, out  # the interval begins at -0.0
+    assert "-0.0" not in out, out
     assert rounded(-0.04) == "0.0" and rounded(-0.06) == "-0.1"
 
 
-def test_the_test_is_the_paired_bootstrap_of_the_seeds_that_both_have(home: Path) -> None:
-    found = duels([probe(A, 1), probe(A, 2), probe(B, 2), probe(B, 3)], A, B)
-    (duel,) = found
-    reference = paired_bootstrap(answers(A, 2), answers(B, 2))
-    assert (duel.difference, duel.low, duel.high) == (
-        reference.difference.value,
-        reference.difference.low,
-        reference.difference.high,
-    )
+def test_the_test_is_paired_on_the_means_over_seeds(home: Path) -> None:
+    (duel,) = duels([probe(A, 1), probe(A, 2), probe(B, 2), probe(B, 3)], A, B)
+    first, second = (np.stack([answers(model, seed) for seed in seeds]) for model, seeds in ((A, (1, 2)), (B, (2, 3))))
+    reference = paired_difference(first, second)
+    assert (duel.difference, duel.low, duel.high) == pytest.approx((reference.value, reference.low, reference.high))
     assert (duel.how, duel.images, duel.verdict) == ("images", IMAGES, 0)
 
 
@@ -121,7 +117,7 @@ def test_compare_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None
     out, err = capsys.readouterr()
     rows = json.loads(out)
     assert [row["setting"] for row in rows] == [{"shots": "4"}, {"shots": "all"}]
-    assert not any(row["clear"] for row in rows)
+    assert not any(row["significant"] for row in rows)
     assert "Report:" in err
 
 
@@ -163,6 +159,40 @@ def test_places_are_shared_where_models_cannot_be_told_apart(home: Path) -> None
     assert board.models[-1] == C
 
 
+def scored(model: str, value: float) -> Result:
+    cell = Cell("rank", model, "packaged:grocery", {"score": "logme", "layer": "pooled"}, f"{model}+d", "1 logme.1")
+    return Result(cell, {"score": value})
+
+
+def test_scores_without_intervals_are_ordered_by_value_and_claim_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The names are in the opposite order of the values."""
+    results = [scored("a:poor", 0.1), scored("b:fair", 0.5), scored("c:good", 0.9), scored("d:good", 0.9)]
+    (board,) = boards(results)
+    assert board.models == ("c:good", "d:good", "b:fair", "a:poor")
+    (column,) = board.columns
+    places = [board.places[model, column] for model in board.models]
+    assert [place.text for place in places] == ["1–2", "1–2", "3", "4"]
+    assert not any(place.tested for place in places)
+    folder = stored(tmp_path / "scores", results)
+    page = tmp_path / "board.html"
+    assert main(["leaderboard", "--home", str(folder), "--markdown", "-", "--out", str(page)]) == 0
+    out = capsys.readouterr().out
+    assert "**" not in out.partition("|")[2] and "by value" in out
+    assert "Values have no confidence interval: they are ordered by value" in out
+    assert "they are ordered by value, and differences are not tested" in page.read_text()
+    assert main(["leaderboard", "--home", str(folder), "--json", "--out", str(page)]) == 0
+    (row, *_) = json.loads(capsys.readouterr().out)[0]["rows"]
+    assert row["model"] == "c:good" and not any(c["tested"] for c in row["columns"].values())
+
+
+def test_a_column_with_one_untested_value_is_ordered_by_value() -> None:
+    bare = Result(probe(B, 1).cell, {"top1": 0.99})
+    (board,) = boards([probe(A, 1), bare, probe(C, 1)])
+    assert board.models == (B, A, C) and len(board.by_value()) == 1
+
+
 def test_a_leaderboard_of_a_home_and_an_export(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = stored(tmp_path / "other", [probe("timm:resnet18", 1), probe(A, 1)])
     assert main(["results", "--home", str(other), "--json"]) == 0
@@ -174,7 +204,7 @@ def test_a_leaderboard_of_a_home_and_an_export(home: Path, tmp_path: Path, capsy
     assert "timm:resnet18" in [row["model"] for row in board["rows"]]
     text = page.read_text()
     assert "1 cell in several of them, with the same numbers" in text
-    assert "Results stand in one column only where" in text
+    assert "Results are in one column only if" in text
     assert str(tmp_path) not in text
     export.write_text(export.read_text().replace('"shots": "all"', '"shots": 1'))
     assert main(["leaderboard", str(home), str(export), "--out", str(page)]) == 2
@@ -197,5 +227,5 @@ def test_other_numbers_for_the_same_cell_are_said(
 def test_markdown_board(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["leaderboard", "--home", str(home), "--markdown", "-"]) == 0
     out = capsys.readouterr().out
-    assert "| EfficientNet-Lite0 | **" in out
-    assert "(1–2)**" in out
+    assert "| EfficientNet-Lite0 | 1.5 | **" in out
+    assert "place 1–2**" in out

@@ -23,7 +23,7 @@ def test_run_writes_results_a_page_and_a_table(
     assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert "Shapes-Count" in shown
-    assert "mean [95 %]" in shown
+    assert "Mean of 2 tasks" in " ".join(shown.split())
     page = (home / "reports" / "vtab.html").read_text()
     for part in ("VTAB: unseen tasks", "Means by group of tasks", "Five tasks that rank", "Kendall"):
         assert part in page
@@ -51,7 +51,7 @@ def test_finetuning_by_command(home: Path, capsys: pytest.CaptureFixture[str]) -
         "1",
     ]
     assert main(arguments) == 0
-    assert "finetune" in capsys.readouterr().out
+    assert "lightweight sweep" in " ".join(capsys.readouterr().out.split())
 
 
 def test_published_methods_are_not_compared_on_other_tasks(
@@ -88,8 +88,31 @@ def test_a_model_takes_its_place_among_the_eighteen(
     shown = capsys.readouterr().out
     assert "2 tasks" in shown
     assert task_titles()["svhn"] in shown
+    assert "Zhai et al., 2019, Table 6" in " ".join(shown.split())
     assert main(["vtab", "compare", "--own", str(scores(some)), "--table", "linear"]) == 0
     assert "linear" in capsys.readouterr().out
+
+
+def test_an_unfinished_model_is_listed_and_models_can_be_chosen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "scores.csv"
+    lines = [f"{model},{task},70" for model in ("a", "b") for task in task_titles()]
+    path.write_text("\n".join(["model,task,score", *lines, "c,pets,99"]))
+    assert main(["vtab", "compare", "--own", str(path), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["method"] for row in rows if row["own"]] == ["a", "b", "c"]
+    assert rows[-1]["mean"] is None
+    assert rows[-1]["incomplete"].startswith("18 tasks of 19 missing")
+    assert main(["vtab", "compare", "--own", str(path)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "incomplete, not ranked" in shown
+    assert "c: 18 tasks of 19 missing" in shown
+    assert main(["vtab", "compare", "--own", str(path), "--models", "c", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert (len(rows), rows[0]["method"], rows[0]["mean"]) == (19, "c", 99.0)
+    assert main(["vtab", "compare", "--own", str(path), "--models", "d"]) == 2
+    assert "unknown model 'd'" in capsys.readouterr().err
 
 
 def test_bad_score_files_are_explained(

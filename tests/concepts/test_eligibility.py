@@ -106,3 +106,15 @@ def test_an_ontology_of_ones_own_asks_for_no_images(wordnet: WordNet) -> None:
     paper = filters_for(wordnet, imagenet_1k(), imagenet_1k(), counts={})
     assert [each.name for each in paper] == [each.name for each in cog_filters(imagenet_1k(), imagenet_1k(), counts={})]
     assert run_funnel(wordnet, ["n07942152", "n02123045"], filters_for(wordnet, [], [])).concepts == ("n02123045",)
+
+
+def test_every_dropped_concept_has_the_filter_that_dropped_it(wordnet: WordNet) -> None:
+    seen = ["n02123045"]  # tabby
+    concepts = [*seen, "n02121620", "n02084071", "n10787470", "n02391049"]  # cat, dog, woman, zebra
+    found = run_funnel(wordnet, concepts, filters_for(wordnet, concepts, seen))
+    assert found.reasons == {
+        "n02123045": "seen",
+        "n02121620": "ancestors of seen",
+        "n10787470": "sub-tree n00007846",
+    }
+    assert set(found.concepts) | set(found.reasons) == set(concepts)

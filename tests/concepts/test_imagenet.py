@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unseen.concepts import WordNet, count_images, imagenet_1k, imagenet_21k, read_counts
+from unseen.concepts import WordNet, imagenet_1k, imagenet_21k, read_counts
 from unseen.concepts.imagenet import check_wnids
 from unseen.core.errors import DataError
 from unseen.core.names import is_wnid
@@ -39,17 +39,6 @@ def test_bad_counts(tmp_path: Path, text: str, message: str) -> None:
         read_counts(tmp_path / "c.csv")
     with pytest.raises(DataError, match="cannot read"):
         read_counts(tmp_path / "none.csv")
-
-
-def test_counting_images(tmp_path: Path) -> None:
-    for name in ("n1/a.JPEG", "n1/b.png", "n1/notes.txt", "n2/sub/c.jpg", "n3/readme.md"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    assert count_images(tmp_path) == {"n1": 2, "n2": 1, "n3": 0}
-    with pytest.raises(DataError, match="no image"):
-        count_images(tmp_path / "n3")
-    with pytest.raises(DataError, match="not a folder"):
-        count_images(tmp_path / "none")
 
 
 def test_wnids(wordnet: WordNet) -> None:

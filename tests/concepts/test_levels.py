@@ -118,7 +118,7 @@ def test_random_levels() -> None:
     assert random_levels(pool, draws=4, size=20, seed=4).levels != drawn.levels
     assert np.isnan(drawn.levels[0].mean_similarity)
     assert len(random_levels(pool, size=5).levels) == 15
-    with pytest.raises(DataError, match="cannot draw 51"):
+    with pytest.raises(DataError, match="cannot sample 51"):
         random_levels(pool, size=51)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from unseen.concepts import imagenet_1k, map_classes, read_mapping
 from unseen.core.errors import DataError
-from unseen.data.listing import read_table, read_wnids
+from unseen.data.columns import read_table, read_wnids
 
 NAMES = ["accordion", "mole", "crocodile_head", "jetski", "xyzzy", "crocodile", "okapi", "Caspian_Tern", "emu"]
 
@@ -76,7 +76,7 @@ def test_what_readers_accept(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"'a' has 'cat', which is no WordNet id.*Write \?"):
         read_wnids(tmp_path / "bad.tsv", ["a"])
     (tmp_path / "half.tsv").write_text("a\n")
-    with pytest.raises(DataError, match="line 1: expected 'class<TAB>value'"):
+    with pytest.raises(DataError, match="line 1: expected a class and a wnid"):
         read_wnids(tmp_path / "half.tsv", ["a"])
 
 

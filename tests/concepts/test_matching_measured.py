@@ -18,7 +18,7 @@ import pytest
 from unseen.concepts import AuditRow, Relation, audit_classes, imagenet_1k, load_wordnet
 from unseen.concepts.kinship import Kinship
 
-PAGE = Path(__file__).parents[2] / "docs" / "concepts.md"
+PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "concepts.md"
 NAMES = {"APY": "aPY", "AWA1": "AWA1, AWA2", "CUB": "CUB", "SUN": "SUN"}
 LEAKS = (Relation.SEEN, Relation.DESCENDANT)
 
@@ -50,7 +50,7 @@ class Measured:
         )
 
     def row(self, name: str) -> str:
-        """The row of the table in docs/concepts.md."""
+        """The row of the table in docs/evidence/concepts.md."""
         wrong = f"{len(self.silent)} ({100 * len(self.silent) / self.classes:.1f} %)" if self.silent else "0"
         found, open_share = self.leaks - len(self.missed), round(100 * self.open / self.classes)
         return f"| {name} | {self.classes:,} | {found} of {self.leaks} | {wrong} | {open_share} % |"

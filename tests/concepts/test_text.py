@@ -17,8 +17,7 @@ from unseen.concepts import (
     text_similarity_matrix,
     vocabulary,
 )
-from unseen.concepts.text import cosine_matrix, tokenize
-from unseen.concepts.words import default_word_vectors, entity_key
+from unseen.concepts.text import cosine_matrix, default_word_vectors, entity_key, tokenize
 
 NAMES = ["tabby cat", "police dog", "brick wall", "xyzzy"]
 TEXTS = ["a cat with a grey coat", "a dog trained to assist the police, a dog", "a wall of brick", "plugh"]

@@ -65,7 +65,7 @@ def test_ties_go_by_id_and_empty_concepts_are_left_out(wordnet: WordNet) -> None
     ids = list(wordnet.ids[:600])
     counts = dict.fromkeys(ids[::-1], 5) | {ids[0]: 0}
     assert imagenet_zeroshot_split("least-500", wordnet, counts, []) == ids[1:501]
-    with pytest.raises(DataError, match="1,000 concepts were asked for, and 599"):
+    with pytest.raises(DataError, match="1,000 concepts were requested, and 599"):
         imagenet_zeroshot_split("most-1k", wordnet, counts, [])
 
 
@@ -76,10 +76,19 @@ def test_unknown_names_and_files(wordnet: WordNet, tmp_path: Path) -> None:
     assert read_split(tmp_path / "s.txt") == ["n02123045", "n02123159"]
     (tmp_path / "s.json").write_text(json.dumps({"a": ["x"]}))
     assert read_split(tmp_path / "s.json", "a") == ["x"]
+    assert read_split(tmp_path / "s.json") == ["x"], "there is no other"
     with pytest.raises(DataError, match="has the splits a"):
         read_split(tmp_path / "s.json", "b")
     (tmp_path / "bad.json").write_text("3")
-    with pytest.raises(DataError, match="list of concept ids"):
+    with pytest.raises(DataError, match="list of class names or WordNet ids"):
         read_split(tmp_path / "bad.json")
     with pytest.raises(DataError, match="cannot read"):
         read_split(tmp_path / "none.json")
+
+
+def test_a_line_of_a_split_is_one_class(tmp_path: Path) -> None:
+    """Names of two words stay whole; only WordNet ids may share a line."""
+    (tmp_path / "names.txt").write_text("red fox\n  crème brûlée \n# comment\n\n7 Up\n", encoding="utf-8")
+    assert read_split(tmp_path / "names.txt") == ["red fox", "crème brûlée", "7 Up"]
+    (tmp_path / "ids.txt").write_text("n02123045 n02123159\n")
+    assert read_split(tmp_path / "ids.txt") == ["n02123045", "n02123159"]

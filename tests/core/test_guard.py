@@ -15,11 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unseen.core import guard, pickle_scan
+from unseen.core import guard, pickles
 from unseen.core.errors import CheckpointError, DataError, UnavailableError
 from unseen.core.guard import guarded, inflate, read_limited
-from unseen.core.pickle_scan import UnsafePickle, scan_pickle
-from unseen.core.safe_pickle import load_plain_numpy, load_plain_pickle
+from unseen.core.pickles import UnsafePickle, load_plain_numpy, load_plain_pickle, scan_pickle
 
 
 @pytest.mark.parametrize(
@@ -191,7 +190,7 @@ def test_marks_part_what_belongs_together() -> None:
 
 def test_every_opcode_of_the_standard_library_is_known() -> None:
     """What it takes from the stack (down to a mark or not), what it puts there, and what follows it."""
-    table = pickle_scan._table()
+    table = pickles._table()
     assert sorted(table) == sorted(ord(op.code) for op in pickletools.opcodes)
     known = {op.name: op[1:] for op in table.values()}
     assert known["NONE"] == (None, 1, 0, False, 1)

@@ -72,7 +72,7 @@ def test_a_result_survives_json_but_for_when_it_was_filed() -> None:
         recorded="2026-11-17",
     )
     written = result.to_dict()
-    assert sorted(written) == ["cell", "details", "environment", "error", "metrics", "seconds", "sweep"]
+    assert sorted(written) == ["cell", "details", "environment", "error", "metrics", "record", "seconds", "sweep"]
     assert Result.from_dict(json.loads(json.dumps(written))) == result
     assert Result.from_dict(written).recorded == ""
     assert result.ok and not replace(result, error="no").ok

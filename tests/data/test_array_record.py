@@ -39,7 +39,7 @@ CLEVR = "clevr-train.array_record-00000-of-00001"
 
 
 def test_the_records_are_those_of_the_tfrecord_file(tmp_path: Path) -> None:
-    from unseen.data.sources.vtab.tfrecord import RecordFile, parse_example
+    from unseen.data.sources.vtab.tfds import RecordFile, parse_example
 
     for split, count in (("train", 4), ("validation", 2), ("test", 2)):
         found = ArrayRecordFile(unpack(f"sun397-{split}.array_record-00000-of-00001", tmp_path))

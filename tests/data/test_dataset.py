@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,9 @@ from PIL import Image
 
 from unseen.core.errors import DataError
 from unseen.core.records import DatasetCard
+from unseen.core.run_record import RunRecord
 from unseen.data import Dataset, Split
+from unseen.data.dataset import check_classes
 
 
 def make_split(contents: list[bytes], labels: list[int] | None = None, names: list[str] | None = None) -> Split:
@@ -97,3 +101,36 @@ def test_broken_splits_are_refused() -> None:
         Dataset(DatasetCard("x"), ["a", "b"], {"train": make_split([b"a", b"b"], labels=[0, 3])})
     with pytest.raises(DataError, match=r"has no split 'val'. It has: train"):
         Dataset(DatasetCard("x"), ["a"], {"train": make_split([b"a"])}).split("val")
+
+
+def small(labels: list[int], tested: list[int], **more: Any) -> Dataset:
+    def part(name: str, own: list[int]) -> Split:
+        return Split(
+            [f"{name}{i}" for i in range(len(own))],
+            np.asarray(own, np.int64),
+            lambda i: Image.new("L", (1, 1)),
+            f"{name}{own}",
+        )
+
+    return Dataset(
+        DatasetCard("small"), ["ant", "bee"], {"train": part("a", labels), "test": part("b", tested)}, **more
+    )
+
+
+def test_what_a_classifier_cannot_learn_is_refused_by_the_name_of_the_class() -> None:
+    check_classes(small([0, 1, 1], [0, 1]))
+    check_classes(small([0, 1, 1], [1]))  # its own test images may lack a class
+    check_classes(small([1, 1], [1], target="several"))
+    with pytest.raises(DataError, match="one class, 'bee'; a classifier needs at least two"):
+        check_classes(small([1, 1], [1]))
+    with pytest.raises(DataError, match="the class 'ant' has one image, so none is left to test on"):
+        check_classes(small([0, 1, 1], [1], untested=["ant"]))
+    with pytest.raises(DataError, match="has no test images"):
+        check_classes(small([0, 1, 1], []))
+
+
+def test_records_and_expected_sizes_are_no_part_of_the_revision() -> None:
+    noted = RunRecord(notes=("something",), provenance="unknown")
+    assert (
+        small([0, 1], [1], record=noted, expected={"test": 9}, untested=["ant"]).revision == small([0, 1], [1]).revision
+    )

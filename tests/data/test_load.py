@@ -192,3 +192,23 @@ def test_a_plug_in_by_entry_point(tmp_path: Path) -> None:
     assert "Squares from a plug-in." in second
     assert "cannot be loaded: No module named 'demo_plugin_missing'" in second
     assert third.startswith("dataset source 'broken' cannot be loaded")
+
+
+def test_plain_paths_are_taken_for_what_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in range(6):
+        path = tmp_path / "photos" / ("cat", "dog")[i % 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4), (i, 0, 0)).save(path)
+    (tmp_path / "t.csv").write_text(
+        "image,label\n" + "".join(f"photos/{('cat', 'dog')[i % 2]}/{i}.png,{i % 2}\n" for i in range(6))
+    )
+    monkeypatch.chdir(tmp_path)
+    for name in ("photos", "photos/", "./photos", Path("photos"), tmp_path / "photos"):
+        assert list(load_dataset(name).class_names) == ["cat", "dog"]
+    assert load_dataset("photos").id == "folder:photos"
+    assert len(load_dataset("photos?test=0.5").split("test")) == len(
+        load_dataset(Path("photos"), test=0.5).split("test")
+    )
+    assert list(load_dataset("t.csv").class_names) == ["0", "1"]
+    with pytest.raises(UnknownNameError, match="unknown dataset 'phots'"):
+        load_dataset("phots")

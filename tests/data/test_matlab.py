@@ -16,8 +16,7 @@ import pytest
 from scipy.io import loadmat, savemat, whosmat
 
 from unseen.core.errors import DataError
-from unseen.data.matlab import read_matlab
-from unseen.data.matlab_v5 import read_variables
+from unseen.data.matlab import read_matlab, read_variables
 
 GOLDEN = Path(os.environ.get("UNSEEN_GOLDEN_DATA", "/nowhere"))
 

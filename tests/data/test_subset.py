@@ -97,3 +97,8 @@ def test_wnids_go_with_their_classes() -> None:
 def test_shares_that_leave_nothing_are_refused() -> None:
     with pytest.raises(DataError, match="leave nothing to train on"):
         stratified_split(["a"], np.zeros(1, np.int64), test=0.6, val=0.5)
+
+
+def test_a_choice_of_classes_is_recorded() -> None:
+    smaller = select(make_dataset([0, 1, 2, 3, 4]), classes=2)
+    assert (smaller.record.classes_given, smaller.record.classes_used) == (5, 2)

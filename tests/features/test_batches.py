@@ -19,7 +19,7 @@ from unseen.core import guard
 from unseen.core.errors import DataError, UnavailableError
 from unseen.core.records import Preprocessing
 from unseen.data import Split
-from unseen.features.batches import Batch, KnownRows, batch_spans, parts, run_batches
+from unseen.features.batches import Batch, KnownRows, batch_spans, collect_parts, run_batches
 from unseen.features.manifest import Skipped
 
 BACKBONE: Any = SimpleNamespace(preprocessing=Preprocessing(size=2, resize=2), transform=None)
@@ -183,7 +183,7 @@ def batch(first: int, count: int, bad: tuple[int, ...] = ()) -> Batch:
 
 def test_batches_make_up_parts() -> None:
     given_ = [batch(12, 2), batch(14, 2, (15,)), batch(20, 3, (20, 21, 22)), batch(23, 1, (23,)), batch(24, 1)]
-    found = list(parts(iter(given_), 25, 2, 4))
+    found = list(collect_parts(iter(given_), 25, 2, 4))
     assert [first for first, *_ in found] == [12, 20, 24]
     assert [rows.tolist() for _, rows, _, _ in found] == [[12, 13, 14], [], [24]]
     assert [[image.index for image in skipped] for *_, skipped in found] == [[15], [20, 21, 22, 23], []]
@@ -196,7 +196,7 @@ def test_batches_make_up_parts() -> None:
 
 def test_a_part_may_begin_with_bad_images() -> None:
     whole_batch = replace(batch(2, 2), outputs=(np.ones((2, 1), np.float32),))
-    ((first, rows, outputs, _),) = parts(iter([batch(0, 2, (0, 1)), whole_batch]), 4, 1, 4)
+    ((first, rows, outputs, _),) = collect_parts(iter([batch(0, 2, (0, 1)), whole_batch]), 4, 1, 4)
     assert (first, rows.tolist(), outputs[0].shape) == (0, [2, 3], (2, 1))
 
 

@@ -19,11 +19,11 @@ from PIL import Image
 
 from unseen.backbones import load_backbone
 from unseen.core.errors import UsageError
+from unseen.core.extras import ensure_torchvision
 from unseen.core.records import Preprocessing
-from unseen.core.torchvision_shim import ensure_torchvision
 from unseen.data import load_dataset
 from unseen.features import Extraction, FeatureStore, NoProgress, extract
-from unseen.features.preprocess import to_pixels
+from unseen.features.batches import to_pixels
 
 SCRIPT = Path(__file__).parent / "killable_extraction.py"
 

@@ -92,14 +92,14 @@ def test_the_file_is_named_with_what_is_wrong_with_it(store: FeatureStore, store
 
 
 def test_records_are_small_and_cannot_be_changed(store: FeatureStore, store_process: ModuleType) -> None:
-    """A store has many of them, and they are shared by whoever asks."""
+    """A store has many of them, and callers share them."""
     store_process.Sample(10, 4, bad=frozenset({5})).write(store)
     (entry,) = store.entries()
     assert entry.manifest is not None
     records = [entry, Problem(Path("x"), "y"), entry.manifest, entry.manifest.parts[0], entry.manifest.skipped[0]]
     for record in records:
-        name = dataclasses.fields(record)[0].name
-        with pytest.raises(dataclasses.FrozenInstanceError):
+        name = type(record).__match_args__[0]
+        with pytest.raises(AttributeError):
             setattr(record, name, None)
         assert not hasattr(record, "__dict__")
     assert dataclasses.replace(entry) == entry

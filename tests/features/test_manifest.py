@@ -1,10 +1,9 @@
-"""Manifests that were read before, and manifests that are whole and contradict themselves."""
+"""Manifests with a correct checksum that contradict themselves."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -13,8 +12,8 @@ from typing import Any
 import pytest
 
 from unseen.core.errors import StoreError
-from unseen.features import FeatureStore, manifest
-from unseen.features.manifest import MANIFEST, Manifest, entry_folder, load_manifest, save_manifest
+from unseen.features import FeatureStore
+from unseen.features.manifest import MANIFEST, entry_folder, load_manifest
 
 pytestmark = pytest.mark.usefixtures("without_flushing")
 
@@ -138,42 +137,3 @@ def test_the_reason_is_said(entry: Path) -> None:
         load_manifest(rewritten(entry, part(0, rows=3)))
     with pytest.raises(StoreError, match="damaged: KeyError: 'total'"):
         load_manifest(rewritten(entry, lambda values: values.pop("total")))
-
-
-def test_a_manifest_that_was_read_before_is_not_read_again(entry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = load_manifest(entry, known=True)
-    assert first is not None
-    assert load_manifest(entry) == first
-    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"{path} was read"))
-    assert load_manifest(entry, known=True) is first
-    with pytest.raises(pytest.fail.Exception):
-        load_manifest(entry)
-
-
-@pytest.mark.parametrize("seconds", [-60, 60])
-def test_a_manifest_that_changed_is_read_again(entry: Path, seconds: int) -> None:
-    """Also where its clock went back."""
-    before = load_manifest(entry, known=True)
-    status = (entry / MANIFEST).stat()
-    rewritten(entry, lambda values: (values["parts"].pop(), values.update(state="partial")))
-    os.utime(entry / MANIFEST, ns=(status.st_atime_ns, status.st_mtime_ns + seconds * 10**9))
-    after = load_manifest(entry, known=True)
-    assert before is not None and after is not None
-    assert (before.covered, after.covered) == (10, 8)
-    (entry / MANIFEST).unlink()
-    assert load_manifest(entry, known=True) is None
-
-
-def test_few_manifests_are_remembered(store_process: ModuleType, tmp_path: Path) -> None:
-    """The last ones, so that a store of any size takes no memory."""
-    folders = []
-    for number in range(30):
-        key = store_process.make_key(layer=str(number))
-        folders.append(entry_folder(tmp_path, key))
-        folders[-1].mkdir(parents=True)
-        save_manifest(folders[-1], Manifest(key, total=number, part_size=1))
-        for folder in folders[-2:]:
-            found = load_manifest(folder, known=True)
-            assert found is not None and entry_folder(tmp_path, found.key) == folder
-    assert len(manifest._KNOWN) < 30
-    assert folders[-1] / MANIFEST in manifest._KNOWN and folders[0] / MANIFEST not in manifest._KNOWN

@@ -1,11 +1,10 @@
-"""A part file and its note: what they say of each other decides whether they are taken."""
+"""A part file and its description: a part is used only if they match."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -17,54 +16,66 @@ from unseen.core.errors import CorruptPartError
 from unseen.core.records import FeatureKey, Preprocessing
 from unseen.features import FeatureStore
 from unseen.features.manifest import entry_folder
-from unseen.features.part import load_note, note_file
+from unseen.features.part import load_description
 
 pytestmark = pytest.mark.usefixtures("without_flushing")
 
 KEY = FeatureKey("m", "w", "pooled", Preprocessing(32, 32), "fp32", "torch", "d", "train", "f")
 
 
-def ahead(store: FeatureStore) -> None:
-    """An entry of three parts whose second one has come first."""
+DESCRIPTION = "part-00001.json"
+
+
+def write_second_part(store: FeatureStore) -> Path:
+    """An entry of three parts of which the second is stored; return its folder."""
     index = np.arange(2, 4)
     with store.writer(KEY, total=6, part_size=2) as writer:
         writer.write_part(np.ones((2, 3), np.float32), index, index, first=2)
+    return entry_folder(store.root, KEY)
 
 
 @pytest.mark.parametrize(
     "content",
     ["", "{", "[]", "null", "7", '{"part": 3}', '{"part": {"skipped": []}, "dim": 3, "dtype": "float32"}', "\udcff"],
 )
-def test_a_note_that_makes_no_sense_is_none(store: FeatureStore, content: str) -> None:
-    ahead(store)
-    folder = entry_folder(store.root, KEY)
-    assert load_note(folder, 1) is not None
-    note_file(folder, 1).write_bytes(content.encode("utf-8", "surrogateescape"))
-    assert load_note(folder, 1) is None
+def test_an_unreadable_description_is_ignored(store: FeatureStore, content: str) -> None:
+    folder = write_second_part(store)
+    assert load_description(folder, 1) is not None
+    (folder / DESCRIPTION).write_bytes(content.encode("utf-8", "surrogateescape"))
+    assert load_description(folder, 1) is None
+    with store.writer(KEY, total=6, part_size=2) as writer:
+        assert writer.missing == [0, 2, 4]
+    assert [path.name for path in folder.iterdir()] == ["manifest.json"]
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda note: note.update(dim=4),
-        lambda note: note.update(dtype="float16"),
-        lambda note: note.update(dtype="colour"),
-        lambda note: note.pop("dim"),
-        lambda note: note["part"].update(file=3),
-        lambda note: note["part"].update(colour="red"),
-        lambda note: note["part"].update(bytes=1),
-        lambda note: note["part"].update(first=3),
-        lambda note: note["part"].update(skipped=[{"index": 2, "name": "2.png", "reason": ""}]),
-        lambda note: note["part"].update(skipped=[{"place": 2}]),
+        lambda found: found.update(dim=4),
+        lambda found: found.update(dtype="float16"),
+        lambda found: found.update(dtype="colour"),
+        lambda found: found.pop("dim"),
+        lambda found: found["part"].update(file=3),
+        lambda found: found["part"].update(file="part-00002.safetensors"),
+        lambda found: found["part"].update(colour="red"),
+        lambda found: found["part"].update(bytes=1),
+        lambda found: found["part"].update(first=3),
+        lambda found: found["part"].update(first=4, last=5),
+        lambda found: found["part"].update(skipped=[{"index": 2, "name": "2.png", "reason": ""}]),
+        lambda found: found["part"].update(skipped=[{"place": 2}]),
+        lambda found: found["part"].update(sha256="0" * 64),
     ],
 )
-def test_a_note_that_does_not_fit_its_file_is_none(store: FeatureStore, change: Callable[[Any], object]) -> None:
-    ahead(store)
-    folder = entry_folder(store.root, KEY)
-    note = json.loads(note_file(folder, 1).read_bytes())
-    change(note)
-    note_file(folder, 1).write_text(json.dumps(note))
-    assert load_note(folder, 1) is None
+def test_a_part_that_does_not_match_its_description_is_discarded(
+    store: FeatureStore, change: Callable[[Any], object]
+) -> None:
+    folder = write_second_part(store)
+    description = json.loads((folder / DESCRIPTION).read_bytes())
+    change(description)
+    (folder / DESCRIPTION).write_text(json.dumps(description))
+    with store.writer(KEY, total=6, part_size=2) as writer:
+        assert writer.missing == [0, 2, 4]
+    assert [path.name for path in folder.iterdir()] == ["manifest.json"]
 
 
 def with_header(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -153,11 +164,3 @@ def test_a_file_is_taken_on_trust_two_seconds_after_it_changed(
     for _ in range(2):
         store.open(sample.key)
     assert len(hashed) == readings
-
-
-def test_a_note_that_was_read_cannot_be_changed(store: FeatureStore) -> None:
-    ahead(store)
-    found = load_note(entry_folder(store.root, KEY), 1)
-    assert found is not None and (found.dim, found.dtype, found.part.first) == (3, "float32", 2)
-    with pytest.raises(FrozenInstanceError):
-        found.dim = 4  # type: ignore[misc]

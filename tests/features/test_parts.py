@@ -1,4 +1,4 @@
-"""Parts in any order, from many hands: the store ends as if one had written it."""
+"""Parts in any order, from several workers: the store ends as if one process had written it."""
 
 from __future__ import annotations
 
@@ -62,16 +62,16 @@ def test_parts_come_in_any_order(world: tuple[object, ...], tmp_path: Path) -> N
         assert len(store.missing(key, total=total, part_size=4)[1]) == len(order) - number - 1
     assert store.holds(key)
     assert content(store.root) == expected
-    add(world, store, [order[0]])  # who comes late changes nothing
+    add(world, store, [order[0]])  # a late duplicate changes nothing
     assert content(store.root) == expected
     assert store.verify() == []
 
 
-def test_one_goes_on_where_many_have_begun(world: tuple[object, ...], tmp_path: Path) -> None:
+def test_one_process_resumes_what_several_have_begun(world: tuple[object, ...], tmp_path: Path) -> None:
     backbone, dataset, how, expected = world
     store = FeatureStore(tmp_path / "parts")
     add(world, store, [8, 0, 16])
-    assert len(list(store.root.rglob("part-*.json"))) == 6, "three loose parts of two layers"
+    assert len(list(store.root.rglob("part-*.json"))) == 6, "three parts of two layers"
     calls: list[int] = []
 
     class Counting:
@@ -88,7 +88,7 @@ def test_one_goes_on_where_many_have_begun(world: tuple[object, ...], tmp_path: 
     assert content(store.root) == expected
 
 
-def test_a_loose_part_that_is_damaged_is_done_again(world: tuple[object, ...], tmp_path: Path) -> None:
+def test_a_damaged_part_is_extracted_again(world: tuple[object, ...], tmp_path: Path) -> None:
     backbone, dataset, how, expected = world
     store = FeatureStore(tmp_path / "parts")
     add(world, store, [8, 12])
@@ -102,7 +102,7 @@ def test_a_loose_part_that_is_damaged_is_done_again(world: tuple[object, ...], t
     assert content(store.root) == expected
 
 
-def test_an_entry_that_lacks_its_end_only_is_closed(world: tuple[object, ...], tmp_path: Path) -> None:
+def test_an_entry_that_has_all_parts_is_completed(world: tuple[object, ...], tmp_path: Path) -> None:
     backbone, dataset, how, expected = world
     store = FeatureStore(tmp_path / "parts")
     described = describe(backbone, dataset, "train", store, layers=LAYERS, how=how)
@@ -118,12 +118,12 @@ def test_an_entry_that_lacks_its_end_only_is_closed(world: tuple[object, ...], t
     assert content(store.root) == expected
 
 
-def test_a_part_that_nobody_waits_for_is_refused(world: tuple[object, ...], tmp_path: Path) -> None:
+def test_a_part_that_is_not_missing_is_refused(world: tuple[object, ...], tmp_path: Path) -> None:
     backbone, dataset, how, _ = world
     store = FeatureStore(tmp_path / "parts")
     key = describe(backbone, dataset, "train", store, layers=LAYERS, how=how).keys["pooled"]
     none = np.empty(0, np.int64)
     with store.writer(key, total=10, part_size=4) as writer:
         for first in (2, -4, 12):
-            with pytest.raises(StoreError, match="no part"):
+            with pytest.raises(StoreError, match="no missing part"):
                 writer.write_part(np.empty((0, 3), np.float32), none, none, first=first)

@@ -10,9 +10,10 @@ from PIL import Image
 
 from unseen.core.errors import UsageError
 from unseen.core.records import FeatureKey, Preprocessing
-from unseen.data.resample import resize_like_tf
+from unseen.data.decode import resize_like_tf
 from unseen.features import Extraction
-from unseen.features.preprocess import tf_preprocessing, to_pixels
+from unseen.features.batches import to_pixels
+from unseen.features.settings import tf_preprocessing
 
 IMAGE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (90, 130, 3), np.uint8))
 

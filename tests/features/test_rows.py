@@ -1,7 +1,8 @@
-"""Some rows of stored features: the same as by NumPy, and no more is read than was asked for."""
+"""Rows of features: equal to those of NumPy, and nothing more is read than is requested."""
 
 from __future__ import annotations
 
+import pickle
 from types import ModuleType
 from typing import Any
 
@@ -10,15 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unseen.core.errors import DataError
 from unseen.features import FeatureStore
 from unseen.features.manifest import PROVENANCE, entry_folder
-from unseen.features.rows import ChosenRows
+from unseen.features.rows import FeatureRows
 
 ARRAY = np.arange(60, dtype=np.float32).reshape(20, 3)
 
 
-class Asked:
-    """Rows that note how they are asked for."""
+class Recorded:
+    """Rows that record how they are indexed."""
 
     shape, dtype = ARRAY.shape, ARRAY.dtype
 
@@ -32,9 +34,9 @@ class Asked:
 
 @settings(max_examples=60, deadline=None)
 @given(chosen=st.lists(st.integers(0, 19)), data=st.data())
-def test_chosen_rows_are_those_of_numpy(chosen: list[int], data: st.DataObject) -> None:
+def test_selected_rows_equal_those_of_numpy(chosen: list[int], data: st.DataObject) -> None:
     index = np.array(chosen, np.int64)
-    rows, expected = ChosenRows(ARRAY, index), ARRAY[index]
+    rows, expected = FeatureRows.of(ARRAY).select(index), ARRAY[index]
     assert (len(rows), rows.shape, rows.ndim, rows.dtype) == (len(index), expected.shape, 2, expected.dtype)
     np.testing.assert_array_equal(np.asarray(rows), expected)
     bound = st.none() | st.integers(-25, 25)
@@ -46,34 +48,34 @@ def test_chosen_rows_are_those_of_numpy(chosen: list[int], data: st.DataObject) 
 
 
 @pytest.mark.parametrize("begin", [0, 1, 5])
-def test_neighbours_are_read_in_one_piece(begin: int) -> None:
-    """Rows that lie side by side come as a slice, which a disk reads at once."""
-    asked = Asked()
-    rows = ChosenRows(asked, np.arange(begin, begin + 12))
+def test_consecutive_rows_are_read_as_one_slice(begin: int) -> None:
+    """A disk reads a slice at once."""
+    asked = Recorded()
+    rows = FeatureRows.of(asked).select(np.arange(begin, begin + 12))
     for wanted in (slice(2, 8), slice(None), slice(3, 4), slice(4, 6)):
         np.testing.assert_array_equal(rows[wanted], ARRAY[begin : begin + 12][wanted])
     first = [request.indices(20)[:2] for request in asked.requests]
     assert first == [(begin + 2, begin + 8), (begin, begin + 12), (begin + 3, begin + 4), (begin + 4, begin + 6)]
 
 
-@pytest.mark.parametrize("chosen", [[4, 5, 7, 8], [4, 6, 5, 7], [7, 6, 5, 4], [3, 3], []])
-def test_others_are_read_by_number(chosen: list[int]) -> None:
-    asked = Asked()
-    np.testing.assert_array_equal(ChosenRows(asked, np.array(chosen, np.int64))[:], ARRAY[chosen])
+@pytest.mark.parametrize("chosen", [[4, 5, 7, 8], [4, 6, 5, 7], [7, 6, 5, 4], [3, 3]])
+def test_other_rows_are_read_by_number(chosen: list[int]) -> None:
+    asked = Recorded()
+    np.testing.assert_array_equal(FeatureRows.of(asked).select(np.array(chosen, np.int64))[:], ARRAY[chosen])
     (request,) = asked.requests
     assert np.asarray(request).tolist() == chosen
 
 
-def test_a_choice_among_chosen_rows_asks_the_first_ones() -> None:
-    asked = Asked()
-    rows = ChosenRows(ChosenRows(asked, np.array([9, 3, 14, 7])), np.array([2, 0]))
+def test_a_selection_of_a_selection_reads_the_source_once() -> None:
+    asked = Recorded()
+    rows = FeatureRows.of(asked).select(np.array([9, 3, 14, 7])).select(np.array([2, 0]))
     np.testing.assert_array_equal(rows[:], ARRAY[[14, 9]])
     assert [np.asarray(request).tolist() for request in asked.requests] == [[14, 9]]
     assert rows.shape == (2, 3)
 
 
-def test_chosen_rows_become_an_array_of_any_kind_by_a_copy() -> None:
-    rows = ChosenRows(ARRAY, np.array([2, 0]))
+def test_selected_rows_become_an_array_of_any_dtype_by_a_copy() -> None:
+    rows = FeatureRows.of(ARRAY).select(np.array([2, 0]))
     assert np.asarray(rows, np.float64).dtype == np.float64
     with pytest.raises(ValueError, match="without a copy"):
         np.array(rows, copy=False)
@@ -81,13 +83,35 @@ def test_chosen_rows_become_an_array_of_any_kind_by_a_copy() -> None:
 
 
 def test_the_array_may_be_changed_without_harm_to_the_rows() -> None:
-    """Also where they lie side by side in memory."""
+    """Also if they are consecutive in memory."""
     source = ARRAY.copy()
     for dtype in (None, np.float32, np.float64):
-        found = np.array(ChosenRows(source, np.arange(4, 9)), dtype)
+        found = np.array(FeatureRows.of(source).select(np.arange(4, 9)), dtype)
         np.testing.assert_array_equal(found, ARRAY[4:9])
         found[:] = -1
         np.testing.assert_array_equal(source, ARRAY)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cut=st.integers(0, 20), left=st.permutations(range(8)), data=st.data())
+def test_joined_rows_equal_those_of_numpy(cut: int, left: list[int], data: st.DataObject) -> None:
+    """Also if one side, or both, are a selection, and if their dtypes differ."""
+    second = ARRAY[cut:].astype(np.float16)
+    first = FeatureRows.of(ARRAY).select(np.array(left))
+    expected = np.concatenate([ARRAY[left], second])
+    for rows in (first.join(second), first.join(FeatureRows.of(second).select(np.arange(20 - cut)))):
+        assert (rows.shape, rows.dtype) == (expected.shape, np.float32)
+        bound = st.none() | st.integers(-30, 30)
+        part = data.draw(st.builds(slice, bound, bound, st.sampled_from([None, 1, 2, -1])))
+        np.testing.assert_array_equal(rows[part], expected[part])
+        places = np.array(data.draw(st.lists(st.integers(0, len(expected) - 1))), np.int64)
+        np.testing.assert_array_equal(rows[places], expected[places])
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(rows)).to_array(), expected)
+
+
+def test_rows_with_different_columns_cannot_be_joined() -> None:
+    with pytest.raises(DataError, match=r"\(20, 3\) and \(20, 2\) cannot be joined"):
+        FeatureRows.of(ARRAY).join(ARRAY[:, :2])
 
 
 def test_a_mask_over_many_rows(store: FeatureStore, store_process: ModuleType) -> None:

@@ -14,8 +14,8 @@ from PIL import Image
 from unseen.core.errors import DataError
 from unseen.core.records import Preprocessing
 from unseen.data import Split
-from unseen.features import speed
-from unseen.features.speed import measure_speed
+from unseen.features import extraction
+from unseen.features.extraction import measure_speed
 
 #: Of the model below.
 RATE = 64
@@ -33,8 +33,8 @@ class World:
         self.opened: set[int] = set()
         self.made: dict[str, Any] = {}
         self._lock = threading.Lock()
-        monkeypatch.setattr(speed, "time", SimpleNamespace(perf_counter=lambda: self.now))
-        monkeypatch.setattr(speed, "make_runtime", self._make)
+        monkeypatch.setattr(extraction, "time", SimpleNamespace(perf_counter=lambda: self.now))
+        monkeypatch.setattr(extraction, "make_runtime", self._make)
 
     def _make(self, backbone: object, **settings: Any) -> World:
         self.made = settings

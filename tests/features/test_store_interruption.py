@@ -229,8 +229,8 @@ def test_several_deaths_in_a_row(tmp_path_factory, sample, reference, store_proc
     assert store_process.snapshot(store, sample.key) == expected
 
 
-def test_death_at_every_step_of_taking_up_a_corrupt_entry(tmp_path, sample, reference, store_process):
-    """The manifest lets go of a part before its file goes: a death between the two leaves no hole."""
+def test_death_at_every_step_of_resuming_a_corrupt_entry(tmp_path, sample, reference, store_process):
+    """A death while a corrupt part is replaced leaves no gap."""
     expected, steps = reference
     for step in range(steps):
         store = FeatureStore(tmp_path / str(step))
@@ -249,7 +249,7 @@ def test_death_at_every_step_of_taking_up_a_corrupt_entry(tmp_path, sample, refe
 
 
 @pytest.mark.parametrize("parts", [0, 2])
-def test_the_next_writer_clears_away_what_a_killed_one_left(tmp_path, sample, parts):
+def test_the_next_writer_removes_files_of_a_killed_one(tmp_path, sample, parts):
     store = FeatureStore(tmp_path)
     sample.write(store, parts=parts)
     (folder,) = [entry.path for entry in store.entries()]
@@ -261,7 +261,11 @@ def test_the_next_writer_clears_away_what_a_killed_one_left(tmp_path, sample, pa
         (folder / "manifest.json").unlink()
     sample.write(store, parts=0)
     found = {path.name for path in folder.iterdir()}
-    assert found == {"manifest.json", "notes.txt", *(f"part-{k:05d}.safetensors" for k in range(parts))}
+    assert found == {
+        "manifest.json",
+        "notes.txt",
+        *(f"part-{k:05d}.{kind}" for k in range(parts) for kind in ("json", "safetensors")),
+    }
 
 
 @pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
@@ -362,7 +366,7 @@ def test_two_processes_at_once(tmp_path, large, store_process):
     assert store_process.snapshot(store, large.key) == store_process.snapshot(whole, large.key)
 
 
-def test_whoever_waits_goes_on_where_a_killed_process_stopped(tmp_path, large, store_process):
+def test_a_waiting_process_resumes_after_the_first_is_killed(tmp_path, large, store_process):
     whole, store = FeatureStore(tmp_path / "whole"), FeatureStore(tmp_path / "store")
     large.write(whole)
     large.write(store, parts=15)

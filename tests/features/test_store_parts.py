@@ -1,17 +1,22 @@
-"""Parts that many bring, without a model: when they are listed, under which names, and what a store says of them."""
+"""Parts that several processes add, without a model: when the entry is complete, and what the store lists."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from unseen.core.records import FeatureKey, Preprocessing
 from unseen.features import FeatureStore
+from unseen.features import part as part_module
 from unseen.features.extraction import ExtractedPart, keep_part
-from unseen.features.manifest import entry_folder, load_manifest, part_name
+from unseen.features.manifest import entry_folder, part_name, save_manifest
+from unseen.features.part import PartRows, find_parts
 
 KEY = FeatureKey("m", "w", "pooled", Preprocessing(32, 32), "fp32", "torch", "d", "train", "f")
 
@@ -24,73 +29,119 @@ def bring(store: FeatureStore, number: int, count: int, key: FeatureKey = KEY, s
     keep_part(store, {"pooled": key}, part, total=count * size, part_size=size, provenance={})
 
 
-def listed(store: FeatureStore) -> int:
-    manifest = load_manifest(entry_folder(store.root, KEY))
-    return 0 if manifest is None else len(manifest.parts)
+def stored(store: FeatureStore) -> list[int]:
+    manifest = find_parts(entry_folder(store.root, KEY))
+    return [] if manifest is None else [part.first // manifest.part_size for part in manifest.parts]
 
 
-def loose(store: FeatureStore) -> int:
+def descriptions(store: FeatureStore) -> int:
     return len(list(entry_folder(store.root, KEY).glob("part-*.json")))
 
 
-def test_parts_in_turn_are_listed_eight_at_a_time(tmp_path: Path) -> None:
-    """The manifest is written once for some parts, not for each; few wait, and the last ones are not forgotten."""
-    store, counts = FeatureStore(tmp_path), []
-    for number in range(21):
+@pytest.mark.parametrize("order", [range(21), range(20, -1, -1), [*range(1, 12), 13, 12, *range(14, 21), 0]])
+def test_the_last_part_completes_the_entry(tmp_path: Path, order: Sequence[int]) -> None:
+    """The manifest is written at the beginning and at the end; until then each part has a description."""
+    store = FeatureStore(tmp_path)
+    for count, number in enumerate(order, start=1):
+        assert not store.holds(KEY)
         bring(store, number, 21)
-        counts.append(listed(store))
-        assert counts[-1] + loose(store) == number + 1
-    assert counts == [0] * 7 + [8] * 8 + [16] * 5 + [21]
+        assert stored(store) == sorted(order[:count])
+        assert descriptions(store) == (0 if count == 21 else count)
     assert store.holds(KEY)
     np.testing.assert_array_equal(store.open(KEY).features[np.arange(42)][:, 0], np.arange(42))
 
 
-def test_of_many_parts_more_are_listed_at_once(tmp_path: Path) -> None:
-    store, steps = FeatureStore(tmp_path), []
-    before = 0
-    for number in range(120):
-        bring(store, number, 200)
-        if listed(store) != before:
-            steps.append(listed(store) - before)
-            before = listed(store)
-    assert steps[:8] == [8] * 8 and steps[-1] > 8, "an eighth of what is there"
-    assert sorted(steps) == steps
-
-
-def test_a_gap_keeps_what_lies_behind_it_loose(tmp_path: Path) -> None:
+def test_missing_parts_are_those_without_a_description(tmp_path: Path) -> None:
     store = FeatureStore(tmp_path)
+    assert store.missing(KEY, total=28, part_size=5) == (5, [0, 5, 10, 15, 20, 25])
     for number in (*range(1, 12), 13, 12):
         bring(store, number, 14)
-        assert listed(store) == 0
-    assert store.missing(KEY, total=28, part_size=5) == (2, [0])
+    assert store.missing(KEY, total=28, part_size=5) == (2, [0]), "the entry keeps its part size"
     bring(store, 0, 14)
-    assert (listed(store), loose(store), store.holds(KEY)) == (14, 0, True)
     assert store.missing(KEY, total=28, part_size=5) == (2, [])
 
 
-def test_the_file_of_a_part_is_wanted_where_the_entry_lacks_it(tmp_path: Path) -> None:
+def test_a_stored_part_is_not_written_again(tmp_path: Path) -> None:
     store = FeatureStore(tmp_path)
-    rows, index = np.zeros((2, 3), np.float32), np.arange(2)
-
-    def write(size: int, first: int) -> bool:
-        return store.write_part_file(KEY, size, first, rows, index, index + first) is not None
-
-    assert not write(2, 0), "the entry is new"
-    for number in range(8):
-        bring(store, number, 20)
-    files = {path.name for path in entry_folder(store.root, KEY).glob("*.safetensors")}
-    assert not write(3, 18), "parts are of another size"
-    assert not write(2, 14), "it is listed"
-    assert {path.name for path in entry_folder(store.root, KEY).glob("*.safetensors")} == files
-    assert write(2, 16) and write(2, 20)
-    new = {path.name for path in entry_folder(store.root, KEY).glob("*.safetensors")} - files
-    assert new == {part_name(8), part_name(10)}
+    bring(store, 1, 3)
+    path = entry_folder(store.root, KEY) / part_name(1)
+    stamp = path.stat().st_mtime_ns
+    bring(store, 1, 3)
+    assert path.stat().st_mtime_ns == stamp
 
 
-def test_the_file_of_a_large_part_is_wanted_too(tmp_path: Path) -> None:
-    store, index = FeatureStore(tmp_path), np.arange(600, 1200)
-    bring(store, 0, 2, size=600)
-    assert store.write_part_file(KEY, 600, 600, np.zeros((600, 3), np.float32), index % 5, index) is not None
+@pytest.mark.parametrize("size", [1, 3, 4])
+def test_a_part_of_another_size_is_not_stored(tmp_path: Path, size: int) -> None:
+    """The process that begins an entry decides; others read the size from the store."""
+    store = FeatureStore(tmp_path)
+    bring(store, 0, 6)
+    before = {path.name: path.read_bytes() for path in entry_folder(store.root, KEY).iterdir()}
+    for number in (0, 1):
+        index = np.arange(number * size, (number + 1) * size)
+        rows = PartRows(number * size, np.zeros((size, 3), np.float32), index, index)
+        store.add_part(KEY, rows, total=12, part_size=size)
+    assert {path.name: path.read_bytes() for path in entry_folder(store.root, KEY).iterdir()} == before
+    assert store.missing(KEY, total=12, part_size=size) == (2, [2, 4, 6, 8, 10])
+
+
+@pytest.mark.parametrize("completed", [False, True])
+def test_a_part_is_not_described_if_the_entry_changed_while_its_file_was_written(
+    tmp_path: Path, completed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may complete the entry, or remove a file that has no description yet."""
+    store = FeatureStore(tmp_path)
+    bring(store, 0, 2)
+    write = part_module.write_part_file
+
+    def interrupted(*given: Any) -> Any:
+        description = write(*given)
+        monkeypatch.undo()
+        if completed:
+            bring(store, 1, 2)
+        else:
+            with store.writer(KEY, total=4, part_size=2):
+                pass
+        return description
+
+    monkeypatch.setattr("unseen.features.store.write_part_file", interrupted)
+    bring(store, 1, 2)
+    assert (stored(store), store.holds(KEY)) == (([0, 1], True) if completed else ([0], False))
+    assert descriptions(store) == (0 if completed else 1)
+    bring(store, 1, 2)
+    assert store.holds(KEY)
+    assert store.verify() == []
+
+
+def test_parts_that_are_added_at_the_same_time(tmp_path: Path) -> None:
+    store = FeatureStore(tmp_path)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda number: bring(store, number % 24, 24), range(48)))
+    assert (store.holds(KEY), descriptions(store), store.verify()) == (True, 0, [])
+    np.testing.assert_array_equal(store.open(KEY).features[:][:, 0], np.arange(48))
+
+
+def test_a_partial_manifest_that_lists_parts_is_resumed(tmp_path: Path) -> None:
+    """Version 0.1 listed the parts of an unfinished entry in its manifest."""
+    store = FeatureStore(tmp_path)
+    for number in (0, 1, 3):
+        bring(store, number, 5)
+    folder = entry_folder(store.root, KEY)
+    whole = find_parts(folder)
+    assert whole is not None
+    save_manifest(folder, replace(whole, parts=whole.parts[:2]))
+    for name in ("part-00000.json", "part-00001.json"):
+        (folder / name).unlink()
+    assert stored(store) == [0, 1, 3]
+    assert store.missing(KEY, total=10, part_size=2) == (2, [4, 8])
+    (folder / part_name(0)).write_bytes(b"damaged")
+    with store.writer(KEY, total=10, part_size=2) as writer:
+        assert writer.missing == [0, 4, 8]
+        assert len(writer.discarded) == 1 and "part-00000.safetensors" in writer.discarded[0]
+    assert stored(store) == [1, 3]
+    for number in (0, 2, 4):
+        bring(store, number, 5)
+    assert store.holds(KEY)
+    np.testing.assert_array_equal(store.open(KEY).features[:][:, 0], np.arange(10))
 
 
 def test_manifests_of_a_model(tmp_path: Path) -> None:
@@ -127,20 +178,3 @@ def test_entries_are_chosen_by_name(pattern: str, count: int, tmp_path: Path) ->
     assert len(store.select(KEY.digest[:4])) == 1
     with pytest.raises(UnknownNameError):
         store.select(KEY.digest[:3])
-
-
-def test_a_file_that_was_cleared_away_meanwhile_is_written_again(tmp_path: Path) -> None:
-    store = FeatureStore(tmp_path)
-    bring(store, 0, 3)
-    rows, index = np.ones((2, 3), np.float32), np.arange(4, 6)
-    written = store.write_part_file(KEY, 2, 4, rows, index, index)
-    assert written is not None
-    path = entry_folder(store.root, KEY) / part_name(2)
-    content, stamp = path.read_bytes(), path.stat().st_mtime_ns
-    for gone in (False, True):
-        if gone:
-            path.unlink()
-        with store.writer(KEY, total=6, part_size=2, verify=False) as writer:
-            writer.write_part(rows, index, index, first=4, written=written)
-        assert path.read_bytes() == content
-        assert (path.stat().st_mtime_ns == stamp) != gone, "what is in place is left alone"

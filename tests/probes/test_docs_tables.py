@@ -1,4 +1,4 @@
-"""The tables of docs/probes.md that long benches fill are those that their kept figures give."""
+"""The tables of docs/evidence/probes.md that long benches fill are those that their kept figures give."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ KEPT |= {bench: ["--kept"] for bench in ("probe", "probe_draws", "memory", "cog_
 @pytest.mark.slow
 @pytest.mark.parametrize("bench", KEPT)
 def test_the_page_shows_the_kept_figures(bench, tmp_path):
-    page = ROOT / "docs" / "probes.md"
+    page = ROOT / "docs" / "evidence" / "probes.md"
     copy = Path(shutil.copy(page, tmp_path))
     command = [sys.executable, str(ROOT / "bench" / f"{bench}.py"), *KEPT[bench], "--docs", str(copy)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)

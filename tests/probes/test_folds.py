@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import log_loss
 
-from unseen.probes.folds import accuracy_interval, choose_penalty, draw_folds, estimate_accuracy, fit_temperature
+from unseen.probes.folds import choose_penalty, draw_folds, estimate_accuracy, fit_temperature, prediction_interval
 from unseen.probes.softmax import TRAINS_ONLY
 
 SIZES = st.lists(st.integers(1, 30), min_size=2, max_size=8)
@@ -104,9 +104,9 @@ def test_half_the_correction_falls_away_with_the_share_of_images_that_was_drawn(
 
 
 def test_fewer_new_images_scatter_more():
-    few, many = accuracy_interval(0.8, 0.02, 50), accuracy_interval(0.8, 0.02, 5000)
+    few, many = prediction_interval(0.8, 0.02, 50), prediction_interval(0.8, 0.02, 5000)
     assert few.low < many.low < 0.8 < many.high < few.high
-    assert accuracy_interval(0.99, 0.05, 10).high == 1.0
+    assert prediction_interval(0.99, 0.05, 10).high == 1.0
 
 
 def test_weights_that_round_above_one_are_no_domain_error():

@@ -85,7 +85,7 @@ def test_a_training_that_diverges_is_said_so() -> None:
     features, labels = clusters(40)
     features[0, 0] = np.inf
     trials = sweep_linear((features, labels), clusters(10), 4, (LinearSetting(0.1, 5, 8),))
-    assert trials[0].note == "diverged"
+    assert trials[0].error == "diverged"
     assert trials[0].accuracy == 0.0
 
 

@@ -6,7 +6,8 @@ import torch
 from sklearn.preprocessing import normalize
 
 from unseen.core.errors import DataError
-from unseen.probes.rows import FeatureSet, Joined
+from unseen.features.rows import FeatureRows
+from unseen.probes.rows import FeatureSet
 
 
 class Parts:
@@ -83,8 +84,8 @@ def test_text_is_refused():
 
 
 def test_joined_rows_equal_concatenation(table):
-    joined = Joined(table[:100], table[100:])
+    joined = FeatureRows.of(table[:100]).join(table[100:])
     np.testing.assert_array_equal(joined[90:110], table[90:110])
     np.testing.assert_array_equal(joined[np.array([299, 3, 100, 99])], table[[299, 3, 100, 99]])
     with pytest.raises(DataError, match="columns"):
-        Joined(table, table[:, :3])
+        FeatureRows.of(table).join(table[:, :3])

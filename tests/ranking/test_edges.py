@@ -7,7 +7,7 @@ import pytest
 
 from unseen.core.errors import DataError
 from unseen.ranking import gbc, hscore, knn, leep, linear, logme, parc, regularised_hscore
-from unseen.ranking.pooled import add_scaled
+from unseen.ranking.inputs import add_scaled
 from unseen.ranking.scores import knn as knn_module
 from unseen.ranking.scores.logme import logme_targets
 

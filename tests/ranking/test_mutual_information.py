@@ -10,7 +10,7 @@ import torch
 
 from unseen.core.errors import UsageError
 from unseen.ranking import mutual_information
-from unseen.ranking.critic import interpolated_bound
+from unseen.ranking.scores.mutual_information import interpolated_bound
 
 
 def naive_bound(f: np.ndarray, labels: np.ndarray, baseline: np.ndarray, shares: np.ndarray, alpha: float) -> float:

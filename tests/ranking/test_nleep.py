@@ -151,7 +151,7 @@ def test_few_images_cap_the_components_and_say_so(small: tuple) -> None:
     features, labels = small
     said: list[str] = []
     nleep(features[:20], labels[:20], tell=said.append)
-    assert said == ["N-LEEP: 16 images cannot carry 15 Gaussians (5 per class); 8 were fitted"]
+    assert said == ["N-LEEP: 16 images are too few for 15 Gaussians (5 per class); 8 were fitted"]
     nleep(features, labels, tell=said.append)
     assert len(said) == 1
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 
 from unseen.ranking import pactran
-from unseen.ranking.cross_entropy import penalised_cross_entropy
+from unseen.ranking.scores.linear import penalised_cross_entropy
 
 
 def naive_pactran(features: np.ndarray, labels: np.ndarray, factor: float, variance: float) -> float:

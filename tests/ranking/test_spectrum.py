@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from unseen.ranking.fisher import compact
+from unseen.ranking.scores.sfda import compact
 from unseen.ranking.spectrum import decompose, principal_components
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unseen.core.records import Cell, DatasetCard, ModelCard, Result
+from unseen.core.run_record import Dropped, RunRecord, SplitCounts
 
 SEEDS = (22, 37, 45)
 MODELS = {"packaged:efficientnet-lite0": 0.70, "packaged:efficientnet-lite2": 0.74, "random:resnet18": 0.20}
@@ -34,8 +35,13 @@ def results() -> list[Result]:
                             "train_images": 1460,
                             "test_images": 594,
                             "chance": 1 / 14,
-                            "skipped": {"train/apple/7.jpg": "truncated"} if dataset.endswith("grocery") else {},
                         },
+                        record=RunRecord(
+                            {"train": SplitCounts(1461, 1460)},
+                            dropped=(Dropped("image", "train/apple/7.jpg", "truncated", "train"),),
+                        )
+                        if dataset.endswith("grocery")
+                        else RunRecord({"train": SplitCounts(1460, 1460)}),
                         environment={"python": "3.11.7", "unseen": "0.1.0", "cpu": "Some CPU"},
                     )
                 )

@@ -14,10 +14,36 @@ from hypothesis import strategies as st
 from unseen.core.errors import StoreError, UsageError
 from unseen.core.records import Result
 from unseen.reports import save_chart
-from unseen.reports.blocks import Key
-from unseen.reports.charts import PALETTE, script_json, series_keys, to_spec
-from unseen.reports.dotplot import dot_plot
+from unseen.reports.blocks import (
+    ChartBlock,
+    Figure,
+    Key,
+    Material,
+    SectionSpec,
+    Table,
+    TableBlock,
+    TableCell,
+    TextBlock,
+)
+from unseen.reports.charts import (
+    Axis,
+    Bars,
+    Chart,
+    Distribution,
+    Dots,
+    Lines,
+    Matrix,
+    Panels,
+    Scatter,
+    Strip,
+    table_rows,
+)
+from unseen.reports.paper import drawn_chart
+from unseen.reports.scores import summary_dots
+from unseen.reports.theme import PALETTE, script_json, series_keys, to_spec
 from unseen.results import summarise
+from unseen.results.styles import TOP1
+from unseen.stats import Interval
 
 START = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<svg", ".html": b"<!DOCTYPE html>"}
 
@@ -30,7 +56,7 @@ def keys_of(models: list[str]) -> dict[str, Key]:
 def chart(results: list[Result]) -> Any:
     summaries = summarise([r for r in results if r.cell.dataset == "packaged:grocery"], "top1")
     models = [summary.model for summary in summaries]
-    return dot_plot(summaries, keys=keys_of(models), order=models, chance=1 / 14)
+    return summary_dots(summaries, keys_of(models), chance=1 / 14)
 
 
 @pytest.mark.parametrize("ending", sorted(START))
@@ -86,9 +112,101 @@ def test_json_in_a_script_is_json_and_closes_nothing(value: Any) -> None:
     assert not set("<>&\u2028\u2029") & set(text)
 
 
-def test_many_models_never_look_the_same() -> None:
-    keys = keys_of([f"source{n % 6}:m{n}" for n in range(36)])
-    assert len({(key.colour, key.symbol) for key in keys.values()}) == 36
+@pytest.mark.parametrize(
+    "models",
+    [
+        [f"source{n % 6}:m{n}" for n in range(36)],
+        [f"timm:m{n}" for n in range(12)],
+        [*(f"random:m{n}" for n in range(6)), "timm:a"],
+    ],
+)
+def test_every_model_has_its_own_colour_and_look(models: list[str]) -> None:
+    keys = keys_of(models)
+    assert len({key.colour for key in keys.values()}) == len(models)
+    assert len({(key.colour, key.symbol) for key in keys.values()}) == len(models)
+
+
+KEYS = list(keys_of(["timm:a", "timm:b", "random:c"]).values())
+ROWS = [
+    {"model": key.key, "name": key.label, "place": place, "x": 10.0 + n, "value": 0.5 + n / 10, "low": 0.4, "high": 0.7}
+    | {"shown": f"{50 + 10 * n}.0 [40.0, 70.0]"}
+    for n, key in enumerate(KEYS)
+    for place in ("near", "far")
+]
+TILES = [{"x": a, "y": b, "value": n / 4, "shown": f"{n}"} for n, (a, b) in enumerate(["ab", "ac", "bb", "bc"])]
+CHARTS: dict[str, Chart] = {
+    "dots": Dots(rows=ROWS, keys=KEYS, y="place", above=True, chance=0.3, x=Axis("accuracy")),
+    "lines": Lines(rows=ROWS, keys=KEYS, x="place", rule=0.5, band=(0.5, 0.6), band_text="random draws"),
+    "scatter": Scatter(
+        rows=ROWS[::2], keys=KEYS, label="name", lines=[{"x": 10, "value": 0.4}, {"x": 12, "value": 0.5}]
+    ),
+    "bars": Bars(rows=ROWS, y="place", vertical=True),
+    "matrix": Matrix(rows=TILES),
+    "distribution": Distribution(rows=ROWS, x="place"),
+    "strip": Strip(rows=[{"value": 1 - n / 9, "section": "L1" if n < 4 else "", "name": f"c{n}"} for n in range(9)]),
+}
+CHARTS["panels"] = Panels(charts=[CHARTS["dots"], CHARTS["lines"]], titles=["one", "two"])
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_every_chart_type_is_valid_vega_lite_and_has_words(name: str) -> None:
+    spec = to_spec(CHARTS[name])
+    assert drawn_chart(spec).startswith("<svg")
+    assert CHARTS[name].words()
+    assert "http" not in json.dumps(spec)
+
+
+@pytest.mark.parametrize("name", ["dots", "lines", "bars"])
+def test_values_at_one_place_are_drawn_side_by_side(name: str) -> None:
+    offsets = {"xOffset", "yOffset"}
+    for layer in CHARTS[name].layers():
+        if "data" not in layer and layer["mark"]["type"] in ("point", "bar", "rule"):
+            assert offsets & layer["encoding"].keys(), layer["mark"]
+
+
+def test_a_figure_without_words_describes_its_values() -> None:
+    figure = Figure("By place", CHARTS["dots"])
+    assert figure.description.startswith("By place: a near 50.0 [40.0, 70.0]; a far")
+    assert '"legend": {' not in json.dumps(figure.vega["layer"]), "the section has the legend of models"
+    assert '"legend": {' in json.dumps(Figure("Bars", CHARTS["bars"]).vega["layer"])
+
+
+def test_rows_of_a_table_have_all_that_a_chart_needs() -> None:
+    cell = TableCell(value=0.713, interval=Interval(0.713, 0.699, 0.726), metric=TOP1, n=1000, chance=0.1, cells=["id"])
+    table = Table("caption", ["model", "top-1"], [[TableCell("A"), cell], [TableCell("B"), TableCell()]], row_keys="ab")
+    (row,) = table_rows(table)
+    assert row == {
+        "model": "a",
+        "name": "A",
+        "column": "top-1",
+        "value": 0.713,
+        "low": 0.699,
+        "high": 0.726,
+        "shown": "71.3 [69.9, 72.6]",
+        "n": 1000,
+        "chance": 0.1,
+        "cells": ["id"],
+    }
+
+
+def test_a_section_is_declared_by_its_blocks() -> None:
+    spec: SectionSpec[int] = SectionSpec(
+        title="Levels",
+        settings=lambda material, benchmark: [("one", 1), ("two", 2)],
+        blocks=(
+            TextBlock(lambda s: f"setting {s}", answer=True),
+            ChartBlock("By place", lambda s: CHARTS["dots"] if s == 2 else None),
+            TableBlock(lambda s: Table(f"table {s}", ["a"], [])),
+        ),
+        common=(TextBlock("for all"),),
+    )
+    section = spec(Material([]), "levels")
+    assert section is not None and section.anchor == "levels"
+    assert section.answer == [("one", "setting 1"), ("two", "setting 2")]
+    assert [figure.title for figure in section.figures] == ["By place · two"]
+    assert [table.caption for table in section.tables] == ["table 1 · one", "table 2 · two"]
+    assert section.prose[-1] == "for all"
+    assert SectionSpec("none", lambda material, benchmark: [], ())(Material([]), "none") is None
 
 
 @pytest.mark.parametrize(("chance", "drawn"), [(1 / 14, True), (0.0, True), (None, False), (-5.0, False)])
@@ -97,5 +215,5 @@ def test_chance_is_drawn_unless_it_would_squeeze_the_rest(
 ) -> None:
     summaries = summarise([r for r in results if r.cell.dataset == "packaged:grocery"], "top1")
     models = [summary.model for summary in summaries]
-    chart = dot_plot(summaries, keys=keys_of(models), order=models, chance=chance)
+    chart = summary_dots(summaries, keys_of(models), chance=chance)
     assert ("strokeDash" in json.dumps(to_spec(chart)["layer"])) is drawn

@@ -20,6 +20,7 @@ import pytest
 
 from unseen.core.errors import StoreError
 from unseen.core.records import Cell, DatasetCard, ModelCard, Result
+from unseen.core.run_record import Dropped, LoadedModel, RunRecord, SplitCounts
 from unseen.reports.blocks import Figure, Material, Section
 from unseen.reports.page import _ordered, build_sections
 from unseen.study import section_of, write_report
@@ -96,7 +97,9 @@ def test_it_says_what_there_is(page: Path) -> None:
         "4.65 M",
         "788 M",
         "out of memory <at> cell 45",
-        "1 image could not be read and took no part: train/apple/7.jpg (truncated)",
+        "1 unreadable image",
+        "train/apple/7.jpg",
+        "truncated",
         "22, 37 and 45",
         "2 settings per cell: c 0.01 to 100 (2 values)",
         "Tan & Le, ICML 2019 (EfficientNet-Lite2)",
@@ -118,14 +121,14 @@ def test_it_names_the_leader_and_doubts_a_small_lead(results: list[Result], card
     (section, *_) = build_sections(Material(results, cards), section_of)
     points = dict(section.points)
     assert points["grocery"].startswith(
-        "EfficientNet-Lite2 has 75.0 [73.0, 77.0]\u202f%, 4.0 points ahead of EfficientNet-Lite0"
+        "EfficientNet-Lite2 has 75.0 [73.0, 77.0]\u202f%, 4.0 points ahead (p = 0.0056, significant) of Efficient"
     )
     close = [
         dataclasses.replace(r, metrics={"top1": r.metrics["top1"] - 0.035}) if "lite2" in r.cell.model else r
         for r in results
     ]
     (section, *_) = build_sections(Material(close, cards), section_of)
-    assert "0.5 points ahead (less than the spread over seeds) of" in dict(section.points)["grocery"]
+    assert "0.5 points ahead (not tested) of" in dict(section.points)["grocery"], "no interval is stored"
 
 
 def test_the_same_results_give_the_same_bytes(
@@ -168,10 +171,14 @@ def test_the_data_in_the_page_is_exact(page: Path, results: list[Result]) -> Non
 
 def test_no_name_can_break_out(tmp_path: Path, results: list[Result]) -> None:
     cell = Cell(HOSTILE, f"a:{HOSTILE}", f'd:"onload=x {HOSTILE}', {"seed": 1, HOSTILE: HOSTILE})
+    record = RunRecord(
+        {HOSTILE: SplitCounts(2, 1)},
+        dropped=(Dropped("image", HOSTILE, HOSTILE, HOSTILE),),
+        model=LoadedModel(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE, missing=(HOSTILE,), unused=(HOSTILE,), layer=HOSTILE),
+        notes=(HOSTILE,),
+    )
     hostile = [
-        Result(
-            cell, {"top1": 0.5, HOSTILE: 1.0}, details={"skipped": {HOSTILE: HOSTILE}}, environment={HOSTILE: HOSTILE}
-        ),
+        Result(cell, {"top1": 0.5, HOSTILE: 1.0}, record=record, environment={HOSTILE: HOSTILE}),
         Result(dataclasses.replace(cell, parameters={"seed": 2}), error=f"{HOSTILE} --> <!-- ]]>"),
     ]
     cards = {cell.model: ModelCard(cell.model, f"</title>{HOSTILE}", group=HOSTILE, citation=HOSTILE)}
@@ -195,7 +202,7 @@ def test_values_that_are_not_numbers(tmp_path: Path) -> None:
     assert "not a number" in reader.text
     assert "∞" in reader.text
     (spec,) = unpacked(reader, "specs").values()
-    drawn = {row["model"] for rows in spec["datasets"].values() for row in rows if "model" in row}
+    drawn = {row["model"] for row in spec["data"]["values"]}
     assert drawn == {"timm:c"}
 
 
@@ -243,29 +250,9 @@ def test_older_weights_are_left_out_of_means_whatever_the_order_of_cells(results
     assert [figure.title for figure in section.figures] == ["grocery · weights newest", "grocery · weights old (older)"]
     assert "1 older result of other weights or data left out." in section.prose
     first, second = (section.tables[0].rows[0][i] for i in (1, 2))
-    assert (first.text, first.note) == ("10.0", "")
-    assert (second.text, second.note) == ("71.5", "[69.5, 73.5]")
-    assert "± 0.7 (2 seeds)" in second.hint
-
-
-@pytest.mark.parametrize(
-    ("skipped", "count"),
-    [
-        (3, 3),
-        ({"train": 2, "test": 1}, 3),
-        ({"train": {"a": "r", "b": "r"}, "test": {"a": "r"}}, 3),
-        ({"a.jpg": "r", "b.jpg": "r"}, 2),
-        (["a", "b"], 2),
-        ([["a", "r"]], 1),
-    ],
-)
-def test_skipped_images_in_any_form(skipped: Any, count: int) -> None:
-    sections = build_sections(
-        Material([Result(Cell("probe", "m", "d:x"), {"top1": 1.0}, details={"skipped": skipped})]), section_of
-    )
-    (problems,) = [s for s in sections if s.anchor == "problems"]
-    assert [lead for lead, _ in problems.points] == ["x"]
-    assert problems.points[0][1].startswith(f"{count} image{'s' if count > 1 else ''} could not be read")
+    assert (first.shown, first.below) == ("10.0", "")
+    assert (second.shown, second.below) == ("71.5", "[69.5, 73.5]")
+    assert "standard deviation 0.7" in second.hint
 
 
 def test_a_page_that_cannot_be_written(results: list[Result]) -> None:
@@ -286,7 +273,7 @@ def test_one_seed_and_seeds_that_agree_are_no_certainty() -> None:
         results = [Result(Cell("probe", "m", "d", {"seed": s}), {"top1": 0.875, **bounds}) for s in range(count)]
         (section, *_) = build_sections(Material(results), section_of)
         entry = section.tables[0].rows[0][1]
-        return f"{entry.text} {entry.note}".strip()
+        return entry.full
 
     assert shown(1) == shown(3) == "87.5"
     assert shown(1, top1_low=0.5, top1_high=0.99) == shown(3, top1_low=0.5, top1_high=0.99) == "87.5 [50.0, 99.0]"
@@ -297,9 +284,12 @@ def test_ties_are_ties() -> None:
     results = [Result(Cell("probe", m, "d"), {"top1": v, "top1_low": v, "top1_high": v}) for m, v in values.items()]
     (section, *_) = build_sections(Material(results), section_of)
     (headline,) = section.headlines
-    assert (headline.text, headline.sure) == ("a and b tie at 80.0\u202f%.", "a tie")
-    assert section.points[0][1].startswith("a and b have 80.0")
-    assert [row[0].text for row in section.tables[0].rows if row[1].best] == ["a", "b"]
+    assert (headline.text, headline.sure) == (
+        "a leads with 80.0\u202f%, 0.0 points ahead of b.",
+        "no confidence interval",
+    )
+    assert section.points[0][1].startswith("a has 80.0\u202f%, equal to b")
+    assert not any(row[1].mark for row in section.tables[0].rows), "limits without width are no interval"
 
 
 def test_a_lead_is_clear_only_where_intervals_bear_it_out() -> None:
@@ -310,8 +300,8 @@ def test_a_lead_is_clear_only_where_intervals_bear_it_out() -> None:
         (section, *_) = build_sections(Material(results), section_of)
         return section.headlines[0].sure, section.headlines[0].clear
 
-    assert sure(0.7, 0.02) == ("clear", True)
-    assert sure(0.78, 0.02) == ("not clear", False)
+    assert sure(0.7, 0.02) == ("significant", True)
+    assert sure(0.78, 0.02) == ("statistically tied", False)
 
 
 def test_every_number_knows_its_cells(results: list[Result], cards: dict[str, ModelCard]) -> None:

@@ -7,12 +7,13 @@ import math
 import pytest
 
 from unseen.core.records import ModelCard
+from unseen.reports.blocks import standing
 from unseen.reports.wording import (
     amount,
-    bracketed,
     counted,
     duration,
     family,
+    lead_sentence,
     listed,
     setting_text,
     short_names,
@@ -57,6 +58,10 @@ def test_names_are_short_but_never_equal() -> None:
     cards = {"timm:a": ModelCard("timm:a", "Model A")}
     assert short_names(["timm:a", "timm:b", "plain"], cards) == {"timm:a": "Model A", "timm:b": "b", "plain": "plain"}
     assert short_names(["timm:b", "hf:b"], cards) == {"timm:b": "timm:b", "hf:b": "hf:b"}
+    paths = {"file:/data/mine.pth?arch=timm:a": "mine.pth", "file:/data/other.pth": "other.pth"}
+    assert short_names(paths, cards) == paths
+    same = ["file:/a/mine.pth", "file:/b/mine.pth"]
+    assert short_names(same, cards) == dict(zip(same, same, strict=True))
     assert short_names(["timm:b", "random:b"], cards) == {"timm:b": "b", "random:b": "b, random weights"}
 
 
@@ -82,6 +87,16 @@ def test_a_page_sets_minus_signs_and_keeps_numbers_whole() -> None:
     assert typeset(kept) == kept
 
 
-def test_an_interval_of_one_value_is_none() -> None:
-    assert bracketed(0.447, 0.508) == "[44.7, 50.8]"
-    assert bracketed(1 / 30, 1 / 30) == "" == bracketed(math.nan, math.nan)
+def test_a_sentence_states_what_the_decision_supports() -> None:
+    names = {"a": "A", "b": "B", "c": "C"}
+    apart = [standing("q", "a", 0.9, 0.88, 0.92), standing("q", "b", 0.6, 0.55, 0.65)]
+    text, word, significant = lead_sentence(apart, names)
+    assert (word, significant) == ("significant", True)
+    assert text == "A leads with 90.0\u202f% [88.0, 92.0], 30.0 points ahead of B."
+    close = [*apart, standing("q", "c", 0.89, 0.86, 0.92)]
+    text, word, significant = lead_sentence(close, names)
+    assert (word, significant) == ("statistically tied", False)
+    assert text == "A has the highest value, 90.0\u202f% [88.0, 92.0]; C is statistically tied with it."
+    bare = [standing("q", "a", 0.9, math.nan, math.nan), standing("q", "b", 0.6, math.nan, math.nan)]
+    assert lead_sentence(bare, names)[1:] == ("no confidence interval", False)
+    assert lead_sentence(apart[:1], names) == ("A has 90.0\u202f% [88.0, 92.0].", "", False)

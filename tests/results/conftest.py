@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from unseen.core.records import Cell, Result
+from unseen.core.run_record import Dropped, RunRecord, SplitCounts
 
 
 @pytest.fixture
@@ -30,7 +31,8 @@ def make_result() -> Callable[..., Result]:
             "metrics": {"top1": top1, "top5": 0.97, "top1_low": top1 - 0.02, "top1_high": top1 + 0.02},
             "seconds": 1.25,
             "sweep": ({"c": 0.1, "value": 0.69}, {"c": 1.0, "value": 0.72}),
-            "details": {"classes": 14, "skipped": {"a.jpg": "truncated"}, "chance": 1 / 14},
+            "details": {"classes": 14, "chance": 1 / 14},
+            "record": RunRecord({"test": SplitCounts(9, 8)}, dropped=(Dropped("image", "a.jpg", "truncated", "test"),)),
             "environment": {"python": "3.11.7", "unseen": "0.1.0"},
             **changes,
         }

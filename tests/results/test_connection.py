@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import sqlite3
 import stat
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from unseen.core.errors import StoreError
+from unseen.core.errors import StoreError, StoreWarning
 from unseen.results import connection
-from unseen.results.connection import connect_for_reading, connect_for_writing, explained, parsed
+from unseen.results.connection import close, connect_for_reading, connect_for_writing, explained, transaction
 
 
 def error_of(code: int, kind: type[sqlite3.Error] = sqlite3.OperationalError) -> sqlite3.Error:
@@ -89,12 +91,6 @@ def test_errors_of_the_system_and_of_texts(path: Path) -> None:
         raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("kind", [ValueError, KeyError, TypeError, AttributeError, RecursionError])
-def test_texts_that_do_not_parse_are_damage(path: Path, kind: type[Exception]) -> None:
-    with pytest.raises(StoreError, match=r"cannot read .*damaged"), parsed(path):
-        raise kind("odd")
-
-
 def test_a_writer_waits_flushes_and_holds_to_references(path: Path) -> None:
     before = os.umask(0o002)
     try:
@@ -104,48 +100,86 @@ def test_a_writer_waits_flushes_and_holds_to_references(path: Path) -> None:
     try:
         asked = ("foreign_keys", "synchronous", "journal_mode", "busy_timeout")
         found = [opened.execute(f"PRAGMA {name}").fetchone()[0] for name in asked]
-        assert found == [1, 2, "wal", 60_000]
+        assert found == [1, 2, "persist", 60_000]
         assert opened.isolation_level is None
         assert opened.execute("SELECT 1 AS one").fetchone()["one"] == 1
     finally:
-        opened.close()
+        close(opened)
+    assert [each.name for each in path.parent.iterdir()] == [path.name], "the journal is removed"
     assert stat.S_IMODE(path.stat().st_mode) == 0o664, "a group may share it where the mask says so"
 
 
-class _Busy:
-    """A connection that is busy for some calls."""
+def test_opening_a_file_does_not_release_the_locks_of_this_process(path: Path) -> None:
+    """Closing any descriptor of a file releases all POSIX locks of the process on it: no file is opened twice."""
+    path.touch()
+    with path.open("r+b") as held:
+        fcntl.lockf(held, fcntl.LOCK_EX)
+        connection._create(path)
+        child = os.fork()
+        if child == 0:
+            with path.open("r+b") as other:
+                try:
+                    fcntl.lockf(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    os._exit(7)
+                os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
-    def __init__(self, *codes: int) -> None:
-        self.codes, self.asked = list(codes), 0
 
-    def execute(self, _statement: str) -> None:
-        self.asked += 1
-        if self.codes:
-            raise error_of(self.codes.pop(0))
+def test_the_log_of_an_earlier_version_stays_while_others_use_it(path: Path) -> None:
+    other = sqlite3.connect(path)
+    other.execute("PRAGMA journal_mode = WAL")
+    other.execute("CREATE TABLE a (b)")
+    other.commit()
+    began = time.monotonic()
+    for expected in ("wal", "persist"):
+        opened = connect_for_writing(path)
+        assert opened.execute("PRAGMA journal_mode").fetchone()[0] == expected
+        assert opened.execute("PRAGMA busy_timeout").fetchone()[0] == 60_000
+        opened.execute("INSERT INTO a VALUES (1)")
+        close(opened)
+        other.close()
+    assert time.monotonic() - began < 20, "it does not wait for them"
 
 
-def test_who_switches_the_journal_waits_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
-    other = _Busy(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY | 2 << 8)
-    connection._use_write_ahead_log(other)  # type: ignore[arg-type]
-    assert other.asked == 3
-    assert 100.0 < now[0] < 101.0, "it looks again soon"
-    broken = _Busy(sqlite3.SQLITE_IOERR)
-    with pytest.raises(sqlite3.OperationalError):
-        connection._use_write_ahead_log(broken)  # type: ignore[arg-type]
-    assert broken.asked == 1
-    began = now[0]
-    with pytest.raises(sqlite3.OperationalError):
-        connection._use_write_ahead_log(_Busy(*[sqlite3.SQLITE_BUSY] * 100_000))  # type: ignore[arg-type]
-    assert 60.0 <= now[0] - began < 61.0
+def test_a_writer_that_waits_for_a_lock_gives_a_message(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "SILENT_SECONDS", 0.1)
+    one, other = connect_for_writing(path), connect_for_writing(path)
+    one.execute("CREATE TABLE a (b)")
+    one.execute("BEGIN IMMEDIATE")
+    threading.Timer(0.5, lambda: one.execute("COMMIT")).start()
+    try:
+        told = pytest.warns(StoreWarning, match=r"waiting for .*another process has locked it")
+        with told, transaction(other, path):
+            other.execute("INSERT INTO a VALUES (1)")
+        assert other.execute("PRAGMA busy_timeout").fetchone()[0] == 60_000
+        with transaction(other, path):
+            other.execute("INSERT INTO a VALUES (2)")
+        assert [row[0] for row in one.execute("SELECT b FROM a")] == [1, 2]
+    finally:
+        close(one)
+        close(other)
+
+
+def test_a_lock_that_lasts_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "SILENT_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.2)
+    one, other = connect_for_writing(path), connect_for_writing(path)
+    one.execute("BEGIN IMMEDIATE")
+    try:
+        told = pytest.warns(StoreWarning, match="waiting")
+        with told, pytest.raises(sqlite3.OperationalError, match="locked"), transaction(other, path):
+            raise AssertionError("the lock is held")
+    finally:
+        one.execute("COMMIT")
+        close(one)
+        close(other)
 
 
 def test_a_reader_writes_nothing(path: Path) -> None:
     writer = connect_for_writing(path)
     writer.execute("CREATE TABLE a (b)")
-    writer.close()
+    close(writer)
     opened = connect_for_reading(path)
     try:
         assert opened.execute("SELECT count(*) AS n FROM a").fetchone()["n"] == 0
@@ -170,11 +204,11 @@ def test_a_folder_that_takes_no_index_is_read_as_it_is(
 ) -> None:
     writer = connect_for_writing(path)
     writer.execute("CREATE TABLE a (b)")
-    writer.close()
+    close(writer)
     if log:
         path.with_name("results.sqlite-wal").touch()
     asked: list[str] = []
-    plainly = connection._open_read_only
+    plainly = connection._open_for_queries
 
     def refusing(path: Path, mode: str) -> sqlite3.Connection:
         asked.append(mode)
@@ -182,7 +216,7 @@ def test_a_folder_that_takes_no_index_is_read_as_it_is(
             raise error_of(code)
         return plainly(path, mode)
 
-    monkeypatch.setattr(connection, "_open_read_only", refusing)
+    monkeypatch.setattr(connection, "_open_for_queries", refusing)
     if opens:
         connect_for_reading(path).close()
         assert len(asked) == 2

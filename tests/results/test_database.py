@@ -13,7 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from unseen.core.errors import DiskFullError, StoreError
+from unseen.core.errors import DiskFullError, StoreError, StoreWarning
 from unseen.core.records import Cell, Result
 from unseen.results import ResultsDatabase
+from unseen.results.rows import COLUMNS
 
 Maker = Callable[..., Result]
 
@@ -167,11 +169,10 @@ def test_what_is_not_asked_for_is_not_read(path: Path, make_result: Maker) -> No
         brief = database.latest(study="s", brief=True)
         assert [r.cell.parameters["seed"] for r in brief] == list(range(1200))
         assert {(r.sweep, tuple(r.details), tuple(r.environment)) for r in brief} == {((), (), ())}
-        assert not [query for query in asked if "details" in query or "FROM shared" in query]
+        assert {r.record.count("image") for r in brief} == {1}, "the run record is read"
+        assert not [query for query in asked if "FROM shared" in query]
         asked.clear()
         assert len(database.done([r.cell for r in brief[:700]])) == 700
-        assert len(asked) == 2, "two chunks"
-        assert not [query for query in asked if "parameters" in query]
         asked.clear()
         stream = database.rows(study="s")
         assert next(stream)["details"] == {"long": ["x" * 500], "own": 0}
@@ -236,27 +237,95 @@ def test_forgetting_is_whole_or_not_at_all(path: Path, make_result: Maker, monke
         assert database.forget(study="s") == 1
 
 
-def test_texts_that_are_damaged_are_said_to_be(path: Path, make_result: Maker) -> None:
+@pytest.mark.parametrize(
+    ("column", "text", "reason"),
+    [
+        ("parameters", "[1]", "its parameters are not a mapping"),
+        ("parameters", "{", "Expecting property name"),
+        ("parameters", "{}", "it has no parameter 'score', which rank requires"),
+        ("details", "[]", "its texts hold no result"),
+        ("details", '{"correct":"9:AA=="}', "its answers per test image are incomplete"),
+        ("details", '{"a":{"$shared":"' + "0" * 32 + '"}}', "a value that it refers to is missing or damaged"),
+        ("record", '{"images":3}', "its texts hold no result"),
+        ("sweep", "[3]", "its texts hold no result"),
+        ("seconds", "soon", "its time is not a number"),
+        ("model", b"m", "a column that should be a text is not"),
+    ],
+)
+@pytest.mark.parametrize("sealed", [False, True])
+def test_one_invalid_row_is_reported_by_its_id_and_left_out(
+    path: Path, make_result: Maker, column: str, text: Any, reason: str, sealed: bool
+) -> None:
+    results = [make_result(seed=n, benchmark="rank", parameters={"score": "logme"}) for n in range(3)]
     with ResultsDatabase(path) as database:
-        database.append("s", make_result(details={"long": "x" * 1000}))
+        for result in results:
+            database.append("s", result)
+    with _forged(path) as other:
+        other.execute("PRAGMA foreign_keys = OFF")
+        other.execute(f"UPDATE result SET {column} = ? WHERE id = 2", [text])
+        if not sealed:
+            other.execute("UPDATE result SET digest = '' WHERE id = 2")
+    if sealed:
+        reason = "a column is neither" if isinstance(text, bytes) else "its digest does not match what is stored"
+    with ResultsDatabase(path, read_only=True) as database:
+        with pytest.warns(StoreWarning, match=r"1 invalid result is left out .*result 2: ") as told:
+            assert database.latest() == [results[0], results[2]]
+        assert reason in str(told[0].message)
+        assert database.latest() == [results[0], results[2]], "the warning is given once"
+        assert list(database.verify().invalid) == [2]
+        assert {row["parameters"]["seed"] for row in database.rows()} == {0, 2}
+        if sealed:
+            assert database.done([r.cell for r in results]) == {results[0].cell.id, results[2].cell.id}
+
+
+@contextmanager
+def _forged(path: Path) -> Iterator[sqlite3.Connection]:
+    """Change rows as damage would, which the triggers refuse otherwise."""
     other = sqlite3.connect(path)
-    other.execute("DROP TRIGGER result_is_append_only")
-    for column, text in (
-        ("parameters", "[1]"),
-        ("parameters", "{"),
-        ("details", '{"a":{"$shared":"' + "0" * 32 + '"}}'),
-    ):
-        other.execute(f"UPDATE result SET {column} = ?", [text])
-        other.commit()
-        with ResultsDatabase(path, read_only=True) as database, pytest.raises(StoreError, match="damaged"):
-            database.latest()
-        other.execute("UPDATE result SET parameters = '{}'")
+    for table in ("result", "metric", "shared"):
+        other.execute(f"DROP TRIGGER {table}_is_append_only")
+    yield other
+    other.commit()
     other.close()
+
+
+@pytest.mark.parametrize("value", ["0.9", b"0.9"])
+def test_a_metric_that_is_no_number_is_reported(path: Path, make_result: Maker, value: Any) -> None:
+    with ResultsDatabase(path) as database:
+        database.append("s", make_result(seed=1))
+        database.append("s", make_result(seed=2))
+    with _forged(path) as other:
+        other.execute("UPDATE metric SET value = ? WHERE result = 1 AND name = 'top5'", [value])
+        other.execute("UPDATE result SET digest = '' WHERE id = 1")
+    told = pytest.warns(StoreWarning, match="result 1: its metric 'top5' is not a number")
+    with ResultsDatabase(path, read_only=True) as database, told:
+        assert database.latest() == [make_result(seed=2)]
+
+
+def test_every_byte_that_a_reader_shows_is_covered_by_the_digest(path: Path, make_result: Maker) -> None:
+    result = make_result(details={"long": "x" * 300}, error="no", metrics={"a": 0.5, "b": math.nan})
+    changes = [
+        *((f"UPDATE result SET {name} = {name} || 'x'", ()) for name in COLUMNS if name not in ("id", "seconds")),
+        ("UPDATE result SET seconds = seconds + 1e-9", ()),
+        ("UPDATE metric SET value = ? WHERE name = 'a'", (math.nextafter(0.5, 1),)),
+        ("UPDATE metric SET value = 0 WHERE name = 'b'", ()),
+        ("UPDATE metric SET name = 'c' WHERE name = 'b'", ()),
+        ("UPDATE shared SET value = replace(value, 'xxx', 'xyx')", ()),
+    ]
+    for change, values in changes:
+        with ResultsDatabase(path) as database:
+            database.append("s", result)
+        with _forged(path) as other:
+            other.execute(change, values)
+        with ResultsDatabase(path, read_only=True) as database:
+            assert list(database.verify().invalid) == [1], change
+            assert database.verify().structure == []
+        path.unlink()
 
 
 def test_selection(path: Path, make_result: Maker) -> None:
     one = make_result(model="a", dataset="x")
-    two = make_result(model="b", dataset="x", benchmark="zsl")
+    two = make_result(model="b", dataset="x", benchmark="clip")
     failed = Result(make_result(model="b", dataset="y").cell, error="no images")
     with ResultsDatabase(path) as database:
         database.append("first", one)
@@ -266,7 +335,7 @@ def test_selection(path: Path, make_result: Maker) -> None:
         assert database.latest(study="second") == [two]
         assert database.latest(model="b") == [failed, two]
         assert database.latest(model=["a", "b"], dataset="x") == [one, two]
-        assert database.latest(benchmark="zsl") == [two]
+        assert database.latest(benchmark="clip") == [two]
         assert database.latest(model=[]) == []
         assert database.latest(include_failed=False) == [one, two]
         assert database.latest(study="'; DROP TABLE result; --") == []
@@ -350,6 +419,7 @@ _ENDLESS = """
 import sys
 from unseen.core.records import Cell, Result
 from unseen.results import ResultsDatabase
+from unseen.results.rows import COLUMNS
 with ResultsDatabase(sys.argv[1]) as database:
     step = 0
     while True:
@@ -441,6 +511,7 @@ import sys
 from unseen.core.errors import DiskFullError
 from unseen.core.records import Cell, Result
 from unseen.results import ResultsDatabase
+from unseen.results.rows import COLUMNS
 kept = 0
 try:
     with ResultsDatabase(sys.argv[1] + "/results.sqlite") as database:
@@ -479,6 +550,7 @@ import subprocess, sys
 from unseen.core.errors import StoreError
 from unseen.core.records import Cell, Result
 from unseen.results import ResultsDatabase
+from unseen.results.rows import COLUMNS
 path = sys.argv[1] + "/results.sqlite"
 with ResultsDatabase(path) as database:
     database.append("s", Result(Cell("p", "m", "d"), {"top1": 1.0}))

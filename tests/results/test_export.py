@@ -39,7 +39,9 @@ def test_a_result_is_a_row_per_metric_and_a_failure_is_one(make_result: Make) ->
     assert long_rows(result, set()) == []
     (failed,) = long_rows(Result(result.cell, error="no"), {"top5"})
     assert (failed["metric"], failed["value"], failed["error"]) == (None, None, "no")
-    assert not {"sweep", "details", "environment"} & set(long_rows(result, brief=True)[0])
+    assert rows[1]["record"]["dropped"][0]["name"] == "a.jpg"
+    assert rows[1]["record"]["findings"] == ["1 unreadable image"]
+    assert not {"sweep", "details", "environment", "record"} & set(long_rows(result, brief=True)[0])
 
 
 def test_csv_has_a_header_and_a_column_per_parameter() -> None:
@@ -49,7 +51,7 @@ def test_csv_has_a_header_and_a_column_per_parameter() -> None:
     assert [line.count("\n") for line in lines[1:]] == [1, 0]
     table = list(csv.reader(io.StringIO("".join(lines))))
     head = "study cell benchmark version model dataset revision parameters.a parameters.b parameters.shots"
-    assert table[0] == [*head.split(), "metric", "value", "error", "seconds", "recorded"]
+    assert table[0] == [*head.split(), "metric", "value", "error", "findings", "seconds", "recorded"]
     cells = [r["cell"] for r in rows]
     assert table[1] == [
         "s",
@@ -64,6 +66,7 @@ def test_csv_has_a_header_and_a_column_per_parameter() -> None:
         "5",
         "top1",
         repr(THIRD),
+        "",
         "",
         "2.5",
         "2026-01-01",
@@ -82,6 +85,7 @@ def test_csv_has_a_header_and_a_column_per_parameter() -> None:
         "top1",
         "nan",
         "",
+        "",
         "2.5",
         "2026-01-01",
     ]
@@ -91,16 +95,19 @@ def test_csv_has_a_header_and_a_column_per_parameter() -> None:
 def test_csv_of_rows_that_lack_a_column_and_of_no_rows() -> None:
     bare = {name: value for name, value in row().items() if name not in ("study", "recorded")}
     assert to_csv([bare]).splitlines()[0] == (
-        "cell,benchmark,version,model,dataset,revision,metric,value,error,seconds"
+        "cell,benchmark,version,model,dataset,revision,metric,value,error,findings,seconds"
     )
-    assert to_csv([]) == "study,cell,benchmark,version,model,dataset,revision,metric,value,error,seconds,recorded\n"
+    assert (
+        to_csv([])
+        == "study,cell,benchmark,version,model,dataset,revision,metric,value,error,findings,seconds,recorded\n"
+    )
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_json_is_a_list_with_a_line_per_row(count: int) -> None:
     rows = [row(value=float(n)) for n in range(count)]
     text = "".join(json_lines(iter(rows)))
-    assert json.loads(text) == rows
+    assert json.loads(text) == json.loads(json.dumps(rows))
     assert text.count("\n") == (count + 2 if count else 1)
     assert text.endswith("]\n")
 
@@ -165,7 +172,7 @@ def test_parquet_has_types_and_every_batch(tmp_path: Path, monkeypatch: pytest.M
         *["study", "cell", "benchmark", "version", "model", "dataset", "revision"],
         "parameters.b",
     ]
-    assert table.column_names[-3:] == ["sweep", "details", "environment"]
+    assert table.column_names[-4:] == ["sweep", "details", "environment", "record"]
 
 
 def test_parquet_goes_to_standard_output(

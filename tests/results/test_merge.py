@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from unseen.core.errors import StoreError
+from unseen.core.errors import StoreError, StoreWarning
 from unseen.core.records import Result
+from unseen.core.run_record import Dropped
 from unseen.results import FILE_NAME, ResultsDatabase
-from unseen.results.export import json_lines
+from unseen.results.export import json_lines, long_rows
 from unseen.results.merge import merge
 
 Make = Callable[..., Result]
@@ -49,6 +50,21 @@ def test_the_newest_of_each_cell_counts(tmp_path: Path, make_result: Make) -> No
         found.repeated = 2  # type: ignore[misc]
 
 
+def test_an_export_has_the_run_record_and_one_invalid_result_is_left_out(tmp_path: Path, make_result: Make) -> None:
+    wrong = make_result(benchmark="rank")
+    path = exported(home(tmp_path / "a", make_result()))
+    rows = [*json.loads(path.read_text()), *({"recorded": "", **row} for row in long_rows(wrong))]
+    path.write_text(json.dumps(rows))
+    with pytest.warns(StoreWarning, match=f"cell {wrong.cell.id} in .* left out: it has no parameter 'score'"):
+        (found,) = merge([path]).results
+    assert found.record == make_result().record
+    assert found == replace(make_result(), sweep=())
+    old = [{**row, "record": {}, "details": {"skipped": {"test": {"b.jpg": "gone"}}}} for row in rows[:4]]
+    path.write_text(json.dumps(old))
+    (found,) = merge([path]).results
+    assert (found.record.dropped, found.details) == ((Dropped("image", "b.jpg", "gone", "test"),), {})
+
+
 @pytest.mark.parametrize(("change", "differs"), [(0.0, False), (0.9e-4, False), (-0.9e-4, False), (2e-4, True)])
 def test_small_differences_are_none(tmp_path: Path, make_result: Make, change: float, differs: bool) -> None:
     sources = [home(tmp_path / name, make_result(metrics={"top1": 0.5 + d})) for name, d in (("a", 0.0), ("b", change))]
@@ -63,7 +79,7 @@ def test_small_differences_are_none(tmp_path: Path, make_result: Make, change: f
     [
         ({"model": "another"}, "is not what its id"),
         ({"parameters": 3}, "is not a list of results"),
-        ({"details": 3}, "no tables of names"),
+        ({"details": 3}, "must be mappings"),
     ],
 )
 def test_a_row_that_was_changed_is_refused(

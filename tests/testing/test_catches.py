@@ -23,6 +23,8 @@ from unseen.data import Dataset, DatasetSource, Options, Split
 from unseen.engines import Engine
 from unseen.probes import NearestMeanProbe
 from unseen.ranking import SCORES
+from unseen.results.info import BenchmarkInfo
+from unseen.results.styles import MetricStyle
 from unseen.testing import (
     check_backbone_source,
     check_benchmark,
@@ -241,7 +243,14 @@ class Constant(Benchmark):
     """A benchmark whose numbers follow from its options alone."""
 
     name: ClassVar[str] = "constant"
-    question: ClassVar[str] = "Which number was given?"
+    info: ClassVar[BenchmarkInfo] = BenchmarkInfo(
+        title="Constant",
+        question="Which number was given?",
+        command="constant",
+        sentence="A number was returned for the seeds {seed}",
+        citations=(),
+        metrics=(MetricStyle("value", "value"),),
+    )
 
     number: int = option(3)
     seeds: tuple[int, ...] = option((0, 1), axis="seed", count=(0, 1))
@@ -249,6 +258,28 @@ class Constant(Benchmark):
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         for cell in cells:
             yield Result(cell, {"value": float(self.number + cell.parameters["seed"])})
+
+
+class Undescribed(Constant):
+    """As plug-ins of 0.1 are: they work, but a table and a paragraph lack words."""
+
+    info = replace(Constant.info, title="", sentence="", metrics=())
+
+
+class Misnamed(Constant):
+    info = replace(Constant.info, sentence="The letter {letter} was returned")
+
+
+class Nameless(Constant):
+    info = replace(Constant.info, metrics=(MetricStyle("other", "other"),))
+
+
+class Sectionless(Constant):
+    info = replace(Constant.info, section="unseen.reports:no_such_section")
+
+
+class Astray(Constant):
+    info = replace(Constant.info, columns=("value", "worth"))
 
 
 class Stale(Constant):
@@ -270,10 +301,26 @@ class Moody(Constant):
             yield Result(cell, {"value": float(next(_COUNT))})
 
 
+@pytest.mark.parametrize("field", ["title", "question", "sentence", "metrics"])
+def test_benchmarks_with_missing_metadata(
+    field: str, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_model: str
+) -> None:
+    empty: Any = () if field == "metrics" else ""
+    monkeypatch.setattr(Constant, "info", replace(Constant.info, **{field: empty}))
+    monkeypatch.setattr(BENCHMARKS, "_targets", {**BENCHMARKS._targets, "constant": Constant})
+    with pytest.raises(AssertionError, match=f"benchmark 'constant': its info .* has no {field}"):
+        check_benchmark("constant", model=small_model, dataset=f"folder:{images}", home=tmp_path / "home")
+
+
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
         (Constant, ""),
+        (Undescribed, "its info .* has no title"),
+        (Misnamed, "sentence names letter, which no cell has as a parameter"),
+        (Nameless, "metrics does not describe value"),
+        (Sectionless, "section 'unseen.reports:no_such_section' is no function"),
+        (Astray, "columns has worth, which metrics does not describe"),
         (Stale, "option 'number' may change numbers, but 4 has the same ids"),
         (Lazy, "2 cells gave 1 results"),
         (Moody, "when the cell is evaluated again"),

@@ -14,7 +14,7 @@ from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.records import DatasetCard
 from unseen.data import Dataset, Split
 from unseen.zeroshot.embeddings import class_embeddings
-from unseen.zeroshot.splits import audit_unseen, draw_folds, split_classes
+from unseen.zeroshot.problem import audit_unseen, draw_folds, split_classes
 
 NAMES = ["cat", "dog", "fire engine", "pushpin"]
 WNIDS = ["n02121620", "n02084071", "n03345487", "n04026053"]
@@ -55,7 +55,7 @@ def test_rubbish_files(tmp_path: Path) -> None:
     refused(np.array([[1.0], [np.nan], [1.0], [1.0]]), "not numbers, first 'dog'")
     refused(np.zeros((4, 2)), "no embedding")
     refused(np.array([{"a": 1}], dtype=object), "cannot read")
-    refused("class,a\ncat,1\ndog,2", "no row for the class 'fire engine'")
+    refused("class,a\ncat,1\ndog,2", "no row for 2 of 4 classes: 'fire engine', 'pushpin'")
     refused("class,a\ncat,one", "could not convert")
     refused("class,a,b\ncat,1,2\ndog,1", "same number of values")
     with pytest.raises(DataError, match="no attributes"):
@@ -213,3 +213,37 @@ def test_a_first_word_of_digits_is_no_head(tmp_path: Path) -> None:
     found = class_embeddings(str(tmp_path / "g.txt"), dataset(["cat", "1984 dog"], []))
     np.testing.assert_allclose(found[0], [1, 0, 0])
     assert found.shape == (2, 3)
+
+
+def test_a_split_file_has_one_class_per_line_and_no_unknown_ones(tmp_path: Path) -> None:
+    names = ["red fox", "river_otter", "emu", "okapi", "elk", "yak", "gnu"]
+    file = tmp_path / "unseen.txt"
+
+    def unseen(text: str, **how: bool) -> list[str]:
+        file.write_text(text)
+        return [names[i] for i in split_classes(f"file:{file}", names, (), counts=[5] * 7, **how).unseen]
+
+    assert unseen("red fox\nriver otter\n") == ["red fox", "river_otter"]
+    with pytest.raises(
+        DataError, match=r"2 of 3 classes are no class .*'riverotterr' \(did you mean 'river_otter'\?\)"
+    ):
+        unseen("red fox\nriverotterr\nEmu\n")
+    assert unseen("red fox\nriverotterr\nemu\n", drop_unknown=True) == ["red fox", "emu"]
+    file.write_text("n02439033\nn02432983\n")
+    wnids = [None, None, None, "n02439033", "n02432983", None, None]
+    assert split_classes(f"file:{file}", names, wnids, counts=[5] * 7).unseen.tolist() == [3, 4]
+
+
+def test_tables_need_no_header_and_name_what_they_lack(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = ["cat,1,2", "dog,3,4", "fire_engine,5,6", "pushpin,7,8"]
+    path.write_text("\n".join(rows))
+    bare = class_embeddings(str(path), dataset(wnids=()))
+    path.write_text("\n".join(["class,furry,red", *rows]))
+    np.testing.assert_array_equal(class_embeddings(str(path), dataset(wnids=())), bare)
+    path.write_text("\n".join(["Cat,1,2", "dgo,3,4", *rows[2:]]))
+    with pytest.raises(DataError, match=r"'cat' \(did you mean 'Cat'\?\), 'dog' \(did you mean 'dgo'\?\)"):
+        class_embeddings(str(path), dataset(wnids=()))
+    path.write_text("\n".join([*rows, "cat,9,9"]))
+    with pytest.raises(DataError, match="line 5: there is a row for 'cat' already"):
+        class_embeddings(str(path), dataset(wnids=()))

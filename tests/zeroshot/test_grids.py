@@ -8,8 +8,7 @@ from itertools import pairwise
 import pytest
 
 from unseen.core.errors import UnknownNameError
-from unseen.zeroshot.catalogue import builtin_methods, load_method
-from unseen.zeroshot.grids import grid_of
+from unseen.zeroshot.catalogue import builtin_methods, grid_of, load_method
 
 #: Exponents of ten, which may be below 0; all other numbers of a grid are rates, widths, weights and counts.
 EXPONENTS = {("ESZSL", "gamma"), ("ESZSL", "lam")}

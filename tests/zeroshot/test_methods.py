@@ -11,14 +11,12 @@ from sklearn.exceptions import NotFittedError
 
 import unseen.zeroshot as zeroshot
 from unseen.core.errors import DataError
-from unseen.zeroshot.catalogue import METHODS, builtin_methods, transductive_methods
-from unseen.zeroshot.grids import grid_of
+from unseen.zeroshot.catalogue import METHODS, builtin_methods, grid_of, transductive_methods
 from unseen.zeroshot.method import match_rows
 from unseen.zeroshot.novelty import GaussianNovelty, LocalOutliers
 from unseen.zeroshot.problem import Problem
 from unseen.zeroshot.propagation import laplacian, propagate
-from unseen.zeroshot.simplex import project_to_simplex
-from unseen.zeroshot.sse import mixtures
+from unseen.zeroshot.sse import mixtures, project_to_simplex
 
 ALL = builtin_methods()
 INDUCTIVE = tuple(m for m in ALL if m not in transductive_methods())
@@ -161,7 +159,7 @@ def test_propagation_is_the_inverse(small_problem: Problem) -> None:
     np.testing.assert_allclose(L, L.T)
     assert np.linalg.eigvalsh(L).max() <= 1 + 1e-9
     wanted = np.linalg.solve(np.eye(60) - 0.8 * L, first)  # Eq. (20)
-    np.testing.assert_allclose(propagate(points, first, neighbours=6, alpha=0.8), wanted, atol=1e-5)
+    np.testing.assert_allclose(propagate(points, first, [(6, 0.8)])[0], wanted, atol=1e-5)
 
 
 def test_mixtures_are_the_nearest_on_the_simplex() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unseen.zeroshot.novelty import LocalOutliers
-from unseen.zeroshot.propagation import laplacian, propagate, propagate_by
+from unseen.zeroshot.propagation import laplacian, propagate
 
 
 def loop(train: np.ndarray, new: np.ndarray, k: int) -> np.ndarray:
@@ -61,10 +61,10 @@ def test_few_neighbours_and_more_than_there_are(neighbours: int) -> None:
     points, first = rng.normal(size=(20, 4)), rng.normal(size=(20, 3))
     L = laplacian(points, min(neighbours, 19)).toarray()
     wanted = np.linalg.solve(np.eye(20) - 0.6 * L, first)  # Eq. (20)
-    np.testing.assert_allclose(propagate(points, first, neighbours=neighbours, alpha=0.6), wanted, atol=1e-5)
+    np.testing.assert_allclose(propagate(points, first, [(neighbours, 0.6)])[0], wanted, atol=1e-5)
 
 
 def test_an_image_alone_keeps_its_scores() -> None:
     points, first = np.ones((1, 4)), np.array([[0.2, 0.5, 0.1]])
-    for found in propagate_by(points, first, [(10, 0.9), (1, 0.5)]):
+    for found in propagate(points, first, [(10, 0.9), (1, 0.5)]):
         np.testing.assert_array_equal(found, first)

@@ -70,7 +70,7 @@ def test_generative_and_novelty_methods_keep_their_level(golden_data: Path, name
     wanted = [100 * found[m]["zsl"] for m in ("ESZSL", "GFZSL", "CMT")]
     wanted += [100 * found["CMT"][metric] for metric in ("ts", "tr", "H")]
     wanted += [100 * found["CMT*"][metric] for metric in ("ts", "tr", "H")]
-    page = (Path(__file__).parents[2] / "docs" / "zsl.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "evidence" / "zsl.md").read_text(encoding="utf-8")
     (row,) = re.findall(rf"^\| {name}-like \|.*$", page, re.MULTILINE)
     shown = [float(number) for number in re.findall(r"\d+\.\d", row)]
     assert shown == pytest.approx([*wanted, found["CMT*"]["H"] / found["CMT"]["H"]], abs=0.11)

@@ -16,8 +16,16 @@ from PIL import Image
 import unseen
 from unseen.cli import main
 from unseen.core.errors import DataError, UnseenError
-from unseen.core.torchvision_shim import ensure_torchvision
-from unseen.zeroshot.prompt import Prompt, prompt_embeddings, prompt_scores, read_templates
+from unseen.core.extras import ensure_torchvision
+from unseen.study import plan_study
+from unseen.zeroshot.prompt import (
+    Prompt,
+    prompt_embeddings,
+    prompt_names,
+    prompt_scores,
+    read_templates,
+    shared_prompts,
+)
 
 CONFIG = {
     "embed_dim": 24,
@@ -70,12 +78,44 @@ def test_embeddings_are_means_of_unit_vectors() -> None:
     assert method.predict(np.asarray([[0.1, 1.0]]), found).tolist() == [1]
 
 
+def test_prompts_have_class_names_as_written() -> None:
+    written = [
+        "crème brûlée",
+        "piñata",
+        "2012 BMW M3",
+        "7 Up",
+        "DC-10",
+        "iPhone",
+        "C++",
+        "Bengal cat (pet)",
+        "St. John's",
+    ]
+    assert prompt_names(written) == written
+    assert prompt_names(["cre\u0300me bru\u0302le\u0301e", "x"])[0] == "crème brûlée", "one Unicode form"
+    folders = ["red_fox", "blue+whale", "bus_(vehicle)", "7_Up", "_", "snow_leopard cub"]
+    assert prompt_names(folders) == ["red fox", "blue whale", "bus (vehicle)", "7 Up", "_", "snow_leopard cub"]
+    assert prompt_names(["001.Laysan_Albatross", "002.Sooty_Tern"]) == ["Laysan Albatross", "Sooty Tern"]
+    assert prompt_names(["001.Laysan_Albatross", "Sooty_Tern"])[0] == "001.Laysan Albatross", "no numbering of all"
+    assert prompt_names(["2012.BMW", "2012.Audi"]) == ["2012.BMW", "2012.Audi"], "not a numbering"
+    told: list[str] = []
+    prompt_embeddings(lambda texts: told.extend(texts) or np.ones((len(texts), 2)), ["7 Up", "iPhone"], ["a {}."])
+    assert told == ["a 7 Up.", "a iPhone."]
+    assert shared_prompts(["crane", "red fox", "red_fox"]) == {"red fox": ["red fox", "red_fox"]}
+
+
 def test_templates(tmp_path: Path) -> None:
     assert read_templates("plain") == ("a photo of a {}.",)
     (tmp_path / "mine.txt").write_text("a {} on a shelf\n\nmany {}\n")
     assert read_templates(str(tmp_path / "mine.txt")) == ("a {} on a shelf", "many {}")
     (tmp_path / "bad.txt").write_text("no place\n")
     with pytest.raises(DataError, match="once, where the class goes"):
+        read_templates(str(tmp_path / "bad.txt"))
+    for wrong in ("a {color} {}", "{} and {}", "a {} {", "{0}", "{}}"):
+        (tmp_path / "bad.txt").write_text(f"{wrong}\n")
+        with pytest.raises(DataError, match="no other braces"):
+            read_templates(str(tmp_path / "bad.txt"))
+    (tmp_path / "bad.txt").write_bytes(b"\xff\xfe{}")
+    with pytest.raises(DataError, match="cannot read the templates"):
         read_templates(str(tmp_path / "bad.txt"))
     with pytest.raises(UnseenError, match="none of openai"):
         read_templates("nothing")
@@ -161,6 +201,43 @@ def test_the_template_and_the_tower_count_and_models_without_one_are_told(home: 
         zsl(embedding="prompts", templates="plain").plan("m", "d")[0].id
         != zsl(embedding="prompts").plan("m", "d")[0].id
     )
+    assert "prompt.2" in clip().plan("m", "d")[0].version, "class names are used as written"
+    assert "prompts.2" in zsl(embedding="prompts").plan("m", "d")[0].version
+    assert "prompts" not in zsl().plan("m", "d")[0].version
     study = unseen.Study("s", ("random:test_resnet?size=64",), (str(pictures),), {"clip": {"templates": "plain"}})
-    (result,) = unseen.run_study(study, report=False).results
+    (result,) = unseen.run_study(study, report=False, on_error="ignore").results
     assert "has no text tower" in result.error
+
+
+def test_the_record_has_shared_prompts_and_classes_without_test_images(
+    home: Path, clip_folder: Path, pictures: Path, tmp_path: Path
+) -> None:
+    (pictures / "castle").rename(pictures / "sea_lion")
+    (pictures / "violin").rename(pictures / "sea lion")
+    for name in ("train", "test"):
+        (tmp_path / "own" / name).mkdir(parents=True)
+    for folder in pictures.iterdir():
+        (tmp_path / "own" / "train" / folder.name).symlink_to(folder)
+        if folder.name != "apple":
+            (tmp_path / "own" / "test" / folder.name).symlink_to(folder)
+    study = unseen.Study(
+        "notes", (f"open_clip:{clip_folder}",), (str(tmp_path / "own"),), {"clip": {"templates": "plain"}}
+    )
+    recorded: list[unseen.Result] = []
+    unseen.run_study(study, report=False, on_result=recorded.append)
+    (result,) = recorded
+    assert (result.record.classes_given, result.record.classes_used) == (8, 8)
+    assert result.record.notes == (
+        "2 classes share the prompt 'sea lion': 'sea lion', 'sea_lion'",
+        "1 classes are candidates without a test image, so that the mean per-class accuracy leaves them out: 'apple'",
+    )
+
+
+def test_templates_are_checked_before_extraction(home: Path, pictures: Path, tmp_path: Path) -> None:
+    file = tmp_path / "t.txt"
+    file.write_text("a {color} {}\n")
+    for name in ("clip", "zsl"):
+        options = {"templates": str(file), **({"embedding": "prompts"} if name == "zsl" else {})}
+        study = unseen.Study("s", ("random:test_resnet?size=64",), (str(pictures),), {name: options})
+        with pytest.raises(DataError, match="no other braces"):
+            plan_study(study, home)

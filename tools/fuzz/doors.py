@@ -70,7 +70,7 @@ def _tables() -> list[Reader]:
 
 
 def _archives() -> list[Reader]:
-    from unseen.data.sources.vtab.original.smallnorb import read_matrix
+    from unseen.data.sources.vtab.original_readers import read_matrix
 
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -96,7 +96,7 @@ def _own() -> list[Reader]:
     """Files of ours that may have been damaged since."""
     from unseen.features.manifest import load_manifest
     from unseen.features.part import open_part
-    from unseen.finetuning.state import load_state, save_state
+    from unseen.finetuning.trainer import load_state, save_state
 
     entry = _entry()
     manifest, part = (next(name for name in entry if name.endswith(end)) for end in ("manifest.json", ".safetensors"))
@@ -110,7 +110,7 @@ def _own() -> list[Reader]:
         place = folder / Path(manifest).parent
         found = load_manifest(place)
         assert found is not None
-        return open_part(place, found.parts[0], dim=found.dim, dtype=found.dtype, check="size", reading="again").map()
+        return open_part(place, found.parts[0], dim=found.dim, dtype=found.dtype, check="size").map()
 
     def state(folder: Path) -> object:
         return load_state(folder / "x.ftstate", "x")

@@ -64,7 +64,7 @@ def _pictures() -> list[Reader]:
 
 
 def _arrays() -> list[Reader]:
-    from unseen.core.safe_pickle import load_plain_numpy, load_plain_pickle
+    from unseen.core.pickles import load_plain_numpy, load_plain_pickle
     from unseen.data.matlab import read_matlab
 
     plain = {"names": [f"n{i:08d}" for i in range(40)], "at": ((1, 2), {"x": np.arange(6.0)}), "set": {1, 2}}
@@ -112,9 +112,9 @@ def _hdf5(path: Path, numbers: Any) -> None:
 
 
 def _weights() -> list[Reader]:
-    from unseen.backbones.checkpoints import find_state_dict, read_checkpoint
-    from unseen.backbones.cog.haiku_file import read_haiku_file
-    from unseen.backbones.cog.torch_file import flatten, read_torch_file
+    from unseen.backbones.checkpoints import read_checkpoint
+    from unseen.backbones.cog.formats import flatten, read_haiku_file, read_torch_file
+    from unseen.backbones.networks import find_network
 
     module = torch.nn.Sequential(OrderedDict(conv=torch.nn.Linear(3, 2, bias=False), fc=torch.nn.Linear(3, 4)))
     traced = written(lambda s: torch.jit.save(torch.jit.trace(module.fc, torch.ones(1, 3)), s))
@@ -127,7 +127,7 @@ def _weights() -> list[Reader]:
         Reader(
             "checkpoint zip",
             {"x.pth": zip_file},
-            lambda f: find_state_dict(read_checkpoint(f / "x.pth"), module),
+            lambda f: find_network(read_checkpoint(f / "x.pth"), module),
             inside,
         ),
         Reader("checkpoint legacy", {"x.pth": legacy}, lambda f: read_checkpoint(f / "x.pth"), opcodes),
@@ -153,13 +153,12 @@ def _weights() -> list[Reader]:
 
 def _concepts() -> list[Reader]:
     from unseen.concepts import read_taxonomy
-    from unseen.concepts.class_files import read_class_list, read_mapping
     from unseen.concepts.imagenet import read_counts
-    from unseen.concepts.levels import Levels
-    from unseen.concepts.published_levels import read_published_levels
-    from unseen.concepts.words import read_word_vectors
+    from unseen.concepts.levels import Levels, read_published_levels
+    from unseen.concepts.mapping import read_class_list, read_mapping
+    from unseen.concepts.text import read_word_vectors
     from unseen.concepts.zeroshot_splits import read_split
-    from unseen.zeroshot.word2vec import read_wanted
+    from unseen.zeroshot.embeddings import read_wanted
 
     wnids = ["n02084071", "n02121620", "n02691156"]
     words = "\n".join(f"{word} " + " ".join(f"{x:.3f}" for x in _RNG.normal(size=5)) for word in ("dog", "cat", "jet"))
@@ -216,9 +215,9 @@ def _levels(path: Path) -> None:
 def _records() -> list[Reader]:
     from unseen.core.names import Name
     from unseen.data.archives import index_tar
-    from unseen.data.listing import read_list, read_table, read_wnids
-    from unseen.data.sources.vtab.original.smallnorb import read_matrix
-    from unseen.data.sources.vtab.tfrecord import RecordFile, parse_example
+    from unseen.data.columns import read_list, read_table, read_wnids
+    from unseen.data.sources.vtab.original_readers import read_matrix
+    from unseen.data.sources.vtab.tfds import RecordFile, parse_example
     from unseen.study import Study
 
     study = b'name = "s"\nmodels = ["random:test_resnet"]\ndatasets = ["packaged:emoji"]\n'
@@ -276,7 +275,7 @@ def _tar() -> bytes:
 
 
 def _tfrecord(data: bytes) -> bytes:
-    from unseen.data.sources.vtab.tfrecord import masked_crc32c
+    from unseen.core.wire import masked_crc32c
 
     length = struct.pack("<Q", len(data))
     return length + struct.pack("<I", masked_crc32c(length)) + data + struct.pack("<I", 0)

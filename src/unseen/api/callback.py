@@ -24,9 +24,10 @@ from unseen.api.probing import evaluate
 from unseen.api.shown import Answer, percent
 from unseen.core.errors import DataError, UnseenError, UsageError
 from unseen.core.records import Preprocessing
+from unseen.core.run_record import RunRecord
 from unseen.data import Dataset, load_dataset
+from unseen.data.adapters import as_dataset
 from unseen.data.load import resolve_dataset
-from unseen.data.objects import as_dataset
 from unseen.data.subset import select
 from unseen.features import Extraction, NoProgress
 from unseen.metrics import alpha_req, effective_rank, rankme, uniformity
@@ -113,6 +114,7 @@ class ProbeCallback(Answer):
             raise UsageError("every is a number of epochs from 1 on, and budget a number of seconds above 0.")
         with _unchanged():
             self._dataset = self._load()
+        self._record = RunRecord()
         self._limit: int | None = None
         if self.budget is not None:
             self._limit = _FIRST * len(self._dataset.class_names)
@@ -135,6 +137,11 @@ class ProbeCallback(Answer):
         value = known[-1][score]
         shown = f"{value:.3f}" if score == "r2" else percent(value)
         return f"{_SCORES[score]} {shown} after epoch {known[-1]['epoch']}, {len(known)} looks"
+
+    @property
+    def record(self) -> RunRecord:
+        """What the latest evaluation received, used and dropped."""
+        return self._record
 
     def rows(self) -> list[dict[str, Any]]:
         return list(self.history)
@@ -178,6 +185,7 @@ class ProbeCallback(Answer):
         with tempfile.TemporaryDirectory(prefix="unseen-look-") as home:
             try:
                 found = evaluate(model, data, home=home, **how, **self.options)
+                self._record = found.record
                 name, score = found.compared, found.score  # top1, unless images have numbers or several labels
                 row = {name: score.value, f"{name}_low": score.low, f"{name}_high": score.high}
                 if self.label_free:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from unseen.backbones.load import check_backbone, expand_models, resolve_model
-from unseen.benchmarks.rank.answer import answer
+from unseen.benchmarks.rank.answer import answer, with_truth
 from unseen.benchmarks.rank.candidates import CheckpointRanking
 from unseen.benchmarks.rank.halving import (
     GROWTH,
@@ -28,20 +28,22 @@ from unseen.benchmarks.rank.halving import (
 )
 from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, RankBenchmark, affordable
 from unseen.benchmarks.rank.scoring import EXPECTED
-from unseen.benchmarks.rank.truth import with_truth
 from unseen.benchmarks.rank.wording import points
 from unseen.benchmarks.workbench import Workbench
-from unseen.core.errors import UnseenError, UsageError
+from unseen.core.errors import CheckpointError, UnseenError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.core.identity import parameters_of
 from unseen.core.records import Result
 from unseen.data import Dataset, load_dataset
 from unseen.data.dataset import CLASS
-from unseen.engines import Engine
 from unseen.features import Extraction, Progress
-from unseen.metrics import kendall_tau
 from unseen.ranking.cards import find_score
-from unseen.study import Study, run_study, write_page
+from unseen.results.findings import records_by_dataset
+from unseen.run.execute import run_study
+from unseen.run.executor import Engine
+from unseen.run.report import make_study_report, report_path
+from unseen.run.study import Study
+from unseen.stats import kendall_tau
 
 #: Dimensions that few networks exceed.
 _WIDEST = 4096
@@ -65,7 +67,8 @@ def rank_checkpoints(
 ) -> CheckpointRanking:
     """Rank checkpoints for a labelled set, best first: a study of the rank benchmark, read as one answer.
 
-    A checkpoint that cannot be had does not stop the others: it is in the answer with its reason.
+    A wrong name or an unreadable file is an error before any work. A checkpoint that is not available for another
+    reason, such as a hub that cannot be reached, does not stop the others: it is in the answer with its reason.
 
     Args:
         data: a dataset's name, such as "folder:photos", or what `load_dataset` made of one.
@@ -86,7 +89,8 @@ def rank_checkpoints(
         **options: of `RankBenchmark`: `scores`, `layers`, `split`, `sample`, `resamples`, `seed` ...
 
     Raises:
-        UsageError: no model, an unknown score or option.
+        UsageError: no model, an unknown model, score or option.
+        CheckpointError: a model file that does not exist or cannot be loaded.
         DataError: fewer than two classes, or no more images than classes.
     """
     began = perf_counter()
@@ -116,7 +120,7 @@ def rank_checkpoints(
     found: dict[str, list[Result]] = {}
     study = replace(study, models=able or study.models, benchmarks=[benchmark])
     if able:
-        for result in run_study(study, engine=engine, report=False, bench=bench).results:
+        for result in run_study(study, engine=engine, report=False, bench=bench, on_error="ignore").results:
             found.setdefault(result.cell.model, []).append(result)
     for model, reason in lost.items():
         # No weights, so no revision of them; else these are the cells that there would have been.
@@ -127,15 +131,17 @@ def rank_checkpoints(
     results = [result for own in found.values() for result in own]
     ranking = with_dropped(answer(results, top=top, notes=notes), rounds.dropped)
     ranking = replace(ranking, notes=(*ranking.notes, *rounds.precision_notes(ranking)))
-    if finetune_top and ranking.best is not None:
+    if finetune_top and any(not c.error for c in ranking.candidates):
         chosen = tuple(dict.fromkeys(c.model for c in ranking.candidates if not c.error and not c.same_as))
         truth = replace(benchmark, scores=(), truth=True, sample=0)
         trained = replace(study, models=chosen[:finetune_top], benchmarks=[truth])
-        confirmed = run_study(trained, engine=engine, report=False, bench=bench).results
+        confirmed = run_study(trained, engine=engine, report=False, bench=bench, on_error="ignore").results
         results += confirmed
         ranking = with_truth(ranking, confirmed)
+    ranking = replace(ranking, record=records_by_dataset(results)[dataset])
     if report is not False:
-        page = write_page(results, study, bench, report if isinstance(report, Path) else None)
+        path = report if isinstance(report, Path) else report_path(study, bench)
+        page = make_study_report(results, study, bench).write(path)
         ranking = replace(ranking, page=str(page))
     return replace(ranking, seconds=perf_counter() - began)
 
@@ -205,7 +211,7 @@ class _Rounds:
         said = f"rounds before the last ran in {precision}, the last in fp32"
         if len(both) < 2:
             return [said]
-        tau = kendall_tau([[quick[c.model, c.layer] for c in both]], [[c.expected for c in both]])
+        tau = kendall_tau([quick[c.model, c.layer] for c in both], [c.expected for c in both])
         most = max(abs(quick[c.model, c.layer] - c.expected) for c in both)
         said += f": Kendall's tau of the two orders of {len(both)} candidates is {tau:.2f}, the greatest change "
         return [said + f"{points(most, ranking.measure)}, of which more images are a part"]
@@ -214,7 +220,7 @@ class _Rounds:
         """One round; `whole` with all that the last one will compute, whose time it is to tell."""
         benchmark = self.asked if whole else self.benchmark
         study = replace(self.study, models=models, benchmarks=[replace(benchmark, sample=size)])
-        return answer(run_study(study, engine=self.engine, report=False, bench=self.bench).results)
+        return answer(run_study(study, engine=self.engine, report=False, bench=self.bench, on_error="ignore").results)
 
 
 def rank_study(
@@ -293,12 +299,19 @@ def _dataset_name(data: str | Dataset) -> str:
 
 
 def _lost(study: Study, bench: Workbench) -> dict[str, str]:
-    """Models whose names or files are not to be had, with the reason, before anything is extracted."""
+    """Return the models that are not available now, with the reason, before anything is extracted.
+
+    Raises:
+        UsageError: a name that cannot be resolved.
+        CheckpointError: a file that does not exist or cannot be loaded.
+    """
     found = {}
     for model in study.models:
         try:
             check_backbone(model)
             bench.revision(model, study.datasets[0])
+        except (UsageError, CheckpointError):
+            raise
         except UnseenError as error:
             found[model] = str(error)
             bench.progress.note(f"{model} cannot be ranked, the others go on: {error}")

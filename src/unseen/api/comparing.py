@@ -12,10 +12,9 @@ from unseen.api.holding import STUDY, holding, name_models, run, workbench
 from unseen.api.probing import answer_of
 from unseen.api.shown import Answer, percent
 from unseen.core.errors import UsageError
+from unseen.core.run_record import RunRecord
 from unseen.features import Extraction, Progress
-from unseen.metrics import Comparison, paired_bootstrap
-
-_CLEAR = 0.05
+from unseen.stats import Decision, Difference, decide
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,18 +44,22 @@ class Contest(Answer):
         """Accuracy by label."""
         return {label: each.top1 for label, each in self.evaluations.items()}
 
+    @property
+    def record(self) -> RunRecord:
+        """What the evaluations received, used and dropped, merged over models."""
+        return RunRecord.merged({label: each.record for label, each in self.evaluations.items()})
+
     def __getitem__(self, label: str) -> Any:
         return self.evaluations[label]
 
     @cached_property
-    def _behind(self) -> dict[str, Comparison]:
-        best, *others = self.evaluations
-        first = self.evaluations[best].image_scores
-        return {label: paired_bootstrap(first, self.evaluations[label].image_scores) for label in others}
+    def decision(self) -> Decision:
+        """Which models differ significantly, and which may be the best; every output uses the same decision."""
+        return decide({label: each.candidate for label, each in self.evaluations.items()})
 
-    def difference(self, first: str, second: str) -> Comparison:
-        """How much better the first is than the second, on the same images."""
-        return paired_bootstrap(self.evaluations[first].image_scores, self.evaluations[second].image_scores)
+    def difference(self, first: str, second: str) -> Difference:
+        """Return how much better the first model is than the second, on the same images."""
+        return self.decision.pairs[first, second]
 
     def headline(self) -> str:
         (best, own), *others = self.evaluations.items()
@@ -65,14 +68,12 @@ class Contest(Answer):
         if not others:
             return text
         second = others[0][0]
-        lead, tests = self._behind[second], len(others)
-        # As many comparisons as models that might have come second: Bonferroni's bound.
-        word = "clearly" if lead.p_value * tests < _CLEAR else "not clearly"
-        gap = lead.difference
+        gap = self.difference(best, second)
+        word = "significantly ahead of" if gap.significant else "statistically tied with"
         if not shares:
-            return f"{text}, {word} ahead of {second} ({gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}])"
+            return f"{text}, {word} {second} ({gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}])"
         bounds = f"[{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
-        return f"{text}, {word} ahead of {second} ({100 * gap.value:+.1f} points {bounds})"
+        return f"{text}, {word} {second} ({100 * gap.value:+.1f} points {bounds})"
 
     def _text(self, name: str, value: Any) -> str:
         if name.startswith("behind") and value is not None and self.metric != "r2":
@@ -81,14 +82,15 @@ class Contest(Answer):
 
     def rows(self) -> list[dict[str, Any]]:
         found = []
+        best = next(iter(self.evaluations))
         for label, each in self.evaluations.items():
             name, own = self.metric, each.score
             row = {"model": label, name: own.value, f"{name}_low": own.low, f"{name}_high": own.high}
-            if label in self._behind:
-                lead = self._behind[label]
-                row |= {"behind": lead.difference.value, "behind_low": lead.difference.low}
-                row |= {"behind_high": lead.difference.high, "p": lead.p_value}
-            found.append(row)
+            if label != best:
+                gap = self.difference(best, label)
+                row |= {"behind": gap.value, "behind_low": gap.low, "behind_high": gap.high}
+                row |= {"p": gap.adjusted_p, "significant": gap.significant}
+            found.append(row | {"possibly_best": label in self.decision.possibly_best})
         return found
 
 

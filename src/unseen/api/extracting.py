@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from unseen.benchmarks.workbench import SplitRows
 from unseen.core.errors import UsageError
 from unseen.core.files import write_whole
 from unseen.core.records import Preprocessing
+from unseen.core.run_record import RunRecord
 from unseen.data import Dataset
 from unseen.data.dataset import ALL
 from unseen.features import Extraction, Progress
@@ -32,8 +34,8 @@ class Features(Answer):
         class_names: one per class index.
         names: one per image.
         splits: the split of each image, such as "train".
-        skipped: images that could not be read, with the reason.
-        model, dataset, layer: what they are of.
+        model, dataset, layer: what the features were extracted with and from.
+        run_record: what the extraction received, used and dropped; also `record`.
     """
 
     features: npt.NDArray[np.float32]
@@ -44,15 +46,24 @@ class Features(Answer):
     model: str
     dataset: str
     layer: str = "pooled"
-    skipped: dict[str, str] = field(default_factory=dict)
+    run_record: RunRecord = field(default_factory=RunRecord)
+
+    @property
+    def record(self) -> RunRecord:
+        """What the extraction received, what it used, and what it dropped and why."""
+        return self.run_record
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """Images that could not be read, with the reason."""
+        return {each.name: each.reason for each in self.record.dropped if each.kind == "image"}
 
     def __len__(self) -> int:
         return len(self.features)
 
     def headline(self) -> str:
         count, width = self.features.shape
-        lost = f", {len(self.skipped)} unreadable" if self.skipped else ""
-        return f"{count} images{lost}, {width} features each, {self.model} on {self.dataset}"
+        return f"{count} images, {width} features each, {self.model} on {self.dataset}"
 
     def rows(self) -> list[dict[str, Any]]:
         labels: list[Any] = [None] * len(self)
@@ -71,7 +82,7 @@ class Features(Answer):
         return self.class_names[label] if isinstance(label, np.integer) else float(label)
 
     def _repr_html_(self) -> str:
-        return f"<p><b>{self.headline()}</b></p>"  # a thousand columns help nobody
+        return f"<p><b>{escape(self.headline())}</b></p>{self._note_html()}"  # without the table of features
 
     def of(self, split: str) -> Features:
         """The images of one split."""
@@ -87,7 +98,7 @@ class Features(Answer):
             self.model,
             self.dataset,
             self.layer,
-            self.skipped,
+            self.record,
         )
 
     def save(self, path: str | Path) -> Path:
@@ -140,7 +151,8 @@ def extract(
         dataset, labels = _dataset(data, bench, holder)
         wanted = [split] if split is not None else list(dataset.splits)
         parts = {each: bench.layers(name, dataset, each, (layer,))[layer] for each in wanted}
-    return _joined(parts, dataset, labels, name, layer)
+    bench.recorder.add(dataset.record)
+    return replace(_joined(parts, dataset, labels, name, layer), run_record=bench.recorder.record)
 
 
 def _dataset(data: Any, bench: Any, holder: Any) -> tuple[Dataset, npt.NDArray[Any] | None]:
@@ -149,7 +161,7 @@ def _dataset(data: Any, bench: Any, holder: Any) -> tuple[Dataset, npt.NDArray[A
         return bench.dataset(holder.dataset(data)), None
     if isinstance(data, Dataset):
         return data, None
-    from unseen.data.objects import label_object
+    from unseen.data.adapters import label_object
 
     return label_object(data)
 
@@ -172,5 +184,4 @@ def _joined(
         model=model,
         dataset=dataset.id,
         layer=layer,
-        skipped={name: why for part in parts.values() for name, why in part.skipped.items()},
     )

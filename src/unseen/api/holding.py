@@ -16,7 +16,8 @@ from unseen.data import Dataset
 from unseen.data.dataset import join_splits
 from unseen.data.load import resolve_dataset
 from unseen.features import Extraction, Progress
-from unseen.study import Study, run_study
+from unseen.run.execute import run_study
+from unseen.run.study import Study
 
 #: Results of calls are filed under this name where none is given.
 STUDY = "python"
@@ -44,20 +45,22 @@ class Holder:
                     "the loaded module."
                 )
             return resolve_model(str(model), Path())
-        from unseen.backbones.objects import as_backbone, hold, release
+        from unseen.backbones.objects import OBJECTS, as_backbone
 
-        held = hold(as_backbone(model, name=name, transform=transform, preprocessing=preprocessing))
-        self._release.append((release, held))
+        held = OBJECTS.add(as_backbone(model, name=name, transform=transform, preprocessing=preprocessing))
+        self._release.append((OBJECTS.release, held))
         return held
 
     def dataset(self, data: Any, test: Any = None) -> str:
         """The name of a dataset: of a name or path as it stands, of an object a new one."""
         if isinstance(data, str | Path) and test is None:
             return resolve_dataset(str(data), Path())
-        from unseen.data.objects import as_dataset, hold, release
+        from unseen.data.adapters import OBJECTS, as_dataset
 
-        held = hold(data if isinstance(data, Dataset) and test is None else as_dataset(_given(data), _given(test)))
-        self._release.append((release, held))
+        held = OBJECTS.add(
+            data if isinstance(data, Dataset) and test is None else as_dataset(_given(data), _given(test))
+        )
+        self._release.append((OBJECTS.release, held))
         return held
 
     def close(self) -> None:
@@ -103,7 +106,7 @@ def run(name: str, models: Sequence[str], dataset: str, benchmarks: Any, bench: 
         UnseenError: a cell failed, for whatever reason.
     """
     study = Study(name, tuple(models), (dataset,), benchmarks, extraction=bench.how, source=f"unseen.{name}")
-    results = list(run_study(study, report=False, bench=bench).results)
+    results = list(run_study(study, report=False, bench=bench, on_error="ignore").results)
     for result in results:
         if not result.ok:
             raise CallFailedError(" ".join(result.error.split()))
@@ -122,8 +125,8 @@ def _given(data: Any) -> Any:
         data = load_dataset(resolve_dataset(str(data), Path()))
     if not isinstance(data, Dataset):
         return data
-    from unseen.data.given import GivenImages
+    from unseen.data.user_data import LabelledImages
 
     parts = list(data.splits.values())
     labels = [data.class_names[label] for part in parts for label in part.labels]
-    return GivenImages((), labels, title=data.card.name or "images", split=join_splits(parts))
+    return LabelledImages((), labels, title=data.card.name or "images", split=join_splits(parts))

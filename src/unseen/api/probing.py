@@ -11,12 +11,16 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from unseen.api.arrays import FEATURES, evaluate_features, is_matrix
 from unseen.api.holding import STUDY, holding, run, workbench
 from unseen.api.shown import Answer, percent
-from unseen.benchmarks.probing import unpack_correct
+from unseen.core.errors import UsageError
 from unseen.core.records import Preprocessing, Result
+from unseen.core.run_record import RunRecord
 from unseen.features import Extraction, Progress
-from unseen.metrics import Interval, bootstrap_interval
+from unseen.results.grid import summary_of
+from unseen.results.outcomes import unpack_correct
+from unseen.stats import Candidate, Interval
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,9 +64,15 @@ class Evaluation(Answer):
         return self.correct
 
     @cached_property
+    def candidate(self) -> Candidate:
+        """Accuracy, confidence interval and outcomes per image: what `unseen.stats.decide` takes."""
+        return summary_of(self.results, "top1").candidate
+
+    @property
     def interval(self) -> Interval:
-        """Bootstrap interval of `top1` over test images."""
-        return bootstrap_interval(self.correct)
+        """Confidence interval of `top1` over test images."""
+        assert self.candidate.interval is not None
+        return self.candidate.interval
 
     @property
     def per_class(self) -> dict[str, float]:
@@ -83,6 +93,11 @@ class Evaluation(Answer):
     @property
     def chance(self) -> float:
         return float(self.results[0].details["chance"])
+
+    @property
+    def record(self) -> RunRecord:
+        """What the evaluations received, used and dropped, merged over seeds."""
+        return RunRecord.merged({result.cell.id: result.record for result in self.results})
 
     def headline(self) -> str:
         interval, details = self.interval, self.results[0].details
@@ -127,17 +142,19 @@ def evaluate(
 ) -> Any:
     """Fit a probe on a model's features of the training images, and test it.
 
-    Nothing is tuned on test images. The result is filed, and is read from there when the same is asked again.
+    Nothing is tuned on test images. The result is filed, and is read from there when the same is computed again.
+    `evaluate(X, y)` fits the probe on features that you have already; that result is not filed.
 
     Returns:
         An `Evaluation`; of images with a number each a `RegressionEvaluation`, of images with several labels each a
         `MultilabelEvaluation` (`unseen.api.targets`).
 
     Args:
-        model: a name, a file, a torch module, a function, a backbone, as `extract` takes them.
+        model: a name, a file, a torch module, a function, a backbone, as `extract` takes them; or an (n, d) array or
+            tensor of features.
         train: images and labels, as `extract` takes them; with no `test` they bring it, or a fifth of every class is
-            held out.
-        test: other images and labels.
+            held out. With features, their n labels.
+        test: other images and labels. With features, (features, labels) of other rows.
         transform, preprocessing: of a model that is an object.
         seeds: one run each: a count, or the seeds.
         study: what the result is filed under.
@@ -147,6 +164,11 @@ def evaluate(
     Raises:
         UnseenError: a model or data that cannot be had, or a probe that cannot be fitted.
     """
+    if is_matrix(model):
+        if transform is not None or preprocessing is not None:
+            raise UsageError("features are given: transform and preprocessing are for a model that is an object.")
+        features, found = evaluate_features(model, train, test, seeds=seeds, options=options)
+        return answer_of(FEATURES, features.id, found, tuple(features.class_names))
     bench = workbench(home, how, progress)
     with holding() as holder:
         name = holder.model(model, transform=transform, preprocessing=preprocessing)
@@ -159,8 +181,8 @@ def evaluate(
 def answer_of(model: str, dataset: str, results: Sequence[Result], classes: tuple[str, ...]) -> Any:
     """What comes back for the results of one model: which kind depends on what the images' labels are."""
     kind = results[0].cell.benchmark
-    if kind == "probe":
-        return Evaluation(model, dataset, tuple(results), classes)
     from unseen.api.targets import ANSWERS
 
-    return ANSWERS[kind](model, dataset, tuple(results))
+    if kind in ANSWERS:
+        return ANSWERS[kind](model, dataset, tuple(results))
+    return Evaluation(model, dataset, tuple(results), classes)

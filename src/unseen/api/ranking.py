@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
+from unseen.api.arrays import as_array, is_matrix
 from unseen.api.checkpoints import rank_checkpoints
 from unseen.api.holding import STUDY, holding, name_models, workbench
 from unseen.api.shown import Answer
 from unseen.benchmarks.rank.arrays import rank_features
-from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking
+from unseen.benchmarks.rank.candidates import CheckpointRanking
 from unseen.core.errors import UsageError
+from unseen.core.run_record import RunRecord
 from unseen.features import Extraction
 
 
@@ -35,21 +34,22 @@ class Ranking(Answer):
 
     @property
     def best(self) -> str | None:
-        """The label of the candidate to fine-tune, None where none could be ranked."""
-        found = self.order.best
-        return None if found is None else self._label(found)
+        """The label of the recommended candidate, the one that `headline` names; None if none could be ranked."""
+        return None if self.order.choice is None else self.order.choice.named(self.labels)
+
+    @property
+    def record(self) -> RunRecord:
+        """What the evaluations received, used and dropped, merged over candidates."""
+        return self.order.record
 
     def headline(self) -> str:
-        text = self.order.recommendation
-        for name, label in self.labels.items():
-            text = text.replace(name, label)
-        return text
+        return self.order.describe(self.labels)
 
     def rows(self) -> list[dict[str, Any]]:
         return [
             {
                 "rank": each.rank or None,
-                "model": self._label(each),
+                "model": each.named(self.labels),
                 "expected": each.expected,
                 "low": each.low,
                 "high": each.high,
@@ -61,9 +61,6 @@ class Ranking(Answer):
             }
             for each in self.order.candidates
         ]
-
-    def _label(self, candidate: Candidate) -> str:
-        return candidate.label.replace(candidate.model, self.labels.get(candidate.model, candidate.model))
 
 
 def rank(
@@ -87,9 +84,9 @@ def rank(
     Raises:
         UnseenError: no model, or data that do not fit.
     """
-    if isinstance(models, Mapping) and models and all(_is_matrix(value) for value in models.values()):
-        arrays = {str(label): _array(value) for label, value in models.items()}
-        return Ranking(rank_features(arrays, _array(data), **options), {})
+    if isinstance(models, Mapping) and models and all(is_matrix(value) for value in models.values()):
+        arrays = {str(label): as_array(value) for label, value in models.items()}
+        return Ranking(rank_features(arrays, as_array(data), **options), {})
     bench = workbench(home, how, None)
     with holding() as holder:
         named = name_models(holder, models)
@@ -100,11 +97,3 @@ def rank(
             dataset, list(named.values()), name=study, home=bench.home, how=bench.how, report=False, **options
         )
     return Ranking(order, {name: label for label, name in named.items()})
-
-
-def _is_matrix(value: Any) -> bool:
-    return getattr(value, "ndim", 0) == 2 and hasattr(value, "shape") and not callable(value)
-
-
-def _array(value: Any) -> npt.NDArray[Any]:
-    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)

@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from unseen.api.shown import Answer
+from unseen.backbones.load import resolve_model
 from unseen.core.files import home as home_folder
 from unseen.core.records import Result
+from unseen.core.run_record import RunRecord
+from unseen.data.load import resolve_dataset
 from unseen.results import FILE_NAME, ResultsDatabase
+from unseen.results.findings import merged_record
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,6 +28,11 @@ class Results(Answer):
 
     def __len__(self) -> int:
         return len(self.results)
+
+    @property
+    def record(self) -> RunRecord:
+        """What the evaluations received, used and dropped, merged over all results."""
+        return merged_record(self.results)
 
     def headline(self) -> str:
         failed = sum(not result.ok for result in self.results)
@@ -51,20 +60,22 @@ def load_results(
     study: str | None = None,
     *,
     benchmark: str | None = None,
-    model: str | None = None,
-    dataset: str | None = None,
+    model: str | Path | None = None,
+    dataset: str | Path | None = None,
     home: Path | str | None = None,
 ) -> Results:
     """The newest result of each cell that was ever computed in a home folder.
 
     Args:
         study: of one study, such as "demo"; "python" has what calls have filed.
-        benchmark, model, dataset: of one of these.
+        benchmark, model, dataset: of one of these; plain paths of checkpoints and folders are taken for what they are.
         home: the folder; the user's by default.
 
     Raises:
         StoreError: there are no results yet.
     """
+    model = None if model is None else resolve_model(str(model), Path())
+    dataset = None if dataset is None else resolve_dataset(str(dataset), Path())
     with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
         found = database.latest(study=study, benchmark=benchmark, model=model, dataset=dataset)
     return Results(tuple(found))

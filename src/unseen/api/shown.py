@@ -1,4 +1,4 @@
-"""What every answer can do: show itself in a notebook, become a data frame, be saved."""
+"""The base class of what the Python functions return: display in a notebook, data frame, files, run record."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from unseen.core.errors import UsageError
 from unseen.core.extras import import_extra
 from unseen.core.files import write_whole
+from unseen.core.run_record import RunRecord
 from unseen.results.export import harmless, to_json
 
 _SHOWN_ROWS = 60
@@ -19,24 +20,35 @@ _STYLE = "text-align:right;padding:0.15em 0.7em;font-variant-numeric:tabular-num
 
 
 class Answer(ABC):
-    """A table with a headline.
+    """A table with a headline and a run record.
 
-    A subclass gives its rows, plain values by column, and one line that says what came out.
+    A subclass returns its rows (plain values by column), a headline, and the record of the evaluations behind them.
     """
 
-    #: Columns that hold shares, which a person reads in percent.
+    #: Columns with values in [0, 1] that are displayed in percent.
     percent: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def rows(self) -> list[dict[str, Any]]:
-        """The table in full precision, one dict per row."""
+        """Return the table in full precision, one dict per row."""
 
     @abstractmethod
     def headline(self) -> str:
-        """What came out, in one line."""
+        """Return the main result in one line."""
+
+    @property
+    @abstractmethod
+    def record(self) -> RunRecord:
+        """What the evaluations received, what they used, and what they dropped and why."""
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.headline()}>"
+        note = self._note()
+        return f"<{type(self).__name__}: {self.headline()}{f'. {note}' if note else ''}>"
+
+    def _note(self) -> str:
+        """Return the findings of the run record in one line; "" if there are none."""
+        found = self.record.findings()
+        return f"Note: {'; '.join(found)} (see .record)" if found else ""
 
     def _repr_html_(self) -> str:
         rows = self.rows()
@@ -48,12 +60,16 @@ class Answer(ABC):
             + "</tr>"
             for row in rows[:_SHOWN_ROWS]
         )
-        more = f"<p>… and {len(rows) - _SHOWN_ROWS} more rows.</p>" if len(rows) > _SHOWN_ROWS else ""
+        more = f"<p>{len(rows) - _SHOWN_ROWS} more rows.</p>" if len(rows) > _SHOWN_ROWS else ""
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
-        return f"<div><p><b>{escape(self.headline())}</b></p>{table}{more}</div>"
+        return f"<div><p><b>{escape(self.headline())}</b></p>{table}{more}{self._note_html()}</div>"
+
+    def _note_html(self) -> str:
+        note = self._note()
+        return f"<p>{escape(note)}</p>" if note else ""
 
     def to_pandas(self) -> Any:
-        """The rows as a pandas data frame.
+        """Return the rows as a pandas data frame.
 
         Raises:
             MissingExtraError: pandas is not installed.
@@ -61,13 +77,14 @@ class Answer(ABC):
         return import_extra("pandas", "frames").DataFrame(self.rows())
 
     def save(self, path: str | Path) -> Path:
-        """Write the rows to a file: .csv, .json, .html or .parquet, by its ending; returns the path."""
+        """Write the rows to a file (.csv, .json, .html or .parquet) and return its path."""
         target = Path(path).expanduser()
         kind = target.suffix.lower()
         if kind == ".csv":
             write_whole(target, _csv(self.rows()))
         elif kind == ".json":
-            write_whole(target, to_json({"headline": self.headline(), "rows": self.rows(), **self._more()}))
+            values = {"headline": self.headline(), "rows": self.rows(), **self._more(), "record": self.record.to_dict()}
+            write_whole(target, to_json(values))
         elif kind in (".html", ".htm"):
             write_whole(target, f"<!doctype html><meta charset=utf-8>{self._repr_html_()}")
         elif kind == ".parquet":
@@ -77,7 +94,7 @@ class Answer(ABC):
         return target
 
     def _more(self) -> dict[str, Any]:
-        """What JSON has beside the rows."""
+        """Return the values that JSON has beside the rows."""
         return {}
 
     def _text(self, name: str, value: Any) -> str:
@@ -89,7 +106,7 @@ class Answer(ABC):
 
 
 def percent(value: float) -> str:
-    """A share as a person reads it."""
+    """Return a value in [0, 1] as a percentage."""
     return f"{100 * value:.1f} %"
 
 

@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.api.shown import Answer, percent
-from unseen.benchmarks.probing import unpack_values
 from unseen.core.records import Result
-from unseen.metrics import Interval
+from unseen.core.run_record import RunRecord
+from unseen.results.grid import summary_of
+from unseen.results.outcomes import unpack_values
+from unseen.stats import Candidate, Interval
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,13 +41,18 @@ class TargetEvaluation(Answer):
         return {name: float(np.mean([result.metrics[name] for result in self.results])) for name in names}
 
     def interval_of(self, metric: str) -> Interval:
-        """A metric with the interval over test images, the mean over seeds."""
-        return Interval(self.metrics[metric], self.metrics[f"{metric}_low"], self.metrics[f"{metric}_high"])
+        """Return a metric with its confidence interval over test images, over seeds."""
+        return summary_of(self.results, metric).interval
 
     @property
     def score(self) -> Interval:
-        """What `unseen.compare` goes by."""
+        """The metric that `unseen.compare` orders models by."""
         return self.interval_of(self.compared)
+
+    @cached_property
+    def candidate(self) -> Candidate:
+        """Score, confidence interval and outcomes per image: what `unseen.stats.decide` takes."""
+        return summary_of(self.results, self.compared).candidate
 
     @cached_property
     def image_scores(self) -> npt.NDArray[np.float64]:
@@ -56,6 +63,11 @@ class TargetEvaluation(Answer):
     def tuned(self) -> tuple[Mapping[str, Any], ...]:
         """Per seed: the setting that was chosen; `results[i].sweep` has all that were tried."""
         return tuple(dict(result.details["best"]) for result in self.results)
+
+    @property
+    def record(self) -> RunRecord:
+        """What the evaluations received, used and dropped, merged over seeds."""
+        return RunRecord.merged({result.cell.id: result.record for result in self.results})
 
     def rows(self) -> list[dict[str, Any]]:
         return [
@@ -86,7 +98,7 @@ class RegressionEvaluation(TargetEvaluation):
 
     @property
     def interval(self) -> Interval:
-        """Bootstrap interval of `r2` over test images."""
+        """Confidence interval of `r2` over test images."""
         return self.interval_of("r2")
 
     def headline(self) -> str:
@@ -113,7 +125,7 @@ class MultilabelEvaluation(TargetEvaluation):
 
     @property
     def interval(self) -> Interval:
-        """Bootstrap interval of `mean_average_precision` over test images."""
+        """Confidence interval of `mean_average_precision` over test images."""
         return self.interval_of("map")
 
     @property

@@ -2,59 +2,91 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.api.shown import Answer, percent
-from unseen.core.errors import DataError
-from unseen.zeroshot.catalogue import load_method, paper_methods
-from unseen.zeroshot.problem import Images, Problem, no_images
+from unseen.concepts import list_unknown
+from unseen.core.errors import DataError, UsageError
+from unseen.core.run_record import RunRecord, SplitCounts, dropped
+from unseen.core.search_record import search_record
+from unseen.stats import Candidate, Decision, decide
+from unseen.zeroshot.catalogue import expand_methods, load_method
+from unseen.zeroshot.embeddings import check_embeddings
+from unseen.zeroshot.method import FloatArray, IntArray, as_matrix
+from unseen.zeroshot.outcomes import zeroshot_candidate
+from unseen.zeroshot.problem import Images, Problem, draw_folds, no_images, split_classes
 from unseen.zeroshot.protocol import Evaluation, evaluate_method
-from unseen.zeroshot.splits import draw_folds, split_classes
 
 _METHODS = ("ESZSL", "SAE", "ALE", "DEVISE", "GFZSL")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ZeroShotAnswer(Answer):
-    """What methods reached on classes that they had no image of.
+    """The accuracy of methods on classes without training images.
 
     Attributes:
-        evaluations: by method, in the order asked for.
+        evaluations: by method, in the order of the request.
         unseen_classes: names of the classes without training images.
+        data_record: rows and classes of the arrays, and what was used of them.
     """
 
     evaluations: Mapping[str, Evaluation]
     unseen_classes: tuple[str, ...]
+    data_record: RunRecord = field(default_factory=RunRecord)
 
-    percent: ClassVar[tuple[str, ...]] = ("zsl", "zsl_low", "zsl_high", "zsl_per_image", "ts", "tr", "H", "AUSUC")
+    percent: ClassVar[tuple[str, ...]] = tuple(
+        f"{name}{end}" for name in ("zsl", "zsl_per_image", "ts", "tr", "H", "AUSUC") for end in ("", "_low", "_high")
+    )
 
     @property
     def top1(self) -> dict[str, float]:
         """Per-class accuracy among unseen classes, by method."""
         return {name: each.metrics["zsl"] for name, each in self.evaluations.items()}
 
+    @property
+    def record(self) -> RunRecord:
+        """What the methods received, used and dropped, merged over methods."""
+        searches = {name: search_record(each.tuning.trials, each.best) for name, each in self.evaluations.items()}
+        return RunRecord.merged({name: self.data_record.merge(search) for name, search in searches.items()})
+
+    def decision(self, metric: str = "zsl") -> Decision:
+        """Decide which methods differ in a metric: image by image for zsl, ts, tr, H and AUSUC."""
+        known = {name: each for name, each in self.evaluations.items() if metric in each.metrics}
+        return decide({name: _candidate(each, metric) for name, each in known.items()})
+
     def headline(self) -> str:
-        name, value = max(self.top1.items(), key=lambda item: item[1])
-        chance = 1 / len(self.unseen_classes)
+        decision, chance = self.decision(), 1 / len(self.unseen_classes)
+        name, *others = decision.order
+        found = decision.intervals[name]
+        tied = [each for each in decision.possibly_best if each != name]
+        where = "" if not others else f", significantly better than {', '.join(others)}"
+        if tied:
+            where = f"; {', '.join(tied)} {'is' if len(tied) == 1 else 'are'} statistically tied with it"
         return (
-            f"{name} has {percent(value)} among {len(self.unseen_classes)} unseen classes (chance {percent(chance)}), "
-            f"the best of {len(self.evaluations)} methods"
+            f"{name} has {percent(found.value)} [{percent(found.low)}, {percent(found.high)}] among "
+            f"{len(self.unseen_classes)} unseen classes (chance {percent(chance)}){where}"
         )
 
     def rows(self) -> list[dict[str, Any]]:
         found = []
         for name, each in self.evaluations.items():
-            row: dict[str, Any] = {"method": name, "zsl": each.metrics["zsl"]}
-            if "zsl" in each.intervals:
-                row |= {"zsl_low": each.intervals["zsl"].low, "zsl_high": each.intervals["zsl"].high}
-            row |= {key: each.metrics[key] for key in self.percent if key in each.metrics}
+            row: dict[str, Any] = {"method": name}
+            for metric, interval in ((key, each.intervals[key]) for key in self.percent if key in each.intervals):
+                row |= {metric: interval.value, f"{metric}_low": interval.low, f"{metric}_high": interval.high}
             found.append({**row, **{f"tuned {k}": v for k, v in each.best.items()}})
         return found
+
+
+def _candidate(evaluation: Evaluation, metric: str) -> Candidate:
+    """Return what `stats.decide` takes for a metric of a method."""
+    found = None if evaluation.outcomes is None else zeroshot_candidate([evaluation.outcomes], metric)
+    return replace(found or Candidate(), interval=evaluation.intervals[metric])
 
 
 def evaluate_zeroshot(
@@ -74,10 +106,12 @@ def evaluate_zeroshot(
 
     Args:
         features: (n, d).
-        labels: (n,) rows of `embeddings`, or names out of `class_names`.
-        embeddings: (c, a), one row per class.
-        methods: names of `unseen ls methods`, or "all" of the paper's.
-        unseen: the classes without training images, or the share of classes to draw for that.
+        labels: (n,) rows of `embeddings`, counted from 0, or names out of `class_names`.
+        embeddings: (c, a), one row per class. Every class needs images.
+        methods: names of `unseen ls methods`, or groups of them: "all" of the paper's, "inductive", "transductive",
+            "generative".
+        unseen: the classes without training images (rows, or names out of `class_names`), two or more; or the share of
+            classes to draw for that, a float between 0 and 1.
         class_names: one per row of `embeddings`.
         test_share: of the images of each seen class, held out to be tested among all classes; 0 leaves that out.
         grid: "quick" or "full": the settings that are tried.
@@ -85,35 +119,115 @@ def evaluate_zeroshot(
         seed: of what is drawn, and of the methods.
 
     Raises:
-        UnseenError: arrays that do not belong together, too few classes, an unknown method.
+        UnseenError: arrays that do not belong together, a class without images, too few classes, an unknown method.
     """
-    S = np.asarray(embeddings)
-    names = [str(name) for name in class_names] if class_names is not None else [str(i) for i in range(len(S))]
-    images = Images(np.asarray(features, np.float32), _indices(labels, names))
-    if len(images.X) != len(images.y):
-        raise DataError(f"there are {len(images.X)} rows of features and {len(images.y)} labels.")
+    S = as_matrix(embeddings, "class embeddings")
+    names = _names(class_names, S)
+    check_embeddings(S, names, "embeddings")
+    X = as_matrix(features, "features").astype(np.float32, copy=False)
+    images = Images(X, _labels(labels, names, X.shape, S.shape))
     named = class_names is not None
     problem = _problem(images, S, names, unseen, test_share, seed, named=named).normalised(normalise)
-    chosen = [methods] if isinstance(methods, str) else list(methods)
-    chosen = list(paper_methods()) if "all" in chosen else chosen
     found = {}
-    for name in dict.fromkeys(chosen):
+    for name in expand_methods([methods] if isinstance(methods, str) else methods):
         estimator: Any = load_method(name)()
         if "seed" in estimator.get_params():
             estimator.set_params(seed=seed)
         found[name] = evaluate_method(estimator, problem, name=name, grid=grid)
-    return ZeroShotAnswer(found, tuple(names[i] for i in problem.unseen))
+    return ZeroShotAnswer(found, tuple(names[i] for i in problem.unseen), _data_record(problem))
 
 
-def _indices(labels: npt.ArrayLike, names: Sequence[str]) -> npt.NDArray[np.int64]:
+def _data_record(problem: Problem) -> RunRecord:
+    """Return the counts of rows and classes, and the classes that are in no part of the problem."""
+    parts = {"train": problem.train, "test of unseen classes": problem.test_unseen}
+    parts |= {"test of seen classes": problem.test_seen}
+    counts = {name: SplitCounts(len(part.y), len(part.y)) for name, part in parts.items()}
+    used = set(problem.seen.tolist()) | set(problem.unseen.tolist())
+    lost = {str(name): "has no row of features" for i, name in enumerate(problem.class_names) if i not in used}
+    return RunRecord(counts, len(problem.class_names), len(used), dropped("class", lost))
+
+
+def _names(class_names: Sequence[str] | None, S: FloatArray) -> list[str]:
+    if class_names is None:
+        return [str(i) for i in range(len(S))]
+    names = [str(name) for name in class_names]
+    if len(names) != len(S):
+        swapped = " The axes are swapped: transpose them." if S.shape[1] == len(names) else ""
+        raise DataError(f"class embeddings have shape {S.shape} and there are {len(names)} class names.{swapped}")
+    if twice := [name for name, times in Counter(names).items() if times > 1]:
+        raise DataError(f"the class name {twice[0]!r} occurs twice; class names must be different.")
+    return names
+
+
+def _labels(
+    labels: npt.ArrayLike, names: Sequence[str], features: tuple[int, ...], embeddings: tuple[int, ...]
+) -> IntArray:
+    """Return the row of the class embeddings of each image.
+
+    Raises:
+        DataError: another number of labels than of images, a label without a class, or a class without an image.
+    """
     given = np.asarray(labels)
+    given = given[:, 0] if given.ndim == 2 and given.shape[1] == 1 else given
+    if given.ndim != 1 or len(given) != features[0]:
+        if given.ndim == 1:
+            raise DataError(f"there are {features[0]} rows of features and {len(given)} labels.")
+        raise DataError(f"labels must have shape ({features[0]},), one per row of features; found {given.shape}.")
+    rows = _indices(given, names)
+    swapped = f" Class embeddings of shape {embeddings} look transposed: they need one row per class."
+    classes = np.unique(rows)
+    if classes[0] < 0 or classes[-1] >= len(names):
+        if embeddings[1] == classes[-1] + 1:
+            advice = swapped
+        elif classes[0] == 1 and classes[-1] == len(names):
+            advice = " Labels count rows from 0: subtract 1."
+        else:
+            advice = " Labels are rows of the class embeddings, counted from 0."
+        raise DataError(
+            f"labels go from {classes[0]} to {classes[-1]}, and class embeddings have shape {embeddings}: "
+            f"{len(names)} classes.{advice}"
+        )
+    if len(empty := np.setdiff1d(np.arange(len(names)), classes)):
+        advice = swapped if embeddings[1] == len(classes) else " Remove their rows, and count labels anew."
+        raise DataError(
+            f"{len(empty)} of {len(names)} classes have no image: {', '.join(repr(names[i]) for i in empty[:5])}"
+            f"{' and more' if len(empty) > 5 else ''}.{advice}"
+        )
+    return rows
+
+
+def _indices(given: npt.NDArray[Any], names: Sequence[str]) -> IntArray:
+    """Return rows as they are, and names as their rows."""
     if given.dtype.kind in "iu":
         return given.astype(np.int64)
     index = {name: i for i, name in enumerate(names)}
-    try:
-        return np.asarray([index[str(label)] for label in given], np.int64)
-    except KeyError as error:
-        raise DataError(f"the label {error.args[0]!r} is not among the {len(names)} class names.") from None
+    unknown = [str(label) for label in given if str(label) not in index]
+    if unknown:
+        raise DataError(f"{list_unknown(list(dict.fromkeys(unknown)), names)}: not among the {len(names)} class names.")
+    return np.asarray([index[str(label)] for label in given], np.int64)
+
+
+def _hidden(unseen: Any, names: Sequence[str]) -> IntArray:
+    """Return the rows of the unseen classes.
+
+    Raises:
+        UsageError: not a list of classes.
+        DataError: an unknown class, or fewer than two.
+    """
+    given = np.asarray(unseen)
+    if isinstance(unseen, str) or given.ndim != 1:
+        raise UsageError(f"unseen is a share of classes such as 0.2, or a list of classes; found {unseen!r}.")
+    rows = np.unique(_indices(given, names)) if len(given) else np.empty(0, np.int64)
+    if len(rows) and (rows[0] < 0 or rows[-1] >= len(names)):
+        raise DataError(
+            f"unseen classes go from {rows[0]} to {rows[-1]}, and there are the classes 0 to {len(names) - 1}."
+        )
+    if len(rows) < 2 or len(names) - len(rows) < 4:
+        raise DataError(
+            f"{len(rows)} of {len(names)} classes are unseen. Two unseen classes are needed to distinguish, and four "
+            "seen ones to tune on."
+        )
+    return rows
 
 
 def _problem(
@@ -126,14 +240,16 @@ def _problem(
     *,
     named: bool,
 ) -> Problem:
-    if isinstance(unseen, float):
+    if isinstance(unseen, float | np.floating):
+        if not 0 < unseen < 1:
+            raise UsageError(f"unseen is a share of classes between 0 and 1, or a list of classes; found {unseen}.")
         # Class names can be audited: then no unseen class is one that ImageNet-1K has.
         counts = np.bincount(images.y, minlength=len(names)).tolist()
-        division = split_classes("PS" if named else "SS", names, (), counts=counts, share=unseen, seed=seed)
+        division = split_classes("PS" if named else "SS", names, (), counts=counts, share=float(unseen), seed=seed)
         seen, hidden, folds = division.seen, division.unseen, division.folds
     else:
-        hidden = _indices(list(unseen), names)
-        seen = np.setdiff1d(np.unique(images.y), hidden)
+        hidden = _hidden(unseen, names)
+        seen = np.setdiff1d(np.arange(len(names)), hidden)
         folds = draw_folds(seen, [names[i] for i in seen], seed)
     rng = np.random.default_rng(seed)
     own = np.flatnonzero(np.isin(images.y, seen))
@@ -144,5 +260,5 @@ def _problem(
     return Problem(Images(images.X[train], images.y[train]), images.of(hidden), tested, S, names, folds)
 
 
-def _by_class(labels: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+def _by_class(labels: IntArray, rows: IntArray) -> list[IntArray]:
     return [rows[labels[rows] == label] for label in np.unique(labels[rows])]

@@ -1,7 +1,6 @@
-"""What a backbone is: a module, how images reach it, and which of its tensors are the features.
+"""A backbone: a module, its preprocessing, and the function that returns its features.
 
-Every source (packaged weights, timm, torchvision, checkpoint files, plug-ins) builds this record; nothing
-downstream knows where the weights come from.
+Every source (packaged weights, timm, torchvision, checkpoint files, plug-ins) builds this record.
 """
 
 from __future__ import annotations
@@ -18,21 +17,25 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from unseen.backbones.names import LOGITS, POOLED
+from unseen.backbones.load import LOGITS, POOLED
 from unseen.core.errors import BackboneError, first_line
 from unseen.core.identity import digest
 from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.run_record import LoadedModel
+
+#: What `pooled` contains by default, as the run record states it.
+FEATURES = "pooled features"
 
 #: (module, images) -> (pooled features (n, d), class logits (n, c) or None where there is no head).
 Forward = Callable[[nn.Module, Tensor], tuple[Tensor, Tensor | None]]
 
 
 class Transform(Protocol):
-    """From an image to what a module takes, by somebody else's code.
+    """Protocol of third-party transforms from an image to a module's input.
 
     Attributes:
         fingerprint: changes when the transform does.
-        shape: of what it gives, (c, h, w).
+        shape: of its output, (c, h, w).
     """
 
     fingerprint: str
@@ -42,25 +45,27 @@ class Transform(Protocol):
 
 
 class TextTower(Protocol):
-    """The part of a model that turns texts into vectors of the space that its image features lie in."""
+    """The text encoder of a model, which maps texts into the space of its image features."""
 
     def __call__(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """(n, d) for n texts."""
+        """Return (n, d) embeddings of n texts."""
 
 
 @dataclass(frozen=True, eq=False)
 class Backbone:
-    """A model that is ready to be asked for features.
+    """A feature extractor.
 
     Attributes:
         module: in evaluation mode, on the CPU.
-        forward: how the module gives pooled features and class logits.
+        forward: returns pooled features and class logits of the module.
         preprocessing: how an image becomes its input.
         prefix_tokens: class and register tokens in front of the patch tokens of a transformer; 0 elsewhere.
-        notes: what a user should know of how it was loaded, such as keys that were left out.
-        transform: somebody else's way from an image to the module's input, instead of `preprocessing`.
-        exportable: whether the module may be traced into a graph; what is no torch code may not.
-        text: the tower that reads texts, of a model that has two.
+        notes: remarks on how it was loaded, such as ignored keys.
+        transform: third-party transform of images, used instead of `preprocessing`.
+        exportable: whether the module can be traced into a graph.
+        text: the text tower of a model with two towers.
+        loaded: how the model was loaded: file, network, architecture, tensors; None if the source does not know.
+        code: digest of the code that computes the features, if it may change while the weights stay the same.
     """
 
     card: ModelCard
@@ -72,6 +77,8 @@ class Backbone:
     transform: Transform | None = None
     exportable: bool = True
     text: TextTower | None = None
+    loaded: LoadedModel | None = None
+    code: str = ""
 
     @property
     def id(self) -> str:
@@ -79,13 +86,14 @@ class Backbone:
 
     @cached_property
     def weights(self) -> str:
-        """Digest of every parameter and buffer, and of a transform: what the features depend on."""
+        """Return a digest of everything that features depend on: parameters, buffers, code and transform."""
         own = getattr(self.module, "own_fingerprint", None) or state_digest(self.module)
+        own = digest([own, self.code]) if self.code else own
         return own if self.transform is None else digest([own, self.transform.fingerprint])
 
     @cached_property
     def has_head(self) -> bool:
-        """Whether the model gives class logits."""
+        """Return whether the model has class logits."""
         return self._probe[1] is not None
 
     @cached_property
@@ -94,7 +102,7 @@ class Backbone:
 
     @cached_property
     def _probe(self) -> tuple[int, int | None]:
-        """Width of features and logits, from one blank image."""
+        """Return the widths of features and logits, from one blank image."""
         blank = self.blank_input()
         try:
             with torch.inference_mode():
@@ -110,13 +118,13 @@ class Backbone:
         return features.shape[1], None if logits is None else logits.shape[1]
 
     def blank_input(self, count: int = 1) -> Tensor:
-        """Normalised images of zeros, of the shape that the model takes."""
+        """Return normalised images of zeros with the model's input shape."""
         size = self.preprocessing.size
         shape = (3, size, size) if self.transform is None else self.transform.shape
         return torch.zeros(count, *shape)
 
     def example(self, count: int, *, seed: int | None = None) -> Tensor:
-        """Smooth random images (or blank ones, without a seed) as a runtime gets them."""
+        """Return smooth random images (blank ones without a seed) in the format of a runtime's input."""
         shape = (
             (3, self.preprocessing.size, self.preprocessing.size) if self.transform is None else self.transform.shape
         )
@@ -129,12 +137,12 @@ class Backbone:
         return images.mul(255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
 
     def layer_names(self) -> list[str]:
-        """Every layer that can be asked for: the pooled features, the logits, then the modules by name."""
+        """Return all layers: the pooled features, the logits, then the modules by name."""
         named = [name for name, _ in self.module.named_modules() if name]
         return [POOLED, *([LOGITS] if self.has_head else []), *named]
 
     def with_measured_card(self) -> Backbone:
-        """The same backbone with parameters, FLOPs and feature dimension measured and written on its card."""
+        """Return the backbone with measured parameters, FLOPs and feature dimension on its card."""
         parameters, flops = measure_cost(self)
         card = replace(
             self.card,
@@ -147,7 +155,7 @@ class Backbone:
 
 
 def state_digest(module: nn.Module) -> str:
-    """sha256 over names, types, shapes and bytes of a module's state, in name order; first 16 hex digits."""
+    """Return 16 hex digits of the sha256 of a module's state: names, types, shapes and bytes, in name order."""
     running = hashlib.sha256()
     for name, tensor in sorted(module.state_dict().items()):
         value = tensor.detach().cpu().contiguous()
@@ -157,7 +165,7 @@ def state_digest(module: nn.Module) -> str:
 
 
 def measure_cost(backbone: Backbone) -> tuple[int, int]:
-    """Parameters and FLOPs behind the pooled features of one image: the class head counts for neither.
+    """Return parameters and FLOPs of the pooled features of one image, without the class head.
 
     A multiply-add is two operations; convolutions and matrix products are counted. Parameters are those that the
     features depend on, read off the autograd graph.
@@ -180,7 +188,7 @@ def measure_cost(backbone: Backbone) -> tuple[int, int]:
 
 
 def _leaves(tensor: Tensor) -> set[Tensor]:
-    """The leaf tensors that a tensor was computed from."""
+    """Return the leaf tensors that a tensor was computed from."""
     found: set[Tensor] = set()
     seen: set[object] = set()
     pending: list[Any] = [tensor.grad_fn]

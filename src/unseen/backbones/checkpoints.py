@@ -1,8 +1,7 @@
-"""Weights from files that nobody vouches for: read without running them, matched to an architecture, all said.
+"""Read weights from untrusted files without running them, copy them into an architecture, and report the result.
 
-Reads safetensors, and torch files through `weights_only`, which refuses any pickle that names code. A training
-checkpoint is searched for its state dict, and the prefix under which the network was saved (`module.`, `backbone.`,
-`encoder_q.` ...) is found by matching names and shapes rather than by a list of known frameworks.
+Reads safetensors, and torch files through `weights_only`, which refuses any pickle that names code. `networks.py`
+chooses the network inside a training checkpoint.
 """
 
 from __future__ import annotations
@@ -19,12 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unseen.backbones.model_files import check_weights_file, refuse_code
 from unseen.core.errors import CheckpointError, first_line
 
-#: Where two copies of a network fit equally well, the first of these wins: the trained one before its slow average.
-_PREFERRED = ("encoder_q", "online", "student", "backbone", "encoder", "model", "module", "")
-
-#: What stands inside names where a network was sharded, compiled or checkpointed.
+#: Parts of names that sharding, compiling and checkpointing add.
 _WRAPPERS = ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_mod.", "_forward_module.")
 
 #: Ends of the names of position embeddings, which depend on the size of the images.
@@ -39,10 +36,10 @@ _PLAIN_RECORDS: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [arg
 
 @dataclass(frozen=True)
 class LoadReport:
-    """What a checkpoint gave.
+    """How the tensors of a checkpoint fit an architecture.
 
     Attributes:
-        prefix: what stood before the names in the file.
+        prefix: what precedes the names in the file.
         matched: number of tensors that were loaded.
         missing: names of the architecture that the file does not have, or has in another shape.
         unused: names in the file that the architecture does not have.
@@ -58,7 +55,7 @@ class LoadReport:
     renamed: bool = False
 
     def sentence(self) -> str:
-        """The report in words, for notes and error messages."""
+        """Return the report in words, for notes and error messages."""
         how = " by order and shape, not by name" if self.renamed else f" under {self.prefix!r}" if self.prefix else ""
         words = [f"{self.matched} tensors matched{how}", *(f"{each} resized" for each in self.resized)]
         if self.missing:
@@ -69,11 +66,12 @@ class LoadReport:
 
 
 def read_checkpoint(path: Path) -> Any:
-    """Whatever plain containers and tensors the file holds. Code in it is never run."""
+    """Return the plain containers and tensors of a file. Code in it is never run."""
     if not path.is_file():
         raise CheckpointError(
             f"no checkpoint at {path}. Give the path of a .pth, .pt, .ckpt, .bin or .safetensors file."
         )
+    check_weights_file(path)
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -87,64 +85,33 @@ def read_checkpoint(path: Path) -> Any:
             raise CheckpointError(
                 f"{path.name} cannot be read as a checkpoint: it is damaged, or no torch file."
             ) from error
-        raise CheckpointError(
-            f"{path.name} is not a file of plain tensors: it names code ({named[1]}), which was not run. Save its "
-            f"state dict alone (torch.save(model.state_dict(), ...)), or as safetensors."
-        ) from error
+        raise refuse_code(path, named[1]) from error
     except Exception as error:
         # torch and safetensors raise a dozen kinds (EOFError, RuntimeError, SafetensorError ...) for a bad file.
         raise CheckpointError(f"{path.name} cannot be read as a checkpoint: {_first_line(error)}") from error
 
 
 def state_dicts(value: Any) -> Iterator[tuple[str, dict[str, Tensor]]]:
-    """Every mapping inside a checkpoint that holds tensors, with the dotted keys that lead to it.
+    """Yield every mapping with tensors inside a checkpoint, with the dotted keys that lead to it.
 
-    One that stands in several places is entered once, so that no file can send the search round in circles.
+    A mapping in several places is entered once, so that a file cannot cause an endless search.
     """
     waiting, entered = [("", value)], set[int]()
     while waiting:
         path, mapping = waiting.pop()
         if not isinstance(mapping, Mapping):
             continue
-        if tensors := {_unwrapped(_said(k)): v for k, v in mapping.items() if isinstance(v, Tensor)}:
+        if tensors := {_unwrapped(_key_text(k)): v for k, v in mapping.items() if isinstance(v, Tensor)}:
             yield path, tensors
         if id(mapping) not in entered:
             entered.add(id(mapping))
-            inner = [(f"{path}.{_said(key)}" if path else _said(key), each) for key, each in mapping.items()]
+            inner = [(f"{path}.{_key_text(key)}" if path else _key_text(key), each) for key, each in mapping.items()]
             waiting += reversed(inner)
 
 
-def _said(key: Any) -> str:
-    """A key as text. What is neither text nor a number may hold itself, or be nested without end."""
+def _key_text(key: Any) -> str:
+    """Return a key as text; any other object, which may be nested without end, by its type."""
     return str(key) if isinstance(key, str | int | float) else type(key).__name__
-
-
-def find_state_dict(
-    checkpoint: Any, module: nn.Module, key: str | None = None, *, ema: bool = False
-) -> tuple[dict[str, Tensor], str]:
-    """The state dict in a checkpoint that fits `module` best, and the prefix of its names.
-
-    Args:
-        key: dotted path to the state dict, such as "teacher"; None searches for it.
-        ema: of two that fit equally well, take the one that is called an average.
-    """
-    candidates = list(state_dicts(checkpoint))
-    if key is not None:
-        chosen = [(path, tensors) for path, tensors in candidates if path == key]
-        if not chosen:
-            known = ", ".join(repr(path) for path, _ in candidates) or "none"
-            raise CheckpointError(f"the checkpoint has no tensors under {key!r}. It has them under: {known}.")
-        candidates = chosen
-    if not candidates:
-        raise CheckpointError("the checkpoint holds no tensors: nothing to load.")
-    wanted = {name: tensor.shape for name, tensor in module.state_dict().items()}
-    scored = [
-        (_fit(tensors, prefix, wanted), _averaged(path) == ema, -rank, tensors, prefix)
-        for path, tensors in candidates
-        for rank, prefix in enumerate(_prefixes(tensors))
-    ]
-    _, _, _, tensors, prefix = max(scored, key=lambda row: row[:3])
-    return tensors, prefix
 
 
 def load_into(module: nn.Module, tensors: Mapping[str, Tensor], prefix: str) -> LoadReport:
@@ -171,7 +138,7 @@ def load_into(module: nn.Module, tensors: Mapping[str, Tensor], prefix: str) -> 
 
 
 def rename_in_order(tensors: Mapping[str, Tensor], module: nn.Module) -> dict[str, Tensor] | None:
-    """The tensors under the module's own names, if all of them agree with it in order and shape; else None.
+    """Return the tensors under the module's own names if all agree in order and shape; else None.
 
     A module that ends in a class head which the file lacks agrees too.
     """
@@ -185,8 +152,10 @@ def rename_in_order(tensors: Mapping[str, Tensor], module: nn.Module) -> dict[st
 
 
 def resize_positions(found: Tensor, wanted: torch.Size) -> Tensor | None:
-    """Position embeddings (1, n, d) of one square grid on another, class and register tokens kept; None if they cannot
-    be: of another width, or on grids that are not square."""
+    """Resize position embeddings (1, n, d) from one square grid to another, and keep class and register tokens.
+
+    Return None if the width differs or a grid is not square.
+    """
     if found.ndim != 3 or len(wanted) != 3 or found.shape[2] != wanted[2] or found.shape[0] != wanted[0]:
         return None
     for extra in range(9):  # a class token, and up to eight registers
@@ -200,32 +169,10 @@ def resize_positions(found: Tensor, wanted: torch.Size) -> Tensor | None:
 
 
 def _unwrapped(name: str) -> str:
-    """A name without what wrappers for sharding, compiling and checkpointing put into it."""
+    """Return a name without the parts that wrappers for sharding, compiling and checkpointing add."""
     for wrapper in _WRAPPERS:
         name = name.replace(wrapper, "")
     return name
-
-
-def _averaged(path: str) -> bool:
-    return any(word in path.lower() for word in ("ema", "average", "swa"))
-
-
-def _prefixes(tensors: Mapping[str, Tensor]) -> list[str]:
-    """Every dotted beginning of a name, the preferred ones first."""
-    found = {""}
-    for name in tensors:
-        parts = name.split(".")
-        found.update(".".join(parts[:depth]) + "." for depth in range(1, min(len(parts), 6)))
-
-    def preference(prefix: str) -> tuple[int, int, str]:
-        last = prefix.rstrip(".").rpartition(".")[2]
-        return (_PREFERRED.index(last) if last in _PREFERRED else len(_PREFERRED), len(prefix), prefix)
-
-    return sorted(found, key=preference)
-
-
-def _fit(tensors: Mapping[str, Tensor], prefix: str, wanted: Mapping[str, torch.Size]) -> int:
-    return sum(prefix + name in tensors and tensors[prefix + name].shape == shape for name, shape in wanted.items())
 
 
 def _first_line(error: Exception) -> str:

@@ -1,68 +1,54 @@
-"""From a model's name to a backbone, for built-in sources and for plug-ins alike.
+"""Load a backbone by its name, from built-in sources and plug-ins.
 
-A source is one file with a `BackboneSource`, and one line below; an installed package names its own under the entry
-point group `unseen.backbones`. A function that returns a module or a `Backbone` is a source too.
+A source is one file with a `BackboneSource`, and one line below; an installed package adds its own in the entry point
+group `unseen.backbones`. A function that returns a module or a `Backbone` is a source too.
 """
 
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from unseen.backbones.names import PREPROCESSING_OPTIONS, ModelName
-from unseen.core.errors import BackboneError, UnknownNameError, UnseenError
-from unseen.core.extras import extra_note
+from unseen.backbones.model_files import folder_digest
+from unseen.core.errors import BackboneError, UnknownNameError, UnseenError, UsageError
 from unseen.core.identity import digest
-from unseen.core.names import from_path
+from unseen.core.names import Name
 from unseen.core.records import ModelCard, Preprocessing
-from unseen.core.registry import PluginError, Registry
+from unseen.core.run_record import LoadedModel
+from unseen.core.source import Catalogue, Source
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from unseen.backbones.backbone import Backbone
 
-#: Among a source's `paths`: what follows the scheme is a path where there is something, else a name.
-IF_THERE = "?"
 
-#: Whose architectures are meant where `random:` and `file:` are given a name without a scheme.
+#: Source of the architectures of `random:` and `file:` that are named without a scheme.
 DEFAULT_ARCHITECTURES = "timm"
 
 
-class BackboneSource(ABC):
+class BackboneSource(Source[ModelCard]):
     """All models of one scheme."""
-
-    #: How names that are not listed are written, such as "timm:NAME", and a line on them, for `unseen ls models`.
-    pattern: ClassVar[str] = ""
-    hint: ClassVar[str] = ""
-    #: The extra that it needs, for the same list.
-    extra: ClassVar[str] = ""
-    #: Whether all its cards are listed without being asked for.
-    listed: ClassVar[bool] = True
-    #: Parts of a name that are paths: options, and "" for what follows the scheme.
-    paths: ClassVar[tuple[str, ...]] = ()
-
-    @abstractmethod
-    def cards(self) -> Iterable[ModelCard]:
-        """What it can load, as far as that can be listed."""
 
     @abstractmethod
     def load(self, name: ModelName) -> Backbone:
-        """Build the model, in evaluation mode, on the CPU; its card's id is the name as it was asked for."""
+        """Build the model, in evaluation mode, on the CPU; its card's id is the requested name."""
 
     @abstractmethod
     def revision(self, name: ModelName) -> str:
-        """A cheap word that changes whenever the weights behind the name may have changed."""
+        """Return a short text that changes whenever the weights behind the name may have changed."""
 
-    def check(self, name: ModelName) -> None:  # noqa: B027 - a source that cannot tell says nothing
+    def check(self, name: ModelName) -> None:
         """Raise what `load` would raise for a wrong name, as far as that is known without loading weights."""
 
     def build(self, name: ModelName, classes: int | None = None) -> Backbone:
-        """The architecture without its weights: what `random:` and `file:` fill.
+        """Build the architecture without its weights, for `random:` and `file:`.
 
         Args:
             name: of the architecture, with options of the preprocessing only.
@@ -73,21 +59,28 @@ class BackboneSource(ABC):
 
     @property
     def builds(self) -> bool:
-        """Whether it has architectures without weights."""
+        """Return whether the source has architectures without weights."""
         return type(self).build is not BackboneSource.build
 
 
-def _as_source(scheme: str, found: Any) -> BackboneSource:
-    """What was registered, as a source: a source, its class, or a function that returns a model."""
-    made = found() if isinstance(found, type) and issubclass(found, BackboneSource) else found
-    if isinstance(made, BackboneSource):
-        return made
-    if callable(made) and not hasattr(made, "cards"):
-        return _FunctionSource(scheme, made)
-    raise TypeError(f"{made!r} is neither a BackboneSource nor a function that returns a model")
+def _scheme_of_path(head: str, base: Path) -> str:
+    """Return the scheme of a plain path, by its suffix or by the files in the folder."""
+    path = base / Path(head).expanduser()
+    if (path / "open_clip_config.json").is_file():
+        return "open_clip"
+    if (path / "config.json").is_file():
+        return "transformers"
+    return "onnx" if path.suffix.lower() == ".onnx" else "file"
 
 
-BACKBONES: Registry[BackboneSource] = Registry("model source", "unseen.backbones", make=_as_source)
+BACKBONES: Catalogue[BackboneSource, ModelCard] = Catalogue(
+    "model",
+    "unseen.backbones",
+    base=BackboneSource,
+    adapt=lambda scheme, function: _FunctionSource(scheme, function),
+    card=ModelCard,
+    scheme_of_path=_scheme_of_path,
+)
 BACKBONES.add("packaged", "unseen.backbones.sources.packaged:PackagedSource")
 BACKBONES.add("timm", "unseen.backbones.sources.timm:TimmSource")
 BACKBONES.add("random", "unseen.backbones.sources.random:RandomSource")
@@ -114,13 +107,13 @@ def register_backbone(name: str) -> Callable[[Callable[..., Any]], Callable[...,
     return BACKBONES.register(name)
 
 
-def load_backbone(name: str) -> Backbone:
-    """Build the model that `name` stands for, in evaluation mode, on the CPU.
+def load_backbone(name: str | Path) -> Backbone:
+    """Build the model that a name or a plain path stands for, in evaluation mode, on the CPU.
 
-    Weights that are drawn, such as those that a partial checkpoint leaves open, are the same every time; torch's global
-    generator is left as it was.
+    Weights that are random, such as those that a partial checkpoint does not fill, are the same every time; torch's
+    global generator is not changed.
     """
-    parsed = ModelName.parse(name)
+    parsed = _parse(name)
     source = _source(parsed)
     import torch
 
@@ -130,7 +123,7 @@ def load_backbone(name: str) -> Backbone:
 
 
 def build_backbone(text: str, name: ModelName, classes: int | None = None) -> Backbone:
-    """The architecture `text`, "scheme:NAME" or a timm name, with random weights.
+    """Build the architecture `text`, "scheme:NAME" or a timm name, with random weights.
 
     Args:
         name: the model that it is for, whose options of the preprocessing it takes.
@@ -141,7 +134,7 @@ def build_backbone(text: str, name: ModelName, classes: int | None = None) -> Ba
 
 
 def architecture(text: str, name: ModelName) -> tuple[BackboneSource, ModelName]:
-    """The source and the name of an architecture that `name` speaks of; an unknown one is refused."""
+    """Return the source and the name of the architecture `text` for the model `name`."""
     scheme, colon, rest = text.partition(":")
     if not colon:
         scheme, rest = DEFAULT_ARCHITECTURES, text
@@ -155,30 +148,21 @@ def architecture(text: str, name: ModelName) -> tuple[BackboneSource, ModelName]
     return source, wanted
 
 
+def _parse(name: str | Path) -> ModelName:
+    """Parse a name; a plain path such as "dino.pth" becomes the name that the command line makes of it."""
+    text = str(name)
+    if not isinstance(name, str | Path) or BACKBONES.add_scheme(text) == text:
+        return ModelName.parse(name)  # type: ignore[arg-type]  # it refuses other types
+    return ModelName.parse(resolve_model(text, Path()))
+
+
 def resolve_model(name: str, base: Path) -> str:
-    """The name with its paths absolute; a plain path is a checkpoint's. Relative ones are taken from `base`."""
-    parsed = ModelName.parse(from_path(name, _kind_of_path(name, base), BACKBONES.__contains__, base))
-    if parsed.scheme not in BACKBONES:
-        return name
-    paths = _source(parsed).paths
-    if IF_THERE in paths and (base / Path(parsed.rest).expanduser()).exists():
-        paths = ("", *paths)
-    return str(parsed.resolved(base, paths))
-
-
-def _kind_of_path(name: str, base: Path) -> str:
-    """The scheme that a plain path is meant for, by its ending or by what lies in the folder."""
-    head = name.partition("?")[0]
-    path = base / Path(head).expanduser()
-    if (path / "open_clip_config.json").is_file():
-        return "open_clip"
-    if (path / "config.json").is_file():
-        return "transformers"
-    return "onnx" if path.suffix.lower() == ".onnx" else "file"
+    """Return a model name with absolute paths; a plain path is a checkpoint. Relative paths start at `base`."""
+    return BACKBONES.resolve(name, base)
 
 
 def expand_models(text: str) -> list[str]:
-    """The models that a pattern such as `timm:*dino*` stands for; any other name stands for itself.
+    """Return the models that match a pattern such as `timm:*dino*`; any other name unchanged.
 
     Raises:
         UsageError: the source cannot list its models, or none fits.
@@ -197,52 +181,43 @@ def expand_models(text: str) -> list[str]:
     return [f"{one}{mark}{query}" for one in found]
 
 
-def check_backbone(name: str) -> None:
-    """Raise what `load_backbone` would raise for a wrong name, as far as that is known without loading weights."""
-    parsed = ModelName.parse(name)
+def check_backbone(name: str | Path) -> None:
+    """Raise what `load_backbone` would raise for a wrong name or file, without loading weights."""
+    parsed = _parse(name)
     _source(parsed).check(parsed)
 
 
-def backbone_revision(name: str) -> str:
-    """A word that changes whenever the weights behind `name` may have changed. Loads no model."""
-    parsed = ModelName.parse(name)
+def backbone_revision(name: str | Path) -> str:
+    """Return a word that changes whenever the weights or the code behind `name` may have changed. Loads no model."""
+    parsed = _parse(name)
     return _source(parsed).revision(parsed)
 
 
 def model_cards(source: str | None = None) -> Iterator[ModelCard]:
-    """Cards of the listed sources and patterns of names that are not listed, or all cards of one source.
-
-    A plug-in that cannot be loaded or listed has a card that says so.
-    """
-    if source is not None:
-        yield from BACKBONES.get(source).cards()
-        return
-    for scheme, found in BACKBONES.entries():
-        if isinstance(found, UnseenError):
-            yield _broken(scheme, found)
-            continue
-        try:
-            yield from list(found.cards()) if found.listed else ()
-        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
-            yield _broken(scheme, PluginError(BACKBONES.kind, scheme, error))
-        if found.pattern:
-            yield ModelCard(
-                id=found.pattern, name=found.hint, group="pattern", source=scheme, notes=extra_note(found.extra)
-            )
-
-
-def _broken(scheme: str, error: UnseenError) -> ModelCard:
-    reason = error.reason if isinstance(error, PluginError) else str(error)
-    return ModelCard(id=scheme, name=scheme, group="plug-in", notes=reason)
+    """Yield the cards of the listed sources and patterns of names that are not listed, or all cards of one source."""
+    return BACKBONES.cards(source)
 
 
 def _source(name: ModelName) -> BackboneSource:
     if name.scheme not in BACKBONES:
-        listed = [card.id for card in model_cards() if card.group != "pattern"]
-        known = [*listed, *(f"{scheme}:{name.rest}" for scheme in BACKBONES)]
         text = f"{name.scheme}:{name.rest}" if name.rest else name.scheme
-        raise UnknownNameError("model", text, known, hint=f"Sources: {', '.join(BACKBONES)}.")
+        if not name.rest and _is_architecture(text):
+            known, hint = [f"{DEFAULT_ARCHITECTURES}:{text}"], f"Random weights: 'random:{text}'."
+        else:
+            listed = [card.id for card in model_cards() if card.group != "pattern"]
+            known = [*listed, *(f"{scheme}:{name.rest}" for scheme in BACKBONES)]
+            hint = f"Sources: {', '.join(BACKBONES)}."
+        raise UnknownNameError("model", text, known, hint=hint)
     return BACKBONES.get(name.scheme)
+
+
+def _is_architecture(text: str) -> bool:
+    """Return whether the default source of architectures knows a name, such as "resnet50"."""
+    try:
+        BACKBONES.get(DEFAULT_ARCHITECTURES).check(ModelName(DEFAULT_ARCHITECTURES, text))
+    except UnseenError:
+        return False
+    return True
 
 
 class _FunctionSource(BackboneSource):
@@ -252,8 +227,7 @@ class _FunctionSource(BackboneSource):
         self.scheme, self.function = scheme, function
 
     def cards(self) -> Iterator[ModelCard]:
-        summary = (inspect.getdoc(self.function) or "").partition("\n")[0]
-        yield ModelCard(id=self.scheme, name=self.scheme, group="plug-in", notes=summary)
+        yield BACKBONES.function_card(self.scheme, self.function)
 
     def load(self, name: ModelName) -> Backbone:
         from torch import nn
@@ -262,34 +236,106 @@ class _FunctionSource(BackboneSource):
 
         name.check_options()
         built = self.function(*([name.rest] if name.rest else []))
-        if isinstance(built, Backbone):
-            return built
         if isinstance(built, nn.Module):
-            return wrap_module(str(name), built, preprocessing=name.adjust(Preprocessing(resize=256)))
-        raise BackboneError(
-            f"the function behind {name.scheme!r} returned {type(built).__name__}; a Module or Backbone is needed"
-        )
+            built = wrap_module(str(name), built, preprocessing=name.adjust(Preprocessing(resize=256)))
+        if not isinstance(built, Backbone):
+            raise BackboneError(
+                f"the function behind {name.scheme!r} returned {type(built).__name__}; a Module or Backbone is needed"
+            )
+        from unseen.backbones.objects import code_digest
+
+        return replace(built, code=built.code or code_digest(built.module))
 
     def revision(self, name: ModelName) -> str:
+        """Return a digest of the function's code and of the files of the package that defines it."""
         try:
-            return digest(inspect.getsource(self.function))
+            own = digest(inspect.getsource(self.function))
         except (OSError, TypeError):
-            return f"{self.function.__module__}:{self.function.__qualname__}"
+            own = f"{self.function.__module__}:{self.function.__qualname__}"
+        package = _package_of(self.function)
+        return own if package is None else digest([own, folder_digest(package)])
 
 
-def wrap_module(name: str, module: nn.Module, *, preprocessing: Preprocessing | None = None) -> Backbone:
-    """A torch module as a backbone: its last linear layer is the class head if its output is the module's output."""
+def _package_of(function: Callable[..., Any]) -> Path | None:
+    """Return the folder of the top-level package that defines a function; None if no package does."""
+    name = getattr(function, "__module__", None) or ""
+    top = sys.modules.get(name.partition(".")[0])
+    file = getattr(top, "__file__", None)
+    return Path(file).parent if file and Path(file).name == "__init__.py" else None
+
+
+def wrap_module(
+    name: str, module: nn.Module, *, preprocessing: Preprocessing | None = None, blank: Tensor | None = None
+) -> Backbone:
+    """Wrap a torch module; its last linear layer is the class head if its output is the module's output.
+
+    Args:
+        preprocessing: of its images; ImageNet's usual one by default.
+        blank: an input, if it has another shape than the preprocessing gives.
+    """
     import torch
 
-    from unseen.backbones.backbone import Backbone
+    from unseen.backbones.backbone import FEATURES, Backbone
     from unseen.backbones.forwards import classifier_forward, find_classifier, output_forward
 
     chosen = preprocessing or Preprocessing(resize=256)
     module = module.eval()
-    classifier = find_classifier(module, torch.zeros(1, 3, chosen.size, chosen.size))
+    blank = torch.zeros(1, 3, chosen.size, chosen.size) if blank is None else blank
+    classifier = find_classifier(module, blank)
     return Backbone(
         card=ModelCard(id=name, name=name, group="plug-in", architecture=type(module).__name__),
         module=module,
         forward=classifier_forward(classifier) if classifier else output_forward,
         preprocessing=chosen,
+        loaded=LoadedModel(
+            architecture=type(module).__name__, layer=FEATURES if classifier else "the output of the module"
+        ),
     )
+
+
+#: Layer names that every backbone understands beside the names of its modules.
+POOLED = "pooled"
+LOGITS = "logits"
+
+RuntimeName = Literal["auto", "onnx", "openvino", "torch"]
+
+#: Options that every model takes: they change how images reach it.
+PREPROCESSING_OPTIONS = ("size", "resize", "mode", "interpolation")
+
+_CHOICES = {
+    "mode": ("shortest", "squash"),
+    "interpolation": ("nearest", "bilinear", "bicubic", "lanczos", "tf-bilinear"),
+}
+
+
+class ModelName(Name):
+    """The parts of a model's name, with options of the preprocessing."""
+
+    def check_options(self, *allowed: str) -> None:
+        """Refuse an option that the source does not know."""
+        known = (*allowed, *PREPROCESSING_OPTIONS)
+        for option in self.options:
+            if option not in known:
+                raise UnknownNameError(f"option of {self.scheme}:{self.rest}", option, known)
+
+    def adjust(self, preprocessing: Preprocessing) -> Preprocessing:
+        """Return the preprocessing with this name's size, resize, mode and interpolation."""
+        changes: dict[str, str | int] = {}
+        for option in PREPROCESSING_OPTIONS:
+            if (value := self.options.get(option)) is None:
+                continue
+            if option in _CHOICES:
+                if value not in _CHOICES[option]:
+                    raise UnknownNameError(option, value, _CHOICES[option])
+                changes[option] = value
+            elif not value.isdigit() or int(value) == 0:
+                raise UsageError(f"option {option}={value} is not a number of pixels")
+            else:
+                changes[option] = int(value)
+        if "size" in changes and "resize" not in changes:
+            # Keep the share of the image that the crop shows.
+            changes["resize"] = round(preprocessing.resize * int(changes["size"]) / preprocessing.size)
+        adjusted = replace(preprocessing, **changes)  # type: ignore[arg-type]
+        if adjusted.resize < adjusted.size:
+            raise UsageError(f"resize={adjusted.resize} is smaller than the crop, size={adjusted.size}")
+        return adjusted

@@ -1,17 +1,17 @@
 """Models that exist in Python only: modules of torch, timm, transformers and open_clip, and plain callables.
 
-An object becomes `object:NAME@DIGEST`, a name like any other while somebody holds it. The digest is of weights, code
-and settings, so that a training step makes another model of it. A module is copied first: nothing that happens
-to the copy (evaluation mode, device, memory layout) reaches the one that its owner may still be training.
+A registered object is called `object:NAME@DIGEST`. The digest covers weights, code and settings, so that a training
+step changes it. A module is copied first: changes of the copy (evaluation mode, device, memory layout) do not affect
+the original, which its owner may still be training.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -19,18 +19,16 @@ import torch
 from torch import Tensor, nn
 
 from unseen.backbones.backbone import Backbone
-from unseen.backbones.load import BackboneSource, wrap_module
-from unseen.backbones.names import ModelName
+from unseen.backbones.load import BackboneSource, ModelName, wrap_module
 from unseen.backbones.transforms import ForeignTransform, read_transform
-from unseen.core.errors import BackboneError, UnknownNameError, UnseenError
+from unseen.core.errors import BackboneError, UnseenError, first_line
 from unseen.core.identity import digest
+from unseen.core.objects import OBJECT_SCHEME, ObjectRegistry
 from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.run_record import LoadedModel
 
-SCHEME = "object"
-OBJECT_HINT = "Objects are found in the process that holds them, while it does: use one worker, or a name."
-_HELD: dict[str, Backbone] = {}
-#: How many hold each.
-_HOLDERS: Counter[str] = Counter()
+#: Models of this process, by id.
+OBJECTS: ObjectRegistry[Backbone] = ObjectRegistry("model object")
 #: A callable gets pixels as they are: what `Taps` computes with these is the value of a byte.
 _BYTES = {"mean": (0.0, 0.0, 0.0), "std": (1 / 255, 1 / 255, 1 / 255)}
 
@@ -42,7 +40,7 @@ def as_backbone(
     transform: Callable[[Any], Any] | None = None,
     preprocessing: Preprocessing | None = None,
 ) -> Backbone:
-    """A module or a callable as a backbone.
+    """Return a module or a callable as a backbone.
 
     Args:
         model: a module, whose pooled features are what enters its class head or, without one, what it gives; or a
@@ -57,7 +55,7 @@ def as_backbone(
     if transform is not None and preprocessing is not None:
         raise BackboneError("give a transform or a preprocessing, not both.")
     if isinstance(model, Backbone):
-        # As it is now: its module may have been trained since it was made, under whatever name.
+        # Its module may have been trained since the backbone was made.
         module = model.module
         made = replace(model, module=module.again(model) if isinstance(module, _Called) else snapshot(module))
         if transform is not None or preprocessing is not None:
@@ -73,45 +71,20 @@ def as_backbone(
         )
     label = name or made.card.architecture or made.card.name or made.id
     own = digest([made.weights, _structure(made.module), made.preprocessing.to_dict()], length=12)
-    card = replace(made.card, id=f"{SCHEME}:{_plain(label)}@{own}", name=label, group="object")
+    card = replace(made.card, id=f"{OBJECT_SCHEME}:{_plain(label)}@{own}", name=label, group="object")
     return replace(made, card=card)
 
 
-def hold(backbone: Backbone) -> str:
-    """Make a backbone findable by its name, which is returned."""
-    _HELD[backbone.id] = backbone
-    _HOLDERS[backbone.id] += 1
-    return backbone.id
-
-
-def hold_again(name: str) -> bool:
-    """One more holder of what is held already; whether it is."""
-    if name in _HELD:
-        _HOLDERS[name] += 1
-    return name in _HELD
-
-
-def release(name: str) -> None:
-    """Forget what `hold` has made findable, when nobody else holds it."""
-    _HOLDERS[name] -= 1
-    if _HOLDERS[name] < 1:
-        _HELD.pop(name, None)
-        del _HOLDERS[name]
-
-
 class ObjectSource(BackboneSource):
-    """Models that somebody holds in this process."""
+    """Models that are registered in this process."""
 
     listed = False
 
     def cards(self) -> Iterator[ModelCard]:
-        return iter([backbone.card for backbone in _HELD.values()])
+        return iter([backbone.card for backbone in OBJECTS.objects.values()])
 
     def load(self, name: ModelName) -> Backbone:
-        found = _HELD.get(str(name))
-        if found is None:
-            raise UnknownNameError("model object", str(name), _HELD, hint=OBJECT_HINT)
-        return found
+        return OBJECTS.get(str(name))
 
     def check(self, name: ModelName) -> None:
         self.load(name)
@@ -121,7 +94,7 @@ class ObjectSource(BackboneSource):
 
 
 def snapshot(module: nn.Module) -> nn.Module:
-    """A copy of a module on the CPU, in evaluation mode and float32; wrappers for several devices are taken off."""
+    """Copy a module to the CPU, in evaluation mode and float32, without wrappers for several devices."""
     inner: Any = getattr(module, "_orig_mod", module)  # of torch.compile
     if type(inner).__name__ in ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel"):
         inner = inner.module
@@ -137,69 +110,59 @@ def snapshot(module: nn.Module) -> nn.Module:
 def _module_backbone(module: nn.Module, preprocessing: Preprocessing | None, transform: Any) -> Backbone:
     read = read_transform(transform) if transform is not None else None
     foreign = ForeignTransform(transform) if transform is not None and read is None else None
-    chosen = preprocessing or read
+    chosen = Preprocessing() if foreign is not None else preprocessing or read
     label = type(module).__name__
     try:
-        if foreign is not None:
-            made = _wrapped(module, label, torch.zeros(1, *foreign.shape), Preprocessing())
-        else:
-            made = _known(module, label, chosen) or wrap_module(label, module, preprocessing=chosen)
+        blank = None if foreign is None else torch.zeros(1, *foreign.shape)
+        made = _known(module, label, chosen) or wrap_module(label, module, preprocessing=chosen, blank=blank)
         made = replace(made, card=replace(made.card, architecture=label), transform=foreign)
         made.feature_dim  # noqa: B018 - one blank image tells whether it can be run at all
     except UnseenError:
         raise
     except Exception as error:
-        first = (str(error).strip().splitlines() or [""])[0]
         raise BackboneError(
-            f"{label} fails on one blank image: {type(error).__name__}: {first}. If it takes other inputs than "
-            "(n, 3, 224, 224), give transform= or preprocessing=."
+            f"{label} fails on one blank image: {type(error).__name__}: {first_line(error)}. If it takes other inputs "
+            "than (n, 3, 224, 224), give transform= or preprocessing=."
         ) from error
     return made
 
 
 def _known(module: nn.Module, label: str, preprocessing: Preprocessing | None) -> Backbone | None:
-    """A module of a library whose cut between features and head is known."""
+    """Return a backbone of a module of a known library, or None."""
     library = {kind.__module__.partition(".")[0] for kind in type(module).__mro__}
     if "timm" in library and hasattr(module, "forward_head"):
         from unseen.backbones.sources.timm import timm_backbone
 
-        made = timm_backbone(module, ModelName(SCHEME, label), architecture=label)
+        made = timm_backbone(module, ModelName(OBJECT_SCHEME, label), architecture=label)
     elif "transformers" in library:
         from unseen.backbones.sources.hf import transformers_backbone
 
-        made = transformers_backbone(module, ModelName(SCHEME, label))
+        made = transformers_backbone(module, ModelName(OBJECT_SCHEME, label))
     elif "open_clip" in library:
         from unseen.backbones.sources.open_clip import open_clip_backbone
 
-        made = open_clip_backbone(module, ModelName(SCHEME, label))
+        made = open_clip_backbone(module, ModelName(OBJECT_SCHEME, label))
     else:
         return None
     return made if preprocessing is None else replace(made, preprocessing=preprocessing)
-
-
-def _wrapped(module: nn.Module, label: str, blank: Tensor, preprocessing: Preprocessing) -> Backbone:
-    from unseen.backbones.forwards import classifier_forward, find_classifier, output_forward
-
-    if (known := _known(module, label, preprocessing)) is not None:
-        return known
-    classifier = find_classifier(module, blank)
-    forward = classifier_forward(classifier) if classifier else output_forward
-    return Backbone(ModelCard(id=label, group=SCHEME), module, forward, preprocessing)
 
 
 class _Called(nn.Module):
     """A function of the user's in the place of a module.
 
     Attributes:
+        object_kind: stands for this class in the ids of objects; see `_kind_of`.
         own_fingerprint: of what it gives for a few images: its code may read weights from anywhere.
     """
+
+    object_kind = "function.1"
 
     def __init__(self, function: Callable[[Any], Any], *, prepared: bool) -> None:
         super().__init__()
         self.function, self.prepared, self.own_fingerprint = function, prepared, ""
 
     def again(self, backbone: Backbone) -> _Called:
-        """The same function, with the fingerprint of what it gives now."""
+        """Return the same function with a fingerprint of its present outputs."""
         made = _Called(self.function, prepared=self.prepared).eval()
         made.look(backbone)
         return made
@@ -231,26 +194,30 @@ def _callable_backbone(function: Any, preprocessing: Preprocessing | None, trans
     label = getattr(function, "__name__", type(function).__name__)
     module = _Called(function, prepared=foreign is not None).eval()
     made = Backbone(
-        card=ModelCard(id=label, name=label, group=SCHEME, architecture=_plain(label) or "function"),
+        card=ModelCard(id=label, name=label, group=OBJECT_SCHEME, architecture=_plain(label) or "function"),
         module=module,
         forward=output_forward,
         preprocessing=replace(preprocessing or Preprocessing(resize=256), **_BYTES),  # type: ignore[arg-type]
         transform=foreign,
         exportable=False,
+        loaded=LoadedModel(architecture="function", layer="the output of the function"),
     )
     try:
         module.look(made)
     except UnseenError:
         raise
     except Exception as error:
-        first = (str(error).strip().splitlines() or [""])[0]
-        raise BackboneError(f"{label} fails on four images: {type(error).__name__}: {first}") from error
+        raise BackboneError(f"{label} fails on four images: {type(error).__name__}: {first_line(error)}") from error
     return made
 
 
+def code_digest(module: nn.Module) -> str:
+    """Return a digest of what a module computes beside its state: classes, their code and settings."""
+    return digest(_structure(module))
+
+
 def _structure(module: nn.Module) -> list[Any]:
-    """What a module computes beside its state: classes, their code, settings such as strides, tensors that no
-    `state_dict` has."""
+    """Describe a module beside its state: classes, their code, settings such as strides, non-persistent tensors."""
     kept = set(module.state_dict())
     found: list[Any] = [
         [name, _content(value)]
@@ -260,7 +227,7 @@ def _structure(module: nn.Module) -> list[Any]:
     for name, part in module.named_modules():
         own = {k: _content(v) for k, v in vars(part).items() if k not in _OF_TORCH}
         plain = {k: v for k, v in sorted(own.items()) if v is not None}
-        found.append([name, f"{type(part).__module__}.{type(part).__qualname__}", _code_of(type(part)), plain])
+        found.append([name, *_kind_of(type(part)), plain])
     return found
 
 
@@ -269,19 +236,41 @@ _OF_TORCH = frozenset(vars(nn.Module())) | {"own_fingerprint"}
 _LIBRARIES = ("torch", "torchvision", "timm", "transformers", "open_clip")
 
 
+def _kind_of(kind: type) -> tuple[str, str]:
+    """Return the name and a digest of the code of a module's class.
+
+    A class of this package is known by a constant, `object_kind`, or by its class name. Moving, documenting or
+    rewriting it therefore changes no id; raise the number in its `object_kind` if it computes other features.
+    """
+    if kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return f"unseen:{getattr(kind, 'object_kind', kind.__name__)}", ""
+    return f"{kind.__module__}.{kind.__qualname__}", _code_of(kind)
+
+
 def _code_of(kind: type) -> str:
-    """Of `forward`; of every method where the class is the user's own."""
+    """Return a digest of `forward` for a library's class, and of all methods and attributes for a user's class.
+
+    Special attributes that are no methods do not count: they hold the documentation, and in newer versions of Python
+    the line number of the class.
+    """
     found = []
     for each in kind.__mro__:
         if each is nn.Module:
             break
         library = each.__module__.partition(".")[0] in _LIBRARIES
-        found += [_content(value) for name, value in sorted(vars(each).items()) if not library or name == "forward"]
+        own = {name: value for name, value in vars(each).items() if name == "forward" or not library}
+        found += [_content(value) for name, value in sorted(own.items()) if _counts(name, value)]
     return digest([each for each in found if each is not None])
 
 
+def _counts(name: str, value: Any) -> bool:
+    """Return whether an attribute of a class can change its features."""
+    special = name.startswith("__") and name.endswith("__")
+    return not special or (hasattr(value, "__code__") and not name.startswith("__annotate"))
+
+
 def _content(value: Any, depth: int = 4) -> Any:
-    """What an attribute is by its content, as JSON values; None where that cannot be told."""
+    """Return an attribute's content as JSON values; None if it cannot be described."""
     if value is None or isinstance(value, bool | int | float | str | bytes):
         return repr(value)
     if isinstance(value, Tensor | np.ndarray):
@@ -298,9 +287,25 @@ def _content(value: Any, depth: int = 4) -> Any:
     if code is None or not depth:
         return None
     cells = [_content(cell.cell_contents, depth - 1) for cell in function.__closure__ or () if _filled(cell)]
-    consts = [repr(each).split(" at 0x")[0] for each in code.co_consts]
-    inner = hashlib.sha256(code.co_code + repr((consts, code.co_names)).encode()).hexdigest()[:16]
+    inner = _code_digest(code, getattr(function, "__doc__", None))
     return [inner, cells, _content(function.__defaults__, depth - 1)]
+
+
+def _code_digest(code: CodeType, documentation: str | None = None) -> str:
+    """Return a digest of compiled code, with the functions and comprehensions in it, without its documentation."""
+    consts = [
+        _constant(each)
+        for position, each in enumerate(code.co_consts)
+        if position or documentation is None or each != documentation
+    ]
+    return hashlib.sha256(code.co_code + repr((consts, code.co_names)).encode()).hexdigest()[:16]
+
+
+def _constant(value: Any) -> str:
+    """Return a text for a constant of compiled code that is the same in every process."""
+    if isinstance(value, CodeType):
+        return _code_digest(value)
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
 
 
 def _filled(cell: Any) -> bool:
@@ -311,5 +316,5 @@ def _filled(cell: Any) -> bool:
 
 
 def _plain(text: str) -> str:
-    """A label without the characters that names are parted at."""
+    """Return a label without the separators of names."""
     return "".join(c if c.isalnum() or c in "._-" else "-" for c in text).strip("-")

@@ -1,8 +1,8 @@
-"""How a backbone runs: ONNX Runtime (bf16: OpenVINO) on the CPU, torch (channels-last, autocast) on an accelerator.
+"""Run a backbone with ONNX Runtime (bf16: OpenVINO) on the CPU, or with torch (channels-last, autocast) on a GPU.
 
-A runtime takes a batch of uint8 images (n, h, w, 3) and gives one float32 array (n, d) per asked layer. The exported
-graph is checked against torch on its first batch (cosine > 0.9999 on every image); where it disagrees, or cannot be
-exported, torch runs instead and the reason is kept.
+A runtime maps a batch of uint8 images (n, h, w, 3) to one float32 array (n, d) per requested layer. An exported graph
+is compared with torch on a few images: cosine above 0.9999 on each in fp32, above 0.99 in bf16, whose eight bits of
+mantissa change features. If it disagrees or cannot be exported, torch runs instead and the reason is stored.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ from torch import nn
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.forwards import Taps
-from unseen.backbones.names import POOLED, RuntimeName
-from unseen.core.errors import BackboneError, StoreError, UnknownNameError, UnseenError, first_line
-from unseen.core.extras import installed
+from unseen.backbones.load import POOLED, RuntimeName
+from unseen.core.errors import BackboneError, StoreError, UnknownNameError, UnseenError, UsageError, first_line
+from unseen.core.extras import import_extra, installed
 from unseen.core.files import write_whole
+from unseen.core.guard import guarded
 from unseen.core.identity import identify
 
 #: uint8 (n, h, w, 3), or float32 (n, c, h, w) from a backbone's own transform.
 Pixels = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 Outputs = tuple[npt.NDArray[np.float32], ...]
 
-#: Below this cosine to torch, on any image, an exported graph is not trusted.
-AGREEMENT = 0.9999
+#: Lowest cosine to torch, on any image, by precision.
+AGREEMENT = {"fp32": 0.9999, "bf16": 0.99}
 
-#: Ends the name of a note that says why a graph could not be had.
+#: Suffix of a file with the reason why a graph cannot be used.
 _REFUSED = ".refused"
 
 #: torch traces one module at a time.
@@ -53,7 +54,7 @@ class Runtime(Protocol):
     Attributes:
         name: "onnx", "openvino" or "torch"; part of the feature key.
         precision: "fp32", "bf16" or "fp16"; part of the feature key.
-        note: why this runtime was taken, where that is not the default; else "".
+        note: why this runtime was chosen, if it is not the default; else "".
     """
 
     name: str
@@ -113,6 +114,38 @@ class OnnxRuntime:
         return tuple(self.session.run(None, {self._input: pixels}))
 
 
+class OpenVinoRuntime:
+    """OpenVINO on the CPU, up to twice as fast in bf16; several threads may call it at the same time."""
+
+    name = "openvino"
+    note = ""
+
+    def __init__(self, graph: bytes | Path, *, precision: str = "fp32", threads: int = 0) -> None:
+        if precision not in AGREEMENT:
+            raise UsageError(f"OpenVINO runs fp32 and bf16, not {precision}.")
+        openvino = import_extra("openvino", "openvino")
+        core, cores = openvino.Core(), os.cpu_count() or 1
+        able = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+        if precision == "bf16" and "BF16" not in able:
+            self.note = "this processor has no bf16: OpenVINO computes in fp32"
+        self.precision = precision
+        # One thread per stream, as many streams as threads may call: the callers share the cores.
+        settings = {
+            "INFERENCE_PRECISION_HINT": "bf16" if precision == "bf16" else "f32",
+            "INFERENCE_NUM_THREADS": str(cores if threads == 1 else threads or cores),
+            "NUM_STREAMS": str(cores if threads == 1 else 1),
+        }
+        read = graph.read_bytes() if isinstance(graph, Path) else graph
+        self._model: Any = core.compile_model(core.read_model(read), "CPU", settings)
+        self._requests = threading.local()
+
+    def __call__(self, pixels: Any) -> tuple[Any, ...]:
+        if not hasattr(self._requests, "own"):
+            self._requests.own = self._model.create_infer_request()
+        found = self._requests.own.infer([pixels])
+        return tuple(found[output].copy() for output in self._model.outputs)
+
+
 def make_runtime(
     backbone: Backbone,
     layers: Sequence[str] = (POOLED,),
@@ -123,16 +156,16 @@ def make_runtime(
     threads: int = 0,
     cache: Path | None = None,
 ) -> Runtime:
-    """The runtime that suits this machine, checked.
+    """Return the fastest runtime for this machine whose outputs agree with torch.
 
     Args:
-        layers: what to give, in this order.
-        device: "cpu", "cuda", "mps", or "auto" for the best there is.
-        runtime: "onnx", "openvino", "torch", or "auto": on the CPU ONNX, in bf16 OpenVINO where that is installed;
+        layers: layers to return, in this order.
+        device: "cpu", "cuda", "mps", or "auto" for the fastest available one.
+        runtime: "onnx", "openvino", "torch", or "auto": on the CPU ONNX, in bf16 OpenVINO if it is installed;
             torch elsewhere.
         precision: "fp32", or the faster "bf16" and "fp16", whose numbers differ.
         threads: for ONNX Runtime; 0 means all cores.
-        cache: folder to keep exported graphs in.
+        cache: folder for exported graphs.
     """
     if runtime not in get_args(RuntimeName):
         raise UnknownNameError("runtime", runtime, get_args(RuntimeName))
@@ -146,11 +179,11 @@ def make_runtime(
     try:
         with _TRACING:
             if chosen == "openvino":
-                return _checked_openvino(backbone, layers, precision=precision, threads=threads, path=graph)
-            return _checked_onnx(backbone, layers, threads=threads, path=graph)
+                return _run_openvino(backbone, layers, precision=precision, threads=threads, path=graph)
+            return _run_onnx(backbone, layers, threads=threads, path=graph)
     except BackboneError as error:
-        if graph is not None:  # so that the next run need not try again
-            _keep(str(error).encode(), _refusal(graph, chosen, precision))
+        # The next run does not try again.
+        _keep(str(error).encode(), None if graph is None else _refusal(graph, chosen, precision))
         own = precision if chosen == "openvino" else "fp32"
         return TorchRuntime(backbone, layers, device="cpu", precision=own, note=str(error))
 
@@ -164,7 +197,7 @@ def expected_runtime(
     precision: str,
     cache: Path | None,
 ) -> str:
-    """The name of the runtime that `make_runtime` will give, as far as that is known: enough to look for features."""
+    """Return the name of the runtime that `make_runtime` is expected to return, to look for stored features."""
     graph = None if cache is None else _graph_file(backbone, layers, cache)
     return _choose(backbone, best_device() if device == "auto" else device, runtime, precision, graph)[0]
 
@@ -172,9 +205,9 @@ def expected_runtime(
 def _choose(
     backbone: Backbone, device: str, runtime: RuntimeName, precision: str, graph: Path | None
 ) -> tuple[str, str]:
-    """The runtime to try, and why an exported graph was refused before, where it was."""
+    """Return the runtime to try, and why an exported graph was refused before ("" if it was not)."""
     if not backbone.exportable:
-        return "torch", "the model is no torch code that could be traced"
+        return "torch", "the model is not torch code that can be traced"
     if runtime == "auto":
         fast = "openvino" if precision == "bf16" and installed("openvino") else "torch"
         runtime = "torch" if device != "cpu" else "onnx" if precision == "fp32" else fast  # type: ignore[assignment]
@@ -190,24 +223,24 @@ def _graph_file(backbone: Backbone, layers: Sequence[str], cache: Path) -> Path:
 
 
 def _refusal(graph: Path, runtime: str, precision: str) -> Path:
-    """The note that says why a graph does not serve a runtime."""
+    """Return the file with the reason why a graph cannot be used by a runtime."""
     return graph.with_suffix(_REFUSED if runtime == "onnx" else f".{runtime}-{precision}{_REFUSED}")
 
 
 def best_device() -> str:
-    """The fastest kind of device that this machine has."""
+    """Return the fastest kind of device of this machine."""
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def export_onnx(backbone: Backbone, layers: Sequence[str]) -> bytes:
-    """The taps of a backbone as an ONNX graph with a free batch dimension."""
+    """Export the layers of a backbone as an ONNX graph with a free batch dimension."""
     taps = Taps(backbone, layers).eval()
     example = backbone.example(2)
     taps.module = _of_one_size(backbone.module, backbone.preprocessing.size)
     names = [f"layer{i}" for i in range(len(layers))]
-    # The tracing exporter follows hooks, takes one second where the newer one takes nine, and is deprecated for it.
+    # The deprecated tracing exporter follows hooks, and takes one second where the newer one takes nine.
     with (
         warnings.catch_warnings(),
         torch.no_grad(),
@@ -232,8 +265,10 @@ def export_onnx(backbone: Backbone, layers: Sequence[str]) -> bytes:
 
 
 def _of_one_size(module: nn.Module, size: int) -> nn.Module:
-    """A transformer whose position embeddings are stretched in every forward, as a copy in which they are stretched
-    once: the stretching has no export."""
+    """Return a copy of a transformer with position embeddings of one size.
+
+    Their interpolation in every forward pass cannot be exported.
+    """
     if not getattr(module, "dynamic_img_size", False) or not hasattr(module, "set_input_size"):
         return module
     settled: Any = copy.deepcopy(module)
@@ -243,7 +278,7 @@ def _of_one_size(module: nn.Module, size: int) -> nn.Module:
 
 @contextlib.contextmanager
 def _without_print() -> Iterator[None]:
-    """A graph that cannot be exported is printed whole by torch, past Python's standard output: not here."""
+    """Keep torch from printing a graph that it cannot export; it bypasses Python's standard output."""
     before = torch._C._jit_onnx_log
     torch._C._jit_onnx_log = lambda *_: None
     try:
@@ -254,7 +289,7 @@ def _without_print() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _plain_attention() -> Iterator[None]:
-    """Attention by plain operations: torch's fused one, taken where no gradient is asked for, has no export."""
+    """Compute attention by plain operations: torch's fused attention cannot be exported."""
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -265,8 +300,10 @@ def _plain_attention() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_onnx() -> Iterator[None]:
-    """Lets the exporter do without the `onnx` package: it only searches the finished graph for functions written in
-    onnxscript, of which a traced module has none."""
+    """Let the exporter run without the `onnx` package.
+
+    It only searches the finished graph for functions written in onnxscript, and a traced module has none.
+    """
     if "onnx" in sys.modules or importlib.util.find_spec("onnx") is not None:
         yield
         return
@@ -279,50 +316,47 @@ def _without_onnx() -> Iterator[None]:
         del sys.modules["onnx"]
 
 
-def _checked_onnx(backbone: Backbone, layers: Sequence[str], *, threads: int, path: Path | None) -> OnnxRuntime:
-    """An ONNX session that was seen to agree with torch, from the file where it was kept."""
+def _run_onnx(backbone: Backbone, layers: Sequence[str], *, threads: int, path: Path | None) -> OnnxRuntime:
+    """Return an ONNX session that agrees with torch, from the stored graph if there is one."""
     if path is not None and path.is_file():
-        with contextlib.suppress(Exception):  # a graph cut short by a full disk is made anew
+        # A truncated graph, left by a full disk, is exported again.
+        with contextlib.suppress(BackboneError), guarded(path, "an ONNX graph", error=BackboneError):
             return OnnxRuntime(path, threads=threads)
     try:
         graph = export_onnx(backbone, layers)
         runtime = OnnxRuntime(graph, threads=threads)
-    except Exception as error:  # exporters fail in as many ways as there are models
-        first = first_line(error)
-        raise BackboneError(f"not exported to ONNX: {first}") from error
-    agreement = _agreement(backbone, layers, runtime)
-    if agreement < AGREEMENT:
-        raise BackboneError(f"the ONNX graph disagrees with torch: cosine {agreement:.6f} < {AGREEMENT}")
-    if path is not None:
-        _keep(graph, path)
+    except Exception as error:  # exporters raise many kinds of errors
+        raise BackboneError(f"not exported to ONNX: {first_line(error)}") from error
+    _check_agreement("the ONNX graph", backbone, layers, runtime)
+    _keep(graph, path)
     return runtime
 
 
-def _checked_openvino(
+def _run_openvino(
     backbone: Backbone, layers: Sequence[str], *, precision: str, threads: int, path: Path | None
 ) -> Runtime:
-    """An OpenVINO network that was seen to agree with torch as far as its precision lets it."""
-    from unseen.backbones import openvino
-
+    """Return an OpenVINO network that agrees with torch within its precision."""
     try:
         graph = path.read_bytes() if path is not None and path.is_file() else export_onnx(backbone, layers)
-        runtime = openvino.OpenVinoRuntime(graph, precision=precision, threads=threads)
-        agreement = _agreement(backbone, layers, runtime)
+        runtime = OpenVinoRuntime(graph, precision=precision, threads=threads)
+        _check_agreement(f"OpenVINO in {precision}", backbone, layers, runtime)
     except UnseenError:
         raise
     except Exception as error:  # as for ONNX
-        first = first_line(error)
-        raise BackboneError(f"not run by OpenVINO: {first}") from error
-    if agreement < openvino.AGREEMENT[precision]:
-        least = openvino.AGREEMENT[precision]
-        raise BackboneError(f"OpenVINO in {precision} disagrees with torch: cosine {agreement:.6f} < {least}")
-    if path is not None:
-        _keep(graph, path)
+        raise BackboneError(f"not run by OpenVINO: {first_line(error)}") from error
+    _keep(graph, path)
     return runtime
 
 
+def _check_agreement(what: str, backbone: Backbone, layers: Sequence[str], runtime: Runtime) -> None:
+    """Raise `BackboneError` if an exported graph disagrees with torch."""
+    found, least = _agreement(backbone, layers, runtime), AGREEMENT[runtime.precision]
+    if found < least:
+        raise BackboneError(f"{what} disagrees with torch: cosine {found:.6f} < {least}")
+
+
 def _agreement(backbone: Backbone, layers: Sequence[str], runtime: Runtime) -> float:
-    """The lowest cosine between an exported graph and torch over a few smooth random images and all layers."""
+    """Return the lowest cosine between an exported graph and torch over a few smooth random images and all layers."""
     pixels = backbone.example(3, seed=0)
     with torch.inference_mode():
         expected = Taps(backbone, layers).eval()(pixels)
@@ -333,7 +367,8 @@ def _agreement(backbone: Backbone, layers: Sequence[str], runtime: Runtime) -> f
     )
 
 
-def _keep(graph: bytes, path: Path) -> None:
-    """Write a graph aside and rename it; a full disk only means that it is exported again next time."""
-    with contextlib.suppress(StoreError):
-        write_whole(path, graph)
+def _keep(content: bytes, path: Path | None) -> None:
+    """Store a graph or a reason; if the disk is full, the graph is exported again next time."""
+    if path is not None:
+        with contextlib.suppress(StoreError):
+            write_whole(path, content)

@@ -56,7 +56,7 @@ class ForeignTransform:
 
 
 def read_transform(transform: Any) -> Preprocessing | None:
-    """The preprocessing that a torchvision transform stands for, or None where it is no usual chain."""
+    """Return the preprocessing that a torchvision transform does, or None if it is no usual chain."""
     size = resize = 0
     mode, interpolation = "shortest", "bilinear"
     mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)

@@ -1,8 +1,20 @@
-"""Protocols: each plans its cells and evaluates them over stored features."""
+"""Protocols: each plans its cells and evaluates them over stored features.
+
+Names are imported when first used, so that the metadata of a benchmark (`info.py`) loads without its code.
+"""
 
 from __future__ import annotations
 
-from unseen.benchmarks.benchmark import BENCHMARKS, Benchmark, benchmark_cards, group_cells, make_benchmark
-from unseen.benchmarks.workbench import Workbench
+from typing import TYPE_CHECKING
 
-__all__ = ["BENCHMARKS", "Benchmark", "Workbench", "benchmark_cards", "group_cells", "make_benchmark"]
+from unseen.core.registry import lazy_exports
+
+if TYPE_CHECKING:
+    from unseen.benchmarks.benchmark import BENCHMARKS as BENCHMARKS
+    from unseen.benchmarks.benchmark import Benchmark as Benchmark
+    from unseen.benchmarks.benchmark import benchmark_cards as benchmark_cards
+    from unseen.benchmarks.benchmark import group_cells as group_cells
+    from unseen.benchmarks.benchmark import make_benchmark as make_benchmark
+    from unseen.benchmarks.workbench import Workbench as Workbench
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(__name__)

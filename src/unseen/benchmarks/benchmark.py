@@ -13,20 +13,20 @@ from __future__ import annotations
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from itertools import groupby, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from unseen.benchmarks.citations import references
 from unseen.core.errors import DataError, UnseenError
-from unseen.core.identity import option, parameters_of, plain
+from unseen.core.identity import option, parameters_of, plain, with_content
 from unseen.core.options import check_options, make_options
 from unseen.core.records import Cell, MethodCard, Result
-from unseen.core.registry import Registry
 from unseen.data.load import resolve_dataset
 from unseen.features.settings import Extraction
-from unseen.results.styles import MetricStyle, declare_styles
+from unseen.results.info import BENCHMARKS as BENCHMARKS
+from unseen.results.info import NO_INFO, BenchmarkInfo, info_from_attributes, info_of
 
 if TYPE_CHECKING:
     from unseen.benchmarks.workbench import Wanted, Workbench
@@ -40,53 +40,17 @@ _KINDS = {
     "number": ("a number", "bins=5 in its name cuts them into classes; probe takes numbers."),
 }
 
-#: Images to train on below which nobody needs to be told how long it takes.
-WORTH_MEASURING = 20_000
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """What the work of a group will take on one worker, said before it begins.
-
-    Attributes:
-        seconds: at most.
-        memory, disk: bytes, at most, while it runs.
-        images: to train on, counted as often as they are shown.
-        per_second: of them, as measured here.
-    """
-
-    seconds: float
-    memory: int
-    disk: int
-    images: int
-    per_second: float
-
-    @staticmethod
-    def joined(parts: Sequence[Expectation]) -> Expectation:
-        """One after the other."""
-        most = {name: max(getattr(part, name) for part in parts) for name in ("memory", "disk")}
-        total = {name: sum(getattr(part, name) for part in parts) for name in ("seconds", "images")}
-        return Expectation(**most, **total, per_second=min(part.per_second for part in parts))
-
 
 @dataclass(frozen=True)
 class Benchmark(ABC):
     """A protocol with its options, as a study's `[benchmarks.NAME]`, a command line or Python gives them."""
 
-    #: Registry name; the question it answers; the paper it follows ("cog", "gbu", "vtab", "neucrab", or "").
+    #: Registry name.
     name: ClassVar[str]
-    question: ClassVar[str]
-    paper: ClassVar[str] = ""
+    #: Title, question, metrics, citations: what a reader of its results needs to know.
+    info: ClassVar[BenchmarkInfo] = NO_INFO
     #: Raised whenever the same question gets another number.
     version: ClassVar[int] = 1
-    #: "module:function" that makes the section of the page from results (`unseen.reports.blocks.SectionBuilder`).
-    section: ClassVar[str] = "unseen.reports.scores:scores_section"
-    #: What the command line calls it: "probe" is `unseen probe DATA`, "cog run" is `unseen cog run DATA`.
-    command: ClassVar[str] = ""
-    #: How metrics of its own are shown, the one to judge by first; `unseen.results.styles` has the common ones.
-    metrics: ClassVar[tuple[MetricStyle, ...]] = ()
-    #: What it can learn of images: "class", "several" labels, a "number" (`unseen.data.dataset.Target`).
-    targets: ClassVar[tuple[str, ...]] = ("class",)
 
     only: tuple[str, ...] = option(
         (), dataset=True, neutral="it chooses datasets", help="Datasets of a study that it is for; all by default."
@@ -97,8 +61,8 @@ class Benchmark(ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if cls.metrics and "name" in vars(cls):
-            declare_styles(cls.name, cls.metrics)
+        if "info" not in vars(cls):
+            cls.info = info_from_attributes(cls, cls.info)
 
     @abstractmethod
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
@@ -124,10 +88,6 @@ class Benchmark(ABC):
         """Do one part; a failure here is met again, and told, by `evaluate`."""
         raise NotImplementedError
 
-    def expect(self, cells: Sequence[Cell], bench: Workbench) -> Expectation | None:
-        """What a group will take, where that is worth a measurement of some seconds; None where it is not."""
-        return None
-
     def check(self, dataset: Dataset) -> None:  # noqa: B027 - any dataset will do unless a benchmark says otherwise
         """Raise a `DataError` where the benchmark cannot be run on a dataset; called before anything is extracted."""
 
@@ -137,7 +97,7 @@ class Benchmark(ABC):
         Raises:
             DataError: it has no answer for such labels.
         """
-        if dataset.target in self.targets:
+        if dataset.target in self.info.targets:
             return self
         what, advice = _KINDS[dataset.target]
         raise DataError(f"{dataset.id!r} has {what} per image, which {self.name} does not take. {advice}")
@@ -176,49 +136,24 @@ class Benchmark(ABC):
         return " ".join([str(self.version), *used])
 
 
-BENCHMARKS: Registry[type[Benchmark]] = Registry("benchmark", "unseen.benchmarks")
-BENCHMARKS.add("probe", "unseen.benchmarks.probe.protocol:ProbeBenchmark")
-BENCHMARKS.add("regression", "unseen.benchmarks.probe.targets:RegressionBenchmark")
-BENCHMARKS.add("multilabel", "unseen.benchmarks.probe.targets:MultilabelBenchmark")
-BENCHMARKS.add("cog", "unseen.benchmarks.cog.protocol:CogBenchmark")
-BENCHMARKS.add("cog-finetune", "unseen.benchmarks.cog.finetune:CogFinetuneBenchmark")
-BENCHMARKS.add("zsl", "unseen.benchmarks.zsl.protocol:ZslBenchmark")
-BENCHMARKS.add("clip", "unseen.benchmarks.clip.protocol:ClipBenchmark")
-BENCHMARKS.add("vtab", "unseen.benchmarks.vtab.protocol:VtabBenchmark")
-BENCHMARKS.add("rank", "unseen.benchmarks.rank.protocol:RankBenchmark")
-
-
 def find_command(command: str) -> str | None:
-    """The benchmark whose class says that the command line calls it so; one that cannot be loaded says nothing."""
-    for name in BENCHMARKS:
-        try:
-            if BENCHMARKS.get(name).command == command:
-                return name
-        except Exception:  # noqa: BLE001, S112 - whatever a plug-in raises when it is imported
-            continue
-    return None
+    """Return the name of the benchmark that the command line calls `command`, or None."""
+    return next((name for name in BENCHMARKS if info_of(name).command == command), None)
 
 
 def benchmark_cards() -> list[MethodCard]:
-    """Every benchmark, as `unseen ls benchmarks` shows it; a plug-in that cannot be loaded says so."""
+    """Return a card of every benchmark, as `unseen ls benchmarks` shows it, with the reason if one cannot be loaded."""
     cards = []
     for name, kind in BENCHMARKS.entries():
         if isinstance(kind, UnseenError):
             cards.append(MethodCard(id=name, group="plug-in", notes=getattr(kind, "reason", str(kind))))
             continue
+        info = info_of(name)
+        paper = next((key for key in info.citations if key in references()), "")
         cards.append(
-            MethodCard(
-                id=name, name=kind.question, group="benchmark", paper=kind.paper, notes=f"unseen {kind.command or name}"
-            )
+            MethodCard(id=name, name=info.question, group="benchmark", paper=paper, notes=f"unseen {info.command}")
         )
     return cards
-
-
-def load_styles(benchmarks: Iterable[str]) -> None:
-    """Load benchmarks by name, for how their metrics are to be shown."""
-    for name in benchmarks:
-        with suppress(Exception):  # a plug-in that is gone or broken must not hide its results
-            BENCHMARKS.get(name)
 
 
 def make_benchmark(
@@ -246,72 +181,71 @@ def group_cells(cells: Iterable[Cell]) -> list[list[Cell]]:
     return [list(group) for _, group in groupby(cells, key=lambda c: (c.benchmark, c.model, c.dataset))]
 
 
-# ---- a cell as a reader wants to use it: the command that computes it anew, and the papers behind it ----------------
-# The command says every axis of the cell and every option that is not the protocol's default. A file behind an option
-# is known by its name alone. Some commands compute neighbours of the cell too: all levels of a CoG, for one.
-
-_TRUTH = "truth"
-#: What to cite for a protocol, by `Benchmark.paper`.
-PAPERS = {
-    "cog": "Sariyildiz et al., Concept generalization in visual representation learning, ICCV 2021",
-    "gbu": "Xian et al., Zero-shot learning: a comprehensive evaluation of the good, the bad and the ugly, TPAMI 2018",
-    "vtab": "Zhai et al., A large-scale study of representation learning with VTAB, 2019",
-    "neucrab": "Li et al., Ranking neural checkpoints, CVPR 2021",
-}
+# ---- the command that computes a cell again --------------------------------------------------------------------------
+# It states every axis of the cell and every option that is not the default of the protocol. A file behind an option is
+# known by its name alone. Some commands compute other cells, too: all levels of a CoG, for one.
 
 
 def command_of(cell: Cell) -> str:
-    """The command line that computes a cell; "" where its benchmark is not there."""
-    kind = _kind(cell)
-    if kind is None:
-        return ""
-    parameters = dict(cell.parameters)
-    extraction = parameters.pop("extraction", {})
-    if cell.benchmark == "rank" and parameters.get("score") == _TRUTH:
-        del parameters["score"]  # no score: an option of its own asks for it
-    words = ["unseen", *(kind.command or cell.benchmark).split(), cell.dataset, "--models", cell.model]
-    words += _options(kind, parameters)
-    words += _options(Extraction, extraction if isinstance(extraction, Mapping) else {})
-    return shlex.join([*words, *_asked_for(cell)])
-
-
-def papers_of(cell: Cell) -> list[str]:
-    """What to cite for the protocol of a cell, and for its method or score."""
-    kind = _kind(cell)
-    found = [PAPERS.get(kind.paper, "") if kind else ""]
-    with suppress(UnseenError):  # of a plug-in that is gone
-        if cell.benchmark == "zsl":
-            from unseen.zeroshot.catalogue import load_method
-
-            found.append(load_method(str(cell.parameters["method"])).card.citation)
-        if cell.benchmark == "rank":
-            from unseen.ranking.cards import SCORES, find_score
-
-            score = str(cell.parameters["score"])
-            found.append(find_score(score).citation if score in SCORES else "")
-    return [text for text in found if text]
-
-
-def _kind(cell: Cell) -> type[Benchmark] | None:
+    """Return the command line that computes a cell; "" if its benchmark is not installed."""
     try:
-        return BENCHMARKS.get(cell.benchmark)
-    except Exception:  # noqa: BLE001 - a plug-in that is gone or broken must not hide its results
-        return None
+        kind = BENCHMARKS.get(cell.benchmark)
+    except UnseenError:  # results of a plug-in that is gone or broken are still shown
+        return ""
+    info, parameters = info_of(cell.benchmark), dict(cell.parameters)
+    extraction = parameters.pop("extraction", {})
+    words = ["unseen", *info.command.split(), cell.dataset, "--models", cell.model]
+    words += _options(kind, info.cell_options(parameters))
+    words += _options(Extraction, extraction if isinstance(extraction, Mapping) else {})
+    return shlex.join(words)
+
+
+def benchmark_of(cell: Cell, base: Path | None = None) -> Benchmark:
+    """Return the benchmark with the options that plan a cell.
+
+    Args:
+        base: folder with the files that options name; a cell keeps the name and the digest of a file.
+
+    Raises:
+        UnseenError: the benchmark does not exist or does not take these options any more; a file is missing or has
+            another content.
+    """
+    kind = BENCHMARKS.get(cell.benchmark)
+    parameters = info_of(cell.benchmark).cell_options(cell.parameters)
+    options: dict[str, Any] = {}
+    for field in fields(kind):
+        axis = field.metadata.get("axis")
+        if (axis or field.name) not in parameters:
+            continue
+        value = parameters[axis or field.name]
+        if field.metadata.get("file") and isinstance(value, str) and "@" in value:
+            value = _same_file(value, base or Path())
+        options[field.name] = [value] if axis else value
+    return make_benchmark(cell.benchmark, options, source=f"cell {cell.id}")
+
+
+def _same_file(value: str, base: Path) -> str:
+    """Return the path of the file that an option named, as `with_content` stores it."""
+    name = value.rpartition("@")[0]
+    path = (base / name).resolve()
+    if not path.is_file() or with_content(path) != value:
+        raise DataError(f"the result was computed with a file {value!r}, which is not in {base.resolve()}.")
+    return str(path)
 
 
 def _options(kind: type, parameters: Mapping[str, Any]) -> list[str]:
-    """The options of a dataclass that say these parameters; what is the default is not said, but for axes."""
+    """Return the options of a dataclass that give these parameters; defaults are left out, except for axes."""
     words: list[str] = []
     for field in fields(kind):
         axis = field.metadata.get("axis")
         name = axis or field.name
         if name not in parameters or not (axis or parameters[name] != plain(field.default)):
             continue
-        words += _said(f"--{field.name.replace('_', '-')}", parameters[name], several=bool(axis))
+        words += _written(f"--{field.name.replace('_', '-')}", parameters[name], several=bool(axis))
     return words
 
 
-def _said(option: str, value: Any, *, several: bool) -> list[str]:
+def _written(option: str, value: Any, *, several: bool) -> list[str]:
     if isinstance(value, bool):
         return [option if value else option.replace("--", "--no-", 1)]
     values = value if isinstance(value, list | tuple) else [value]
@@ -320,13 +254,3 @@ def _said(option: str, value: Any, *, several: bool) -> list[str]:
         # A lone number would be taken for a count.
         return [option, ",".join(texts) + ("," if len(texts) == 1 and texts[0].isdecimal() else "")]
     return [option, *texts]
-
-
-def _asked_for(cell: Cell) -> Sequence[str]:
-    """Options that add cells and change none: they stand in no cell's parameters."""
-    level, fold = str(cell.parameters.get("level", "")), cell.parameters.get("fold", "all")
-    if cell.benchmark == "cog" and level.startswith("R") and level[1:].isdecimal():
-        return ["--controls", level[1:]]
-    if cell.benchmark == "zsl" and fold != "all":
-        return ["--robustness"]
-    return ["--truth"] if cell.benchmark == "rank" and cell.parameters.get("score") == _TRUTH else []

@@ -16,7 +16,7 @@ from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import DataError, UnknownNameError, UnseenError
 from unseen.data.duplicates import DuplicateReport, ImageSet, find_duplicates
 from unseen.data.load import SOURCES, resolve_dataset
-from unseen.features import Entry
+from unseen.features import Entry, StoredFeatures
 
 MODEL = "packaged:efficientnet-lite0"
 LAYER = "pooled"
@@ -110,8 +110,6 @@ def _other_set(bench: Workbench, against: str, model: str | None, base: Path) ->
 
 def _stored_set(entries: Sequence[Entry], model: str | None) -> tuple[ImageSet, str]:
     """A set of stored features whose images are not at hand."""
-    from unseen.features.rows import open_features
-
     kept = [e for e in entries if e.manifest is not None and e.state == "complete" and e.manifest.key.layer == LAYER]
     models = sorted({e.manifest.key.model for e in kept if e.manifest is not None})
     if model is None and len(models) > 1:
@@ -122,7 +120,7 @@ def _stored_set(entries: Sequence[Entry], model: str | None) -> tuple[ImageSet, 
     own = [(e, e.manifest) for e in kept if e.manifest is not None and e.manifest.key.model == used]
     if not own:
         raise DataError(f"the store has no complete {LAYER} features of {used!r} there. It has: {', '.join(models)}.")
-    opened = [open_features(entry.path, manifest, "size") for entry, manifest in own]
+    opened = [StoredFeatures.open(entry.path, manifest, "size") for entry, manifest in own]
     splits = [manifest.key.split for (_, manifest), part in zip(own, opened, strict=True) for _ in part.index]
     names = [
         f"{manifest.key.dataset} {manifest.key.split} #{image}"

@@ -1,43 +1,41 @@
-"""A leaderboard of everything that compares: boards, places with their doubt, and the rules that made them.
+"""A leaderboard of comparable results: boards, the range of places of each model, and the rules behind them.
 
-A board is one benchmark on one dataset (or several of its settings) with models as rows. What belongs together is for
-`unseen.results.comparable` to say; nothing is averaged over benchmarks. A place is a range: from one more than the
-models that are clearly better to the number that are not clearly worse. Clear is a 95 % statement over all pairs of a
-column (Bonferroni), on the same test images where those are stored, else by the models' own intervals over test images.
+A board is one benchmark on one dataset (or several of its settings) with models as rows. `unseen.results.comparable`
+decides which results belong together; nothing is averaged over benchmarks. Places come from the decision of a column
+(`unseen.stats.decide`), which is the same in every output. A column with a value that has no confidence interval cannot
+be tested: it is ordered by value, without ranges.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
-from statistics import NormalDist
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from unseen.benchmarks.probing import unpack_correct
 from unseen.core.records import DatasetCard, ModelCard, Result
-from unseen.reports.blocks import Section, Table, TableCell
+from unseen.reports.blocks import Section
 from unseen.reports.page import Page
 from unseen.reports.wording import counted, listed
-from unseen.results.comparability import SEED, older_said, value_text
-from unseen.results.grid import Column, Grid, Summary, grids
+from unseen.results.comparability import older_said
+from unseen.results.grid import Column, Grid, grids
 from unseen.results.merge import Merged
-from unseen.results.typeset import Typeset, heading, parted
+from unseen.results.table import MARK_NOTE, Table, TableCell, heading, parted, summary_cell
 
 RULES = """
-Together: results stand in one column only where benchmark, its version and that of its methods, the digest of the data,
-and every parameter are the same, those of the extraction among them; seeds are averaged.
+Columns: results are in one column only if benchmark, its version and that of its methods, the digest of the data, and
+every parameter are the same, including those of the extraction; seeds are averaged.
 
-Newest: of results that differ in the revision of weights or data alone the newest counts.
+Newest: of results that differ only in the revision of weights or data, the newest counts.
 
-Places: a place is a range, such as 1–3: models that cannot be told apart at 95 %, corrected for the number of pairs in
-the column, share it. Where the answers per test image are stored, models are compared on the same images.
+Places: a place is a range, such as 1–3. It counts the models that are significantly better or worse at 95 %, after
+Holm's correction over all pairs of the column. If the outcomes per test image are stored, models are compared on the
+same images.
 
-Order: rows are ordered by the mean of their places; a model that lacks a column stands below those that have all.
+Columns without confidence intervals: such columns, for example transferability scores, are ordered by value. Their
+differences are not tested, and no value is marked as best.
+
+Order: rows are ordered by the mean of their places; a model that lacks a column is below those that have all.
 
 Averages: nothing is averaged over benchmarks or datasets.
 """
@@ -45,11 +43,15 @@ Averages: nothing is averaged over benchmarks or datasets.
 
 @dataclass(frozen=True)
 class Place:
-    """Where a model stands in a column, and its number."""
+    """The range of ranks of a model in a column.
 
-    summary: Summary
+    Attributes:
+        tested: whether the model's differences were tested; otherwise the place is the order of the values.
+    """
+
     best: int
     worst: int
+    tested: bool = True
 
     @property
     def text(self) -> str:
@@ -69,77 +71,55 @@ class Board:
         places: by (model, column); a missing one is a gap.
     """
 
-    benchmark: str
     grid: Grid
     columns: tuple[Column, ...]
     models: tuple[str, ...]
     places: Mapping[tuple[str, Column], Place]
 
+    @property
+    def benchmark(self) -> str:
+        return self.grid.benchmark
+
     def mean_place(self, model: str) -> float:
-        """Over the columns that the model has."""
+        """Return the mean place over the columns that the model has."""
         own = [self.places[model, column].middle for column in self.columns if (model, column) in self.places]
         return sum(own) / len(own)
 
+    def by_value(self) -> list[Column]:
+        """Return the columns whose differences were not tested."""
+        return [c for c in self.columns if any(not p.tested for (_, other), p in self.places.items() if other == c)]
+
 
 def boards(results: Sequence[Result]) -> list[Board]:
-    """Every board of some results, those with two models or more; benchmarks in alphabetical order."""
+    """Return every board of some results with two models or more; benchmarks in alphabetical order."""
     found = []
     for grid in grids(results, ()):
         first = [c for c in grid.columns if c.metric == grid.columns[0].metric]
         for columns in parted(first):
-            places: dict[tuple[str, Column], Place] = {}
-            for column in columns:
-                places |= {(model, column): place for model, place in _places(grid, column).items()}
+            places = {(m, column): place for column in columns for m, place in _places(grid, column).items()}
             models = {model for model, _ in places}
             if len(models) > 1:
-                board = Board(grid.benchmark, grid, tuple(columns), (), places)
+                board = Board(grid, tuple(columns), (), places)
                 gaps = {m: sum((m, c) not in places for c in columns) for m in models}
-                order = sorted(models, key=lambda m: (gaps[m], board.mean_place(m), m))
-                found.append(Board(grid.benchmark, grid, tuple(columns), tuple(order), places))
+                order = sorted(models, key=lambda m: (gaps[m], board.mean_place(m), grid.models.index(m)))
+                found.append(replace(board, models=tuple(order)))
     return found
 
 
 def _places(grid: Grid, column: Column) -> dict[str, Place]:
-    known = {m: grid.cells[m, column] for m in grid.models if (m, column) in grid.cells}
-    finite = {model: summary for model, summary in known.items() if math.isfinite(summary.mean)}
-    pairs = len(finite) * (len(finite) - 1) / 2
-    limit = NormalDist().inv_cdf(1 - 0.025 / max(pairs, 1))
-    answers = _answers(grid.groups[column.group].results) if column.metric == "top1" else {}
+    decision = grid.decisions[column]
+    if not decision.untested:
+        return {model: Place(*decision.places[model]) for model in decision.order}
     sign = 1.0 if column.style.higher_is_better else -1.0
-    better: dict[str, int] = dict.fromkeys(finite, 0)
-    worse: dict[str, int] = dict.fromkeys(finite, 0)
-    names = list(finite)
-    for i, one in enumerate(names):
-        for other in names[i + 1 :]:
-            gap = sign * (finite[one].mean - finite[other].mean)
-            if abs(gap) > limit * _error(finite[one], finite[other], answers):
-                ahead, behind = (one, other) if gap > 0 else (other, one)
-                better[behind] += 1
-                worse[ahead] += 1
-    return {m: Place(finite[m], 1 + better[m], len(finite) - worse[m]) for m in finite}
-
-
-def _error(one: Summary, other: Summary, answers: Mapping[str, Mapping[str, npt.NDArray[Any]]]) -> float:
-    """The standard error of the difference of two models: paired where it can be, infinite where nothing is known."""
-    left, right = answers.get(one.model, {}), answers.get(other.model, {})
-    seeds = [seed for seed in left if seed in right and len(left[seed]) == len(right[seed])]
-    if seeds:
-        difference = np.mean([left[seed] - right[seed] for seed in seeds], axis=0)
-        return float(difference.std(ddof=1) / math.sqrt(len(difference))) if len(difference) > 1 else math.inf
-    if one.bounds and other.bounds:
-        return math.hypot(*((high - low) / (2 * 1.96) for low, high in (one.bounds, other.bounds)))
-    return 0.0 if one.mean == other.mean else math.inf
-
-
-def _answers(results: Sequence[Result]) -> dict[str, dict[str, npt.NDArray[Any]]]:
-    """By model and seed, which test images were right."""
-    found: dict[str, dict[str, npt.NDArray[Any]]] = {}
-    for result in results:
-        packed = result.details.get("correct")
-        if isinstance(packed, str):
-            seed = value_text(result.cell.parameters.get(SEED))
-            found.setdefault(result.cell.model, {})[seed] = unpack_correct(packed).astype(np.int8)
-    return found
+    values = {model: sign * grid.cells[model, column].value for model in decision.order}
+    return {
+        model: Place(
+            1 + sum(other > value for other in values.values()),
+            sum(other >= value for other in values.values()),
+            tested=False,
+        )
+        for model, value in values.items()
+    }
 
 
 def leaderboard_page(
@@ -160,8 +140,8 @@ def leaderboard_page(
     )
     sections = []
     for number, board in enumerate(found, 1):
-        title, heads = heading(board.grid, board.columns, names)
-        sections.append(Section(title, f"board-{number}", tables=[_table(board, heads, names)]))
+        table = board_table(board, names)
+        sections.append(Section(table.caption, f"board-{number}", tables=[replace(table, caption="")]))
     if not sections:
         sections = [Section("Nothing to rank yet", "empty", prose=["No two models have comparable results."])]
     models = {model for board in found for model in board.models}
@@ -173,18 +153,68 @@ def _rule(text: str) -> tuple[str, str]:
     return lead, f"{rest[0].upper()}{rest[1:]}"
 
 
-def board_table(board: Board, names: Mapping[str, str]) -> Typeset:
-    """A board as a table of texts, for Markdown."""
-    from unseen.results.typeset import Entry
-
+def board_table(board: Board, names: Mapping[str, str]) -> Table:
+    """Return a board as a table: values with their intervals and places."""
     title, heads = heading(board.grid, board.columns, names)
     rows = []
     for model in board.models:
-        cells = [board.places.get((model, column)) for column in board.columns]
-        texts = [f"{cell.summary.style.text(cell.summary.mean)} ({cell.text})" if cell else "–" for cell in cells]
-        bold = [0 if cell and cell.best == 1 else None for cell in cells]
-        rows.append((names.get(model, model), tuple(map(Entry, texts, bold))))
-    return Typeset(f"{title}: value (place).", tuple(heads), tuple(rows))
+        mean, name = board.mean_place(model), names.get(model, model)
+        cells = [_cell(board, model, column) for column in board.columns]
+        rows.append([TableCell(name, name.lower(), hint=model), TableCell(f"{mean:.1f}", mean), *cells])
+    notes = [by_value_text(board, heads), f"{MARK_NOTE}." if any(c.mark for row in rows for c in row) else ""]
+    return Table(
+        title,
+        ["model", "mean place", *heads],
+        rows,
+        numeric=range(1, 2 + len(heads)),
+        row_keys=board.models,
+        notes=[note for note in notes if note],
+    )
+
+
+def _cell(board: Board, model: str, column: Column) -> TableCell:
+    place = board.places.get((model, column))
+    if place is None:
+        return TableCell(hint="no result")
+    cell = summary_cell(board.grid.cells[model, column], board.grid.decisions[column])
+    where = f"place {place.text}" if place.tested else f"place {place.text} by value"
+    return replace(cell, note=", ".join(filter(None, [cell.below, where])))
+
+
+def board_json(board: Board, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return a board as JSON values."""
+    title, heads = heading(board.grid, board.columns, names)
+    return {
+        "benchmark": board.benchmark,
+        "title": title,
+        "rows": [
+            {
+                "model": model,
+                "mean_place": board.mean_place(model),
+                "columns": {
+                    head: {
+                        **_cell(board, model, column).to_dict(),
+                        "place": [place.best, place.worst],
+                        "tested": place.tested,
+                        "seeds": len(board.grid.cells[model, column].values),
+                    }
+                    for head, column in zip(heads, board.columns, strict=True)
+                    if (place := board.places.get((model, column))) is not None
+                },
+            }
+            for model in board.models
+        ],
+    }
+
+
+def by_value_text(board: Board, heads: Sequence[str]) -> str:
+    """Return the sentence that states which columns are ordered by value; "" if none is."""
+    found = board.by_value()
+    if not found:
+        return ""
+    named = [head for head, column in zip(heads, board.columns, strict=True) if column in found]
+    where = "" if len(found) == len(board.columns) else f" of {listed(named, 12)}"
+    return f"Values{where} have no confidence interval: they are ordered by value, and differences are not tested."
 
 
 def _sources(merged: Merged) -> str:
@@ -198,28 +228,3 @@ def _sources(merged: Merged) -> str:
             else "with the same numbers."
         )
     return text
-
-
-def _table(board: Board, heads: Sequence[str], names: Mapping[str, str]) -> Table:
-    rows = []
-    for model in board.models:
-        mean = board.mean_place(model)
-        row = [TableCell(names.get(model, model), names.get(model, model), hint=model), TableCell(f"{mean:.1f}", mean)]
-        for column in board.columns:
-            place = board.places.get((model, column))
-            if place is None:
-                row.append(TableCell("–"))
-                continue
-            summary = place.summary
-            runs = f"{len(summary.values)} {'run' if len(summary.values) == 1 else 'runs'}"
-            row.append(
-                TableCell(
-                    summary.style.text(summary.mean),
-                    summary.mean,
-                    best=place.best == 1,
-                    note=f"place {place.text}",
-                    hint=runs,
-                )
-            )
-        rows.append(row)
-    return Table("", ["model", "mean place", *heads], rows, numeric=range(1, 2 + len(heads)), row_keys=board.models)

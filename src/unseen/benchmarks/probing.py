@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from unseen.benchmarks.workbench import SplitRows, skipped_details
-from unseen.core.errors import DataError, UsageError
-from unseen.core.guard import guarded
+from unseen.benchmarks.workbench import SplitRows
+from unseen.core.errors import UsageError
 from unseen.core.identity import option
 from unseen.core.options import Natural, Positive, check_options
 from unseen.core.records import Cell, Result
+from unseen.features.rows import FeatureRows
 from unseen.probes.protocol import SEEDS
+from unseen.results.outcomes import pack_correct
 
 if TYPE_CHECKING:
     from unseen.features import Extraction
@@ -93,7 +93,6 @@ def probe_cells(
         "train_images": len(splits["train"][1]),
         "test_images": len(splits["test"][1]),
         "chance": 1 / classes,
-        **skipped_details(dict(parts)),
         **(details or {}),
     }
     for cell in cells:
@@ -168,9 +167,7 @@ def probe_device(how: Extraction | None) -> str:
 
 
 def _pooled(train: Arrays, held: Arrays) -> Arrays:
-    from unseen.probes.rows import Joined
-
-    return Joined(train[0], held[0]), np.concatenate([train[1], held[1]])
+    return FeatureRows.of(train[0]).join(held[0]), np.concatenate([train[1], held[1]])
 
 
 def probe_result(cell: Cell, record: ProbeResult, details: Mapping[str, Any]) -> Result:
@@ -213,32 +210,3 @@ def _expected(record: ProbeResult) -> dict[str, float]:
         return {}
     bounds = {"expected_low": interval.low, "expected_high": interval.high}
     return {"expected": record.expected, "expected_se": record.expected_se, **bounds}
-
-
-def pack_correct(correct: npt.NDArray[np.bool_]) -> str:
-    """One bit per test image, as text: 50,000 images take 8 kB."""
-    return f"{len(correct)}:" + base64.b64encode(np.packbits(correct).tobytes()).decode("ascii")
-
-
-def unpack_correct(text: str) -> npt.NDArray[np.bool_]:
-    """What `pack_correct` packed.
-
-    Raises:
-        DataError: the text is of somebody else's making.
-    """
-    with guarded("the answers per image of a result", "bits in base64"):
-        count, _, encoded = text.partition(":")
-        bits = np.unpackbits(np.frombuffer(base64.b64decode(encoded), np.uint8))
-        if not 0 <= int(count) <= len(bits):
-            raise DataError(f"the answers per image of a result are {len(bits)} bits, not {count[:20]} of them.")
-        return bits[: int(count)].astype(bool)
-
-
-def pack_values(values: npt.NDArray[np.float64]) -> str:
-    """One number per test image, in half precision, as text."""
-    return f"{len(values)}:" + base64.b64encode(values.astype("<f2").tobytes()).decode("ascii")
-
-
-def unpack_values(text: str) -> npt.NDArray[np.float64]:
-    """What `pack_values` packed."""
-    return np.frombuffer(base64.b64decode(text.partition(":")[2]), "<f2").astype(np.float64)

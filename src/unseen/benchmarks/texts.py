@@ -13,14 +13,19 @@ if TYPE_CHECKING:
     from unseen.benchmarks.workbench import Workbench
     from unseen.zeroshot.method import FloatArray
 
+#: Raised whenever a class name becomes another prompt. 2: class names are used as written.
+PROMPT_VERSION = 2
+
 
 def text_embeddings(bench: Workbench, model: str, classes: Sequence[str], templates: str) -> FloatArray:
-    """(c, d) embeddings of class names by a model's text tower.
+    """Return the (c, d) embeddings of class names by a model's text tower.
+
+    Classes that share a prompt enter the run record as a note.
 
     Raises:
         DataError: the model has none.
     """
-    from unseen.zeroshot.prompt import prompt_embeddings, read_templates  # a plan or a help text needs no scikit-learn
+    from unseen.zeroshot.prompt import prompt_embeddings, read_templates, shared_prompts  # they need scikit-learn
 
     tower = bench.backbone(model).text
     if tower is None:
@@ -28,7 +33,17 @@ def text_embeddings(bench: Workbench, model: str, classes: Sequence[str], templa
             f"{model} has no text tower, so it cannot read class names. Take a model with two towers, such as "
             "open_clip:ViT-B-32/laion2b_s34b_b79k."
         )
+    for words, names in shared_prompts(classes).items():
+        bench.recorder.note(f"{len(names)} classes share the prompt {words!r}: {', '.join(map(repr, names))}")
     return prompt_embeddings(tower, classes, read_templates(templates))
+
+
+def check_templates(templates: str) -> None:
+    """Raise an `UnseenError` if templates are neither a known name nor a file of templates."""
+    if templates not in ("openai", "simple", "plain"):
+        from unseen.zeroshot.prompt import read_templates
+
+        read_templates(templates)
 
 
 def text_version(model: str) -> dict[str, int]:

@@ -22,10 +22,10 @@ from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.files import at_home, write_whole
 from unseen.core.identity import digest, identify
 from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.run_record import Recorder, RunRecord, SplitCounts, dropped
 from unseen.data import Dataset, Split, load_dataset
-from unseen.data.dataset import ALL
-from unseen.data.joined import JoinedSplit
-from unseen.features import Extraction, FeatureStore, NoProgress, Progress
+from unseen.data.dataset import ALL, JoinedSplit
+from unseen.features import Extraction, FeatureRows, FeatureStore, NoProgress, Progress
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
@@ -64,6 +64,15 @@ class SplitRows:
     skipped: dict[str, str] = field(default_factory=dict)
     speed: float | None = None
 
+    def record(self, split: str, expected: int | None = None) -> RunRecord:
+        """Return the run record of reading these rows: images found, used and unreadable.
+
+        Args:
+            expected: number of images that the protocol prescribes for the split.
+        """
+        counts = SplitCounts(self.total, self.total - len(self.skipped), expected)
+        return RunRecord(images={split: counts}, dropped=dropped("image", self.skipped, split))
+
 
 class Workbench:
     """Datasets, features and cards, over one home folder.
@@ -80,6 +89,8 @@ class Workbench:
         self.how = how if how.graphs else replace(how, graphs=self.home / "graphs")
         self.progress = progress or NoProgress()
         self.store = FeatureStore(self.home / "features")
+        #: Collects what the current group of cells receives, uses and drops.
+        self.recorder = Recorder()
         self._dataset = lru_cache(maxsize=32)(load_dataset)
         self._backbone = lru_cache(maxsize=1)(load_backbone)
         self._weights = lru_cache(maxsize=None)(backbone_revision)
@@ -89,12 +100,17 @@ class Workbench:
     def dataset(self, name: str) -> Dataset:
         """The dataset that `name` stands for."""
         with at_home(self.home):
-            return self._dataset(name)
+            found = self._dataset(name)
+        self.recorder.add(found.record)
+        return found
 
     def backbone(self, name: str) -> Backbone:
         """The model that `name` stands for."""
         with at_home(self.home):
-            return self._backbone(name)
+            found = self._backbone(name)
+        if found.loaded is not None:
+            self.recorder.model(found.loaded)
+        return found
 
     def revision(self, model: str, dataset: str, others: Sequence[str] = ()) -> str:
         """Digests of the weights and of the data behind the names, as a cell has them."""
@@ -118,16 +134,28 @@ class Workbench:
     def layers(
         self, model: str, dataset: str | Dataset, split: str, layers: Sequence[str], *, view: View | None = None
     ) -> dict[str, SplitRows]:
-        """`split` for several layers, in one pass over the images; of a dataset by name, or of a sample of one."""
+        """`split` for several layers, in one pass over the images; of a dataset by name, or of a sample of one.
+
+        The images that are found, used and unreadable enter the run record.
+        """
+        found = self._layers(model, dataset, split, layers, view=view)
+        data = self.dataset(dataset) if isinstance(dataset, str) else dataset
+        for rows in found.values():
+            self.recorder.add(rows.record(split, data.expected.get(split)))
+        return found
+
+    def _layers(
+        self, model: str, dataset: str | Dataset, split: str, layers: Sequence[str], *, view: View | None = None
+    ) -> dict[str, SplitRows]:
         data = self.dataset(dataset) if isinstance(dataset, str) else dataset
         images = data.split(split)
         if model.startswith(GIVEN):
             return {layer: _given(data, model, split) for layer in layers}
         if images.whole is not None:
-            whole = self.layers(model, images.whole.dataset, ALL, layers, view=view)
+            whole = self._layers(model, images.whole.dataset, ALL, layers, view=view)
             return {layer: _drawn(found, images, images.whole.rows) for layer, found in whole.items()}
         if isinstance(images, JoinedSplit):
-            parts = [self.layers(model, member, name, layers, view=view) for member, name in images.members]
+            parts = [self._layers(model, member, name, layers, view=view) for member, name in images.members]
             return {layer: _joined(images, [part[layer] for part in parts]) for layer in layers}
         from unseen.features import extract  # a plan or a help text needs no network
 
@@ -191,12 +219,6 @@ class Workbench:
 GIVEN = "xlsa17:"
 
 
-def skipped_details(parts: dict[str, SplitRows]) -> dict[str, dict[str, dict[str, str]]]:
-    """What a result's details say of images that could not be read: by split, name and reason; nothing if all could."""
-    found = {split: dict(rows.skipped) for split, rows in parts.items() if rows.skipped}
-    return {"skipped": found} if found else {}
-
-
 def _drawn(whole: SplitRows, images: Split, rows: npt.NDArray[np.int64]) -> SplitRows:
     """The rows of a split out of those of the images that it was drawn from; unreadable images stay out."""
     place = np.full(whole.total, -1, np.int64)
@@ -227,12 +249,10 @@ def _given(dataset: Dataset, model: str, split: str) -> SplitRows:
 
 def _joined(images: JoinedSplit, parts: Sequence[SplitRows]) -> SplitRows:
     """The rows of a joined split, of which none is copied."""
-    from unseen.probes.rows import Joined
-
     starts = np.cumsum([0, *(part.total for part in parts)])
     index = np.concatenate([part.index + start for part, start in zip(parts, starts, strict=False)])
     return SplitRows(
-        features=reduce(Joined, [part.features for part in parts]),
+        features=reduce(FeatureRows.join, [FeatureRows.of(part.features) for part in parts]),
         labels=images.labels[index],
         index=index,
         total=len(images),

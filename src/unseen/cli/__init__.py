@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from types import FrameType
+from typing import Any
 
 _INTERRUPTED = 130
 _TERMINATED = 143
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        with _ended_by_signal():
+        with _ended_by_signal(), _warnings_as_lines():
             code = application(args=given, prog_name="unseen", standalone_mode=False)
     except UnseenError as error:
         return _fail(str(error), error.exit_code)
@@ -49,6 +50,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if code == _INTERRUPTED:  # Typer gives this code where it has caught the interruption itself
         return _fail(f"interrupted; {_HINT}", _INTERRUPTED)
     return int(code or 0)
+
+
+@contextlib.contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """While in force, our own warnings are lines on standard error; each is shown."""
+    import warnings
+
+    from unseen.core.errors import StoreWarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, StoreWarning):
+            from unseen.cli.tables import printable
+
+            sys.stderr.write(f"unseen: warning: {printable(' '.join(str(message).split()))}\n")
+        else:
+            before(message, category, *place, **more)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", StoreWarning)
+        before, warnings.showwarning = warnings.showwarning, show
+        yield
 
 
 @contextlib.contextmanager

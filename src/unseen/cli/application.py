@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from unseen.cli.audit import audit
+from unseen.cli.check import check
 from unseen.cli.clip import clip_commands
 from unseen.cli.cog import cog_commands
 from unseen.cli.compare import compare
@@ -46,6 +47,7 @@ application.add_typer(vtab_commands)
 application.command("rank", cls=Command, help="Which checkpoint should I fine-tune on DATA? Before any of them is.")(
     rank
 )
+application.command(cls=Command)(check)
 application.command(cls=Command)(audit)
 application.command(cls=Command)(ls)
 application.command(cls=Command)(doctor)

@@ -11,7 +11,8 @@ from unseen.cli.options import HomeOption, JsonOption
 from unseen.cli.results import BenchmarkOption, DatasetOption, StudyOption
 
 if TYPE_CHECKING:
-    from unseen.benchmarks.pairing import Duel
+    from unseen.benchmarks.compare import Duel
+    from unseen.results.grid import Summary
 
 
 def compare(
@@ -36,9 +37,7 @@ def compare(
 
     A and B are ids, or parts of ids that only one model has: lite0 stands for packaged:efficientnet-lite0.
     """
-    from unseen.benchmarks.benchmark import load_styles
-    from unseen.benchmarks.pairing import duels, summary_lines
-    from unseen.benchmarks.pairing_page import comparison_page, difference_chart
+    from unseen.benchmarks.compare import comparison_page, difference_chart, duels, summary_lines
     from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
     from unseen.cli.results import check_known, chosen_of, open_results
     from unseen.cli.tables import console, print_json
@@ -53,9 +52,9 @@ def compare(
         one, other = _model(first, known), _model(second, known)
         if one == other:
             raise UsageError(f"{one} is compared with itself. Name two models.")
-        found = database.latest(**chosen, model=[one, other], include_failed=False)
-    load_styles({result.cell.benchmark for result in found})
-    fights = duels(found, one, other)
+        stored = database.latest(**chosen, include_failed=False)
+    fights = duels(stored, one, other)
+    found = [result for result in stored if result.cell.model in (one, other)]
     if not fights:
         raise UsageError(
             f"{one} and {other} have no comparable results: the same benchmark, data and settings of both are needed. "
@@ -100,8 +99,8 @@ def _plain(duel: Duel) -> dict[str, Any]:
         "dataset": duel.dataset,
         "setting": dict(duel.setting),
         "metric": duel.first.metric,
-        "first": {"model": duel.first.model, "mean": duel.first.mean, "values": list(duel.first.values)},
-        "second": {"model": duel.second.model, "mean": duel.second.mean, "values": list(duel.second.values)},
+        "first": _side(duel.first),
+        "second": _side(duel.second),
         "difference": duel.difference,
         "low": duel.low,
         "high": duel.high,
@@ -109,5 +108,16 @@ def _plain(duel: Duel) -> dict[str, Any]:
         "test_images": duel.images,
         "p": duel.p_value,
         "p_corrected": duel.corrected,
-        "clear": bool(duel.verdict),
+        "significant": bool(duel.verdict),
+    }
+
+
+def _side(summary: Summary) -> dict[str, Any]:
+    interval = summary.interval
+    return {
+        "model": summary.model,
+        "value": summary.value,
+        "low": interval.low,
+        "high": interval.high,
+        "values": list(summary.values),
     }

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from unseen.core.records import Cell, Result
-    from unseen.study import Plan, Study
+    from unseen.run.plan import Plan
+    from unseen.run.study import Study
 
 #: CPU seconds of a first run, summed over its steps (two cores, 2026); what is said at the start is made from it.
 CPU_SECONDS = 470
@@ -26,7 +27,7 @@ def _make() -> Callable[..., None]:
     """The function of the command; extraction settings may be overruled, as in `unseen run demo`."""
     from unseen.cli.run import overruled, run_and_report
     from unseen.features import Extraction
-    from unseen.study import Study
+    from unseen.run.study import Study
 
     how = Fields(Extraction, "extraction", "Instead of what the study says of the extraction", defaults=None)
 
@@ -45,12 +46,12 @@ demo = made_late(_make)
 
 def _run(study: Study, how: Running) -> None:
     from unseen.benchmarks.workbench import Workbench
-    from unseen.cli.run import engine_options
+    from unseen.cli.run import engine_options, print_record_line
     from unseen.cli.tables import console, printable
     from unseen.core.errors import CellsFailedError
     from unseen.core.files import home as home_folder
-    from unseen.engines import make_engine
-    from unseen.study import run_study
+    from unseen.run.execute import run_study
+    from unseen.run.executor import make_engine
 
     screen = console(error=True, quiet=how.quiet)
     with Steps(screen, study) as steps:
@@ -62,6 +63,7 @@ def _run(study: Study, how: Running) -> None:
                 bench=bench,
                 on_plan=steps.plan,
                 on_result=steps.result,
+                on_error="ignore",
                 report=how.report or True,
             )
     out = console()
@@ -72,6 +74,7 @@ def _run(study: Study, how: Running) -> None:
             printable(f"  {answer.text}{sure}".replace("\u202f", " ")), markup=False, soft_wrap=not out.is_terminal
         )
     out.print(f"\nThe page: {outcome.page}", soft_wrap=True, markup=False)
+    print_record_line(outcome.results, screen, how.home)
     if outcome.failed:
         first = outcome.failed[0]
         raise CellsFailedError(

@@ -91,7 +91,7 @@ def _device() -> str:
         from unseen.backbones.runtimes import best_device
 
         return best_device()
-    except Exception as error:  # noqa: BLE001 - a broken torch is what one asks the doctor about
+    except (ImportError, OSError, RuntimeError) as error:  # a broken installation of torch
         return f"torch cannot be loaded: {type(error).__name__}: {error}"
 
 

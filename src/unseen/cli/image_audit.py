@@ -28,7 +28,7 @@ def audit_image_copies(
     from unseen.backbones.load import resolve_model
     from unseen.benchmarks import Workbench
     from unseen.benchmarks.image_audit import audit_images
-    from unseen.cli.progress import RichProgress
+    from unseen.cli.progress import ConsoleProgress
     from unseen.cli.tables import console, print_json
     from unseen.core.files import home as home_folder
     from unseen.core.files import write_whole
@@ -36,7 +36,7 @@ def audit_image_copies(
     from unseen.reports.copies_page import drop_list, write_copies_page
     from unseen.results.export import to_json
 
-    bench = Workbench(home_folder(home), progress=RichProgress(console(error=True)))
+    bench = Workbench(home_folder(home), progress=ConsoleProgress(console(error=True)))
     least = THRESHOLD if threshold is None else threshold
     chosen = resolve_model(model, Path.cwd()) if model else None
     with _Bar() as bar:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from unseen.cli.options import HomeOption, JsonOption
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from unseen.benchmarks.leaderboard import Board
 
 
 def leaderboard(
@@ -33,69 +28,31 @@ def leaderboard(
     home: HomeOption = None,
 ) -> None:
     """Rank models wherever their results compare, and say which places are shared; a static page without a server."""
-    from unseen.benchmarks.benchmark import load_styles
-    from unseen.benchmarks.leaderboard import board_table, boards, leaderboard_page
+    from unseen.benchmarks.leaderboard import board_json, board_table, boards, leaderboard_page
     from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
     from unseen.cli.results import say_written
-    from unseen.cli.tables import console, count, print_json
+    from unseen.cli.tables import console, count, print_json, print_model
     from unseen.core.errors import UsageError
     from unseen.core.files import home as home_folder
     from unseen.results.export import write_lines
     from unseen.results.merge import merge
-    from unseen.results.typeset import markdown_table
+    from unseen.results.render import markdown_table
 
     if as_json and markdown == "-":
         raise UsageError("only one of --json and --markdown - can go to standard output.")
     merged = merge(sources or [home_folder(home)])
-    load_styles({result.cell.benchmark for result in merged.results})
     found = boards(merged.results)
     names = display_names(merged.results, model_cards_of(merged.results), dataset_cards_of(merged.results))
     page = leaderboard_page(merged, names=names).write(out or home_folder(home) / "reports" / "leaderboard.html")
     if as_json:
-        print_json([_plain(board, names) for board in found])
+        print_json([board_json(board, names) for board in found])
     if markdown:
         write_lines(markdown, ["\n".join(markdown_table(board_table(board, names)) for board in found)])
         say_written(markdown)
     if not as_json and markdown != "-":
         for board in found:
-            _print(board, names)
+            print_model(board_table(board, names))
     screen = console(error=as_json or markdown == "-")
     if merged.differing:
         screen.print(f"{count(len(merged.differing), 'cell')} with other numbers in another source: the newest counts.")
     screen.print(f"Leaderboard: {page} ({count(len(found), 'board')})", soft_wrap=True)
-
-
-def _print(board: Board, names: Mapping[str, str]) -> None:
-    from unseen.benchmarks.leaderboard import board_table
-    from unseen.cli.tables import print_table
-    from unseen.results.typeset import heading
-
-    title, heads = heading(board.grid, board.columns, names)
-    rows = [[model, *(entry.text for entry in entries)] for model, entries in board_table(board, names).rows]
-    print_table(["model", *heads], rows, title=title, numeric=heads)
-
-
-def _plain(board: Board, names: Mapping[str, str]) -> dict[str, Any]:
-    from unseen.results.typeset import heading
-
-    title, heads = heading(board.grid, board.columns, names)
-    return {
-        "benchmark": board.benchmark,
-        "title": title,
-        "rows": [
-            {
-                "model": model,
-                "mean_place": board.mean_place(model),
-                "columns": {
-                    head: {
-                        "value": place.summary.mean,
-                        "place": [place.best, place.worst],
-                        "n": len(place.summary.values),
-                    }
-                    for head, column in zip(heads, board.columns, strict=True)
-                    if (place := board.places.get((model, column))) is not None
-                },
-            }
-            for model in board.models
-        ],
-    }

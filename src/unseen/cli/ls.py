@@ -44,7 +44,7 @@ _LISTS: dict[str, tuple[str, ...]] = {
     "models": ("unseen.backbones:model_cards",),
     "datasets": ("unseen.data:dataset_cards",),
     "benchmarks": ("unseen.benchmarks:benchmark_cards",),
-    "studies": ("unseen.study:study_cards",),
+    "studies": ("unseen.run.study:study_cards",),
     "methods": ("unseen.probes.cards:PROBE_CARDS", "unseen.zeroshot.catalogue:method_cards"),
     "scores": ("unseen.ranking.cards:score_cards",),
 }

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from unseen.core.records import Result
 
 DATA_PANEL, _RUNNING = "Data and models", "Running and output"
+#: Models of commands that run without --models.
+DEFAULT_MODELS = (
+    "packaged:efficientnet-lite0",
+    "packaged:efficientnet-lite1",
+    "packaged:efficientnet-lite2",
+    "random:tf_efficientnet_lite0",
+)
 
 
 def _running(name: str, metavar: str, help: str, **more: Any) -> Any:  # noqa: A002 - the word of the command line
@@ -49,8 +56,9 @@ class Running:
     scheduler: Annotated[str | None, _running("--scheduler", "ADDRESS|FILE", _SCHEDULER)] = None
     report: ReportOption = None
     as_json: JsonOption = False
-    quiet: Annotated[bool, _running("--quiet", "", "Say nothing on the way; errors are still said.")] = False
-    dry_run: Annotated[bool, _running("--dry-run", "", "Check everything, say what would be done, do nothing.")] = False
+    all_metrics: Annotated[bool, _running("--all-metrics", "", "Print every metric.")] = False
+    quiet: Annotated[bool, _running("--quiet", "", "Suppress progress output.")] = False
+    dry_run: Annotated[bool, _running("--dry-run", "", "Check all names and files, print the plan, and stop.")] = False
     home: HomeOption = None
 
     @classmethod
@@ -217,10 +225,10 @@ def study_command(
     """
 
     def make() -> Callable[..., None]:
-        from unseen.benchmarks.benchmark import BENCHMARKS
         from unseen.features import Extraction
+        from unseen.results.info import BENCHMARKS, info_of
 
-        kind = BENCHMARKS.get(benchmark)
+        kind, info = BENCHMARKS.get(benchmark), info_of(benchmark)
         names = {each.name for each in more}
         own = Fields(kind, benchmark, "Protocol", TAKEN | names, defaults or {})
         taken = TAKEN | names | {each.name for each in own.fields()}
@@ -228,9 +236,9 @@ def study_command(
 
         def body(values: dict[str, Any]) -> None:
             draft = Draft(
-                command=f"unseen {kind.command or benchmark}",
+                command=f"unseen {info.command}",
                 name=values["study"],
-                title=title or kind.question,
+                title=title or info.question,
                 data=split_names([*(values["data"] or ()), *(values["data_option"] or ())]) or list(data),
                 models=split_names(values["models"]) or list(models),
                 benchmarks={benchmark: own.given(values)},
@@ -239,6 +247,7 @@ def study_command(
                 home=values["home"],
             )
             if prepare is not None:
+                _check_models(draft.models)
                 prepare(draft)
             if run is not None:
                 run(draft, Running.among(values))
@@ -255,6 +264,15 @@ def study_command(
         return with_parameters(parameters, body)
 
     return made_late(make)
+
+
+def _check_models(models: Sequence[str]) -> None:
+    """Raise `UnseenError` if a model does not exist, before a command reads data or writes a file."""
+    from unseen.backbones.load import check_backbone, expand_models, resolve_model
+
+    for model in models:
+        for name in expand_models(model):
+            check_backbone(resolve_model(name, Path.cwd()))
 
 
 def _study_parameters(benchmark: str, data: Sequence[str], models: Sequence[str]) -> list[Parameter]:
@@ -284,7 +302,7 @@ def run_draft(draft: Draft, how: Running, show: Callable[[Sequence[Result]], Non
     from unseen.core.errors import UsageError
     from unseen.core.options import make_options
     from unseen.features import Extraction
-    from unseen.study import Study
+    from unseen.run.study import Study
 
     here, command = Path.cwd(), draft.command
     if not draft.data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from unseen.cli.options import Draft, Running, study_command
 from unseen.cli.parser import parameter
 
 if TYPE_CHECKING:
-    from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking
+    from unseen.benchmarks.rank.candidates import CheckpointRanking
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -46,17 +47,16 @@ _MORE = [
 
 
 def _run(draft: Draft, how: Running) -> None:
-    """Rank the checkpoints of a draft; one that cannot be had stands in the answer with its reason."""
+    """Rank the checkpoints of a draft; one that is not available is in the answer with its reason."""
     from unseen.api import rank_checkpoints, rank_study
     from unseen.benchmarks.benchmark import make_benchmark
-    from unseen.cli.progress import RichProgress
-    from unseen.cli.run import engine_options, show_plan
+    from unseen.cli.progress import ConsoleProgress
+    from unseen.cli.run import engine_options, print_findings, show_plan
     from unseen.cli.tables import console, print_json
     from unseen.core.errors import CellsFailedError, UsageError
     from unseen.core.options import make_options
-    from unseen.engines import make_engine
     from unseen.features import Extraction
-    from unseen.study import plan_study
+    from unseen.run.executor import make_engine
 
     here, given = Path.cwd(), draft.benchmarks["rank"]
     if len(draft.data) != 1:
@@ -67,7 +67,7 @@ def _run(draft: Draft, how: Running) -> None:
     budget = parse_duration(draft.more["budget"]) if draft.more["budget"] else None
     if how.dry_run:
         planned, _ = rank_study(draft.data[0], draft.models, name=draft.name, how=extraction, **options)
-        show_plan(plan_study(planned, how.home), as_json=how.as_json)
+        show_plan(planned, how)
         return
     with make_engine(how.engine, **engine_options(how)) as engine:
         ranking = rank_checkpoints(
@@ -81,7 +81,7 @@ def _run(draft: Draft, how: Running) -> None:
             home=how.home,
             how=extraction,
             engine=engine,
-            progress=RichProgress(console(error=True, quiet=how.quiet)),
+            progress=ConsoleProgress(console(error=True, quiet=how.quiet)),
             report=how.report or True,
             **options,
         )
@@ -89,6 +89,8 @@ def _run(draft: Draft, how: Running) -> None:
         print_json(ranking.to_dict())
     else:
         _show(ranking, str(getattr(checked, "split", "")))
+    chosen = ["--benchmark rank", f"--dataset {shlex.quote(ranking.dataset)}"]
+    print_findings(ranking.record.findings(), chosen, console(error=True, quiet=how.quiet), how.home)
     if ranking.failed:
         first = ranking.failed[0]
         raise CellsFailedError(
@@ -115,33 +117,28 @@ def parse_duration(text: str) -> float:
 
 
 def _show(ranking: CheckpointRanking, split: str) -> None:
-    from unseen.benchmarks.rank.wording import told_targets
-    from unseen.cli.tables import console, print_table
+    from rich.text import Text
 
-    tuned = any(c.finetuned == c.finetuned for c in ranking.candidates)
-    shown = [name for name in ranking.scores if any(name in c.scores for c in ranking.candidates)]
-    columns = [
-        "#",
-        "checkpoint",
-        "expect",
-        "behind",
-        "best in",
-        *["fine-tuned"] * tuned,
-        *shown,
-        "mean rank",
-        "images/s",
-        "parameters",
-        "FLOPs",
+    from unseen.benchmarks.rank.tables import DECIDING, candidates_table
+    from unseen.benchmarks.rank.wording import targets_text
+    from unseen.cli.tables import console, print_table
+    from unseen.reports.wording import short_names
+
+    table = candidates_table(ranking, short_names([c.model for c in ranking.candidates], {}))
+    about = f": {ranking.images} of {ranking.total} images{targets_text(ranking)}" if ranking.images else ""
+    rows = [
+        [Text(f"{cell.full}*", style="bold") if cell.mark else cell.full for cell in (row[1], row[0], *row[2:])]
+        for row in table.rows
     ]
-    about = f": {ranking.images} of {ranking.total} images{told_targets(ranking)}" if ranking.images else ""
+    columns = [table.columns[1], table.columns[0], *table.columns[2:]]
     print_table(
         columns,
-        [_row(candidate, shown, ranking.measure, tuned=tuned) for candidate in ranking.candidates],
+        rows,
         title=f"{ranking.dataset}, split {split}{about}",
         numeric=[column for column in columns if column != "checkpoint"],
-        caption=f"in the order of what to expect ({ranking.measure} of a linear head on images left out in turn, 95 % "
-        f"interval); behind: less than the first on the same images; * cannot be told apart from it; mean rank over "
-        f"{', '.join(ranking.counted) or 'no score'}; {ranking.seconds:.0f} s in all",
+        prose=(),
+        keep=("checkpoint", *DECIDING),
+        caption=" ".join(table.notes).replace("Bold:", "*:") + f" {ranking.seconds:.0f} s in all.",
     )
     screen = console()
     for note in dict.fromkeys([*ranking.notes, *(n for c in ranking.candidates for n in c.notes)]):
@@ -151,32 +148,3 @@ def _show(ranking: CheckpointRanking, split: str) -> None:
     screen.print(ranking.recommendation, style="bold", markup=False, soft_wrap=True)
     if ranking.page:
         screen.print(f"Report: {ranking.page}", soft_wrap=True)
-
-
-def _row(candidate: Candidate, shown: list[str], measure: str, *, tuned: bool) -> list[str]:
-    from unseen.benchmarks.rank.wording import expected_text, points
-    from unseen.reports.wording import amount
-
-    if candidate.error:
-        return ["–", candidate.label, "failed", *[""] * (len(shown) + 6 + tuned)]
-    known = candidate.expected == candidate.expected
-    sign = "*" if candidate.may_be_best else ""
-    behind = points(candidate.behind, measure).removesuffix(" points") if known and candidate.rank > 1 else ""
-    behind += f" at {candidate.dropped_after}" if candidate.dropped_after else ""
-    return [
-        str(candidate.rank),
-        candidate.label,
-        expected_text(candidate, measure) + sign if known else "–",
-        behind,
-        f"{100 * candidate.best_share:.0f} %" if known and not candidate.dropped_after else "",
-        *(
-            [f"{100 * candidate.finetuned:.1f} %" if candidate.finetuned == candidate.finetuned else ""]
-            if tuned
-            else []
-        ),
-        *(f"{candidate.scores[name]:.4g}" if name in candidate.scores else "–" for name in shown),
-        f"{candidate.mean_rank:.1f}" if candidate.mean_rank == candidate.mean_rank else "",
-        f"{candidate.images_per_second:.0f}" if candidate.images_per_second else "",
-        amount(candidate.parameters),
-        amount(candidate.flops),
-    ]

@@ -57,7 +57,7 @@ def report(
     from unseen.core.files import home as home_folder
     from unseen.reports.paper import FORMATS, write_figures
     from unseen.reports.pictures import ClassPictures
-    from unseen.study import file_name, make_report
+    from unseen.run.report import file_name, make_report
 
     chosen = chosen_of(study=study, benchmark=benchmark, dataset=dataset)
     with open_results(home) as database:

@@ -1,4 +1,4 @@
-"""`unseen results`: what has been computed, as a table or in full precision for other programs; and forgetting it."""
+"""`unseen results`: what has been computed, as a table or in full precision for other programs; and its upkeep."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unseen.cli import integrity
+from unseen.cli.parser import Command
 from unseen.cli.tables import say
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from unseen.core.records import Result
+    from unseen.core.records import Cell, Result
     from unseen.results import ResultsDatabase
-    from unseen.results.grid import Grid
-
-    Cells = list[list[str | Text]]
 
 Names = list[str] | None
 
@@ -38,7 +35,9 @@ def results(
     model: ModelOption = None,
     dataset: DatasetOption = None,
     metric: Annotated[Names, typer.Option(help="Only this metric. May be given several times.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print long form as JSON, with sweeps and details.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print long form as JSON, with sweeps, details and run records.")
+    ] = False,
     csv: Annotated[str, typer.Option(metavar="FILE", help="Write long form as CSV; - is standard output.")] = "",
     parquet: Annotated[
         str, typer.Option(metavar="FILE", help="Write long form as Parquet; - is standard output.")
@@ -52,25 +51,35 @@ def results(
     bibtex: Annotated[
         str, typer.Option(metavar="FILE", help="Write what to cite for these results; - is standard output.")
     ] = "",
+    table: Annotated[
+        bool, typer.Option("--table", help="With --json and --csv: the tables of the terminal, in full precision.")
+    ] = False,
+    all_metrics: Annotated[bool, typer.Option("--all-metrics", help="Show every metric.")] = False,
     failed: Annotated[bool, typer.Option("--failed", help="Only cells that failed, with their reasons.")] = False,
     home: HomeOption = None,
 ) -> None:
-    """Show the newest result of every cell: mean ± standard deviation over seeds, the best of a column in bold.
+    """Show the newest result of every cell, over seeds, with its 95 % confidence interval over test images.
 
-    Tables are rounded; --json, --csv and --parquet give every value in full precision, one row per (cell, metric).
+    Tables are rounded; --json, --csv and --parquet give every value in full precision, one row per (cell, metric). With
+    --table, --json and --csv give the tables themselves: values, limits, test images, chance and marks.
     """
     from unseen.core.errors import UsageError
 
     chosen = chosen_of(study=study, benchmark=benchmark, model=model, dataset=dataset)
     if context.invoked_subcommand is not None:
-        if chosen or metric or as_json or csv or parquet or latex or markdown or bibtex or failed or home:
+        if any((chosen, metric, as_json, csv, parquet, latex, markdown, bibtex, table, all_metrics, failed, home)):
             raise UsageError(f"write options after the word: unseen results {context.invoked_subcommand} --study ...")
         return
     if as_json + [csv, parquet, latex, markdown, bibtex].count("-") > 1:
         raise UsageError("only one of --json and the formats with - can go to standard output: give others a file.")
     with open_results(home) as database:
+        chosen = _with_stored_models(database, chosen)
         check_known(database, {**chosen, **({"metric": metric} if metric else {})})
-        if as_json or csv or parquet:
+        if table and (as_json or csv):
+            from unseen.cli.papers import write_tables
+
+            write_tables(database.latest(**chosen, include_failed=False), metric or (), as_json=as_json, csv=csv)
+        elif as_json or csv or parquet:
             _export(database, chosen, metric, only_failed=failed, as_json=as_json, csv=csv, parquet=parquet)
         if latex or markdown or bibtex:
             from unseen.cli.papers import write_papers
@@ -79,8 +88,62 @@ def results(
             write_papers(found, metric or (), latex=latex, markdown=markdown, bibtex=bibtex)
         if as_json or csv or parquet or latex or markdown or bibtex:
             return
-        found = database.latest(**chosen, brief=True)
-    show_results([result for result in found if not (failed and result.ok)], metric or (), only_failed=failed)
+        found = database.latest(**chosen)
+    wanted = [result for result in found if not (failed and result.ok)]
+    show_results(wanted, metric or (), only_failed=failed, all_metrics=all_metrics)
+
+
+@results_commands.command("record")
+def record(
+    ids: Annotated[Names, typer.Argument(metavar="ID", help="Cell id, or the beginning of one.")] = None,
+    study: StudyOption = None,
+    benchmark: BenchmarkOption = None,
+    model: ModelOption = None,
+    dataset: DatasetOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    home: HomeOption = None,
+) -> None:
+    """Show the run record of results: what the evaluation received, what it used, and what it dropped and why."""
+    from unseen.cli.tables import print_json
+
+    chosen = chosen_of(study=study, benchmark=benchmark, model=model, dataset=dataset)
+    with open_results(home) as database:
+        check_known(database, chosen)
+        cells = [result.cell for result in database.latest(**chosen, brief=True)]
+        found = database.cells(_with_ids(cells, ids) if ids else cells)
+    if as_json:
+        print_json([{"id": r.cell.id, **r.cell.to_dict(), "record": r.record.to_dict()} for r in found])
+        return
+    alike: dict[str, list[Result]] = {}
+    for result in found:
+        alike.setdefault(str(result.record), []).append(result)
+    for text, results in alike.items():
+        for result in results:
+            say(f"{result.cell.id} {result.cell.benchmark} · {result.cell.model} · {result.cell.dataset}")
+        say(f"  {text.replace(chr(10), chr(10) + '  ')}")
+    if not found:
+        say("There are no results yet.")
+
+
+def _with_ids(cells: Sequence[Cell], ids: Sequence[str]) -> list[Cell]:
+    """Return the cells whose ids begin with these texts, one for each text.
+
+    Raises:
+        UnknownNameError: no id begins with a text.
+        UsageError: several ids begin with it.
+    """
+    from unseen.core.errors import UnknownNameError, UsageError
+
+    known = {cell.id: cell for cell in cells}
+    found = []
+    for text in ids:
+        matching = [identifier for identifier in known if text and identifier.startswith(text)]
+        if not matching:
+            raise UnknownNameError("cell", text, known, hint="`unseen results --json` lists the ids of all cells.")
+        if len(matching) > 1:
+            raise UsageError(f"{text!r} is the beginning of {len(matching)} cell ids. Write more of it: {matching[0]}.")
+        found.append(known[matching[0]])
+    return found
 
 
 @results_commands.command("forget")
@@ -101,6 +164,7 @@ def forget(
     if not chosen and not failed:
         raise UsageError("say what to forget: --study, --model, --benchmark, --dataset, --failed, or several of them.")
     with open_results(home) as database:
+        chosen = _with_stored_models(database, chosen)
         check_known(database, chosen)
         count, path = database.count(**chosen, failed=failed), database.path
     told = f"{count:,} {'failed ' if failed else ''}{'result' if count == 1 else 'results'}"
@@ -116,6 +180,11 @@ def forget(
     with ResultsDatabase(path) as database:
         removed = database.forget(**chosen, failed=failed)
     say(f"{removed:,} {'result' if removed == 1 else 'results'} forgotten.")
+
+
+results_commands.command("verify", cls=Command)(integrity.verify)
+results_commands.command("repair", cls=Command)(integrity.repair)
+results_commands.command("rerun", cls=Command)(integrity.rerun)
 
 
 def open_results(home: Path | None) -> ResultsDatabase:
@@ -140,7 +209,21 @@ def check_known(database: ResultsDatabase, chosen: dict[str, list[str]]) -> None
         known = database.names(column)
         for name in names:
             if name not in known:
-                raise UnknownNameError(column, name, known, hint=f"Only what {database.path} holds can be asked for.")
+                raise UnknownNameError(column, name, known, hint=f"These names are in {database.path}.")
+
+
+def _with_stored_models(database: ResultsDatabase, chosen: dict[str, Any]) -> dict[str, Any]:
+    """Return the selection with models as they are stored; a plain path stands for its file, with any options."""
+    from unseen.backbones.load import resolve_model
+
+    if "model" not in chosen:
+        return chosen
+    known, found = database.names("model"), list[str]()
+    for name in chosen["model"]:
+        resolved = name if name in known else resolve_model(name, Path())
+        with_options = [each for each in known if each.startswith(f"{resolved}?")]
+        found += [resolved] if resolved in known else with_options or [name]
+    return {**chosen, "model": list(dict.fromkeys(found))}
 
 
 def _export(
@@ -177,24 +260,31 @@ def say_written(target: str) -> None:
         say(f"Written to {target}.", error=True)
 
 
-def show_results(found: Sequence[Result], metrics: Sequence[str] = (), *, only_failed: bool = False) -> None:
+def show_results(
+    found: Sequence[Result],
+    metrics: Sequence[str] = (),
+    *,
+    only_failed: bool = False,
+    all_metrics: bool = False,
+) -> None:
     """Print a table per benchmark, then the cells that failed with their reasons.
 
     Args:
-        metrics: the metrics to show; by default those that fit (see `unseen.results.grid.grids`).
+        metrics: the metrics to show; by default those that each benchmark declares.
+        all_metrics: show every metric.
     """
-    from unseen.cli.tables import console
+    from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
+    from unseen.cli.tables import console, print_model
     from unseen.results import current
-    from unseen.results.grid import grids
-    from unseen.results.styles import undescribed
+    from unseen.results.styles import headline_first
+    from unseen.results.table import result_tables
 
-    if unknown := undescribed(found):
-        from unseen.benchmarks.benchmark import load_styles  # which imports much more than a table takes
-
-        load_styles(unknown)
-    shown = [] if only_failed else grids(found, metrics)
-    for grid in shown:
-        _print_grid(grid)
+    if all_metrics:
+        metrics = list(dict.fromkeys(n for r in found for n in headline_first(r.metrics, r.cell.benchmark)))
+    names = display_names(found, model_cards_of(found), dataset_cards_of(found))
+    shown = [] if only_failed else result_tables([r for r in found if r.ok], names, metrics)
+    for table in shown:
+        print_model(table)
     broken = [result for result in current(found) if not result.ok]
     if broken:
         if shown:
@@ -204,88 +294,6 @@ def show_results(found: Sequence[Result], metrics: Sequence[str] = (), *, only_f
         console().print("No cell has failed.")
     elif not shown:
         console().print(f"No result has {' or '.join(metrics)}." if found else "There are no results yet.")
-
-
-def _print_grid(grid: Grid) -> None:
-    """A table of models by columns; turned where only that fits; else without the columns that do not fit."""
-    from rich.text import Text
-
-    from unseen.cli.tables import console, print_table
-
-    titles = grid.titles()
-    best = {column: grid.best(column) for column in grid.columns}
-
-    def text(model: str, number: int) -> Text:
-        column = grid.columns[number]
-        summary = grid.cells.get((model, column))
-        shown = "" if summary is None else summary.text if summary.std != 0 else summary.style.text(summary.mean)
-        return Text(shown, style="bold" if model in best[column] else "")
-
-    places = range(len(titles))
-    wide: Cells = [["model", *titles]]
-    wide += [[model, *(text(model, n) for n in places)] for model in grid.models]
-    turned: Cells = [["", *grid.models]]
-    turned += [[titles[n], *(text(model, n) for model in grid.models)] for n in places]
-    notes = [_seeds(grid)]
-    width = console().width
-    table = wide if _fitting(wide, width) == len(titles) or _fitting(turned, width) < len(grid.models) else turned
-    fitting = _fitting(table, width)
-    console().print(Text(_title(grid), style="bold"), soft_wrap=True)
-    if not fitting:
-        for model in grid.models:
-            console().print(Text(f"  {model}"), soft_wrap=True)
-            for n in places:
-                console().print(Text(f"    {titles[n]}: ") + text(model, n), soft_wrap=True)
-    else:
-        first, *rows = (row[: fitting + 1] for row in table)
-        heads = [str(head) for head in first]
-        if _width(heads, rows) > width:  # headings give way, in time: ids would be folded as well
-            heads = [head.replace(" · ", "\n").replace(" ", "\n") for head in heads]
-        print_table(heads, rows, numeric=heads[1:])
-        if left := len(table[0]) - 1 - fitting:
-            notes.append(f"{left} more {'column does' if left == 1 else 'columns do'} not fit; --csv - has all")
-    if grid.older:
-        from unseen.results.comparability import older_said
-
-        notes.append(older_said(grid.older))
-    if said := "; ".join(note for note in notes if note):
-        console().print(Text(f"  {said}", style="dim"), soft_wrap=True)
-
-
-def _fitting(table: Cells, width: int) -> int:
-    """How many columns after the first fit with no id and no number broken; headings may break between words."""
-    heads, *rows = table
-    words = [max(str(head).split(" "), key=len) for head in heads]
-    count = len(heads)
-    while count > 1 and _width(words[:count], rows) > width:
-        count -= 1
-    return 0 if _width(words[:count], rows) > width else count - 1
-
-
-def _width(heads: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> int:
-    """Of a printed table, with the space and the rule beside each column."""
-    longest = [max(len(head), *(len(str(row[n])) for row in rows)) for n, head in enumerate(heads)]
-    return sum(longest) + 3 * len(heads) + 1
-
-
-def _title(grid: Grid) -> str:
-    """What all columns share: the benchmark, and the dataset and metric where there is one."""
-    parts = [grid.benchmark]
-    datasets, metrics = {c.dataset for c in grid.columns}, {c.metric for c in grid.columns}
-    if len(datasets) == 1:
-        parts.extend(datasets)
-    if len(metrics) == 1:
-        parts.append(grid.columns[0].style.heading)
-    return " · ".join(parts)
-
-
-def _seeds(grid: Grid) -> str:
-    counts = {len(summary.values) for summary in grid.cells.values()}
-    if counts == {1}:
-        return ""
-    seeds = str(max(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
-    agree = any(summary.std == 0 for summary in grid.cells.values())
-    return f"mean ± standard deviation over {seeds} seeds{', none where they agree' if agree else ''}"
 
 
 def _print_failures(broken: Sequence[Result]) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,11 +16,10 @@ from unseen.cli.parser import made_late, parameter, with_parameters
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unseen.benchmarks.benchmark import Expectation
-    from unseen.benchmarks.workbench import Workbench
-    from unseen.core.records import Cell, Result
-    from unseen.results.environment import Stage
-    from unseen.study import Outcome, Plan, Study
+    from unseen.core.records import Result
+    from unseen.run.execute import Outcome
+    from unseen.run.plan import Plan
+    from unseen.run.study import Study
 
 _STUDY = typer.Argument(metavar="STUDY", help="A study file (TOML), or the name of a shipped one (unseen ls studies).")
 
@@ -32,7 +29,7 @@ def file_command() -> Callable[[], None]:
 
     def make() -> Callable[..., None]:
         from unseen.features import Extraction
-        from unseen.study import Study
+        from unseen.run.study import Study
 
         how = Fields(Extraction, "extraction", "Instead of what the study says of the extraction", defaults=None)
 
@@ -68,53 +65,96 @@ def run_and_report(study: Study, how: Running, *, show: Callable[[Sequence[Resul
         CellsFailedError: some cells failed; the others are there, and so is the page.
     """
     from unseen.benchmarks.workbench import Workbench
-    from unseen.cli.progress import RichProgress
+    from unseen.cli.progress import ConsoleReporter
     from unseen.cli.results import show_results
     from unseen.cli.tables import console, count, print_json
     from unseen.core.errors import CellsFailedError
     from unseen.core.files import home as home_folder
-    from unseen.engines import ENGINES, make_engine
-    from unseen.study import expect_stages, plan_study, run_study
+    from unseen.run.execute import run_study
+    from unseen.run.executor import ENGINES, make_engine
 
     home, screen = home_folder(how.home), console(error=True, quiet=how.quiet)
     ENGINES.get(how.engine)
     options = engine_options(how)
     if how.dry_run:
-        bench = Workbench(home, how=study.extraction)
-        plan = plan_study(study, bench=bench)
-        stages = expect_stages(plan, bench, how.workers)
-        show_plan(plan, expectations(plan, bench), stages, as_json=how.as_json)
+        show_plan(study, how)
         return
-    bench = Workbench(home, how=study.extraction, progress=RichProgress(screen))
-    told = Told(screen, bench, how.workers)
-    with make_engine(how.engine, **options) as engine, told.kept():
+    reporter = ConsoleReporter(screen)
+    bench = Workbench(home, how=study.extraction, progress=reporter)
+    with make_engine(how.engine, **options) as engine, reporter.resumable(home):
         if link := getattr(engine, "dashboard", ""):
             screen.print(f"Dashboard: {link}", style="dim", markup=False, soft_wrap=True)
         outcome = run_study(
             study,
             engine=engine,
             bench=bench,
-            on_plan=told.plan,
-            on_result=told.result,
-            on_piece=told.piece,
+            on_plan=reporter.plan,
+            on_result=reporter.result,
+            on_piece=reporter.piece,
+            on_error="ignore",
             report=how.report or True,
         )
     if how.as_json:
         print_json(_outcome_json(outcome))
     else:
-        (show or show_results)(outcome.results)
+        if show is not None and not how.all_metrics:
+            show(outcome.results)
+        else:
+            show_results(outcome.results, all_metrics=how.all_metrics)
         console().print(f"Report: {outcome.page}", soft_wrap=True, markup=False)
-    there = len(outcome.plan.cells) - outcome.evaluated
-    kept = f", {there} {'was' if there == 1 else 'were'} there already" if there else ""
-    screen.print(f"{count(outcome.evaluated, 'cell')} evaluated{kept}.", style="dim")
-    for line in against(told.stages, outcome.spent):
-        screen.print(line, style="dim", markup=False, soft_wrap=True)
+    screen.print(f"{_counts(outcome)}.", style="dim")
+    print_record_line(outcome.results, screen, how.home)
     if outcome.failed:
         first = outcome.failed[0]
         raise CellsFailedError(
             f"{len(outcome.failed)} of {count(len(outcome.results), 'cell')} failed. The first, {first.cell.benchmark} "
             f"of {first.cell.model} on {first.cell.dataset}: {first.error}"
         )
+
+
+def print_record_line(results: Sequence[Result], screen: Console, home: Path | None = None) -> None:
+    """Print the findings of the run records as one line, with the command that shows the full records.
+
+    Print nothing if the evaluations used everything that they received.
+    """
+    from unseen.results.findings import run_findings
+
+    notable = list(dict.fromkeys(result.cell.id for result in results if not result.record.clean))
+    chosen = [identifier[:_SHORT_ID] for identifier in notable]
+    if len(notable) > _FEW_IDS:
+        shared = {name: {getattr(result.cell, name) for result in results} for name in ("benchmark", "dataset")}
+        chosen = [f"--{name} {shlex.quote(values.pop())}" for name, values in shared.items() if len(values) == 1]
+    print_findings(run_findings(results), chosen, screen, home)
+
+
+def print_findings(found: Sequence[str], chosen: Sequence[str], screen: Console, home: Path | None) -> None:
+    """Print findings as one line, with a command for the full records; nothing if there are none.
+
+    Args:
+        chosen: ids or options of `unseen results record` that select the results.
+    """
+    if found:
+        place = [f"--home {shlex.quote(str(home))}"] if home is not None else []
+        command = " ".join(["unseen results record", *chosen, *place])
+        text = f"Note: {'; '.join(found)}. Full record: {command}"
+        screen.print(text, style="yellow", markup=False, soft_wrap=True)
+
+
+#: Characters of a cell id in a printed command; `unseen results record` takes any unique beginning.
+_SHORT_ID = 8
+#: Ids that a printed command lists; more cells than that are selected by benchmark and dataset.
+_FEW_IDS = 3
+
+
+def _counts(outcome: Outcome) -> str:
+    """Return how many cells were evaluated, failed, and had a result before."""
+    from unseen.cli.tables import count
+
+    failed = len(outcome.failed)
+    stored = len(outcome.results) - outcome.evaluated - failed
+    parts = [f"{count(outcome.evaluated, 'cell')} evaluated", f"{failed} failed" if failed else ""]
+    parts += [f"{stored} {'was' if stored == 1 else 'were'} there already" if stored else ""]
+    return ", ".join(filter(None, parts))
 
 
 def engine_options(how: Running) -> dict[str, Any]:
@@ -141,130 +181,6 @@ def scheduler_address(text: str) -> str:
         raise UsageError(f"--scheduler {text}: not a scheduler's file with an address in it ({error!r}).") from None
 
 
-class Told:
-    """One line for each model on each dataset, when the last of its cells has come."""
-
-    def __init__(self, screen: Console, bench: Workbench, workers: int = 1) -> None:
-        self.screen, self.bench, self.workers = screen, bench, workers
-        self.stages: list[Stage] = []
-        self.left: Counter[tuple[str, str, str]] = Counter()
-        self.come: dict[tuple[str, str, str], list[Result]] = {}
-        self.groups = self.done = 0
-        self.cells = self.filed = 0
-
-    def plan(self, plan: Plan) -> None:
-        self.left = Counter(_group(cell) for cell in plan.remaining)
-        self.groups = len(self.left)
-        self.cells, self.filed = len(plan.cells), len(plan.done)
-        from unseen.study import expect_stages
-
-        self.stages = expect_stages(plan, self.bench, self.workers) if plan.remaining else []
-        for line in expectations(plan, self.bench).values():
-            self.screen.print(line, style="dim", markup=False, soft_wrap=True)
-
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Whatever ends the run before its time: say what is kept, before the reason is told."""
-        try:
-            yield
-        except BaseException:
-            if self.cells:
-                self.screen.print(
-                    f"{self.filed} of {self.cells} cells are kept in {self.bench.home}, and every part of the features "
-                    "that was whole; the same command goes on from there.",
-                    markup=False,
-                    soft_wrap=True,
-                )
-            raise
-
-    def piece(self, done: int, total: int) -> None:
-        if done == total or done * 10 // total > (done - 1) * 10 // total:
-            self.screen.print(f"{done} of {total} trainings done", style="dim", markup=False)
-
-    def result(self, result: Result) -> None:
-        group = _group(result.cell)
-        if not self.left[group]:  # left by a run that was killed, and filed before this one was planned
-            return
-        self.filed += 1
-        self.come.setdefault(group, []).append(result)
-        self.left[group] -= 1
-        if not self.left[group]:
-            self.done += 1
-            self._say(group, self.come.pop(group))
-
-    def _say(self, group: tuple[str, str, str], results: list[Result]) -> None:
-        from unseen.cli.tables import count
-
-        model, dataset, benchmark = group
-        failed = [result for result in results if not result.ok]
-        skipped = max((skipped_images(result) for result in results), default=0)
-        text = f"[{self.done}/{self.groups}] {benchmark}: {model} on {dataset}: {count(len(results), 'cell')}"
-        text += f" in {sum(result.seconds for result in results):.1f} s"
-        text += f", {count(skipped, 'unreadable image')} skipped" if skipped else ""
-        text += f", {len(failed)} failed: {failed[0].error}" if failed else ""
-        self.screen.print(text, style="red" if failed else "dim", markup=False, soft_wrap=True)
-
-
-def skipped_images(result: Result) -> int:
-    """How many images of a result could not be read: names by split, or a number."""
-    skipped = result.details.get("skipped", {})
-    if isinstance(skipped, dict):
-        return sum(len(each) if isinstance(each, dict | list) else int(each) for each in skipped.values())
-    return len(skipped) if isinstance(skipped, list | tuple) else int(skipped)
-
-
-def _group(cell: Cell) -> tuple[str, str, str]:
-    return cell.model, cell.dataset, cell.benchmark
-
-
-def expectations(plan: Plan, bench: Workbench) -> dict[str, str]:
-    """By model, what the long work of a plan will take, in words."""
-    from unseen.study import expect_plan
-
-    return {model: _expected(model, found) for model, found in expect_plan(plan, bench).items()}
-
-
-def _expected(model: str, whole: Expectation) -> str:
-    length = f"{whole.seconds / 3600:,.1f} hours" if whole.seconds >= 3600 else f"{whole.seconds / 60:.0f} minutes"
-    return (
-        f"{model}: up to {length} on one worker ({whole.images:,} images to train on, {whole.per_second:,.3g} per "
-        f"second as measured now), {whole.memory / 1e9:.1f} GB of memory, {whole.disk / 1e9:.2f} GB of disk on the way"
-    )
-
-
-def in_seconds(seconds: float) -> str:
-    """A length of time as people say it."""
-    for size, name in ((3600.0, "hours"), (60.0, "minutes")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.1f} {name}"
-    return f"{seconds:.1f} s"
-
-
-def stage_line(stage: Stage) -> str:
-    """What a stage will take, in words."""
-    from unseen.core.files import format_size
-
-    source = "as measured in this home" if stage.known else "a guess: not all of it was ever measured in this home"
-    return (
-        f"{stage.name}: {stage.work} in about {in_seconds(stage.seconds)}, {format_size(stage.disk)} of disk, "
-        f"{format_size(stage.memory)} of memory ({source})"
-    )
-
-
-def against(expected: Sequence[Stage], spent: Sequence[Stage]) -> list[str]:
-    """What was predicted of each stage beside what it took."""
-    lines = []
-    for one, other in zip(expected, spent, strict=False):
-        if other.seconds >= _WORTH_SAYING or one.seconds >= _WORTH_SAYING:
-            guess = "" if one.known else " by a guess"
-            lines.append(f"{other.name}: {in_seconds(other.seconds)}, {in_seconds(one.seconds)} predicted{guess}")
-    return lines
-
-
-#: Seconds of a stage below which nobody asks how well it was predicted.
-_WORTH_SAYING = 1.0
-
-
 def plan_json(plan: Plan) -> dict[str, Any]:
     """A plan for programs: every cell with its id, parameters, and whether it is done."""
     cells = [{"id": cell.id, **cell.to_dict(), "done": cell.id in plan.done} for cell in plan.cells]
@@ -274,22 +190,34 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     results = [
         {"id": r.cell.id, **r.cell.to_dict(), "metrics": r.metrics, "error": r.error, "seconds": r.seconds}
+        | {"record": r.record.to_dict()}
         for r in outcome.results
     ]
     study, page = outcome.plan.study.name, str(outcome.page) if outcome.page else None
-    return {"study": study, "evaluated": outcome.evaluated, "report": page, "results": results}
+    return {
+        "study": study,
+        "evaluated": outcome.evaluated,
+        "failed": len(outcome.failed),
+        "report": page,
+        "results": results,
+    }
 
 
-def show_plan(
-    plan: Plan, expected: Mapping[str, str] | None = None, stages: Sequence[Stage] = (), *, as_json: bool = False
-) -> None:
-    """Print what would be done: a line for each model on each dataset, what it takes, or every cell as JSON."""
+def show_plan(study: Study, how: Running) -> None:
+    """Print the plan: the cells of each model on each dataset and the counts of the whole, or every cell as JSON."""
     from unseen.benchmarks import group_cells
+    from unseen.benchmarks.workbench import Workbench
     from unseen.cli.tables import console, count, print_json, print_table
+    from unseen.core.files import home as home_folder
+    from unseen.run.plan import count_images, plan_study
 
-    if as_json:
-        predicted = [dataclasses.asdict(stage) for stage in stages]
-        print_json({**plan_json(plan), "expected": dict(expected or {}), "stages": predicted})
+    bench = Workbench(home_folder(how.home), how=study.extraction)
+    plan = plan_study(study, bench=bench)
+    images, cached = count_images(plan, bench)
+    if how.as_json:
+        counts = {"models": len(plan.study.models), "datasets": len(plan.study.datasets)}
+        counts |= {"cells": len(plan.remaining), "cached_cells": len(plan.done)}
+        print_json({**plan_json(plan), "counts": {**counts, "images": images, "cached_images": cached}})
         return
     rows = []
     for group in group_cells(plan.cells):
@@ -303,5 +231,7 @@ def show_plan(
         numeric=("to do", "done"),
         keep=("model", "dataset", "to do", "done"),
     )
-    for line in (*map(stage_line, stages if plan.remaining else ()), *(expected or {}).values()):
-        console().print(line, markup=False, soft_wrap=True)
+    sizes = f"{count(len(plan.study.models), 'model')} on {count(len(plan.study.datasets), 'dataset')}"
+    todo = f"{count(len(plan.remaining), 'cell')} to evaluate, {len(plan.done)} cached"
+    text = f"{sizes}: {todo}; {count(images, 'image')} to extract, {cached:,} cached"
+    console().print(text, markup=False, soft_wrap=True)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from unseen.results.table import Table as TableModel
+
 # Wide enough that nothing is cut where the output goes to a file or another program and COLUMNS does not say.
 _WIDTH_WITHOUT_TERMINAL = 200
 #: Columns that may wrap unless a caller says otherwise.
@@ -132,7 +134,68 @@ def print_table(
     if caption:
         told(caption, "dim")
     if left_out:
-        told(f"Left out for want of room: {', '.join(left_out)}.", "dim")
+        told(f"Columns that do not fit: {', '.join(left_out)}.", "dim")
+
+
+def print_model(table: TableModel) -> None:
+    """Print a table of the table model; values that the decision supports as best are bold.
+
+    A table that is too wide has its rows and columns exchanged if that fits. Otherwise one with groups of columns
+    becomes values without intervals, in one table or one per group; of any other table each row becomes a list.
+    """
+    from rich.text import Text
+
+    def entry(text: str, mark: str) -> Text:
+        return Text(text, style="bold" if mark else "")
+
+    rows: list[list[str | Text]] = [[row[0].shown, *(entry(c.full, c.mark) for c in row[1:])] for row in table.rows]
+    groups = table.groups or [""] * len(table.columns)
+    heads = [f"{group} {head}".strip() for group, head in zip(groups, table.columns, strict=True)]
+    room, notes = console().width, " ".join(table.notes)
+    turned: list[list[str | Text]] = [[head, *(row[k] for row in rows)] for k, head in enumerate(heads) if k]
+    models = [str(row[0]) for row in rows]
+    if _least(heads, rows) <= room:
+        print_table(heads, rows, title=table.caption, caption=notes, numeric=heads[1:])
+    elif _least(["", *models], turned) <= room:
+        print_table(["", *models], turned, title=table.caption, caption=notes, numeric=models)
+    elif any(table.groups):
+        _print_groups(table)
+    else:
+        screen = console()
+        screen.print(Text(fill(table.caption, room), style="bold"))
+        for row in rows:
+            screen.print(Text(f"  {row[0]}"), soft_wrap=True)
+            for head, cell in zip(heads[1:], row[1:], strict=True):
+                value = _clean_text(cell)
+                fits = len(head) + len(value) + 6 <= room
+                screen.print(Text(f"    {head}: " if fits else f"    {head}:\n      ") + value, soft_wrap=True)
+        screen.print(Text(fill(notes, room), style="dim"))
+
+
+def _print_groups(table: TableModel) -> None:
+    """Print values without intervals: all columns if they fit, else the columns of each group on their own."""
+    from rich.text import Text
+
+    values: list[list[str | Text]] = [
+        [row[0].shown, *(Text(cell.shown, style="bold" if cell.mark else "") for cell in row[1:])] for row in table.rows
+    ]
+    notes = " ".join([*table.notes, "Intervals: --json, --latex, --markdown, and the report."])
+    if _least(table.columns, values) <= console().width:
+        print_table(table.columns, values, title=table.caption, caption=notes, numeric=table.columns[1:])
+        return
+    groups = list(dict.fromkeys(table.groups[1:]))
+    for group in groups:
+        chosen = [k for k, name in enumerate(table.groups) if name == group and k]
+        heads = [table.columns[k] for k in chosen]
+        rows = [[row[0], *(row[k] for k in chosen)] for row in values]
+        title, last = f"{table.caption} · {group}" if group else table.caption, group == groups[-1]
+        print_table([table.columns[0], *heads], rows, title=title, caption=notes if last else "", numeric=heads)
+
+
+def _least(heads: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> int:
+    """Return the least width of a table: values are not broken, headings may wrap between words."""
+    columns = [[_clean_text(row[k]) for row in rows] for k in range(len(heads))]
+    return _total([_widths(head, cells, False)[0] for head, cells in zip(heads, columns, strict=True)])
 
 
 def _clean_text(cell: str | Text) -> Text:

@@ -1,4 +1,4 @@
-"""`unseen zsl`: zero-shot learning, run, and compared over what was run or over the paper's own tables."""
+"""`unseen zsl`: run zero-shot learning, compare stored results, and print the tables of the paper."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from unseen.cli.options import Draft, HomeOption, split_names, study_command
 from unseen.cli.parser import Command, Group
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from unseen.benchmarks.zsl.compare import MethodRanks
+    from unseen.benchmarks.zsl.analysis import MethodRanks
     from unseen.core.records import Result
 
 zsl_commands = typer.Typer(
@@ -23,12 +21,10 @@ zsl_commands = typer.Typer(
 
 _DEFAULT_MODEL = "packaged:efficientnet-lite0"
 _PUBLISHED_SCHEME = "xlsa17:"
-_WIDEST = 10  # columns of a table that a terminal shows
-_SHOWN = ("zsl", "ts", "tr", "H", "AUSUC", "zsl_per_image")
 
 
 def _prepare(draft: Draft) -> None:
-    """Kinds of methods become methods, datasets of the paper get their split, and features of their own."""
+    """Give the datasets of the paper their split, and take the features that they bring as the default model."""
     from unseen.data.load import expand_datasets
 
     options = draft.benchmarks["zsl"]
@@ -37,20 +33,8 @@ def _prepare(draft: Draft) -> None:
     if "test_on" in options:
         options["test_on"] = _with_split(options["test_on"], split)
     if "methods" in options:
-        options["methods"] = _methods(split_names(options["methods"]))
+        options["methods"] = split_names(options["methods"])
     draft.models = draft.models or [_default_model(draft.data)]
-
-
-def _methods(names: Sequence[str]) -> list[str]:
-    """ "transductive", "inductive" and "generative" are names of kinds; the first two are of the paper's methods."""
-    from unseen.zeroshot.catalogue import generative_methods, paper_methods, transductive_methods
-
-    kinds = {
-        "transductive": list(transductive_methods()),
-        "inductive": [name for name in paper_methods() if name not in transductive_methods()],
-        "generative": list(generative_methods()),
-    }
-    return [method for name in names for method in kinds.get(name, [name])]
 
 
 def _with_split(name: str, split: str) -> str:
@@ -77,79 +61,18 @@ def _default_model(names: Sequence[str]) -> str:
 
 
 def show_zsl(results: Sequence[Result]) -> None:
-    """Print a table of methods per model and dataset, the leak audit with each, then what failed."""
-    from unseen.benchmarks.zsl.compare import CHOSEN, METHOD, settings
+    """Print a table of methods per model and dataset, then what failed."""
+    from unseen.benchmarks.zsl.tables import zsl_tables
+    from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
     from unseen.cli.results import show_results
-    from unseen.cli.tables import console
+    from unseen.cli.tables import print_model
 
-    groups = settings(results, (METHOD,))
-    for group in groups:
-        if group.setting[CHOSEN] == "all folds":
-            same = [g for g in groups if {**g.setting, CHOSEN: ""} == {**group.setting, CHOSEN: ""}]
-            for own in group.by_model().values():
-                _print_group(own, [result for one in same for result in one.results], group.words)
-                console().print(f"Leak audit: {own[0].details['audit']}", soft_wrap=True)
+    names = display_names(results, model_cards_of(results), dataset_cards_of(results))
+    for table in zsl_tables([result for result in results if result.ok], names):
+        print_model(table)
     broken = [result for result in results if not result.ok]
     if broken or not results:
         show_results(broken, only_failed=bool(broken))
-
-
-def _print_group(group: Sequence[Result], everything: Sequence[Result], words: str) -> None:
-    from rich.text import Text
-
-    from unseen.benchmarks.zsl.compare import robustness
-    from unseen.benchmarks.zsl.published import printed_beside, printed_value
-    from unseen.cli.tables import print_table
-    from unseen.results import metric_style
-
-    first = group[0].cell
-    metrics = [m for m in _SHOWN if any(m in r.metrics for r in group)]
-    paper = printed_beside(group[0])
-    folds = robustness(everything)
-    best = {m: max(r.metrics.get(m, 0.0) for r in group) for m in metrics}
-    rows: list[list[str | Text]] = []
-    for result in group:
-        method, split = result.cell.parameters["method"], result.cell.parameters["split"]
-        row: list[str | Text] = [method + (" (transductive)" if result.details.get("transductive") else "")]
-        for metric in metrics:
-            value = result.metrics.get(metric)
-            style = "bold" if value is not None and value == best[metric] else ""
-            shown = "" if value is None else metric_style(metric, "zsl").text(value)
-            row.append(Text(shown + _bounds(result, metric), style=style))
-        if folds:
-            alone = folds.get((first.dataset, first.model, split, method), ())
-            row.append(" ".join(metric_style("zsl", "zsl").text(value) for value in alone))
-        if paper:
-            printed = (printed_value(result, m) for m in ("zsl", "ts", "tr", "H"))
-            row.append(" / ".join("–" if v is None else f"{100 * v:.1f}" for v in printed))
-        rows.append(row)
-    columns = ["method", *(metric_style(m, "zsl").heading for m in metrics)]
-    columns += ["ZSL by fold"] * bool(folds) + ["paper: ZSL / ts / tr / H"] * paper
-    caption = _caption(group[0]) + (f"; {words}" if words else "")
-    print_table(columns, rows, title=_title(group[0]), caption=caption, numeric=columns[1:])
-
-
-def _bounds(result: Result, metric: str) -> str:
-    """Half of the interval over test images, as it stands behind a number."""
-    low, high = (result.metrics.get(f"{metric}_{end}") for end in ("low", "high"))
-    return "" if low is None or high is None else f" ±{50 * (high - low):.1f}"
-
-
-def _title(result: Result) -> str:
-    cell = result.cell
-    tested = f", tested on {cell.parameters['test_on']}" if cell.parameters.get("test_on") else ""
-    return f"{cell.dataset}{tested} · {cell.parameters['split']} · {cell.model}"
-
-
-def _caption(result: Result) -> str:
-    details, options = result.details, result.cell.parameters
-    text = (
-        f"{details['seen_classes']} seen, {details['unseen_classes']} unseen classes; {details['train_images']:,} "
-        f"training, {details['test_images']:,} unseen and {details['seen_test_images']:,} seen test images; embedding "
-        f"{details['embedding']} ({details['embedding_dimensions']}); chance {100 * details['chance']:.1f} %"
-    )
-    text += f"; calibrated stacking {options['calibration']}" if options["calibration"] else ""
-    return text + "; per class unless said; ± half of the 95 % interval over test images"
 
 
 zsl_commands.command(
@@ -170,7 +93,7 @@ def compare(
     home: HomeOption = None,
 ) -> None:
     """Rank methods over datasets and folds: rank matrix, mean ranks, Friedman's test, Nemenyi's critical difference."""
-    from unseen.benchmarks.zsl.compare import METRICS, published_ranks, ranks_by_setting
+    from unseen.benchmarks.zsl.analysis import METRICS, published_ranks, ranks_by_setting
     from unseen.cli.tables import console
     from unseen.core.errors import DataError, UnknownNameError
 
@@ -196,10 +119,10 @@ def compare(
     else:
         _print_studies(results)
     if chart is not None:
-        from unseen.benchmarks.zsl.charts import rank_matrix_chart
+        from unseen.benchmarks.zsl.section import rank_matrix
         from unseen.reports.charts import save_chart
 
-        console().print(f"Drawn to {save_chart(rank_matrix_chart(found[0][1]), chart)}.", soft_wrap=True)
+        console().print(f"Drawn to {save_chart(rank_matrix(found[0][1]), chart)}.", soft_wrap=True)
 
 
 def _stored_results(home: Path | None) -> list[Result]:
@@ -211,7 +134,6 @@ def _stored_results(home: Path | None) -> list[Result]:
 
 
 def _print_ranks(title: str, ranks: MethodRanks) -> None:
-    from unseen.benchmarks.zsl.figures import tested_words
     from unseen.cli.tables import print_table
 
     table = ranks.table
@@ -220,13 +142,13 @@ def _print_ranks(title: str, ranks: MethodRanks) -> None:
         for method, mean, counts in zip(table.methods, table.mean_ranks.tolist(), table.counts.tolist(), strict=True)
     ]
     columns = ["method", "mean rank", *(str(i + 1) for i in range(len(table.methods)))]
-    caption = f"{table.ranks.shape[1]} observations. {tested_words(ranks)}"
-    caption += f"; left out for gaps: {', '.join(ranks.left_out)}" if ranks.left_out else ""
+    caption = f"{table.ranks.shape[1]} observations. {ranks.test_text}"
+    caption += f"; dropped for missing values: {', '.join(ranks.left_out)}" if ranks.left_out else ""
     print_table(columns, rows, title=f"ranks by {title}", caption=caption, numeric=columns[1:])
 
 
 def _print_published_checks() -> None:
-    from unseen.benchmarks.zsl.compare import check_statements, cross_dataset_test, harmonic_mismatches
+    from unseen.benchmarks.zsl.analysis import check_statements, cross_dataset_test, harmonic_mismatches
     from unseen.cli.tables import console, print_table
 
     rows = [[s.text, "follows" if s.holds else "does not follow", s.evidence] for s in check_statements()]
@@ -244,28 +166,22 @@ def _print_published_checks() -> None:
 
 
 def _print_published_tables() -> None:
-    """Tables 2 to 6 as printed."""
-    from unseen.benchmarks.zsl.published import table
-    from unseen.cli.tables import print_table
+    """Print Tables 2 to 6 as in the paper."""
+    from unseen.benchmarks.zsl.published import printed_tables
+    from unseen.cli.tables import print_model
 
-    for number in (2, 3, 4, 5, 6):
-        found = table(number)
-        for start in range(0, len(found.columns), _WIDEST):
-            columns = found.columns[start : start + _WIDEST]
-            values = {row: [found.value(row, column) for column in columns] for row in found.rows}
-            rows = [[row, *("–" if v is None else f"{v:.1f}" for v in of_row)] for row, of_row in values.items()]
-            print_table(["method", *columns], rows, title=f"Table {number}: {found.caption}", numeric=columns)
+    for table in (part for number in (2, 3, 4, 5, 6) for part in printed_tables(number)):
+        print_model(table)
 
 
 def _print_studies(results: Sequence[Result]) -> None:
-    """SS against PS, across datasets, ImageNet splits, transductive beside inductive: what there are results for."""
-    from unseen.benchmarks.zsl.studies import all_studies, cross_dataset_tests
-    from unseen.cli.tables import console, print_table
+    """Print SS against PS, across datasets, ImageNet splits, and transductive beside inductive methods."""
+    from unseen.benchmarks.zsl.analysis import cross_dataset_tests
+    from unseen.benchmarks.zsl.tables import all_studies
+    from unseen.cli.tables import console, print_model
 
-    for title, columns, rows in all_studies(results):
-        shown = [[v if isinstance(v, str) else ("" if v is None else f"{100 * v:.1f}") for v in row] for row in rows]
-        texts = sum(isinstance(value, str) for value in rows[0])
-        print_table(columns, shown, title=title, numeric=columns[texts:])
+    for table in all_studies(results):
+        print_model(table)
     for words, test in cross_dataset_tests(results):
         where = f"Across datasets ({words})" if words else "Across datasets"
         console().print(
@@ -288,7 +204,7 @@ def look(
 ) -> None:
     """Classes and images of each split beside Table 1 of the paper; images per class and t-SNE drawn (Fig. 2)."""
     from unseen.benchmarks.workbench import Workbench
-    from unseen.benchmarks.zsl.look import class_counts, look_chart, statistics, tsne_points
+    from unseen.benchmarks.zsl.look import look_chart, statistics
     from unseen.cli.tables import console, print_table
     from unseen.core.files import home as home_folder
     from unseen.data.load import expand_datasets
@@ -301,11 +217,7 @@ def look(
         return
     from unseen.reports.charts import save_chart
 
-    counts = [row for name in names for row in class_counts(bench.dataset(name))]
     chosen = split_names(models) or [_default_model([name]) for name in names]
-    points = [
-        row
-        for name, model in zip(names, chosen * len(names) if len(chosen) == 1 else chosen, strict=True)
-        for row in tsne_points(bench, model, name, images=images, seed=seed)
-    ]
-    console().print(f"Drawn to {save_chart(look_chart(counts, points), chart)}.", soft_wrap=True)
+    chosen = chosen * len(names) if len(chosen) == 1 else chosen
+    drawing = look_chart(bench, names, chosen, images=images, seed=seed)
+    console().print(f"Drawn to {save_chart(drawing, chart)}.", soft_wrap=True)

@@ -1,23 +1,43 @@
 """Concepts: ontologies, similarities, generalization levels, zero-shot splits, leak audit."""
 
 from unseen.concepts.audit import Audit, AuditRow, audit_classes
-from unseen.concepts.class_files import read_class_list, read_mapping, read_seen, write_mapping
-from unseen.concepts.corpus import corpus_information
 from unseen.concepts.eligibility import Eligibility, cog_discarded, cog_filters, filters_for, run_funnel
-from unseen.concepts.imagenet import count_images, imagenet_1k, imagenet_21k, read_counts
-from unseen.concepts.information import InformationContent, information_content
+from unseen.concepts.imagenet import imagenet_1k, imagenet_21k, read_counts
+from unseen.concepts.information import InformationContent, corpus_information, information_content
 from unseen.concepts.kinship import Kinship, Relation
-from unseen.concepts.levels import Level, Levels, build_levels, random_levels, rerank_levels
-from unseen.concepts.mapping import ClassMapping, map_classes, mapping_of
-from unseen.concepts.nearest import Nearest, nearest_seen
-from unseen.concepts.ontology import read_taxonomy, taxonomy_from_networkx
-from unseen.concepts.published_levels import ConceptImages, read_published_levels, read_published_split
+from unseen.concepts.levels import (
+    ConceptImages,
+    Level,
+    Levels,
+    build_levels,
+    random_levels,
+    read_published_levels,
+    read_published_split,
+    rerank_levels,
+)
+from unseen.concepts.mapping import (
+    ClassMapping,
+    list_unknown,
+    map_classes,
+    mapping_of,
+    match_names,
+    read_class_list,
+    read_mapping,
+    read_seen,
+    write_mapping,
+)
 from unseen.concepts.senses import ClassMatch, match_classes
-from unseen.concepts.similarity import MEASURES, pair_similarity, similarity_matrix
-from unseen.concepts.taxonomy import Taxonomy
-from unseen.concepts.text import TextEmbedder, text_measure, text_similarity_matrix, vocabulary
+from unseen.concepts.similarity import MEASURES, Nearest, nearest_seen, pair_similarity, similarity_matrix
+from unseen.concepts.taxonomy import Taxonomy, read_taxonomy, taxonomy_from_networkx
+from unseen.concepts.text import (
+    TextEmbedder,
+    WordVectors,
+    read_word_vectors,
+    text_measure,
+    text_similarity_matrix,
+    vocabulary,
+)
 from unseen.concepts.wordnet import WordNet, load_wordnet
-from unseen.concepts.words import WordVectors, read_word_vectors
 from unseen.concepts.zeroshot_splits import imagenet_zeroshot_split, read_split
 
 __all__ = [
@@ -43,16 +63,17 @@ __all__ = [
     "cog_discarded",
     "cog_filters",
     "corpus_information",
-    "count_images",
     "filters_for",
     "imagenet_1k",
     "imagenet_21k",
     "imagenet_zeroshot_split",
     "information_content",
+    "list_unknown",
     "load_wordnet",
     "map_classes",
     "mapping_of",
     "match_classes",
+    "match_names",
     "nearest_seen",
     "pair_similarity",
     "random_levels",

@@ -1,11 +1,11 @@
-"""Leak audit: which classes of a dataset were seen in training, exactly or by kinship.
+"""Leak audit: classes of a dataset that are in the training set of a model, or related to its classes.
 
 Paper:      Xian et al., TPAMI 2018, section 5.2: test classes of a zero-shot split must not be among the classes that
             the features were trained on [P]
 Implements: the check of [P] for any class list and any seen set
-Differs:    [P] compares names; here synsets are compared. A class that is no seen synset can still be above seen ones
-            (`horse`: sorrel horses were trained on) or below one (`supermarket` is a grocery store); both are named.
-            Similarities are Lin's over all nouns of WordNet, so that a class's number does not depend on its list
+Differs:    [P] compares names, this audit synsets. A class that is no seen synset can still be above seen ones
+            (`horse`: sorrel horses are in the training set) or below one (`supermarket` is a grocery store); both are
+            reported. Similarities are Lin's over all nouns of WordNet, so that they do not depend on the class list
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from unseen.concepts.kinship import Kinship, Relation
-from unseen.concepts.nearest import nearest_seen
 from unseen.concepts.senses import ClassMatch, match_classes
+from unseen.concepts.similarity import nearest_seen
 from unseen.concepts.wordnet import WordNet, load_wordnet
 from unseen.core.errors import DataError
 
@@ -38,9 +38,9 @@ class AuditRow:
 
     Attributes:
         match: the synset, how it was found and why.
-        relation: how the class stands to the seen concepts.
-        kin: the seen concepts that make it so, by wnid; for a seen class itself.
-        nearest, similarity: the most similar seen concept of the synset; None where nothing was matched.
+        relation: relation of the class to the seen concepts.
+        kin: wnids of the seen concepts that the relation refers to; of a seen class itself.
+        nearest, similarity: the seen concept that is most similar to the synset; None without a synset.
         senses: every synset that the name may mean, the chosen one first.
     """
 
@@ -53,19 +53,19 @@ class AuditRow:
 
     @property
     def other_sense_seen(self) -> Sense | None:
-        """Another sense of the name that is a seen concept, where the class itself is not."""
+        """Another sense of the name that is a seen concept, if the class itself is not."""
         if self.relation is Relation.SEEN:
             return None
         return next((s for s in self.senses[1:] if s.relation is Relation.SEEN), None)
 
     @property
     def verdict_in_doubt(self) -> bool:
-        """Whether the class is ambiguous and another sense of it stands otherwise to the seen concepts."""
+        """Whether the class is ambiguous and another sense of it has another relation to the seen concepts."""
         return self.match.ambiguous and any(sense.relation is not self.relation for sense in self.senses)
 
     @property
     def flagged(self) -> bool:
-        """Whether anything speaks for a leak: kinship with a seen concept, or another sense that is one."""
+        """Whether a leak is possible: the class is related to a seen concept, or another sense of it is one."""
         kin = self.relation in (Relation.SEEN, Relation.DESCENDANT, Relation.ANCESTOR)
         return kin or self.other_sense_seen is not None
 
@@ -75,10 +75,10 @@ class Audit:
     """The verdict on a class list.
 
     Attributes:
-        rows: one per class, in the order given.
-        seen_name: what to call the seen set, such as ImageNet-1K.
-        seen_size: how many concepts it has.
-        noun: what to call the classes, such as "test classes".
+        rows: one per class, in order.
+        seen_name: name of the seen set, such as ImageNet-1K.
+        seen_size: number of seen concepts.
+        noun: word for the classes, such as "test classes".
     """
 
     rows: tuple[AuditRow, ...]
@@ -97,12 +97,12 @@ class Audit:
 
     @property
     def unsettled(self) -> list[AuditRow]:
-        """Classes for a person to look at: ambiguous, matched by a part of the name only, or not matched."""
+        """Classes that the user should check: ambiguous, matched by a part of the name only, or not matched."""
         return [row for row in self.rows if row.match.ambiguous or row.match.how in ("head", "none")]
 
     @property
     def summary(self) -> str:
-        """One sentence for a paper, and one for the reader."""
+        """The counts in words, and how reliable they are."""
         count = self.counts
         seen = count[Relation.SEEN]
         parts = [f"{seen} of {len(self.rows)} {self.noun} {'is' if seen == 1 else 'are'} in {self.seen_name}"]
@@ -125,7 +125,7 @@ class Audit:
         return sentence
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "format": "unseen-audit/1",
             "seen": {"name": self.seen_name, "concepts": self.seen_size},
@@ -148,33 +148,32 @@ def audit_classes(
     """Audit a class list against the concepts that a model was trained on.
 
     Args:
-        names: class names, as the dataset writes them.
-        seen: wnids trained on.
-        mapping: class name to wnid, settled by a person; "-" for a class that WordNet does not have.
-        wnids: what the dataset itself says, one per name, None where it says nothing.
-        seen_name, noun: how the summary calls the seen set and the classes.
+        names: class names, in the spelling of the dataset.
+        seen: wnids that the model was trained on.
+        mapping: class name to wnid, as the user decided; "-" for a class that WordNet does not have.
+        wnids: ids that the dataset provides, one per name, None if it has none.
+        seen_name, noun: words of the summary for the seen set and the classes.
         wordnet: by default the one in the package.
     """
     if not names:
         raise DataError("the class list is empty. It needs one class per line.")
     wordnet = wordnet or load_wordnet()
-    wordnet.index(seen)  # an unknown id is an error with advice
+    wordnet.index(seen)  # raises if an id is unknown
     matches = match_classes(wordnet, names, mapping=mapping, wnids=wnids, seen=seen)
     kinship = Kinship(wordnet, seen)
     matched = [m.wnid for m in matches if m.wnid is not None]
-    near = nearest_seen(wordnet, matched, seen, ic=wordnet.information) if matched else None
-    place = iter(range(len(matched)))
+    near = nearest_seen(wordnet, matched, seen, ic=wordnet.information)
+    nearest = dict(zip(matched, zip(near.nearest, near.similarity.tolist(), strict=True), strict=True))
     rows = []
     for match in matches:
         others = [sense for sense in match.seen if sense not in match.senses]
         senses = tuple(_sense(wordnet, kinship, sense, narrower=match.how == "head") for sense in match.senses)
         senses += tuple(_sense(wordnet, kinship, sense, narrower=False) for sense in others)
-        if match.wnid is None or near is None:
+        if match.wnid is None:
             rows.append(AuditRow(match, Relation.UNKNOWN, (), None, None, senses))
-            continue
-        k = next(place)
-        relation, kin = kinship.of(match.wnid, narrower=match.how == "head")
-        rows.append(AuditRow(match, relation, kin, near.nearest[k], float(near.similarity[k]), senses))
+        else:
+            relation, kin = kinship.of(match.wnid, narrower=match.how == "head")
+            rows.append(AuditRow(match, relation, kin, *nearest[match.wnid], senses))
     return Audit(tuple(rows), seen_name, len(set(seen)), noun)
 
 

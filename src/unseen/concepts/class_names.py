@@ -1,17 +1,17 @@
-"""From a class name as datasets write it to the WordNet synsets that it may mean.
+"""Find the WordNet synsets that the class name of a dataset may mean.
 
 Datasets write `043.Yellow_bellied_Flycatcher`, `blue+whale`, `tvmonitor`, `church_indoor`, `Bat (animal)` or
-`hog, pig, grunter`. The steps, in order; the first that finds a lemma wins:
+`hog, pig, grunter`. These steps follow in order until one finds a lemma:
 
     exact       the name, cleaned of numbers and separators; its singular; its plural (`binocular`); the same letters
                 with other gaps (`diningtable`, `Wilson_Warbler` for Wilson's warbler); several names with commas
-    qualified   the name without words that say how, where or which part was photographed: `church_indoor` is a church,
+    qualified   the name without words for how, where or which part was photographed: `church_indoor` is a church,
                 `crocodile_head` a crocodile
-    spelling    a lemma that differs by one letter (`water_lilly`); never without a doubt
+    spelling    a lemma that differs by one letter (`water_lilly`); always ambiguous
     head        the name is a kind of something that WordNet has: its longest ending that is a lemma (a Caspian tern is
                 a tern, a `pottedplant` a plant). In lists that put qualifiers last it may also be the beginning
-                (`temple_south_asia`), so both are offered. The class is *narrower* than the synset: nothing may be
-                said of what lies below the synset
+                (`temple_south_asia`), so both are candidates. The class is *narrower* than the synset: nothing follows
+                for the concepts below the synset
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from unseen.core.names import is_wnid
 
 How = Literal["given", "exact", "qualified", "spelling", "head", "none"]
 
-# Where a thing was photographed. A list that has these puts qualifiers last, so that a name's head may stand first.
+# Where a thing was photographed. A list with these puts qualifiers last, so that a name may begin with its head.
 # fmt: off
 PLACES = frozenset((
     "indoor", "indoors", "outdoor", "outdoors", "interior", "exterior", "natural", "artificial", "cultivated",
     "wild", "urban", "rural",
 ))
-# Which part or side of it, or how: not what it is. They count at the end of a name only.
+# Which part or side of it, or how. They count at the end of a name only.
 VIEWS = frozenset((
     "head", "body", "face", "side", "front", "back", "rear", "top", "bottom", "left", "right", "view", "closeup",
     "easy", "hard", "male", "female", "adult", "juvenile", "young", "photo", "photos", "image", "images",
@@ -50,14 +50,14 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True)
 class Reading:
-    """What a class name may mean.
+    """The synsets that a class name may mean.
 
     Attributes:
-        how: by which step it was found.
-        phrase: the words that were found, as they stand in the name.
+        how: the step that found them.
+        phrase: the words of the name that were found.
         senses: wnids, the most frequent sense first; empty if nothing was found.
-        hint: what the name says in brackets about its sense, or "".
-        loose: the words were found inside a word, which may be chance (`gadwall` is no wall).
+        hint: the words in brackets of the name, or "".
+        loose: whether the words were found inside a word, which may be chance (`gadwall` is no wall).
     """
 
     how: How
@@ -68,18 +68,18 @@ class Reading:
 
 
 def clean(name: str) -> str:
-    """Lower-case words with single spaces; leading numbers, separators and apostrophes are gone."""
+    """Return lower-case words with single spaces, without leading numbers, separators and apostrophes."""
     text = _CAMEL.sub(" ", _NUMBER.sub("", name.strip()))
     text = text.replace("'", "").replace("’", "").lower()
     return " ".join(re.sub(r"[^0-9a-z]+", " ", text).split())
 
 
 class ClassNameReader:
-    """Reads class names with the lemmas of WordNet.
+    """Read class names with the lemmas of WordNet.
 
     Args:
         wordnet: the nouns.
-        names: the whole list, whose style decides whether a name's head may stand first.
+        names: the whole list, whose style decides whether a name may begin with its head.
     """
 
     def __init__(self, wordnet: WordNet, names: Sequence[str] = ()) -> None:
@@ -88,7 +88,7 @@ class ClassNameReader:
         self._head_first = any(PLACES.intersection(clean(name).split()[1:]) for name in names)
 
     def read(self, name: str) -> Reading:
-        """The senses that a class name may have."""
+        """Return the senses that a class name may have."""
         if is_wnid(name.strip()) and name.strip() in self.wordnet:
             return Reading("given", name.strip(), (name.strip(),))
         hinted = _HINT.match(name)
@@ -105,36 +105,36 @@ class ClassNameReader:
         return loosely or Reading("none", phrase, ())
 
     def lookup(self, phrase: str) -> tuple[str, ...]:
-        """Senses of a cleaned phrase, by the first form of it that is a lemma; empty if none is."""
+        """Return the senses of a cleaned phrase, by the first form of it that is a lemma; empty if none is."""
         return next(self._found(phrase), ())
 
     def lookup_all(self, phrase: str) -> tuple[str, ...]:
-        """Senses of a cleaned phrase in all its forms: as it is, singular, plural, with other gaps."""
+        """Return the senses of a cleaned phrase in all its forms: unchanged, singular, plural, with other gaps."""
         return tuple(dict.fromkeys(sense for senses in self._found(phrase) for sense in senses))
 
     def forms(self, phrase: str) -> list[str]:
-        """A cleaned phrase as it is, in the singular and in the plural."""
+        """Return a cleaned phrase unchanged, in the singular and in the plural."""
         *before, last = phrase.split() or [""]
         ends = [last, *self.wordnet.base_forms(last), *self.wordnet.plural_forms(last)]
         return [" ".join([*before, end]) for end in dict.fromkeys(ends)]
 
     def _found(self, phrase: str) -> Iterator[tuple[str, ...]]:
-        """Senses of every form of a phrase that is a lemma, the closest form first."""
+        """Yield the senses of every form of a phrase that is a lemma, the closest form first."""
         for form in self.forms(phrase):
             for spelling in dict.fromkeys((form, form.replace("gray", "grey"), form.replace("grey", "gray"))):
                 written = self._senses(self._spaced.get(spelling, ()))
-                # A barndoor is a flap on a lamp, a barn door is not: both are kept, as written first.
+                # A barndoor is a flap on a lamp, a barn door is not: use both, the written form first.
                 joined = self._senses(self._squeezed.get(spelling.replace(" ", ""), ()))
                 if senses := tuple(dict.fromkeys([*written, *joined])):
                     yield senses
 
     def _senses(self, lemmas: Sequence[str]) -> tuple[str, ...]:
-        """Senses of several lemmas, all first senses before all second ones."""
+        """Return the senses of several lemmas, all first senses before all second ones."""
         pairs = {pair for lemma in lemmas for pair in self.wordnet.lemma_index[lemma]}
         return tuple(dict.fromkeys(self.wordnet.ids[i] for _, i in sorted(pairs)))
 
     def _shared_senses(self, names: list[str]) -> tuple[str, ...]:
-        """Of `hog, pig, grunter`: the senses that the most of these names have."""
+        """Return the senses that most of several names have, as of `hog, pig, grunter`."""
         votes: dict[str, int] = {}
         for name in names:
             for sense in self.lookup(clean(name)):
@@ -143,23 +143,22 @@ class ClassNameReader:
         return tuple(sense for sense, count in votes.items() if count == most)
 
     def _qualified(self, words: list[str]) -> Reading | None:
-        """The name without the views at its end; then the words before the first place, or after those at its start."""
-        kept = list(words)
-        while len(kept) > 1 and kept[-1] in VIEWS:
-            kept.pop()
-        while len(kept) > 1 and kept[0] in PLACES:
-            kept.pop(0)
-        cut = next((i for i, word in enumerate(kept) if word in PLACES), len(kept))
-        kept = kept[:cut]
-        if kept == words or not kept:
+        """Read the name without views at its end, and without places at its start and all after the next place."""
+        left = list(words)
+        while len(left) > 1 and left[-1] in VIEWS:
+            left.pop()
+        while len(left) > 1 and left[0] in PLACES:
+            left.pop(0)
+        left = left[: next((i for i, word in enumerate(left) if word in PLACES), len(left))]
+        if left == words or not left:
             return None
-        phrase = " ".join(kept)
+        phrase = " ".join(left)
         if senses := self.lookup(phrase):
             return Reading("qualified", phrase, senses)
-        return self._misspelt(phrase) or self._head(kept)
+        return self._misspelt(phrase) or self._head(left)
 
     def _misspelt(self, phrase: str) -> Reading | None:
-        """Lemmas in which one word differs by one letter: one more, one less, another, or two swapped."""
+        """Read the name as a lemma in which one word differs by one letter: added, removed, changed or swapped."""
         words = phrase.split()
         near: set[str] = set()
         for k, word in enumerate(words):
@@ -173,7 +172,7 @@ class ClassNameReader:
         endings = [" ".join(words[i:]) for i in range(1, len(words))]
         beginnings = [" ".join(words[:i]) for i in range(len(words) - 1, 0, -1)]
         if len(words) == 1:
-            # One word without a gap, such as `pottedplant`: its longest ending that is a lemma.
+            # Of one word, such as `pottedplant`, the longest ending that is a lemma.
             endings = [words[0][i:] for i in range(2, len(words[0]) - _SHORTEST_HEAD + 1)]
         endings = [ending for ending in endings if ending not in PLACES]  # nothing is a kind of outdoors
         groups = [endings, beginnings] if self._head_first else [endings]
@@ -184,7 +183,7 @@ class ClassNameReader:
         return Reading("head", " or ".join(p for p, _ in found if p), senses, loose=len(words) == 1)
 
     def _kinds(self, phrase: str) -> tuple[str, ...]:
-        """Senses without proper names: nothing is a kind of Asia."""
+        """Return the senses of a phrase without proper names: nothing is a kind of Asia."""
         return tuple(s for s in self.lookup(phrase) if not self._is_proper(s, phrase))
 
     def _is_proper(self, sense: str, phrase: str) -> bool:
@@ -194,7 +193,7 @@ class ClassNameReader:
         return bool(written) and written[0][0].isupper()
 
     def written(self, sense: str, forms: Set[str]) -> list[str]:
-        """The lemmas of a synset that a name stands for, as WordNet writes them; `forms` have no gaps."""
+        """Return the lemmas of a synset that match a name, in the spelling of WordNet; `forms` have no gaps."""
         return [lemma for lemma in self.wordnet.lemmas(sense) if clean(lemma).replace(" ", "") in forms]
 
     def _is_individual(self, sense: str) -> bool:
@@ -209,7 +208,7 @@ def _one_letter_away(word: str) -> set[str]:
 
 @cache
 def _lemma_keys(wordnet: WordNet) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Cleaned lemma to lemmas, with gaps and without. `Wilson's warbler` is also found without its s."""
+    """Map cleaned lemmas to lemmas, with gaps and without; `Wilson's warbler` is also found without its s."""
     spaced: dict[str, list[str]] = {}
     squeezed: dict[str, list[str]] = {}
     for lemma in wordnet.lemma_index:

@@ -1,16 +1,16 @@
-"""Which concepts may enter the levels: a funnel of named filters.
+"""Concepts that are eligible for the levels: a funnel of named filters.
 
 Paper:      Sariyildiz et al., ICCV 2021, section 3.2 and supplement A.1 [P]
-Implements: the steps of [P] as filters that can be left out, changed or added to
+Implements: the steps of [P] as filters, which the caller can omit, change or extend
 Differs:    nothing. "Not a leaf" follows the supplement: a concept is dropped if any concept of the whole starting list
-            lies below it, not only an eligible one
+            is below it, not only an eligible one
 Expected:   from the 21,841 concepts of ImageNet-21K (Fall 2011) exactly 5,146 are left
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Protocol
@@ -23,17 +23,19 @@ MIN_IMAGES = 782
 
 
 class Filter(Protocol):
-    """Says which concepts to drop. Anything with a name and this call will do."""
+    """A step of the funnel: any object with a name and this method."""
 
     @property
     def name(self) -> str: ...
 
-    def drop(self, taxonomy: Taxonomy, concepts: Sequence[str]) -> Collection[str]: ...
+    def drop(self, taxonomy: Taxonomy, concepts: Sequence[str]) -> Collection[str]:
+        """Return the concepts to drop."""
+        ...
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Drops the concepts that were trained on."""
+    """Drop the concepts that models were trained on."""
 
     seen: Sequence[str]
     name: str = "seen"
@@ -44,7 +46,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class TooFewImages:
-    """Drops concepts with fewer images than `least`."""
+    """Drop concepts with fewer images than `least`."""
 
     counts: Mapping[str, int]
     least: int = MIN_IMAGES
@@ -56,7 +58,7 @@ class TooFewImages:
 
 @dataclass(frozen=True)
 class SubTree:
-    """Drops `root` and everything below it."""
+    """Drop `root` and everything below it."""
 
     root: str
     name: str = "sub-tree"
@@ -67,7 +69,7 @@ class SubTree:
 
 @dataclass(frozen=True)
 class AncestorsOfSeen:
-    """Drops everything above a seen concept, as cat is above tiger cat."""
+    """Drop everything above a seen concept, as cat is above tiger cat."""
 
     seen: Sequence[str]
     name: str = "ancestors of seen"
@@ -78,10 +80,10 @@ class AncestorsOfSeen:
 
 @dataclass(frozen=True)
 class NotALeaf:
-    """Drops concepts above another concept.
+    """Drop concepts above another concept.
 
     Attributes:
-        among: the concepts that count as being below; None means those still in the funnel.
+        among: the concepts that may be below; by default those still in the funnel.
     """
 
     among: Sequence[str] | None = None
@@ -93,7 +95,7 @@ class NotALeaf:
 
 @dataclass(frozen=True)
 class Listed:
-    """Drops concepts named one by one."""
+    """Drop listed concepts."""
 
     concepts: Collection[str]
     name: str = "listed by hand"
@@ -104,7 +106,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Step:
-    """What one filter did."""
+    """Result of one filter."""
 
     name: str
     dropped: int
@@ -113,29 +115,33 @@ class Step:
 
 @dataclass(frozen=True)
 class Eligibility:
-    """What the funnel left, and how.
+    """Result of the funnel.
 
     Attributes:
-        concepts: ids that passed every filter, in the order given.
-        started: how many went in.
+        concepts: ids that passed every filter, in order.
+        started: number of concepts before the first filter.
         steps: one per filter, in order.
+        reasons: the filter that dropped each of the other concepts.
     """
 
     concepts: tuple[str, ...]
     started: int
     steps: tuple[Step, ...]
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_funnel(taxonomy: Taxonomy, concepts: Sequence[str], filters: Sequence[Filter]) -> Eligibility:
-    """Put concepts through filters, one after the other."""
-    taxonomy.index(concepts)  # an unknown id is an error with advice
+    """Apply filters to concepts, one after the other."""
+    taxonomy.index(concepts)  # raises if an id is unknown
     left = tuple(dict.fromkeys(concepts))
     started, steps = len(left), []
+    reasons: dict[str, str] = {}
     for each in filters:
         dropped = set(each.drop(taxonomy, left))
+        reasons |= {c: each.name for c in left if c in dropped}
         left = tuple(c for c in left if c not in dropped)
         steps.append(Step(each.name, len(dropped), len(left)))
-    return Eligibility(left, started, tuple(steps))
+    return Eligibility(left, started, tuple(steps), reasons)
 
 
 def cog_filters(
@@ -147,14 +153,14 @@ def cog_filters(
     subtrees: Sequence[str] = (PERSON,),
     discard: Collection[str] | None = None,
 ) -> list[Filter]:
-    """The filters of ImageNet-CoG, in the order of supplement A.1.
+    """Return the filters of ImageNet-CoG, in the order of supplement A.1.
 
     Args:
         concepts: the starting list, which decides what is a leaf.
-        seen: concepts trained on.
-        counts: images per concept; without it, none is dropped for having few.
-        min_images: 782 in the paper, the least that any concept of ImageNet-1K has.
-        subtrees: roots of sub-trees to drop whole; `person` in the paper.
+        seen: concepts that models were trained on.
+        counts: images per concept; without it, no concept is dropped for its number of images.
+        min_images: 782 in the paper, the smallest number of any concept of ImageNet-1K.
+        subtrees: roots of sub-trees to drop; `person` in the paper.
         discard: ids to drop; by default the 70 of Table A.
     """
     filters: list[Filter] = [Seen(seen)]
@@ -176,13 +182,13 @@ def filters_for(
     subtrees: Sequence[str] | None = None,
     discard: Collection[str] | None = None,
 ) -> list[Filter]:
-    """The filters of ImageNet-CoG with what fits the taxonomy: the paper's own figures and lists are those of WordNet.
+    """Return the filters of ImageNet-CoG with defaults for the taxonomy: those of the paper are for WordNet.
 
     Args:
         taxonomy: the graph. On WordNet the defaults are the paper's: 782 images, no `person`, not the 70 of Table A.
-            On an ontology of one's own nothing is dropped for its count, its sub-tree or its name unless asked for.
+            On another ontology no concept is dropped for its count, its sub-tree or its name by default.
         concepts, seen, counts: as for `cog_filters`.
-        min_images, subtrees, discard: given, they go before the defaults.
+        min_images, subtrees, discard: override the defaults.
     """
     paper = isinstance(taxonomy, WordNet)
     least = min_images if min_images is not None else (MIN_IMAGES if paper else 0)
@@ -198,6 +204,6 @@ def filters_for(
 
 @cache
 def cog_discarded() -> tuple[str, ...]:
-    """The 70 concepts that the authors removed by hand: supplement, Table A."""
+    """Return the 70 concepts that the authors removed by hand: supplement, Table A."""
     text = (files("unseen.concepts") / "cog_discarded.txt").read_text(encoding="ascii")
     return tuple(line for line in text.split("\n") if line and not line.startswith("#"))

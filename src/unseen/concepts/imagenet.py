@@ -1,4 +1,4 @@
-"""Which synsets ImageNet-1K and ImageNet-21K hold, and how many images each has.
+"""The synsets of ImageNet-1K and ImageNet-21K, and image counts.
 
 Source:     the synset lists are data files of the `timm` wheel, read as text: timm itself is not imported
 Expected:   1,000 and 21,841 synsets (ILSVRC-2012, and the Fall 2011 release); 999 are in both, because n04399382
@@ -8,7 +8,7 @@ Expected:   1,000 and 21,841 synsets (ILSVRC-2012, and the Fall 2011 release); 9
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import cache
 from importlib.util import find_spec
 from os import PathLike
@@ -18,7 +18,6 @@ from unseen.core.errors import DataError
 from unseen.core.guard import reader
 
 _LISTS = {"imagenet-1k": "imagenet_synsets.txt", "imagenet-21k": "imagenet22k_synsets.txt"}
-_IMAGE_SUFFIXES = frozenset({".jpeg", ".jpg", ".png", ".webp", ".bmp"})
 
 
 @cache
@@ -36,24 +35,21 @@ def _synset_list(name: str) -> tuple[str, ...]:
 
 
 def imagenet_1k() -> tuple[str, ...]:
-    """The 1,000 synsets of ILSVRC-2012, in the order of the labels, which is that of the wnids."""
+    """Return the 1,000 synsets of ILSVRC-2012, in the order of the labels, which is that of the wnids."""
     return _synset_list("imagenet-1k")
 
 
 def imagenet_21k() -> tuple[str, ...]:
-    """The 21,841 synsets of the Fall 2011 release, by wnid."""
+    """Return the 21,841 synsets of the Fall 2011 release, in the order of the wnids."""
     return _synset_list("imagenet-21k")
 
 
 @reader("image counts")
 def read_counts(path: str | PathLike[str]) -> dict[str, int]:
-    """Images per concept from a CSV file with two columns, concept and count; a header row is skipped."""
+    """Read images per concept from a CSV file with two columns, concept and count; a header row is skipped."""
     path = Path(path)
     counts: dict[str, int] = {}
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise DataError(f"cannot read the image counts {path}: {error.strerror}.") from None
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
     for number, row in enumerate(csv.reader(lines, delimiter="\t" if path.suffix == ".tsv" else ","), start=1):
         if not row or (number == 1 and len(row) == 2 and not row[1].strip().isdigit()):
             continue
@@ -68,26 +64,11 @@ def read_counts(path: str | PathLike[str]) -> dict[str, int]:
     return counts
 
 
-def count_images(root: str | PathLike[str]) -> dict[str, int]:
-    """Images per concept of a folder that has one sub-folder per concept, as an unpacked ImageNet has."""
-    root = Path(root)
-    if not root.is_dir():
-        raise DataError(f"{root} is not a folder. Give the folder that holds one sub-folder of images per concept.")
-    counts = {
-        folder.name: sum(1 for file in folder.rglob("*") if file.suffix.lower() in _IMAGE_SUFFIXES)
-        for folder in sorted(root.iterdir())
-        if folder.is_dir()
-    }
-    if not any(counts.values()):
-        raise DataError(f"{root} has {len(counts)} sub-folders and no image in them. One per concept is expected.")
-    return counts
-
-
-def check_wnids(counts: Mapping[str, int], known: object) -> None:
-    """Raise if a counted concept is not in the taxonomy `known`, naming the first few."""
-    unknown = [concept for concept in counts if concept not in known]  # type: ignore[operator]
+def check_wnids(counts: Mapping[str, int], known: Container[str]) -> None:
+    """Raise if a counted concept is not in the taxonomy `known`."""
+    unknown = [concept for concept in counts if concept not in known]
     if unknown:
         raise DataError(
             f"{len(unknown)} of {len(counts)} counted concepts are not in the taxonomy, such as "
-            f"{', '.join(map(repr, unknown[:3]))}. Concepts are called by their ids there (n02123045 in WordNet)."
+            f"{', '.join(map(repr, unknown[:3]))}. Use the ids of the taxonomy (n02123045 in WordNet)."
         )

@@ -1,10 +1,17 @@
-"""Information content of concepts: how much it says that something is an instance of a concept.
+"""Information content of concepts, and the fixed corpus that ImageNet-CoG computes it from.
 
-Papers:     Sariyildiz et al., "Concept generalization in visual representation learning", ICCV 2021, section 3.3 [P];
+Papers:     Sariyildiz et al., "Concept generalization in visual representation learning", ICCV 2021, section 3.3 [P],
+            supplement A.2 (the corpus) and E (the release of 2021) [S];
             Resnik, "Using information content to evaluate semantic similarity in a taxonomy", IJCAI 1995 [R]
 Shapes:     values (n,) over all concepts of a taxonomy, in nats
 Implements: IC(c) = -log p(c), with p(c) as in the text below Eq. (1) of [P], or from frequencies as in [R]
-Differs:    nothing; the taxonomy is a graph with several ways up, so each descendant is counted once
+            In WordNet the corpus is the 21,841 synsets of the Fall 2011 release and all their ancestors, for any data:
+            the Winter 2021 release lacks most of the `person` sub-tree, and [S] states that the benchmark is the same
+Differs:    the taxonomy is a graph with several paths upwards, so each descendant counts once. ImageNet-1K belongs to
+            the corpus too, which adds one synset, n04399382 (teddy). A synset outside the corpus, in the user's own
+            dataset, does not change it: its weight is one concept, or half of its rarest parent if that is less, so
+            that a concept has more information than its ancestors
+Expected:   23,547 concepts in the corpus
 
 [P]: p(c) is the number of concepts under c, c included, over the number of concepts in the corpus; the corpus is a list
 of concepts and all their ancestors. [R]: p(c) is the summed frequency of the concepts under c over that of all.
@@ -14,14 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
-from unseen.concepts.taxonomy import Taxonomy
+from unseen.concepts.imagenet import imagenet_1k, imagenet_21k
+from unseen.concepts.taxonomy import FloatArray, Taxonomy
+from unseen.concepts.wordnet import WordNet
 from unseen.core.errors import TaxonomyError
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +36,9 @@ class InformationContent:
     """Information content over a taxonomy.
 
     Attributes:
-        taxonomy: what it was computed on.
-        values: nats per concept; infinite for a concept that the corpus does not hold.
-        weight: mass under each concept: how many concepts of the corpus, or how much frequency.
-        total: mass of the whole corpus; the root has all of it.
+        values: nats per concept; infinite for a concept outside the corpus.
+        weight: number of concepts of the corpus under each concept, or their summed frequency.
+        total: weight of the whole corpus, which is that of the root.
     """
 
     taxonomy: Taxonomy
@@ -40,12 +46,9 @@ class InformationContent:
     weight: FloatArray
     total: float
 
-    def of(self, concept: str) -> float:
-        """Information content of one concept."""
-        return float(self.values[self.taxonomy.index([concept])[0]])
-
     def __getitem__(self, concept: str) -> float:
-        return self.of(concept)
+        """Return the information content of one concept."""
+        return float(self.values[self.taxonomy.index([concept])[0]])
 
 
 def information_content(
@@ -54,16 +57,16 @@ def information_content(
     *,
     frequencies: Mapping[str, float] | None = None,
 ) -> InformationContent:
-    """Information content of every concept of a taxonomy.
+    """Compute the information content of every concept of a taxonomy.
 
     Args:
         taxonomy: the graph.
         concepts: the corpus: these concepts and all their ancestors. By default the whole taxonomy.
-        frequencies: how often each concept occurs in a text corpus, say. Excludes `concepts`.
+        frequencies: how often each concept occurs, for example in texts; cannot be combined with `concepts`.
     """
     if frequencies is not None:
         if concepts is not None:
-            raise TaxonomyError("give either a list of concepts or frequencies to take information content from.")
+            raise TaxonomyError("give either a list of concepts or frequencies to compute information content from.")
         own = _frequencies(taxonomy, frequencies)
     else:
         own = np.ones(len(taxonomy))
@@ -77,7 +80,7 @@ def information_content(
     weight = np.bincount(closure.node, weights=mass, minlength=len(taxonomy)).astype(np.float64)
     total = float(own.sum())
     with np.errstate(divide="ignore"):
-        # -log p(c), section 3.3; the root, and whatever else holds the whole corpus, gets 0 and not -0.
+        # -log p(c), section 3.3; a concept above the whole corpus, such as the root, gets 0 and not -0.
         values = np.where(weight >= total, 0.0, -np.log(weight / total))
     return InformationContent(taxonomy, values, weight, total)
 
@@ -89,3 +92,27 @@ def _frequencies(taxonomy: Taxonomy, frequencies: Mapping[str, float]) -> FloatA
         bad = taxonomy.ids[int(np.flatnonzero(~np.isfinite(own) | (own < 0))[0])]
         raise TaxonomyError(f"the frequency of {bad!r} is {frequencies[bad]}. It must be a number, 0 or more.")
     return own
+
+
+def corpus_information(taxonomy: Taxonomy) -> InformationContent:
+    """Return the information content over the fixed corpus in WordNet, or over the whole of another taxonomy."""
+    return _pinned(taxonomy) if isinstance(taxonomy, WordNet) else taxonomy.information
+
+
+@cache
+def _pinned(wordnet: WordNet) -> InformationContent:
+    corpus = information_content(wordnet, [*imagenet_21k(), *imagenet_1k()])
+    weight = _with_outsiders(wordnet, corpus.weight)
+    values = np.where(weight >= corpus.total, 0.0, -np.log(weight / corpus.total))
+    return InformationContent(wordnet, values, weight, corpus.total)
+
+
+def _with_outsiders(taxonomy: Taxonomy, weight: FloatArray) -> FloatArray:
+    """Return the weights with one for each concept outside the corpus, which has none."""
+    result = weight.astype(np.float64)
+    outside = np.flatnonzero(weight == 0)
+    # Parents before children.
+    for node in outside[np.argsort(taxonomy.max_depth[outside], kind="stable")].tolist():
+        above = taxonomy.parent_index[taxonomy.parent_start[node] : taxonomy.parent_start[node + 1]]
+        result[node] = min(1.0, 0.5 * float(result[above].min()))
+    return result

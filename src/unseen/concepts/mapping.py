@@ -1,14 +1,17 @@
-"""A mapping from class names to synsets, as an object and as a file that a person can finish.
+"""Class lists, seen lists, and mappings from class names to synsets, as objects and as files that the user can edit.
 
-The file has one line per class, all of them, and goes back as it is wherever a mapping is read
-(`folder:PATH?wnids=FILE`, `unseen audit --mapping FILE`):
+class list   text, one class per line, so that a name may contain spaces (a number before each is dropped, as in
+             `12 antelope`; several WordNet ids may share a line); or the first column of a .csv or .tsv file; or a JSON
+             list
+mapping      .tsv or .csv, class and wnid per line, all classes; `folder:PATH?wnids=FILE` and
+             `unseen audit --mapping FILE` read it:
 
     # a comment
     accordion<TAB>n02672831<TAB># accordion: a portable box-shaped free-reed instrument ...
-    bass<TAB>?                          open: above it stand the synsets to choose from, as comments
-    jetski<TAB>-                        settled: WordNet has none
+    bass<TAB>?                          open: the comments above it list the synsets to choose from
+    jetski<TAB>-                        decided: WordNet has none
 
-A class is sure if one synset leads and nothing speaks for a seen concept instead. It is open if it is ambiguous, if
+A class is sure if one synset leads and the name cannot mean a seen concept instead. It is open if it is ambiguous, if
 only a part of its name was found (then it is a kind of the synset), or if another class has the synset already.
 """
 
@@ -16,6 +19,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,26 +29,33 @@ from os import PathLike
 from pathlib import Path
 
 from unseen.concepts.audit import Audit, AuditRow, audit_classes
-from unseen.concepts.imagenet import imagenet_1k
-from unseen.concepts.senses import NOT_IN_WORDNET
+from unseen.concepts.imagenet import imagenet_1k, imagenet_21k
+from unseen.concepts.senses import match_classes
 from unseen.concepts.wordnet import WordNet
+from unseen.core.class_table import NOT_IN_WORDNET, OPEN, read_wnid_table
+from unseen.core.class_table import list_unknown as list_unknown
+from unseen.core.class_table import match_names as match_names
+from unseen.core.errors import DataError, UsageError, closest
 from unseen.core.files import write_whole
+from unseen.core.guard import reader
+from unseen.core.names import is_wnid
 
-OPEN = "?"
+SEEN_SETS = {"imagenet-1k": ("ImageNet-1K", imagenet_1k), "imagenet-21k": ("ImageNet-21K", imagenet_21k)}
+_NUMBERED = re.compile(r"^\d+[\s,;:]+(\S.*)$")
 _MOST_CANDIDATES = 8
 _HEADER = (
-    "# Class and WordNet id per line. Write the id in place of ? where you know it, or - where WordNet has none.",
-    "# Classes with ? or - stay out of a benchmark. Whatever follows a # is a comment.",
+    "# Class and WordNet id per line. Replace ? by the id, or by - if WordNet has none.",
+    "# Classes with ? or - stay out of a benchmark. Text after a # is a comment.",
 )
 
 
 @dataclass(frozen=True)
 class ClassMapping:
-    """What the classes of a dataset were matched to.
+    """The synsets of the classes of a dataset.
 
     Attributes:
-        rows: one per class, in the order given: the match, and every synset that the name may mean.
-        left: classes that a person has left open.
+        rows: one per class, in order: the match, and every synset that the name may mean.
+        left: classes that the user left open.
     """
 
     rows: tuple[AuditRow, ...]
@@ -54,24 +67,24 @@ class ClassMapping:
 
     @cached_property
     def sure(self) -> dict[str, str]:
-        """Class name to wnid, of the classes that need nobody's look."""
+        """Class name to wnid, of the classes that need no check."""
         return {
             row.match.name: row.match.wnid for row in self.rows if row.match.wnid is not None and not self.reason(row)
         }
 
     @cached_property
     def doubtful(self) -> tuple[AuditRow, ...]:
-        """The classes for a person to settle; `row.senses` are the candidates, the most likely first."""
+        """The classes that the user has to decide; `row.senses` are the candidates, the most likely first."""
         return tuple(row for row in self.rows if self.reason(row))
 
     @cached_property
     def absent(self) -> tuple[str, ...]:
-        """Classes that a person has settled as not in WordNet."""
+        """Classes that the user marked as missing in WordNet."""
         return tuple(row.match.name for row in self.rows if row.match.wnid is None and row.match.how == "given")
 
     @property
     def wnids(self) -> tuple[str | None, ...]:
-        """One per class, in the order given; None where it is open or WordNet has none."""
+        """One per class, in order; None if it is open or WordNet has none."""
         return tuple(self.sure.get(row.match.name) for row in self.rows)
 
     @cached_property
@@ -79,7 +92,7 @@ class ClassMapping:
         """Classes whose synset another class has already, and that class: a concept can be tested once only."""
         holder: dict[str, str] = {}
         found: dict[str, str] = {}
-        # `crocodile` goes before `crocodile_head`, wherever they stand; what a person or the dataset says stays.
+        # `crocodile` precedes `crocodile_head` in any order; ids from the user or the dataset stay.
         order = {"given": 0, "exact": 1}
         for row in sorted(self.rows, key=lambda row: order.get(row.match.how, 2)):
             match = row.match
@@ -91,7 +104,7 @@ class ClassMapping:
         return found
 
     def why_open(self, row: AuditRow) -> str:
-        """Why a class is open, in words, or "" if it is not (see `repeated` for one more reason)."""
+        """Return why a class is open, or "" if it is not (see `repeated` for one more reason)."""
         match = row.match
         if match.how == "given":
             return ""
@@ -100,13 +113,13 @@ class ClassMapping:
         return "left open" if match.name in self.left else ""
 
     def reason(self, row: AuditRow) -> str:
-        """Why a class is open, in words, whatever the reason, or "" if it is not."""
+        """Return why a class is open, for any reason, or "" if it is not."""
         other = self.repeated.get(row.match.name)
         return f"the synset of {other!r} already" if other else self.why_open(row)
 
     @property
     def summary(self) -> str:
-        """One sentence: how many classes are matched, and how many are open."""
+        """How many classes are matched and how many are open, in one sentence."""
         text = f"{len(self.sure)} of {len(self.rows)} classes were matched to WordNet"
         if self.doubtful:
             text += f", {len(self.doubtful)} {'is' if len(self.doubtful) == 1 else 'are'} open"
@@ -115,17 +128,17 @@ class ClassMapping:
         return text + "."
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write the mapping file, whole or not at all; .csv has commas, any other name tabs."""
+        """Write the mapping file atomically; .csv has commas, any other name tabs."""
         write_whole(Path(path), "\n".join([*_HEADER, *self._text(path, self.names)]) + "\n")
 
     def append(self, path: str | PathLike[str], names: Sequence[str]) -> None:
-        """Add the lines of some classes to a file that has the others; what stands there stays as it is."""
+        """Append the lines of some classes to a file that has the others."""
         if names:
             before = Path(path).read_text(encoding="utf-8-sig").rstrip("\n")
             write_whole(Path(path), "\n".join([before, *self._text(path, names)]) + "\n")
 
     def left_open(self, names: Iterable[str]) -> ClassMapping:
-        """The same, with some classes open because a person has left them so."""
+        """Return the mapping with some classes left open by the user."""
         return ClassMapping(self.rows, self.left.union(names))
 
     def _text(self, path: str | PathLike[str], names: Sequence[str]) -> list[str]:
@@ -160,10 +173,10 @@ def map_classes(
     """Match the class names of a dataset to WordNet.
 
     Args:
-        names: class names, as the dataset writes them.
-        seen: wnids trained on, ImageNet-1K by default: a class that may be one of them is open.
-        mapping: class name to wnid, settled by a person; "-" for a class that WordNet does not have.
-        wnids: what the dataset itself says, one per name, None where it says nothing.
+        names: class names, in the spelling of the dataset.
+        seen: wnids that models were trained on, ImageNet-1K by default: a class that may be one of them is open.
+        mapping: class name to wnid, as the user decided; "-" for a class that WordNet does not have.
+        wnids: ids that the dataset provides, one per name, None if it has none.
         wordnet: by default the one in the package.
     """
     trained = list(imagenet_1k()) if seen is None else list(seen)
@@ -171,15 +184,83 @@ def map_classes(
 
 
 def mapping_of(audit: Audit) -> ClassMapping:
-    """The mapping that an audit went by."""
+    """Return the mapping of an audit."""
     return ClassMapping(audit.rows)
 
 
 def _join(cells: Sequence[str], separator: str) -> str:
-    """A line of a .csv or .tsv file; only commas need quotes."""
-    kept = [cell for cell in cells if cell]
+    """Return a line of a .csv or .tsv file; only commas need quotes."""
+    cells = [cell for cell in cells if cell]
     if separator == "\t":
-        return separator.join(kept)
+        return separator.join(cells)
     line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(kept)
+    csv.writer(line, lineterminator="").writerow(cells)
     return line.getvalue()
+
+
+@reader("a class list")
+def read_class_list(path: str | PathLike[str]) -> list[str]:
+    """Read the class names of a file, in its order."""
+    path = Path(path)
+    text = path.read_text(encoding="utf-8-sig")
+    if path.suffix == ".json":
+        content = json.loads(text)
+        if not isinstance(content, list) or not all(isinstance(name, str) for name in content):
+            raise DataError(f"{path}: a class list in JSON is a list of names.")
+        names = content
+    elif path.suffix in (".csv", ".tsv"):
+        rows = csv.reader(text.splitlines(), delimiter="\t" if path.suffix == ".tsv" else ",")
+        names = [row[0].strip() for row in rows if row and row[0].strip()]
+        names = names[1:] if names and names[0].lower() in ("class", "name", "wnid", "label") else names
+    else:
+        names = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        words = [word for name in names for word in name.split()]
+        if all(is_wnid(word) for word in words):
+            names = words
+        numbered = [_NUMBERED.match(name) for name in names]
+        if names and all(numbered):
+            names = [found[1] for found in numbered if found]
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise DataError(f"{path} lists the class {twice[0]!r} twice.")
+    if not names:
+        raise DataError(f"{path} has no classes. It needs one per line.")
+    return names
+
+
+def read_seen(value: str, wordnet: WordNet) -> tuple[str, list[str]]:
+    """Return the display name and the wnids of a seen set: a known name, or a file of wnids or class names."""
+    if value.lower() in SEEN_SETS:
+        name, synsets = SEEN_SETS[value.lower()]
+        return name, list(synsets())
+    if not Path(value).is_file():
+        near = closest(value, SEEN_SETS)
+        advice = f" Did you mean {near[0]!r}?" if near else ""
+        raise UsageError(f"no seen set {value!r}: give {' or '.join(SEEN_SETS)}, or a file with one per line.{advice}")
+    names = read_class_list(value)
+    if all(is_wnid(name) for name in names):
+        wordnet.index(names)  # an unknown id is an error with advice
+        return Path(value).name, names
+    matches = match_classes(wordnet, names)
+    missing = [m.name for m in matches if m.wnid is None or m.how == "head"]
+    if missing:
+        raise DataError(
+            f"{value}: {len(missing)} of {len(names)} seen classes have no synset of their own, such as "
+            f"{missing[0]!r}. Write their wnids instead."
+        )
+    return Path(value).name, list(dict.fromkeys(m.wnid for m in matches if m.wnid is not None))
+
+
+@reader("a mapping")
+def read_mapping(path: str | PathLike[str]) -> dict[str, str]:
+    """Read class names with their wnids from a mapping file, without open classes."""
+    path, text = Path(path), Path(path).read_text(encoding="utf-8-sig")
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), start=1)]
+    return {name: wnid for name, wnid in read_wnid_table(path, lines).items() if wnid != OPEN}
+
+
+def write_mapping(audit: Audit, path: str | PathLike[str]) -> int:
+    """Write the mapping of an audit, the open classes with candidates; return how many are open."""
+    mapping = mapping_of(audit)
+    mapping.write(path)
+    return len(mapping.doubtful)

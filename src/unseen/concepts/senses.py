@@ -1,16 +1,22 @@
-"""Which sense of a word a class means: chosen by rules, with the reason kept.
+"""Which sense of a word a class means: chosen by rules, with the reason.
 
 The rules, in order:
 
-    1. one sense is left, once proper names are set aside where the word has other senses
-    2. the name says it in brackets: of `crane (bird)` the sense below bird, or else the one most similar to it
-    3. the class list says it: among mammals a seal is not a stamp. All open classes are settled together by how well
-       each sense fits the others (`unseen.concepts.context`), weighed with what is usual: the synset has images in
-       ImageNet-21K; the class name is its first name, and not a proper one; the sense is the more frequent one
+    1. one sense is left, after proper names are dropped if the word has other senses
+    2. the name states it in brackets: of `crane (bird)` the sense below bird, or else the one most similar to it
+    3. the class list decides: among mammals a seal is not a stamp. All open classes are settled together by how well
+       each sense fits the others (`settle`), weighted by prior knowledge: the synset has images in ImageNet-21K; the
+       class name is its first name, and not a proper one; the sense is the more frequent one
 
-The sense of greatest weight is taken. Unless it leads the next by a factor of two, the class is ambiguous: a person
-should look at it. So it is where a letter was changed to find a noun, and, if seen concepts are given, where the name
-may mean one of them after all (`unseen.concepts.doubts`).
+The sense of greatest weight wins. Unless its weight is twice that of the next, the class is ambiguous and the user
+should check it. A class is also ambiguous if a letter was changed to find a noun, and, if seen concepts are given, if
+the name may mean one of them (`unseen.concepts.kinship`).
+
+Rule 3 is a mean-field iteration. The context of a sense is its mean similarity to the other classes, each at its
+expected sense under the beliefs of the previous round; a belief is proportional to (context + floor) x exp(prior). All
+classes are updated at once, so that their order has no effect. In a list of fruit nearly every name is both a fruit and
+the plant that bears it: no class alone is clear, but all together are. The mean is over the whole list: in one of fish
+and instruments, neither sense of `bass` has much more support than the other.
 """
 
 from __future__ import annotations
@@ -23,27 +29,30 @@ from itertools import product
 import numpy as np
 
 from unseen.concepts.class_names import ClassNameReader, How, Reading, clean
-from unseen.concepts.context import FLOOR, Beliefs, FloatArray, IntArray, settle
-from unseen.concepts.doubts import SeenNames
 from unseen.concepts.imagenet import imagenet_21k
+from unseen.concepts.kinship import SeenNames
 from unseen.concepts.similarity import similarity_matrix
+from unseen.concepts.taxonomy import FloatArray, IntArray
 from unseen.concepts.wordnet import WordNet
+from unseen.core.class_table import NOT_IN_WORDNET
 from unseen.core.errors import DataError
 
-NOT_IN_WORDNET = "-"
-# Log weights. What a sense has for itself before the other classes are asked ...
+# Log weights of a sense before the other classes are considered.
 _PICTURED = 0.7
 _FIRST_NAME = 0.5
 _RANK = 0.25
 _CAPITAL = -0.5
 _INDIVIDUAL = -2.0
-# ... and how far it must lead: a factor of two.
+# The lead that it needs, as a difference of log weights: a factor of two.
 _LEAD = 0.7
 _LEAD_OF_RARE = 0.4
 _LEAD_OF_HINT = 0.1
-# Classes that are asked for context, spread over the sorted list: with more, the answer stays and the cost grows.
+# Classes that give context, spread over the sorted list: more of them cost time and do not change the result.
 _MOST_CONTEXT = 500
 _FEWEST_OTHERS = 3
+_ROUNDS = 8
+# Added to every context, so that nearly nothing against nothing does not decide.
+_FLOOR = 0.04
 
 
 @dataclass(frozen=True)
@@ -51,14 +60,14 @@ class ClassMatch:
     """A class name and the synset it was matched to.
 
     Attributes:
-        name: the class, as the dataset writes it.
+        name: the class, in the spelling of the dataset.
         wnid: the synset, or None if WordNet has none for it.
         how: "given" by a mapping or the dataset; "exact"; "qualified" (`church_indoor`, matched to church); "spelling"
             (one letter was changed); "head" (the class is a kind of the synset); "none".
-        reason: why this synset, in words.
+        reason: why this synset was chosen, in words.
         senses: all synsets the name may mean, the chosen one first.
-        ambiguous: open: no sense leads clearly, or a seen concept may be meant after all.
-        seen: seen concepts that the name may mean instead, where it matters.
+        ambiguous: whether no sense leads clearly, or the name may mean a seen concept.
+        seen: seen concepts that the name may mean instead, if this changes the relation to the seen concepts.
     """
 
     name: str
@@ -82,12 +91,13 @@ def match_classes(
 
     Args:
         wordnet: the nouns.
-        names: class names, as the dataset writes them.
-        mapping: class name to wnid, settled by a person; "-" for a class that WordNet does not have.
-        wnids: what the dataset itself says, one per name, None where it says nothing.
-        seen: wnids trained on: a class that may be one of them, and was matched otherwise, is ambiguous.
+        names: class names, in the spelling of the dataset.
+        mapping: class name to wnid, as the user decided; "-" for a class that WordNet does not have.
+        wnids: ids that the dataset provides, one per name, None if it has none.
+        seen: wnids that models were trained on: a class that may be one of them, and was matched otherwise, is
+            ambiguous.
     """
-    settled = _given(wordnet, names, mapping or {}, wnids)
+    settled = _provided(wordnet, names, mapping or {}, wnids)
     reader = ClassNameReader(wordnet, names)
     seen_names = SeenNames(wordnet, reader, seen) if len(seen) else None
     readings = {i: reader.read(name) for i, name in enumerate(names) if i not in settled}
@@ -100,43 +110,43 @@ def match_classes(
     open_readings = {i: reading for i, reading in readings.items() if i not in settled}
     settled |= _by_context(reader, names, open_readings, settled)
     if seen_names is not None:
-        settled |= _doubted(wordnet, names, readings, settled, seen_names)
+        settled |= _mark_doubts(wordnet, names, readings, settled, seen_names)
     return [settled[i] for i in range(len(names))]
 
 
-def _given(
+def _provided(
     wordnet: WordNet, names: Sequence[str], mapping: Mapping[str, str], wnids: Sequence[str | None]
 ) -> dict[int, ClassMatch]:
     listed = set(names)
     unknown = [name for name in mapping if name not in listed]
     if unknown:
         raise DataError(
-            f"the mapping names {len(unknown)} classes that are not in the list, such as {unknown[0]!r}. Write the "
-            "names as the class list does."
+            f"the mapping names {len(unknown)} classes that are not in the list, such as {unknown[0]!r}. Use the "
+            "spelling of the class list."
         )
-    given: dict[int, ClassMatch] = {}
+    found: dict[int, ClassMatch] = {}
     for i, name in enumerate(names):
         from_dataset = wnids[i] if wnids else None
         wnid, source = (mapping[name], "mapping") if name in mapping else (from_dataset, "dataset")
         if wnid == NOT_IN_WORDNET:
-            given[i] = ClassMatch(name, None, "given", "settled by the mapping: not in WordNet")
+            found[i] = ClassMatch(name, None, "given", "settled by the mapping: not in WordNet")
         elif wnid is not None:
             if wnid not in wordnet:
                 raise DataError(f"class {name!r}: the {source} has {wnid!r}, which is no noun of WordNet 3.0.")
             reason = "settled by the mapping" if name in mapping else "the dataset names the synset"
-            given[i] = ClassMatch(name, wnid, "given", reason, (wnid,))
-    return given
+            found[i] = ClassMatch(name, wnid, "given", reason, (wnid,))
+    return found
 
 
 def _with_longer(wordnet: WordNet, reading: Reading, seen_names: SeenNames) -> Reading:
-    """A name whose senses are all proper names may be short for a seen concept: Labrador, for Labrador retriever."""
+    """Add seen concepts to a name whose senses are all proper names: Labrador may mean Labrador retriever."""
     if reading.how != "exact" or _kinds(wordnet, reading.senses):
         return reading
     return replace(reading, senses=tuple(dict.fromkeys([*reading.senses, *seen_names.longer(reading.phrase)])))
 
 
 def _without_context(wordnet: WordNet, reader: ClassNameReader, name: str, reading: Reading) -> ClassMatch | None:
-    """Rules 1 and 2, or None if they do not decide."""
+    """Apply rules 1 and 2; return None if they do not decide."""
     if not reading.senses:
         return ClassMatch(name, None, "none", "WordNet has no noun for it, nor for a part of it", ambiguous=True)
     senses = reading.senses
@@ -155,9 +165,9 @@ def _without_context(wordnet: WordNet, reader: ClassNameReader, name: str, readi
 
 
 def _broader(wordnet: WordNet, reader: ClassNameReader, reading: Reading, chosen: str) -> str | None:
-    """The concept above a synset that the name may mean as well, or None.
+    """Return the concept above a synset that the name may mean as well, or None.
 
-    A compound that is put together from two names of the concept above is likely to be a third one: WordNet has
+    A compound of two names of the concept above is likely to be a third one: WordNet has
     `motorbike` as a name of the minibike only, and above it the motorcycle, or bike.
     """
     forms = [form for form in reader.forms(reading.phrase) if " " not in form]
@@ -173,7 +183,7 @@ def _broader(wordnet: WordNet, reader: ClassNameReader, reading: Reading, chosen
 
 
 def _hinted(wordnet: WordNet, senses: Sequence[str], hints: Sequence[str]) -> str | None:
-    """The one sense below a hint, or else the one clearly most similar to a hint."""
+    """Return the one sense below a hint, or else the one clearly most similar to a hint."""
     below = [s for s in senses if set(hints).intersection({s, *wordnet.ancestors(s)})]
     if len(below) == 1:
         return below[0]
@@ -210,23 +220,23 @@ def _by_context(
     readings: Mapping[int, Reading],
     settled: Mapping[int, ClassMatch],
 ) -> dict[int, ClassMatch]:
-    """Rule 3 for the classes that are still open."""
+    """Apply rule 3 to the classes that are still open."""
     if not readings:
         return {}
     wordnet = reader.wordnet
     options = {i: list(reading.senses) for i, reading in readings.items()}
     fixed = {i: [m.wnid] for i, m in settled.items() if m.wnid is not None}
     found: dict[int, ClassMatch] = {}
-    for asked, block in _blocks(names, options, fixed):
+    for chosen, block in _blocks(names, options, fixed):
         senses = [sense for i in block for sense in (options.get(i) or fixed[i])]
         owner = np.array([k for k, i in enumerate(block) for _ in (options.get(i) or fixed[i])], np.int64)
         prior = np.concatenate(
             [_prior(reader, options[i], readings[i]) if i in options else np.zeros(1) for i in block]
         )
         similar = similarity_matrix(wordnet, senses, senses, ic=wordnet.information)
-        beliefs = settle(similar, owner, prior, fewest=_FEWEST_OTHERS)
+        beliefs = settle(similar, owner, prior)
         for k, i in enumerate(block):
-            if i in asked:
+            if i in chosen:
                 found[i] = _choose(wordnet, names[i], readings[i], options[i], beliefs, np.flatnonzero(owner == k))
     return found
 
@@ -234,26 +244,26 @@ def _by_context(
 def _blocks(
     names: Sequence[str], options: Mapping[int, object], fixed: Mapping[int, object]
 ) -> Iterator[tuple[set[int], list[int]]]:
-    """(open classes to choose for, classes to look at) by block; one block, unless the list is long."""
+    """Yield blocks of (open classes to choose for, classes that give context); one block, unless the list is long."""
     every = sorted([*options, *fixed], key=lambda i: (names[i], i))
     if len(every) <= 2 * _MOST_CONTEXT:
         yield set(options), every
         return
     context = _spread(every)
-    asked = [i for i in every if i in options]
-    for start in range(0, len(asked), _MOST_CONTEXT):
-        chunk = asked[start : start + _MOST_CONTEXT]
+    open_ones = [i for i in every if i in options]
+    for start in range(0, len(open_ones), _MOST_CONTEXT):
+        chunk = open_ones[start : start + _MOST_CONTEXT]
         yield set(chunk), sorted({*context, *chunk}, key=lambda i: (names[i], i))
 
 
 def _spread(items: Sequence[int]) -> list[int]:
-    """At most `_MOST_CONTEXT` of a sorted list, evenly spread."""
+    """Return at most `_MOST_CONTEXT` of a sorted list, evenly spread."""
     step = max(1, -(-len(items) // _MOST_CONTEXT))
     return list(items[::step])
 
 
 def _prior(reader: ClassNameReader, senses: Sequence[str], reading: Reading) -> FloatArray:
-    """Log weight of each sense before the other classes are asked."""
+    """Return the log weight of each sense before the other classes are considered."""
     forms = {form.replace(" ", "") for part in reading.phrase.split(" or ") for form in reader.forms(part)}
     wordnet, weight = reader.wordnet, np.empty(len(senses))
     for k, sense in enumerate(senses):
@@ -268,32 +278,32 @@ def _prior(reader: ClassNameReader, senses: Sequence[str], reading: Reading) -> 
 def _choose(
     wordnet: WordNet, name: str, reading: Reading, senses: Sequence[str], beliefs: Beliefs, rows: IntArray
 ) -> ClassMatch:
-    """The sense of greatest weight, and whether it leads."""
+    """Return the sense of greatest weight, ambiguous unless it leads."""
     weight, context = beliefs.weight[rows], beliefs.context[rows]
     order = np.argsort(-weight, kind="stable")
     best = int(order[0])
     lead = float(weight[best] - weight[order[1]]) if len(order) > 1 else np.inf
     rest = np.delete(context, best)
-    # A more frequent sense is set aside by the other classes alone, not because it has no pictures.
-    frequent = float(np.log(context[:best] + FLOOR).max(initial=-np.inf))
-    if lead < _LEAD or np.log(context[best] + FLOOR) - frequent < _LEAD_OF_RARE:
+    # Only the other classes may rule out a more frequent sense, not a lack of pictures.
+    frequent = float(np.log(context[:best] + _FLOOR).max(initial=-np.inf))
+    if lead < _LEAD or np.log(context[best] + _FLOOR) - frequent < _LEAD_OF_RARE:
         reason = f"the most likely of {len(senses)} senses, but not clearly"
         return _match(wordnet, name, reading, senses[best], reason, ambiguous=True)
     if context[best] > rest.max(initial=0.0):
         reason = f"fits the other classes best ({context[best]:.2f}, next {rest.max():.2f})"
     else:
-        reason = "the usual sense, and the other classes do not speak against it"
+        reason = "the usual sense, and the other classes do not contradict it"
     return _match(wordnet, name, reading, senses[best], reason)
 
 
-def _doubted(
+def _mark_doubts(
     wordnet: WordNet,
     names: Sequence[str],
     readings: Mapping[int, Reading],
     settled: Mapping[int, ClassMatch],
     seen_names: SeenNames,
 ) -> dict[int, ClassMatch]:
-    """The classes that may be a seen concept after all, marked."""
+    """Return the classes that may be a seen concept, marked as ambiguous."""
     context = _spread(sorted((i for i, m in settled.items() if m.wnid is not None), key=lambda i: (names[i], i)))
     found: dict[int, ClassMatch] = {}
     for i, reading in readings.items():
@@ -311,11 +321,48 @@ def _doubted(
 
 
 def _outweighed(wordnet: WordNet, chosen: str, anchors: Sequence[str], other: str) -> bool:
-    """Whether the other classes speak clearly for the chosen synset, against another one."""
+    """Return whether the other classes clearly support the chosen synset against another one."""
     if len(anchors) < _FEWEST_OTHERS:
         return False
     fit = similarity_matrix(wordnet, [chosen, other], anchors, ic=wordnet.information).mean(axis=1)
-    return bool(np.log(fit[0] + FLOOR) - np.log(fit[1] + FLOOR) >= _LEAD)
+    return bool(np.log(fit[0] + _FLOOR) - np.log(fit[1] + _FLOOR) >= _LEAD)
+
+
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """Beliefs of the classes in their m senses.
+
+    Attributes:
+        weight: (m,) log weight of each sense, comparable within a class.
+        context: (m,) mean similarity of each sense to the other classes.
+    """
+
+    weight: FloatArray
+    context: FloatArray
+
+
+def settle(similarity: FloatArray, owner: IntArray, prior: FloatArray) -> Beliefs:
+    """Return the beliefs of all classes in their senses; the priors if there are too few other classes.
+
+    Args:
+        similarity: (m, m) similarity of every sense with every other, in [0, 1].
+        owner: (m,) the class of each sense, ascending from 0 without gaps.
+        prior: (m,) log weight of each sense before the other classes are considered.
+    """
+    starts = np.flatnonzero(np.diff(owner, prepend=-1))
+    classes = len(starts)
+    weight, context = prior, np.zeros(len(owner))
+    if classes - 1 < _FEWEST_OTHERS:
+        return Beliefs(weight.copy(), context)
+    for _ in range(_ROUNDS):
+        raised = np.exp(weight - np.maximum.reduceat(weight, starts)[owner])
+        belief = raised / np.add.reduceat(raised, starts)[owner]
+        toward = np.add.reduceat(similarity * belief, starts, axis=1)  # (m, c): to each class at its expected sense
+        toward[np.arange(len(owner)), owner] = 0.0  # a class is not its own context
+        # Rounded, so that the result does not depend on the order of addition.
+        context = np.round(toward.sum(axis=1) / (classes - 1), 9)
+        weight = prior + np.log(context + _FLOOR)
+    return Beliefs(weight, context)
 
 
 @cache

@@ -1,19 +1,23 @@
-"""Similarities of concepts on the graph of a taxonomy, for pairs and for whole matrices.
+"""Similarities of concepts on the graph of a taxonomy, for pairs, for matrices, and to a set of seen concepts.
 
 Papers:     Sariyildiz et al., ICCV 2021 [P], Eq. (1) Lin and Eq. (2) similarity to a set;
-            Resnik 1995; Jiang & Conrath 1997; Wu & Palmer 1994; Leacock & Chodorow 1998
+            Resnik 1995; Jiang & Conrath 1997; Wu & Palmer, ACL 1994 [W]; Leacock & Chodorow 1998
 Shapes:     a, b lists of ids; matrices (len(a), len(b)) float64
-Definitions: IC information content, S(x, y) the common subsumers, d(x, y) edges on the shortest way over a common
-            subsumer, D edges on the longest way from any concept to the root:
+Definitions: IC information content, S(x, y) the common subsumers, d(x, y) edges on the shortest path through a common
+            subsumer, D edges on the longest path from any concept to the root:
                 resnik            max IC over S(x, y), called IC(LCS)
                 lin               2 IC(LCS) / (IC(x) + IC(y))                             Eq. (1) of [P]
-                jiang-conrath     1 / (IC(x) + IC(y) - 2 IC(LCS)); infinite where that is 1/0; 0 if x or y is the root
+                jiang-conrath     1 / (IC(x) + IC(y) - 2 IC(LCS)); infinite if that is 1/0; 0 if x or y is the root
                 path              1 / (1 + d)
                 leacock-chodorow  -log((1 + d) / 2D)
                 wu-palmer         2 e / (2 e + d(x, s) + d(y, s)), s of greatest shortest depth in S(x, y), e = 1 + its
-                                  longest depth; see `unseen.concepts.wu_palmer` for ties
+                                  longest depth
+                similarity to a set: the greatest similarity to any seen concept          Eq. (2) of [P]
 Differs:    these are NLTK's conventions, to 1e-9. One addition: lin is 1 where NLTK divides 0 by 0 (two concepts
-            without information, such as the root and itself)
+            without information, such as the root and itself). Among equally similar seen concepts the smallest id is
+            the nearest. Wu-Palmer: a graph has several depths per concept, and [W] has a tree. As in NLTK, among
+            subsumers of equal depth the first concept itself precedes the others, then `Taxonomy.sort_rank` decides;
+            the first rule makes the measure asymmetric for a few pairs
 """
 
 from __future__ import annotations
@@ -25,14 +29,18 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.concepts.information import InformationContent
-from unseen.concepts.subsumption import Pairs
-from unseen.concepts.taxonomy import IntArray, Taxonomy
-from unseen.concepts.wu_palmer import wu_palmer
+from unseen.concepts.subsumption import Pairs, linked_distance
+from unseen.concepts.taxonomy import Closure, FloatArray, IntArray, Taxonomy
 from unseen.core.errors import TaxonomyError, UnknownNameError
 
-FloatArray = npt.NDArray[np.float64]
+#: From two lists of ids to the matrix of their similarities.
+SimilarityFunction = Callable[[Sequence[str], Sequence[str]], FloatArray]
 
-# Cells of one table of the kernel: 8 MB of float64, which stays in the cache and spares fresh pages.
+#: Similarities are compared after rounding: differences below this are rounding errors of the logarithm, which differ
+#: between machines.
+DECIMALS = 12
+_BLOCK = 4_096
+# Cells of one table of the kernel: 8 MB of float64, which fit the cache.
 _BLOCK_CELLS = 1_000_000
 _BLOCK_ROWS = 8_192
 
@@ -57,42 +65,58 @@ def _jiang_conrath(pairs: Pairs, ic: FloatArray) -> FloatArray:
     return result
 
 
-def _path(pairs: Pairs) -> FloatArray:
+def _path(pairs: Pairs, _ic: FloatArray) -> FloatArray:
     return np.asarray(1.0 / (1.0 + pairs.shortest_path()))
 
 
-def _leacock_chodorow(pairs: Pairs) -> FloatArray:
+def _leacock_chodorow(pairs: Pairs, _ic: FloatArray) -> FloatArray:
     if pairs.taxonomy.height == 0:
         raise TaxonomyError("Leacock-Chodorow similarity needs a taxonomy with at least one edge.")
     return np.asarray(-np.log((1.0 + pairs.shortest_path()) / (2.0 * pairs.taxonomy.height)))
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A similarity on the graph.
-
-    Attributes:
-        name: as the user writes it.
-        on_graph: the formula, for a measure of the graph alone; else None.
-        on_information: the formula, for a measure that takes information content; else None.
-    """
-
-    name: str
-    on_graph: Callable[[Pairs], FloatArray] | None = None
-    on_information: Callable[[Pairs, FloatArray], FloatArray] | None = None
-
-
-MEASURES: dict[str, Measure] = {
-    measure.name: measure
-    for measure in (
-        Measure("lin", on_information=_lin),
-        Measure("jiang-conrath", on_information=_jiang_conrath),
-        Measure("resnik", on_information=_resnik),
-        Measure("wu-palmer", on_graph=wu_palmer),
-        Measure("path", on_graph=_path),
-        Measure("leacock-chodorow", on_graph=_leacock_chodorow),
+def _wu_palmer(pairs: Pairs, _ic: FloatArray) -> FloatArray:
+    subsumer = _deepest_subsumer(pairs)
+    columns = np.unique(subsumer)
+    column = np.searchsorted(columns, subsumer)
+    edges = np.take_along_axis(_distances(pairs.taxonomy, pairs.closure_a, len(pairs.a), columns), column, axis=1)
+    edges = edges + np.take_along_axis(
+        _distances(pairs.taxonomy, pairs.closure_b, len(pairs.b), columns).T, column, axis=0
     )
+    depth = 1.0 + pairs.taxonomy.max_depth[subsumer]
+    return np.asarray(2.0 * depth / (edges + 2.0 * depth))  # 2 N3 / (N1 + N2 + 2 N3)
+
+
+def _deepest_subsumer(pairs: Pairs) -> IntArray:
+    taxonomy, size = pairs.taxonomy, len(pairs.taxonomy)
+    # One integer orders the subsumers by depth, then by rank, and divmod recovers both.
+    key = taxonomy.min_depth * size + (size - 1 - taxonomy.sort_rank)
+    best = pairs.greatest_common(key, -1)
+    by_rank = np.empty(size, dtype=np.int64)
+    by_rank[taxonomy.sort_rank] = np.arange(size)
+    itself = pairs.subsumes() & (best // size == taxonomy.min_depth[pairs.a][:, None])
+    return np.where(itself, pairs.a[:, None], by_rank[size - 1 - best % size])
+
+
+def _distances(taxonomy: Taxonomy, closure: Closure, count: int, columns: IntArray) -> IntArray:
+    """Return (count, len(columns)) edges from each concept of a closure to those of its subsumers in `columns`."""
+    place = np.searchsorted(columns, closure.node)
+    known = columns[np.minimum(place, len(columns) - 1)] == closure.node
+    table = np.zeros((count, len(columns)), dtype=np.int64)
+    table[closure.item[known], place[known]] = linked_distance(taxonomy, closure)[known]
+    return table
+
+
+#: The formula of every measure, of pairs and of information content (which measures of the graph alone ignore).
+MEASURES: dict[str, Callable[[Pairs, FloatArray], FloatArray]] = {
+    "lin": _lin,
+    "jiang-conrath": _jiang_conrath,
+    "resnik": _resnik,
+    "wu-palmer": _wu_palmer,
+    "path": _path,
+    "leacock-chodorow": _leacock_chodorow,
 }
+_ON_INFORMATION = ("lin", "jiang-conrath", "resnik")
 
 
 def similarity_matrix(
@@ -103,13 +127,13 @@ def similarity_matrix(
     *,
     ic: InformationContent | None = None,
 ) -> FloatArray:
-    """Similarity of every concept of `a` with every concept of `b`.
+    """Return the similarity of every concept of `a` with every concept of `b`.
 
     Args:
         taxonomy: the graph.
-        a, b: ids; repeats are fine.
+        a, b: ids, which may repeat.
         measure: "lin", "jiang-conrath", "resnik", "wu-palmer", "path", "leacock-chodorow"; or "text", which compares
-            names and descriptions with the default word vectors (see `unseen.concepts.text` for more say in it).
+            names and descriptions with the default word vectors (see `unseen.concepts.text` for other vectors).
         ic: information content; by default that of the whole taxonomy. Measures of the graph alone do not use it.
 
     Returns:
@@ -122,40 +146,94 @@ def similarity_matrix(
     if measure not in MEASURES:
         raise UnknownNameError("similarity", measure, [*MEASURES, "text"])
     index_a, index_b = taxonomy.index(a), taxonomy.index(b)
-    formula = _formula(MEASURES[measure], taxonomy, ic, index_a, index_b)
+    content = _information(taxonomy, ic, index_a, index_b) if measure in _ON_INFORMATION else np.empty(0)
     result = np.empty((len(index_a), len(index_b)))
     for top in range(0, len(index_a), _BLOCK_ROWS):
         rows = slice(top, top + _BLOCK_ROWS)
         width = max(1, _BLOCK_CELLS // max(1, int(taxonomy.subsumers(index_a[rows]).sum())))
         for left in range(0, len(index_b), width):
             columns = slice(left, left + width)
-            result[rows, columns] = formula(Pairs(taxonomy, index_a[rows], index_b[columns]))
+            pairs = Pairs(taxonomy, index_a[rows], index_b[columns])
+            result[rows, columns] = MEASURES[measure](pairs, content)
     return result
 
 
 def pair_similarity(
     taxonomy: Taxonomy, x: str, y: str, measure: str = "lin", *, ic: InformationContent | None = None
 ) -> float:
-    """Similarity of two concepts; the arguments are those of `similarity_matrix`."""
+    """Return the similarity of two concepts; the arguments are those of `similarity_matrix`."""
     return float(similarity_matrix(taxonomy, [x], [y], measure, ic=ic)[0, 0])
 
 
-def _formula(
-    measure: Measure, taxonomy: Taxonomy, ic: InformationContent | None, a: IntArray, b: IntArray
-) -> Callable[[Pairs], FloatArray]:
-    """The measure as a function of pairs alone."""
-    if measure.on_graph is not None:
-        return measure.on_graph
-    assert measure.on_information is not None
+def _information(taxonomy: Taxonomy, ic: InformationContent | None, *indices: IntArray) -> FloatArray:
+    """Return the information content of all concepts.
+
+    Raises:
+        TaxonomyError: it belongs to another taxonomy, or its corpus lacks one of the indexed concepts.
+    """
     content = ic if ic is not None else taxonomy.information
     if content.taxonomy is not taxonomy:
         raise TaxonomyError("the information content was computed on another taxonomy. Compute it on this one.")
-    for index in (a, b):
-        outside = index[np.isinf(content.values[index])]
-        if len(outside):
-            raise TaxonomyError(
-                f"{taxonomy.ids[int(outside[0])]!r} is outside the corpus of the information content"
-                f" ({len(outside)} such). Add these concepts to the corpus, or use the whole taxonomy (ic=None)."
-            )
-    formula = measure.on_information
-    return lambda pairs: formula(pairs, content.values)
+    index = np.concatenate(indices)
+    outside = index[np.isinf(content.values[index])]
+    if len(outside):
+        raise TaxonomyError(
+            f"{taxonomy.ids[int(outside[0])]!r} is outside the corpus of the information content"
+            f" ({len(outside)} such). Add these concepts to the corpus, or use the whole taxonomy (ic=None)."
+        )
+    return content.values
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """The most similar seen concept of each of a list of concepts.
+
+    Attributes:
+        concepts: their ids.
+        similarity: similarity to the nearest seen concept, Eq. (2).
+        nearest: id of that concept.
+    """
+
+    concepts: tuple[str, ...]
+    similarity: FloatArray
+    nearest: tuple[str, ...]
+
+    def ranking(self) -> npt.NDArray[np.int64]:
+        """Return positions from most to least similar; equal similarities in the order of the ids."""
+        return np.lexsort((np.array(self.concepts, dtype=np.str_), -np.round(self.similarity, DECIMALS)))
+
+
+def nearest_seen(
+    taxonomy: Taxonomy,
+    concepts: Sequence[str],
+    seen: Sequence[str],
+    measure: str | SimilarityFunction = "lin",
+    *,
+    ic: InformationContent | None = None,
+) -> Nearest:
+    """Return the nearest seen concept of every concept.
+
+    Args:
+        taxonomy: the graph.
+        concepts: ids to compare.
+        seen: ids of the seen concepts.
+        measure: a name that `similarity_matrix` knows, or a function from two lists of ids to their matrix.
+        ic: information content for measures that take it; by default that of the whole taxonomy.
+    """
+    if not seen:
+        raise TaxonomyError("the list of seen concepts is empty, so no concept can be near it.")
+    ordered = sorted(set(seen))
+
+    def matrix(block: Sequence[str]) -> FloatArray:
+        if isinstance(measure, str):
+            return similarity_matrix(taxonomy, block, ordered, measure, ic=ic)
+        return np.asarray(measure(block, ordered), dtype=np.float64)
+
+    best = np.empty(len(concepts))
+    place = np.empty(len(concepts), dtype=np.int64)
+    for start in range(0, len(concepts), _BLOCK):
+        block = matrix(concepts[start : start + _BLOCK])
+        rows = slice(start, start + len(block))
+        place[rows] = np.round(block, DECIMALS).argmax(axis=1)
+        best[rows] = block[np.arange(len(block)), place[rows]]  # Eq. (2)
+    return Nearest(tuple(concepts), best, tuple(ordered[i] for i in place))

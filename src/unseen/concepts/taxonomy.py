@@ -1,31 +1,44 @@
 """A taxonomy: concepts joined by is-a edges, a directed acyclic graph under one root.
 
-Shapes:     n concepts, numbered in the order of `ids`; e edges. Edges are held in compressed rows: the parents of
+Shapes:     n concepts, numbered in the order of `ids`; e edges. Edges are stored in compressed rows: the parents of
             concept i are `parent_index[parent_start[i]:parent_start[i + 1]]`.
-Words:      an ancestor or a descendant of a concept is another concept; a *subsumer* of a concept is the concept
+Terms:      an ancestor or a descendant of a concept is another concept; a *subsumer* of a concept is the concept
             itself or one of its ancestors.
 
 All walks are breadth-first over whole frontiers of NumPy arrays, so that a hundred thousand concepts take
 milliseconds and no recursion limit applies.
+
+An edge list in a file has one edge per row, child first, then parent:
+
+    CSV, TSV    two columns; a first row of "child,parent" (any case, either order) is a header
+    JSON        a list of pairs [["cat", "feline"], ...], or an object from child to parent(s) {"cat": ["feline"], ...}
 """
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import TaxonomyError, closest
+from unseen.core.guard import reader
 
 if TYPE_CHECKING:
     from unseen.concepts.information import InformationContent
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
+
+_SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +46,9 @@ class Closure:
     """The subsumers of a list of concepts, in compressed rows.
 
     Attributes:
-        item: position in the list that was asked for, one per (concept, subsumer) pair, ascending.
+        item: position in the list, one per (concept, subsumer) pair, ascending.
         node: the subsumer, ascending within an item.
-        distance: edges on the shortest way up from the concept to the subsumer; 0 for the concept itself.
+        distance: edges on the shortest path up from the concept to the subsumer; 0 for the concept itself.
         start: the pairs of item k are `start[k]:start[k + 1]`.
     """
 
@@ -51,7 +64,7 @@ class Taxonomy:
     Args:
         ids: one name per concept, all different.
         parent_start, parent_index: the edges in compressed rows.
-        validate: check that the graph is acyclic and has one root; switch off only for a graph known to be sound.
+        validate: check that the graph is acyclic and has one root; switch off only for a graph known to be valid.
     """
 
     def __init__(
@@ -72,7 +85,7 @@ class Taxonomy:
         Args:
             edges: pairs of ids; a pair given twice counts once.
             concepts: all ids that exist. If given, an edge with another id is an error; if not, the edges decide.
-            root: an id to hang every parentless concept from. Without it, several roots are an error.
+            root: an id to become the parent of every parentless concept. Without it, several roots are an error.
         """
         pairs = [(str(child), str(parent)) for child, parent in edges]
         names = [str(c) for c in concepts] if concepts is not None else [name for pair in pairs for name in pair]
@@ -108,7 +121,7 @@ class Taxonomy:
         return iter(self.ids)
 
     def index(self, concepts: Iterable[str]) -> IntArray:
-        """Numbers of the concepts; an unknown id is an error that offers close ones."""
+        """Return the numbers of the concepts; an unknown id is an error that suggests similar ones."""
         position = self._position
         try:
             return np.array([position[c] for c in concepts], dtype=np.int64)
@@ -119,39 +132,39 @@ class Taxonomy:
             ) from None
 
     def names(self, indices: IntArray) -> list[str]:
-        """Ids of the numbered concepts."""
+        """Return the ids of the numbered concepts."""
         return [self.ids[i] for i in indices.tolist()]
 
     def parents(self, concept: str) -> list[str]:
-        """Concepts one edge above."""
+        """Return the concepts one edge above."""
         i = int(self.index([concept])[0])
         return self.names(self.parent_index[self.parent_start[i] : self.parent_start[i + 1]])
 
     def children(self, concept: str) -> list[str]:
-        """Concepts one edge below."""
+        """Return the concepts one edge below."""
         i = int(self.index([concept])[0])
         start, index = self.child_rows
         return self.names(index[start[i] : start[i + 1]])
 
     def ancestors(self, concepts: str | Iterable[str]) -> set[str]:
-        """Every concept above any of the given ones; a given one is included only if it is above another."""
+        """Return every concept above any of `concepts`; one of these is included only if it is above another."""
         return self._strictly(concepts, self.parent_start, self.parent_index)
 
     def descendants(self, concepts: str | Iterable[str]) -> set[str]:
-        """Every concept below any of the given ones; a given one is included only if it is below another."""
+        """Return every concept below any of `concepts`; one of these is included only if it is below another."""
         return self._strictly(concepts, *self.child_rows)
 
     def subsumers(self, indices: IntArray) -> BoolArray:
-        """Mask over all concepts: the given ones and everything above them."""
+        """Return a mask over all concepts: the given ones and everything above them."""
         return _reach(indices, self.parent_start, self.parent_index, len(self))
 
     def closure(self, indices: IntArray) -> Closure:
-        """Subsumers of each of the given concepts, with the shortest distance upwards."""
+        """Return the subsumers of each of the given concepts, with the shortest distance upwards."""
         item, node = np.arange(len(indices), dtype=np.int64), np.asarray(indices, dtype=np.int64)
         keys, steps = [item * len(self) + node], [np.zeros(len(node), dtype=np.int64)]
         while len(node):
             source, node = expand(node, self.parent_start, self.parent_index)
-            # Two ways of one length lead to one pair; ways of different length are merged at the end.
+            # Two paths of one length lead to one pair; paths of different length are merged at the end.
             key = np.unique(item[source] * len(self) + node)
             item, node = np.divmod(key, len(self))
             keys.append(key)
@@ -169,7 +182,7 @@ class Taxonomy:
 
     @cached_property
     def child_rows(self) -> tuple[IntArray, IntArray]:
-        """The edges the other way round, in compressed rows: (start, index)."""
+        """The edges from parents to children, in compressed rows: (start, index)."""
         child = np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.parent_start))
         order = np.argsort(self.parent_index, kind="stable")
         counts = np.bincount(self.parent_index, minlength=len(self)).astype(np.int64)
@@ -177,7 +190,7 @@ class Taxonomy:
 
     @cached_property
     def max_depth(self) -> IntArray:
-        """Edges on the longest way from each concept to the root; -1 for a concept on or below a cycle."""
+        """Edges on the longest path from each concept to the root; -1 for a concept on or below a cycle."""
         start, index = self.child_rows
         waiting = np.diff(self.parent_start).astype(np.int64)
         depth = np.full(len(self), -1, dtype=np.int64)
@@ -192,7 +205,7 @@ class Taxonomy:
 
     @cached_property
     def min_depth(self) -> IntArray:
-        """Edges on the shortest way from each concept to the root."""
+        """Edges on the shortest path from each concept to the root."""
         start, index = self.child_rows
         depth = np.full(len(self), -1, dtype=np.int64)
         frontier, level = np.flatnonzero(np.diff(self.parent_start) == 0), 0
@@ -204,19 +217,19 @@ class Taxonomy:
 
     @cached_property
     def height(self) -> int:
-        """Edges on the longest way from any concept to the root."""
+        """Edges on the longest path from any concept to the root."""
         return int(self.max_depth.max(initial=0))
 
     @cached_property
     def information(self) -> InformationContent:
-        """Information content with the whole taxonomy as the corpus, kept because it is asked for often."""
-        from unseen.concepts.information import information_content
+        """Information content with the whole taxonomy as the corpus, cached."""
+        from unseen.concepts.information import information_content  # it imports this module
 
         return information_content(self)
 
     @cached_property
     def sort_rank(self) -> IntArray:
-        """Place of each concept in a fixed order, which settles ties between subsumers; here the order of the ids."""
+        """Place of each concept in a fixed order, which decides ties between subsumers; here the order of the ids."""
         rank = np.empty(len(self), dtype=np.int64)
         rank[np.argsort(np.array(self.ids, dtype=np.str_), kind="stable")] = np.arange(len(self))
         return rank
@@ -226,8 +239,8 @@ class Taxonomy:
         return {name: i for i, name in enumerate(self.ids)}
 
     def _strictly(self, concepts: str | Iterable[str], start: IntArray, index: IntArray) -> set[str]:
-        given = self.index([concepts] if isinstance(concepts, str) else concepts)
-        _, beyond = expand(given, start, index)
+        nodes = self.index([concepts] if isinstance(concepts, str) else concepts)
+        _, beyond = expand(nodes, start, index)
         return set(self.names(np.flatnonzero(_reach(beyond, start, index, len(self)))))
 
     def _validate(self) -> None:
@@ -245,14 +258,13 @@ class Taxonomy:
             shown = ", ".join(repr(name) for name in self.roots[:5]) + (", ..." if len(self.roots) > 5 else "")
             raise TaxonomyError(
                 f"the taxonomy has {len(self.roots)} roots: {shown}. It needs one: add the missing edges, or name "
-                "a common root to hang them from (root=...)."
+                "a common root (root=...)."
             )
 
     def _find_cycle(self) -> list[str]:
-        """One cycle, child to parent, its first concept repeated at the end."""
+        """Return one cycle, child to parent, its first concept repeated at the end."""
         stuck = self.max_depth < 0
-        # A concept that hangs below a cycle is stuck too, but every stuck concept has a stuck parent: go up until
-        # one comes round again.
+        # A concept below a cycle is stuck too, but every stuck concept has a stuck parent: go up until one repeats.
         node, seen = int(np.flatnonzero(stuck)[0]), dict[int, int]()
         while node not in seen:
             seen[node] = len(seen)
@@ -287,3 +299,70 @@ def _starts(counts: IntArray) -> IntArray:
 def _did_you_mean(name: str, known: Iterable[str], *without: str) -> str:
     hits = closest(name, (k for k in known if k not in without), count=2)
     return f" (did you mean {' or '.join(repr(h) for h in hits)}?)" if hits else ""
+
+
+@reader("an ontology", error=TaxonomyError)
+def read_taxonomy(path: str | PathLike[str], *, root: str | None = None) -> Taxonomy:
+    """Read a taxonomy from an edge list.
+
+    Args:
+        path: a .csv, .tsv, .txt (tab-separated) or .json file.
+        root: an id to become the parent of every parentless concept; without it, several roots are an error.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in {*_SEPARATORS, ".json"}:
+        raise TaxonomyError(f"{path}: an ontology is read from .csv, .tsv, .txt or .json, not from {suffix!r}.")
+    text = path.read_text(encoding="utf-8-sig")
+    edges = list(_json_edges(path, text) if suffix == ".json" else _row_edges(path, text, _SEPARATORS[suffix]))
+    if not edges:
+        raise TaxonomyError(f"{path} has no edges. It needs one child and one parent per row.")
+    return Taxonomy.from_edges(edges, root=root)
+
+
+def taxonomy_from_networkx(graph: Any, *, towards: str = "parent", root: str | None = None) -> Taxonomy:
+    """Convert a NetworkX directed graph.
+
+    Args:
+        graph: a `networkx.DiGraph`; its nodes become ids by `str`.
+        towards: "parent" if an edge (u, v) means that u is a v, "child" if it means that v is a u.
+        root: an id to become the parent of every parentless concept; without it, several roots are an error.
+    """
+    if towards not in ("parent", "child"):
+        raise TaxonomyError(f"edges lead towards 'parent' or 'child', not {towards!r}.")
+    if not graph.is_directed():
+        raise TaxonomyError("the graph is undirected: which end of an edge is the parent? Use networkx.DiGraph.")
+    edges = [(str(u), str(v)) if towards == "parent" else (str(v), str(u)) for u, v in graph.edges()]
+    return Taxonomy.from_edges(edges, concepts=[str(node) for node in graph.nodes()], root=root)
+
+
+def _row_edges(path: Path, text: str, separator: str) -> Iterator[tuple[str, str]]:
+    child, parent = 0, 1
+    for number, row in enumerate(csv.reader(text.splitlines(), delimiter=separator), start=1):
+        cells = [cell.strip() for cell in row]
+        if not any(cells) or cells[0].startswith("#"):
+            continue
+        if len(cells) != 2 or not all(cells):
+            raise TaxonomyError(
+                f"{path}, line {number}: expected a child and a parent with a {'tab' if separator != ',' else 'comma'} "
+                f"between them, found {len(cells)} column(s): {separator.join(cells)[:60]!r}."
+            )
+        if number == 1 and {cell.lower() for cell in cells} == {"child", "parent"}:
+            child, parent = (0, 1) if cells[0].lower() == "child" else (1, 0)
+            continue
+        yield cells[child], cells[parent]
+
+
+def _json_edges(path: Path, text: str) -> Iterator[tuple[str, str]]:
+    content = json.loads(text)
+    if isinstance(content, dict):
+        for child, parents in content.items():
+            for parent in [parents] if isinstance(parents, str) else parents or []:
+                yield child, str(parent)
+        return
+    if not isinstance(content, list):
+        raise TaxonomyError(f"{path}: expected a list of [child, parent] pairs or an object, found {type(content)}.")
+    for number, pair in enumerate(content):
+        if not (isinstance(pair, list) and len(pair) == 2):
+            raise TaxonomyError(f"{path}: entry {number} is not a [child, parent] pair: {json.dumps(pair)[:60]}.")
+        yield str(pair[0]), str(pair[1])

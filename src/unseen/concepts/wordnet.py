@@ -1,13 +1,13 @@
 """WordNet 3.0 nouns, from the table that ships inside the package.
 
-Source:     WordNet 3.0, Copyright 2006 by Princeton University; its notice stands beside the table
+Source:     WordNet 3.0, Copyright 2006 by Princeton University; its licence is beside the table
 Shapes:     82,115 synsets by offset; 75,850 hypernym and 8,577 instance-hypernym edges
 Names:      a wnid such as "n02123045" is the letter n and the byte offset of the synset in `data.noun`; a name such as
             "tabby.n.01" is the first lemma of the synset and the number of this sense of the lemma
-Expected:   loading the arrays takes under 0.2 s; look-ups by lemma cost about as much again, once
+Expected:   loading the arrays takes under 0.2 s; the first look-up by lemma takes about as long
 
 The is-a graph of `Taxonomy` joins both kinds of edge, as ImageNet and NLTK do; `hypernyms`, `instance_hypernyms` and
-`is_instance` keep them apart.
+`is_instance` distinguish them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ENDINGS = (
 
 
 class WordNet(Taxonomy):
-    """The noun taxonomy with its words. Get it by `load_wordnet`."""
+    """The noun taxonomy with its words; `load_wordnet` returns it."""
 
     def __init__(self, table: dict[str, npt.NDArray[np.generic]]) -> None:
         offsets = np.cumsum(table["offset_steps"], dtype=np.int64)
@@ -57,22 +57,22 @@ class WordNet(Taxonomy):
         super().__init__([f"n{o:08d}" for o in offsets.tolist()], start, parents, validate=False)
 
     def hypernyms(self, concept: str) -> list[str]:
-        """Synsets that this one is a kind of."""
+        """Return the synsets that this one is a kind of."""
         i = int(self.index([concept])[0])
         return self.parents(concept)[: int(self._hypernym_counts[i])]
 
     def instance_hypernyms(self, concept: str) -> list[str]:
-        """Synsets that this one is an instance of, as the Sun is of star."""
+        """Return the synsets that this one is an instance of, as the Sun is of star."""
         i = int(self.index([concept])[0])
         return self.parents(concept)[int(self._hypernym_counts[i]) :]
 
     @cached_property
     def is_instance(self) -> BoolArray:
-        """Mask over all synsets: an individual (a person, a place), not a kind."""
+        """Mask over all synsets: whether one is an individual (a person, a place), not a kind."""
         return np.asarray(self._instance_counts > 0)
 
     def from_offset(self, offset: int) -> str:
-        """The wnid of a byte offset in `data.noun`."""
+        """Return the wnid of a byte offset in `data.noun`."""
         place = int(np.searchsorted(self.offsets, offset))
         if place == len(self.offsets) or self.offsets[place] != offset:
             near = self.ids[min(place, len(self.ids) - 1)]
@@ -80,41 +80,41 @@ class WordNet(Taxonomy):
         return self.ids[place]
 
     def lemmas(self, concept: str) -> list[str]:
-        """Words of the synset, spaces for underscores, the first one first."""
+        """Return the words of the synset in order, with spaces for underscores."""
         return self._lemma_rows[int(self.index([concept])[0])].replace("_", " ").split("\t")
 
     def label(self, concept: str) -> str:
-        """The first lemma: how a table or a message calls the synset."""
+        """Return the first lemma, for tables and messages."""
         return self.lemmas(concept)[0]
 
     def definition(self, concept: str) -> str:
-        """What the synset means, in a phrase; WordNet's examples are left out."""
+        """Return the definition of the synset, without WordNet's examples."""
         return self._definitions[int(self.index([concept])[0])]
 
     def name(self, concept: str) -> str:
-        """Lemma, part of speech and sense number, such as `tiger_cat.n.02`."""
+        """Return lemma, part of speech and sense number, such as `tiger_cat.n.02`."""
         i = int(self.index([concept])[0])
         first = self._lemma_rows[i].partition("\t")[0].lower()
         return f"{first}.n.{int(self._sense_numbers[self._lemma_start[i]]):02d}"
 
     def senses(self, word: str) -> list[str]:
-        """Synsets that have `word` as a lemma, the most frequent sense first; empty if none has.
+        """Return the synsets that have `word` as a lemma, the most frequent sense first.
 
-        Case does not matter, and neither does it whether words are joined by a space or an underscore.
+        Case is ignored, and a space is the same as an underscore.
         """
         found = self._sense_index.get("_".join(word.lower().split()), ())
-        # A synset may hold one lemma in two spellings (sun, Sun).
+        # A synset may have one lemma in two spellings (sun, Sun).
         return [self.ids[i] for _, i in sorted(set(found))]
 
     def base_forms(self, word: str) -> list[str]:
-        """Lemmas of WordNet that `word` may be the plural of; `word` itself is not among them."""
+        """Return the lemmas of WordNet that `word` may be the plural of, without `word` itself."""
         key = "_".join(word.lower().split())
         forms = list(self._irregular.get(key, ()))
         forms += [key[: -len(a)] + b for a, b in _ENDINGS if key.endswith(a) and len(key) > len(a)]
         return [form.replace("_", " ") for form in dict.fromkeys(forms) if form != key and form in self._sense_index]
 
     def plural_forms(self, word: str) -> list[str]:
-        """Lemmas of WordNet that `word` may be the singular of, as binocular is of binoculars."""
+        """Return the lemmas of WordNet that `word` may be the singular of, as binocular is of binoculars."""
         key = "_".join(word.lower().split())
         forms = [key[: len(key) - len(b)] + a for a, b in _ENDINGS if key.endswith(b) and len(key) > len(b)]
         forms += self._irregular_plurals.get(key, ())
@@ -123,9 +123,9 @@ class WordNet(Taxonomy):
         return [form.replace("_", " ") for form in found if not form.endswith("ss")]
 
     def find(self, query: str) -> str:
-        """The one synset that a wnid, a name (`tabby.n.01`) or a lemma stands for.
+        """Return the synset of a wnid, a name (`tabby.n.01`) or a lemma.
 
-        A lemma with several senses gives the most frequent one; use `senses` to see all.
+        Of a lemma with several senses this is the most frequent one; `senses` returns all.
         """
         if query in self:
             return query
@@ -147,7 +147,7 @@ class WordNet(Taxonomy):
 
     @cached_property
     def sort_rank(self) -> IntArray:
-        """Place of each synset in the alphabetical order of the names, which is how NLTK settles ties."""
+        """Place of each synset in the alphabetical order of the names, which decides ties as in NLTK."""
         firsts = [row.partition("\t")[0].lower() for row in self._lemma_rows]
         numbers = self._sense_numbers[self._lemma_start].tolist()
         keys = [f"{lemma}.n.{number:02d}" for lemma, number in zip(firsts, numbers, strict=True)]
@@ -194,6 +194,6 @@ class WordNet(Taxonomy):
 
 @cache
 def load_wordnet() -> WordNet:
-    """The WordNet 3.0 nouns; the same object every time."""
+    """Return the WordNet 3.0 nouns, cached."""
     with (files("unseen.concepts") / "wordnet30.npz").open("rb") as stream, np.load(stream) as table:
         return WordNet({name: table[name] for name in table.files})

@@ -1,1 +1,1 @@
-"""What every room stands on: errors, records, names, identity, files. It knows no image, model or benchmark."""
+"""Errors, records, names, identity, files: the base of all packages, independent of images and models."""

@@ -10,14 +10,17 @@
     │   └── CheckpointError       weights that do not fit, or that are not safe to load
     ├── StoreError            the feature store or the results database
     │   ├── CorruptPartError      bytes on disk are not the bytes that were written
-    │   └── DiskFullError         no room to go on; everything written so far is whole
-    ├── UnavailableError      a disk, mount or machine that fails for now; nothing is known against the file
-    ├── WorkerLostError       workers, or the scheduler of a cluster, that are gone; what was finished is kept
+    │   └── DiskFullError         the disk is full; everything written so far is intact
+    ├── OutOfMemoryError      the memory of the device is too small for the settings of a training
+    ├── UnavailableError      a transient error of a disk, mount or machine; the file itself may be fine
+    ├── WorkerLostError       workers or the scheduler of a cluster died; finished results are stored
     ├── MissingExtraError     an optional dependency is not installed
-    └── CellsFailedError      a run ended, but some of its cells did not
+    └── CellsFailedError      a run ended with failed cells
 
-A message says what failed, what was found, what is allowed and what to do next. The command line prints it on
-one line and leaves with `exit_code`: 2 for usage and data, 3 where a run ended with failed cells.
+`UnseenWarning` is the category of every warning.
+
+A message states what failed, what was found, what is allowed and what to do next. The command line prints it on
+one line and exits with `exit_code`: 2 for usage and data, 3 if a run ended with failed cells.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ class UnknownNameError(UsageError):
     """A name that no registry knows.
 
     Attributes:
-        suggestions: known names that look like the one asked for, best first.
+        suggestions: known names similar to the requested one, best first.
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, hint: str = "") -> None:
@@ -80,7 +83,11 @@ class CheckpointError(BackboneError):
 
 
 class StoreError(UnseenError):
-    """The feature store or the results database cannot do what was asked."""
+    """The feature store or the results database failed."""
+
+
+class StoreWarning(Warning):
+    """A warning about the results database: skipped rows, a lock."""
 
 
 class CorruptPartError(StoreError):
@@ -88,15 +95,19 @@ class CorruptPartError(StoreError):
 
 
 class DiskFullError(StoreError):
-    """There is no room to go on. Everything that was written before is whole."""
+    """The disk is full; everything written so far is intact."""
+
+
+class OutOfMemoryError(UnseenError):
+    """The memory of the device is too small for these settings."""
 
 
 class UnavailableError(UnseenError):
-    """A disk, a mount or the machine failed, and went on failing. It says nothing about the file."""
+    """A transient I/O error persisted after retries; the file itself may be fine."""
 
 
 class WorkerLostError(UnseenError):
-    """Workers died, or the scheduler of a cluster is gone. What was finished is kept."""
+    """Workers or the scheduler of a cluster died; finished results are stored."""
 
 
 class MissingExtraError(UnseenError, ImportError):
@@ -106,6 +117,10 @@ class MissingExtraError(UnseenError, ImportError):
         super().__init__(f"{what} is not installed. Install it with: pip install 'unseen[{extra}]'")
 
 
+class UnseenWarning(UserWarning):
+    """Every warning that `unseen` emits on purpose."""
+
+
 class CellsFailedError(UnseenError):
     """A run that ended with failed cells; the reasons are in the results."""
 
@@ -113,11 +128,11 @@ class CellsFailedError(UnseenError):
 
 
 def first_line(error: BaseException) -> str:
-    """What somebody else's error says first; its kind where it says nothing."""
+    """Return the first line of an error's message, or its class name if it has none."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def closest(name: str, choices: Iterable[str], *, count: int = 3) -> list[str]:
-    """Names that look like `name`, best first: what an error message offers as did-you-mean."""
+    """Return names similar to `name`, best first, for did-you-mean suggestions."""
     by_lower = {choice.lower(): choice for choice in choices}
     return [by_lower[hit] for hit in get_close_matches(name.lower(), by_lower, n=count, cutoff=0.6)]

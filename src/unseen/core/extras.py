@@ -1,12 +1,18 @@
-"""Packages that only some need: what each extra brings, and one line where one is asked for that is not there."""
+"""Optional packages: what each extra provides, whether the Hugging Face hub is available, torchvision, threads."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from unseen.core.errors import MissingExtraError
+from unseen.core.errors import BackboneError, DataError, MissingExtraError
 
 #: What each extra is for, and a module that tells whether it is installed.
 EXTRAS = {
@@ -26,19 +32,19 @@ EXTRAS = {
 
 
 def installed(extra: str) -> bool:
-    """Whether the package that an extra is known by is there."""
+    """Return whether the main package of an extra is installed."""
     return find_spec(EXTRAS[extra][1]) is not None
 
 
 def extra_note(extra: str) -> str:
-    """Whether an extra is installed, for a list of what there is; "" where none is needed."""
+    """Return whether an extra is installed, as a note of a list; "" if none is needed."""
     if not extra:
         return ""
     return f"extra {extra}: installed" if installed(extra) else f"extra {extra}: pip install 'unseen[{extra}]'"
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """A module of an optional package.
+    """Import a module of an optional package.
 
     Raises:
         MissingExtraError: it is not installed; the message says how to.
@@ -47,3 +53,129 @@ def import_extra(module: str, extra: str) -> Any:
         return import_module(module)
     except ImportError:
         raise MissingExtraError(f"{module.partition('.')[0]} ({EXTRAS[extra][0]})", extra) from None
+
+
+_SECONDS = 5.0
+
+
+def check_available(
+    repository: str, file: str = "config.json", *, revision: str | None = None, what: str = "", kind: str = "model"
+) -> None:
+    """Raise where a repository is neither in the cache nor to be had from the hub.
+
+    Args:
+        repository: ORG/NAME.
+        file: one that it must hold; "" for any.
+        revision: of it.
+        what: how the user wrote it.
+        kind: "model" or "dataset".
+    """
+    known = cached_repositories(kind)
+    there = repository in known if not file else cached_file(repository, file, revision) is not None
+    if there or reachable():
+        return
+    shown = ", ".join(known[:6]) + (", ..." if len(known) > 6 else "") if known else "nothing"
+    error = BackboneError if kind == "model" else DataError
+    raise error(
+        f"{what or repository} is not in the cache, and {_endpoint()} cannot be reached. In the cache: {shown}."
+    )
+
+
+def cached_file(repository: str, file: str, revision: str | None = None) -> Path | None:
+    """Return a file of a repository if it is in the cache."""
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(repository, file, revision=revision)
+    return Path(found) if isinstance(found, str) else None
+
+
+def cached_repositories(kind: str = "model") -> list[str]:
+    """Return the names of the repositories in the cache."""
+    from huggingface_hub import constants
+
+    begin = f"{kind}s--"
+    return sorted(f.name.removeprefix(begin).replace("--", "/") for f in Path(constants.HF_HUB_CACHE).glob(f"{begin}*"))
+
+
+@cache
+def reachable() -> bool:
+    """Return whether the hub answers, tested once per process; offline mode of the environment counts as no."""
+    from urllib.error import HTTPError, URLError
+    from urllib.request import urlopen
+
+    if any(os.environ.get(name, "").lower() in ("1", "true", "yes", "on") for name in _OFFLINE):
+        return False
+    try:
+        with urlopen(_endpoint(), timeout=_SECONDS):  # noqa: S310 - the hub's own address
+            return True
+    except HTTPError:
+        return True  # it answered
+    except (URLError, OSError, ValueError):
+        return False
+
+
+_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+
+
+def _endpoint() -> str:
+    return os.environ.get("HF_ENDPOINT", "https://huggingface.co")
+
+
+_SCHEMAS = (
+    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+)
+
+
+@cache
+def ensure_torchvision() -> None:
+    """Declare the missing operators, once, before anything imports torchvision or timm."""
+    import torch
+
+    if importlib.util.find_spec("torchvision") is None or _extension_loads():
+        return
+    for schema in _SCHEMAS:
+        if not hasattr(torch.ops.torchvision, schema.partition("(")[0]):
+            torch.library.define(f"torchvision::{schema.partition('(')[0]}", schema[schema.index("(") :])
+
+
+def _extension_loads() -> bool:
+    """Return whether torchvision's compiled operators (`_C.so`, from 0.29 on `_C_stable.so`) load with this torch.
+
+    To declare what a library that does load declares too would end the process.
+    """
+    import torch
+
+    package = importlib.util.find_spec("torchvision")
+    if package is None or not package.submodule_search_locations:
+        return False
+    folder = Path(package.submodule_search_locations[0])
+    found = [path for path in sorted(folder.glob("_C*")) if path.suffix in (".so", ".pyd", ".dylib")]
+    try:
+        for path in found:
+            torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
+    except OSError:
+        return False
+    return bool(found)
+
+
+@contextmanager
+def one_thread(small: bool = True) -> Iterator[None]:
+    """Limit numpy and torch to one thread if the work is small.
+
+    The threads of a small product spend their time in waiting for one another, and where other programs hold the cores
+    they wait a hundred times longer than they work.
+    """
+    if not small:
+        yield
+        return
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,8 +1,8 @@
-"""Files of our own: the home folder, writing so that no reader finds a half, and memory maps that stay small.
+"""The home folder, atomic and durable writes, and memory maps.
 
-A file is written aside under a name that nobody else uses, flushed to the disk, renamed over its final name, and the
-rename is flushed too. Whoever is killed on the way leaves the old file, or none, and a temporary file that nobody
-reads. No room, no permission and a read-only disk become errors that say what to do.
+A file is written under a unique temporary name, flushed to the disk and renamed to its final name; the rename is
+flushed too. A killed process leaves the old file, or none, and a temporary file that is never read. A full disk and
+missing permission become errors that state what to do.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _NO_ROOM = {
     errno.EFBIG: "a file size limit",
 }
 _NOT_ALLOWED = {errno.EROFS, errno.EACCES, errno.EPERM}
-# Never through a link that somebody has laid there, and with the mode that any new file gets.
+# Never follow a link, and use the default mode of new files.
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 def home(path: str | os.PathLike[str] | None = None) -> Path:
-    """The folder to work in: `path`, else what `at_home` has set, else `UNSEEN_HOME`, else the user's data folder."""
+    """Return the home folder: `path`, else that of `at_home`, else `UNSEEN_HOME`, else the user's data folder."""
     import platformdirs
 
     if path is not None:
@@ -52,7 +52,7 @@ def home(path: str | os.PathLike[str] | None = None) -> Path:
 
 @contextlib.contextmanager
 def at_home(path: Path) -> Iterator[None]:
-    """While in force, `home()` is `path`: sources that keep something of their own keep it there."""
+    """Make `home()` return `path` inside the context."""
     token = _CHOSEN.set(Path(path))
     try:
         yield
@@ -134,7 +134,7 @@ def sync_folder(folder: Path) -> None:
 def make_folder(folder: Path) -> None:
     """Create `folder` and what is missing above it, durably.
 
-    Somebody may be removing empty folders above at the same time, so a level that vanishes is made again.
+    Another process may remove empty folders above at the same time, so a missing level is created again.
     """
     with explained(folder):
         _make_folder(folder)
@@ -198,7 +198,7 @@ def _free(folder: Path) -> str:
 
 
 def format_size(size: int) -> str:
-    """A number of bytes as a person reads it: `12.3 MB`, in powers of 1000 as disks are sold."""
+    """Format a number of bytes, such as `12.3 MB`, in powers of 1000."""
     if size < 1000:
         return f"{size} B"
     value = float(size)
@@ -210,7 +210,7 @@ def format_size(size: int) -> str:
 
 
 def map_file(path: Path) -> mmap.mmap | bytes:
-    """The bytes of somebody's file, read from the disk as they are looked at; an empty file cannot be mapped.
+    """Map a file into memory; an empty file gives empty bytes.
 
     Raises:
         DataError: it cannot be opened.

@@ -1,12 +1,11 @@
-"""The guard that every reader of somebody's file stands behind, and patience with what fails only for a while.
+"""Convert exceptions of file readers into one error, bound what files unpack to, and retry transient I/O errors.
 
-Libraries raise what they trip over in a damaged or hostile file: dozens of kinds of error, some of which are nobody's
-business to list. Inside `guarded` all of them become the one error that the caller names, and errors of ours pass. What
-a file may unpack to is bounded by `allowance`.
+Libraries raise many kinds of exceptions for a damaged or hostile file. `guarded` converts all of them into the error
+that the caller names; errors of this package pass unchanged. `allowance` bounds the size of unpacked data.
 
-A file that is gone or whose bytes make no sense is bad: whoever reads it skips it and says so. An input error, a stale
-handle, too many open files or no memory say nothing about the file: `patiently` tries the same act again a little
-later, and where it still fails the work ends. So a hiccup of a disk never becomes data.
+A missing or malformed file is bad: the reader skips it and records the reason. An input error, a stale handle, too many
+open files or missing memory are no property of the file: `patiently` retries, and if the error persists the run ends.
+A transient error of a disk therefore never changes results.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ _CHUNK = 1 << 20
 #: Seconds before the second, third and fourth attempt.
 WAITS = (0.05, 0.3, 1.0)
 
-#: What the system says of a name or a file, today and tomorrow.
+#: Permanent errors of a name or a file.
 _LASTING = frozenset(
     {
         *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.ESPIPE),
         *(errno.EOVERFLOW, errno.ENXIO, errno.EILSEQ),
-        # Of writing: waiting makes no room and gives no leave.
+        # Of writing: a retry gives neither space nor permission.
         *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EPERM, errno.EEXIST, errno.ENOTEMPTY),
     }
 )
@@ -47,12 +46,12 @@ _PROBE = 64 << 20
 
 @contextmanager
 def guarded(what: object, kind: str, *, error: type[UnseenError] = DataError, advice: str = "") -> Iterator[None]:
-    """Let errors of ours pass, and turn every other into one that names the file and what it should have been.
+    """Convert any foreign exception into an error that names the file and its expected format.
 
     Args:
         what: the file, for the message.
         kind: what it was read as, such as "a MATLAB file".
-        error: raised where the file is to blame.
+        error: raised if the file is at fault.
         advice: what to do about it.
     """
     try:
@@ -66,17 +65,20 @@ def guarded(what: object, kind: str, *, error: type[UnseenError] = DataError, ad
             raise error(f"cannot read {what}: {found.strerror}.{_then(advice)}") from found
         if isinstance(found, json.JSONDecodeError):
             raise error(f"{what} is not valid JSON: {found.msg} at line {found.lineno}.{_then(advice)}") from found
+        if isinstance(found, UnicodeDecodeError):
+            text = f"not UTF-8 text (byte {found.start})"
+            raise error(f"{what} cannot be read as {kind}: {text}.{_then(advice)}") from found
         text = " ".join(str(found).split())[:200].rstrip(".")
-        told = f"{type(found).__name__}: {text}" if text else type(found).__name__
-        raise error(f"{what} cannot be read as {kind} ({told}).{_then(advice)}") from found
+        shown = f"{type(found).__name__}: {text}" if text else type(found).__name__
+        raise error(f"{what} cannot be read as {kind} ({shown}).{_then(advice)}") from found
 
 
 def reader(kind: str, *, error: type[UnseenError] = DataError) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Put a function that reads the file which is its first argument behind the guard.
+    """Decorate a function that reads the file in its first argument with `guarded`.
 
     Args:
         kind: what the file is read as, such as "a class list".
-        error: raised where the file is to blame.
+        error: raised if the file is at fault.
     """
 
     def decorate(read: Callable[P, T]) -> Callable[P, T]:
@@ -95,7 +97,7 @@ def _then(advice: str) -> str:
 
 
 def allowance(size: int) -> int:
-    """Bytes that `size` bytes of a file may unpack to."""
+    """Return how many bytes a file of `size` bytes may unpack to."""
     return _TIMES * size + _MORE
 
 
@@ -112,7 +114,7 @@ def inflate(data: bytes | memoryview, limit: int, what: object) -> bytes:
 
 
 def inflate_start(data: bytes | memoryview, count: int, what: object) -> bytes:
-    """The first `count` bytes that one zlib stream unpacks to, or all where there are fewer."""
+    """Unpack at most the first `count` bytes of one zlib stream."""
     try:
         return zlib.decompressobj().decompress(data, count)
     except zlib.error as error:
@@ -120,7 +122,7 @@ def inflate_start(data: bytes | memoryview, count: int, what: object) -> bytes:
 
 
 def read_limited(stream: IO[bytes], limit: int, what: object) -> bytes:
-    """All of a stream, such as a member of an archive, up to `limit` bytes.
+    """Read all of a stream, such as a member of an archive, up to `limit` bytes.
 
     Raises:
         DataError: there are more.
@@ -136,7 +138,7 @@ def read_limited(stream: IO[bytes], limit: int, what: object) -> bytes:
 
 
 def read_member(archive: zipfile.ZipFile, member: str | zipfile.ZipInfo) -> bytes:
-    """All of a member of a zip archive, as far as `allowance` goes.
+    """Read a member of a zip archive, up to its `allowance`.
 
     Raises:
         DataError: it unpacks to more.
@@ -152,7 +154,7 @@ def _bomb(what: object, limit: int) -> DataError:
 
 
 def patiently(act: Callable[[], T]) -> T:
-    """What `act` gives, tried again where it fails for a reason that may pass; its last error where all tries fail."""
+    """Call `act`, and retry it after errors that may be transient; raise the last error if all attempts fail."""
     for wait in WAITS:
         try:
             return act()
@@ -164,7 +166,7 @@ def patiently(act: Callable[[], T]) -> T:
 
 
 def read_patiently(read: Callable[[], T], what: object) -> T:
-    """What `read` gives; whatever it raises of a bad file comes through.
+    """Call `read` with retries; errors of a bad file are raised unchanged.
 
     Args:
         what: the file, for the message.
@@ -185,7 +187,7 @@ def read_patiently(read: Callable[[], T], what: object) -> T:
 
 
 def passing_reason(error: BaseException | None) -> str | None:
-    """Why an error may pass, by what it was raised from; None where it lasts."""
+    """Return why an error or one of its causes may be transient; None if it is permanent."""
     known: set[int] = set()
     while error is not None and id(error) not in known:
         known.add(id(error))
@@ -198,7 +200,7 @@ def passing_reason(error: BaseException | None) -> str | None:
 
 
 def _memory_is_short() -> bool:
-    """Whether it is the machine that has no memory, and not a file that asked for more than anybody has."""
+    """Return whether the machine is out of memory, rather than a file requesting an absurd amount."""
     try:
         bytearray(_PROBE)
     except MemoryError:

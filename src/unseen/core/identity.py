@@ -1,4 +1,4 @@
-"""What makes a result *this* result. Whatever is kept under a name gets the name from here.
+"""Ids of stored objects.
 
     identify(kind, version, part, part, ...) ─► 16 hex digits
 
@@ -24,17 +24,17 @@ FILE = "file:"
 
 
 def canonical_json(value: Any) -> str:
-    """JSON with sorted keys and no white space: one value, one string, on any machine."""
+    """Return JSON with sorted keys and no white space: the same text on any machine."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def digest(value: Any, *, length: int = 16) -> str:
-    """The first `length` hex digits of the sha256 of a JSON value."""
+    """Return the first `length` hex digits of the sha256 of a JSON value."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:length]
 
 
 def identify(kind: str, version: str, *parts: Any) -> str:
-    """The name of a thing that is kept.
+    """Return the id of a stored object.
 
     Args:
         kind: what it is, such as a benchmark's name.
@@ -54,7 +54,7 @@ def option(
     dataset: bool = False,
     count: tuple[int, ...] = (),
 ) -> Any:
-    """A field of an options dataclass, with what the house needs to know of it.
+    """Declare a field of an options dataclass with its metadata.
 
     Args:
         help: one line, for `--help` and the docs.
@@ -69,7 +69,7 @@ def option(
 
 
 def parameters_of(options: Any, *, leave_out: Collection[str] = ()) -> dict[str, Any]:
-    """Every option that may change a number, as JSON values; axes are the caller's to add.
+    """Return every option that may change a number, as JSON values; the caller adds the axes.
 
     Args:
         leave_out: fields that change no number beside the others' present values.
@@ -84,7 +84,7 @@ def parameters_of(options: Any, *, leave_out: Collection[str] = ()) -> dict[str,
 
 
 def plain(value: Any) -> Any:
-    """The JSON value that stands for an option's value."""
+    """Return an option's value as a JSON value."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return parameters_of(value)
     if isinstance(value, Mapping):
@@ -95,13 +95,13 @@ def plain(value: Any) -> Any:
 
 
 def with_content(value: str | Path) -> str:
-    """An option that may name a file: the file's name and a digest of its content; any other word as it is."""
+    """Return a file option as the file's name and a digest of its content; any other value unchanged."""
     path = file_behind(value)
     return str(value) if path is None else f"{path.name}@{file_digest(path)[:12]}"
 
 
 def file_behind(value: str | Path) -> Path | None:
-    """The file that an option's value points to, or None where it is a word.
+    """Return the file that an option's value points to, or None if it is a word.
 
     Raises:
         DataError: it is written as a path, and no file is there.
@@ -119,7 +119,7 @@ _FILE_SUFFIXES = (".txt", ".csv", ".tsv", ".json", ".npy", ".npz", ".mat", ".tom
 
 
 def file_digest(path: Path) -> str:
-    """The sha256 of a file's content; read again only where its size or time has changed."""
+    """Return the sha256 of a file's content; an unchanged file is read once."""
     try:
         state = path.stat()
         return _file_digest(str(path.resolve()), state.st_size, state.st_mtime_ns)

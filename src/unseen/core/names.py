@@ -60,14 +60,14 @@ class Name:
         return replace(self, options={k: v for k, v in self.options.items() if k not in keys})
 
     def flag(self, option: str) -> bool:
-        """Whether a yes/no option is on."""
+        """Return whether a yes/no option is on."""
         value = self.options.get(option, "false").lower()
         if value not in ("true", "false", "1", "0", "yes", "no"):
             raise UsageError(f"option {option}={value} of {self.scheme}:{self.rest} is not true or false")
         return value in ("true", "1", "yes")
 
     def resolved(self, base: Path, paths: Collection[str]) -> Self:
-        """The name with its paths absolute: the rest where `paths` has "", and the options in `paths` that are there.
+        """Return the name with absolute paths: the rest if `paths` has "", and the existing options in `paths`.
 
         An option that is not there may be a number (`test=0.2`) or relative to the data itself: its source knows.
         """
@@ -78,7 +78,7 @@ class Name:
 
 
 def is_wnid(text: str) -> bool:
-    """Whether `text` is written like a WordNet id: n and eight digits."""
+    """Return whether `text` has the form of a WordNet id: n and eight digits."""
     return _WNID.fullmatch(text) is not None
 
 
@@ -90,7 +90,7 @@ def _is_there(path: Path) -> bool:
 
 
 def from_path(text: str, scheme: str, known: Callable[[str], bool], base: Path) -> str:
-    """A plain path (`photos/`, `mine.pth`) as a name of `scheme`; what has a known scheme stays as it is.
+    """Return a plain path (`photos/`, `mine.pth`) as a name of `scheme`; a name with a known scheme unchanged.
 
     Args:
         known: whether a word is a scheme.
@@ -132,7 +132,7 @@ def _cut_options(text: str) -> tuple[str, dict[str, str]]:
 
 
 class Options:
-    """The options of an id. Whoever reads one thereby says that it is known; `finish` refuses the others."""
+    """The options of an id. Reading an option marks it as known; `finish` raises if another one is left."""
 
     def __init__(self, dataset: str, values: Mapping[str, str]) -> None:
         self.dataset = dataset
@@ -161,7 +161,7 @@ class Options:
         return number
 
     def choice(self, key: str, choices: Sequence[str]) -> str:
-        """One of `choices`; the first where the option is not given."""
+        """Return one of `choices`; the first if the option is missing."""
         value = self.text(key)
         if value is None:
             return choices[0]
@@ -173,7 +173,7 @@ class Options:
         return UsageError(f"dataset {self.dataset!r}: option {key}={self._values[key]!r} should be {allowed}.")
 
     def finish(self) -> None:
-        """Refuse options that nobody has read."""
+        """Raise if an option has not been read."""
         for key in self._values:
             if key not in self._known:
                 near = closest(key, self._known)
@@ -182,7 +182,7 @@ class Options:
 
 
 def as_number(text: str) -> float | None:
-    """The number that `text` is, or None."""
+    """Return `text` as a number, or None."""
     try:
         return float(text)
     except ValueError:

@@ -55,7 +55,7 @@ def check_options(options: Any) -> None:
 def make_options(
     kind: type[T], values: Mapping[str, Any], *, source: str, base: Path | None = None, texts: bool = False
 ) -> T:
-    """An instance of the options dataclass `kind`, which checks itself by `check_options`.
+    """Return an instance of the options dataclass `kind`, which checks itself by `check_options`.
 
     Args:
         values: by field name.
@@ -100,7 +100,7 @@ def _convert(value: Any, hint: Any, owner: str, name: str, *, strict: bool) -> A
 
 
 def _from_texts(value: Any, hint: Any) -> Any:
-    """What a command line gives for a field of several values: parted at commas, a lone number left to be a count."""
+    """Split the text of a command line at commas for a field of several values; a single number stays a count."""
     if not is_many(hint):
         return value
     given = [str(text) for text in (value if isinstance(value, list | tuple) else [value])]
@@ -110,7 +110,7 @@ def _from_texts(value: Any, hint: Any) -> Any:
 
 
 def _meant(value: Any, hint: Any, field: dataclasses.Field[Any]) -> Any:
-    """What a person means by a value: a list of one, or a count of seeds."""
+    """Return the value that a shorthand means: a list of one, or a count of seeds."""
     if not is_many(hint) or isinstance(value, bool | list | tuple):
         return value
     if counted := field.metadata.get("count"):
@@ -119,13 +119,13 @@ def _meant(value: Any, hint: Any, field: dataclasses.Field[Any]) -> Any:
 
 
 def first_values(known: tuple[int, ...], count: int) -> list[int]:
-    """The first `count` of some numbers; beyond them, numbers that follow on the largest."""
+    """Return the first `count` of some numbers, continued after the largest."""
     more = range(max(known, default=-1) + 1, max(known, default=-1) + 1 + max(count - len(known), 0))
     return [*known[: max(count, 0)], *more]
 
 
 def resolve_file(text: str, base: Path) -> str:
-    """A value that may be a path, made absolute where it is one: a file is there, or `file:` says so."""
+    """Return a value as an absolute path if it is a file or starts with `file:`."""
     path = base / Path(text.removeprefix(FILE)).expanduser()
     if text.startswith(FILE):
         return f"{FILE}{path.resolve()}"
@@ -133,7 +133,7 @@ def resolve_file(text: str, base: Path) -> str:
 
 
 def is_many(hint: Any) -> bool:
-    """Whether an annotation is of several values."""
+    """Return whether an annotation allows several values."""
     origin = get_origin(hint)
     if origin is Annotated:
         return is_many(get_args(hint)[0])
@@ -143,21 +143,21 @@ def is_many(hint: Any) -> bool:
 
 
 def kinds_of(hint: Any) -> set[type]:
-    """The plain types in an annotation, such as {int} for `tuple[Positive | Literal["all"], ...]`."""
+    """Return the plain types in an annotation, such as {int} for `tuple[Positive | Literal["all"], ...]`."""
     if isinstance(hint, type) and not get_args(hint):
         return {hint}
     return {kind for part in get_args(hint) if get_origin(hint) is not Literal for kind in kinds_of(part)}
 
 
 def choices_of(hint: Any) -> list[str]:
-    """The words that an annotation allows, if it names any."""
+    """Return the words that an annotation allows, if it lists any."""
     if get_origin(hint) is Literal:
         return [str(word) for word in get_args(hint)]
     return [word for part in get_args(hint) for word in choices_of(part)]
 
 
 def _readable(text: str, name: str, value: Any, hint: Any) -> str:
-    """msgspec's word with the option's name, what was found and what is allowed."""
+    """Return msgspec's message with the option's name, the value and what is allowed."""
     match = _WHERE.fullmatch(text)
     what, rest = (match["what"], match["rest"]) if match else (text, "")
     position = re.fullmatch(r"\[(\d+)\]", rest)

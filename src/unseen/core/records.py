@@ -1,7 +1,4 @@
-"""The frozen records that pass between rooms.
-
-They hold plain values only, turn into JSON and back, and know no files, models or devices.
-"""
+"""Frozen records that packages exchange: plain values that convert to JSON and back."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from unseen.core.identity import digest, identify
+from unseen.core.run_record import Dropped, RunRecord
 
 
 class _Record:
@@ -168,11 +166,11 @@ class Cell(_Record):
 
     @property
     def data(self) -> str:
-        """The digest of the data alone: equal for all models that were asked about the same images and labels."""
+        """Return the digest of the data alone: equal for all models on the same images and labels."""
         return self.revision.partition("+")[2]
 
     def name_of(self, kind: str, *parts: Any, without: Collection[str] = ()) -> str:
-        """The name of something kept on the way to this cell's result, such as a search or a training state.
+        """Return the id of an intermediate object of this cell, such as a search or a training state.
 
         Args:
             kind: what it is.
@@ -196,15 +194,16 @@ class Cell(_Record):
 
 @dataclass(frozen=True, slots=True)
 class Result(_Record):
-    """What came of a cell.
+    """The outcome of a cell.
 
     Attributes:
-        metrics: name to value, in full precision; empty where the cell failed.
-        error: the reason of a failure, or "" where all went well.
+        metrics: name to value, in full precision; empty if the cell failed.
+        error: the reason of a failure, or "" after success.
         sweep: every hyper-parameter setting that was tried, with its validation value.
-        details: anything else worth keeping (skipped images, per-class accuracy ...), JSON values.
-        environment: versions and machine; filled in by whoever runs the cell.
-        recorded: when it was filed, UTC in ISO 8601; filled in by the database, and no part of what the result is.
+        details: anything else worth keeping (per-class accuracy ...), JSON values.
+        record: what the evaluation received, what it used, and what it dropped and why.
+        environment: versions and machine; filled in when the cell is run.
+        recorded: when it was stored, UTC in ISO 8601; filled in by the database, and not part of the result's identity.
     """
 
     cell: Cell
@@ -214,6 +213,7 @@ class Result(_Record):
     sweep: tuple[Mapping[str, Any], ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    record: RunRecord = field(default_factory=RunRecord)
     recorded: str = field(default="", compare=False)
 
     @property
@@ -222,8 +222,36 @@ class Result(_Record):
 
     def to_dict(self) -> dict[str, Any]:
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "recorded"}
-        return {**values, "cell": self.cell.to_dict(), "sweep": [dict(trial) for trial in self.sweep]}
+        nested = {"cell": self.cell.to_dict(), "sweep": [dict(trial) for trial in self.sweep]}
+        return {**values, **nested, "record": self.record.to_dict()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(**{**values, "cell": Cell(**values["cell"]), "sweep": tuple(values["sweep"])})
+        """Read what `to_dict` of this or an earlier version wrote; ignore keys of a later version."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        given = {name: value for name, value in values.items() if name in known}
+        details, record = read_details(given.get("details", {}), given.get("record") or {})
+        given |= {"cell": Cell(**given["cell"]), "sweep": tuple(given.get("sweep", ())), "details": details}
+        return cls(**{**given, "record": record})
+
+
+def read_details(details: Mapping[str, Any], record: Mapping[str, Any]) -> tuple[Mapping[str, Any], RunRecord]:
+    """Return details and run record of a stored result, from the formats of all versions.
+
+    Version 0.1 had no run record. It kept unreadable images in `details["skipped"]`, in three shapes: by split and
+    name, by "split:position", and by name.
+    """
+    found = RunRecord.from_dict(record)
+    if "skipped" not in details:
+        return details, found
+    skipped = details["skipped"]
+    lost: list[Dropped] = []
+    for name, value in skipped.items() if isinstance(skipped, Mapping) else ():
+        if isinstance(value, Mapping):
+            lost += [Dropped("image", str(image), str(reason), str(name)) for image, reason in value.items()]
+        else:
+            split, colon, position = str(name).partition(":")
+            placed = colon and position.isdecimal()
+            lost.append(Dropped("image", position if placed else str(name), str(value), split if placed else ""))
+    rest = {name: value for name, value in details.items() if name != "skipped"}
+    return rest, RunRecord(dropped=tuple(lost)).merge(found)

@@ -1,8 +1,7 @@
-"""One small lazy registry: a name stands for "module:object" until somebody asks for it; and lazy exports of a package.
+"""A lazy registry of "module:object" names, and lazy exports of a package.
 
-Listing names imports nothing. A name that is not built in may come from an installed plug-in: the registry's
-`entry_points` group is read when a look-up misses or when names are listed. A plug-in that cannot be loaded is told as
-a `PluginError` to whoever asks for it, and to nobody else.
+Listing names imports nothing. Names that are not built in come from installed plug-ins: the registry's `entry_points`
+group is read when a look-up misses or when names are listed. Loading a broken plug-in raises `PluginError`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class PluginError(UsageError):
 
 
 class Registry(Generic[T]):
-    """Names to objects, loaded when first asked for.
+    """Objects by name, loaded on first use.
 
     Args:
         kind: what an entry is, for error messages ("dataset source").
@@ -59,7 +58,7 @@ class Registry(Generic[T]):
         self._targets[name] = target
 
     def register(self, name: str) -> Callable[[Any], Any]:
-        """Decorator form of `add`."""
+        """Return a decorator that calls `add`."""
 
         def decorate(target: Any) -> Any:
             self.add(name, target)
@@ -68,7 +67,7 @@ class Registry(Generic[T]):
         return decorate
 
     def get(self, name: str) -> T:
-        """The object behind `name`, imported now if it has not been.
+        """Return the object registered under `name`, importing it on first use.
 
         Raises:
             UnknownNameError: nothing is registered under the name.
@@ -83,12 +82,16 @@ class Registry(Generic[T]):
                 self._loaded[name] = target, self._make(name, found) if self._make else found
             except UnseenError:
                 raise
-            except Exception as error:  # whatever a plug-in raises when it is imported or made
+            except Exception as error:  # a plug-in may raise anything
                 raise PluginError(self.kind, name, error) from error
         return self._loaded[name][1]
 
+    def target(self, name: str) -> Any:
+        """Return what is registered under a name, without loading it; None if nothing is."""
+        return self._targets[name] if name in self else None
+
     def entries(self) -> Iterator[tuple[str, T | UnseenError]]:
-        """Every name with its object, or with the error that says why it has none: for lists, which must not break."""
+        """Yield every name with its object, or with the error that prevents loading it."""
         for name in self:
             try:
                 yield name, self.get(name)
@@ -118,7 +121,7 @@ class Registry(Generic[T]):
 
 
 def load_object(path: str) -> Any:
-    """The object that "module:object" names."""
+    """Import the object "module:object"."""
     module, _, attribute = path.partition(":")
     loaded: Any = import_module(module)
     for part in filter(None, attribute.split(".")):
@@ -127,7 +130,7 @@ def load_object(path: str) -> Any:
 
 
 def lazy_exports(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
-    """`__all__`, `__getattr__` and `__dir__` of a package whose public names are imported when first used.
+    """Return `__all__`, `__getattr__` and `__dir__` of a package whose public names are imported on first use.
 
     The names are those that the package's source imports under `if TYPE_CHECKING:`, which type checkers and editors
     read too: one list for all of them.
@@ -158,7 +161,7 @@ def lazy_exports(package: str) -> tuple[list[str], Callable[[str], Any], Callabl
 
     public = sorted({*homes, *(name for name in ("__version__",) if hasattr(module, name))})
     for name, home in homes.items():
-        # Called like its module: whoever imports the module first would leave the module under the name.
+        # A name equal to its module's: importing the module would bind the module to the name.
         if home == f"{package}.{name}":
             find(name)
     return public, find, lambda: public

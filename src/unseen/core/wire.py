@@ -1,7 +1,7 @@
 """Protocol buffers and checksums as TensorFlow's files hold them, without TensorFlow.
 
 Source:     the wire format of protocol buffers and CRC-32C, as documented by their makers
-Used by:    TFRecord files (`unseen.data.sources.vtab.tfrecord`) and checkpoints (`unseen.backbones.cog.tensor_bundle`)
+Used by:    TFRecord files (`unseen.data.sources.vtab.tfds`) and checkpoints (`unseen.backbones.cog.formats`)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Value = memoryview | bytes | int
 
 
 def varint(data: memoryview | bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits per byte, and where it ends.
+    """Return a variable-length integer and the position after it.
 
     Raises:
         IndexError: the data end within it.
@@ -34,7 +34,7 @@ def varint(data: memoryview | bytes, place: int) -> tuple[int, int]:
 
 
 def fields(message: Value) -> Iterator[tuple[int, Value]]:
-    """(field number, value): views for what has a length, bytes for fixed sizes, integers for varints."""
+    """Yield (field number, value): views of length-delimited fields, bytes of fixed sizes, integers of varints."""
     view, place = as_message(message), 0
     while place < len(view):
         tag, place = varint(view, place)
@@ -57,14 +57,14 @@ def fields(message: Value) -> Iterator[tuple[int, Value]]:
 
 
 def as_message(value: Value) -> memoryview:
-    """The bytes of a message, as a view."""
+    """Return the bytes of a message as a view."""
     if isinstance(value, int):
         raise ValueError("a number where a message should be")
     return memoryview(value)
 
 
 def varints(message: Value) -> list[int]:
-    """Numbers that stand one after the other."""
+    """Return consecutive variable-length integers."""
     view, place, numbers = as_message(message), 0, []
     while place < len(view):
         number, place = varint(view, place)
@@ -73,7 +73,7 @@ def varints(message: Value) -> list[int]:
 
 
 def masked_crc32c(data: bytes) -> int:
-    """CRC-32C as these files store it: rotated and offset, so that a checksum of checksums stays one."""
+    """Return CRC-32C as these files store it: rotated and offset."""
     table, crc = _crc_table(), 0xFFFFFFFF
     for byte in data:
         crc = crc >> 8 ^ table[(crc ^ byte) & 0xFF]

@@ -1,4 +1,4 @@
-"""Images, labels and splits, from wherever they are."""
+"""Datasets: images, labels and splits of any source."""
 
 from unseen.core.names import Options
 from unseen.data.dataset import Dataset, Split

@@ -72,7 +72,7 @@ class TarIndex:
         return len(self.names)
 
     def read(self, i: int) -> bytes:
-        """The contents of file `i`.
+        """Read the contents of file `i`.
 
         Raises:
             DataError: it is too large, or the archive has changed since it was indexed.
@@ -84,13 +84,13 @@ class TarIndex:
         return _opened(str(self.path), self.stamp).read(int(self.offsets[i]), size)
 
     def nested(self, i: int) -> TarIndex:
-        """The index of file `i`, which is itself a tar file."""
+        """Return the index of file `i`, which is itself a tar file."""
         return _index(self.path, int(self.offsets[i]), int(self.sizes[i]), self.names[i])
 
 
 @reader("a tar file")
 def index_tar(path: Path) -> TarIndex:
-    """The index of an archive: as it was noted before, or made now.
+    """Return the index of an archive, from the stored index or from its headers.
 
     Raises:
         DataError: it is compressed, cut off, or not a tar file.
@@ -145,7 +145,7 @@ _Rows = tuple[list[str], list[int], list[int]]
 
 
 def _recall(note: Path, stamp: TarStamp, length: int) -> _Rows | None:
-    """What was noted of an archive, if it was this very one."""
+    """Return the stored index of an archive if it is of this very file."""
     try:
         noted = json.loads(note.read_bytes())
         known = [noted["format"], noted["size"], noted["mtime_ns"], noted["length"]]
@@ -166,7 +166,7 @@ def _keep(note: Path, path: Path, stamp: TarStamp, length: int, rows: _Rows) -> 
 
 
 def _walk(file: _Descriptor, start: int, length: int, shown: str) -> _Rows:
-    """Names, offsets and sizes, from header to header."""
+    """Return names, offsets and sizes, read header by header."""
     end = start + length
     head = os.pread(file.number, 2, start)
     if head in _COMPRESSED:
@@ -209,7 +209,7 @@ def _cut_off(shown: str, names: list[str]) -> DataError:
 
 
 def _octal(field: bytes) -> int | None:
-    """A number as old tars write it; None where it is written otherwise."""
+    """Return an octal number of a header; None if it is written in another way."""
     try:
         return int(field.rstrip(b"\0 ") or b"0", 8)
     except ValueError:
@@ -217,7 +217,7 @@ def _octal(field: bytes) -> int | None:
 
 
 def _is_whole(header: bytes) -> bool:
-    """Whether the header's checksum is right; the checksum's own field counts as eight spaces."""
+    """Return whether the header's checksum is right; its own field counts as eight spaces."""
     return sum(header) - sum(header[148:156]) + 8 * 32 == _octal(header[148:156].strip(b"\0 "))
 
 
@@ -258,7 +258,7 @@ class _Window(io.RawIOBase):
 
 
 def _walk_any(file: _Descriptor, start: int, length: int, shown: str) -> _Rows:
-    """The same for archives with anything but plain headers, by the standard library."""
+    """Return the same for archives with other than plain headers, by the standard library."""
     try:
         with tarfile.open(fileobj=_Window(file, start, length), mode="r:") as archive:
             found = [member for member in archive if member.isreg() and not member.issparse()]

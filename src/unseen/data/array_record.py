@@ -59,7 +59,7 @@ class ArrayRecordFile:
         return self._starts[-1]
 
     def record(self, number: int) -> memoryview:
-        """The data of a record."""
+        """Return the data of a record."""
         chunk = bisect_right(self._starts, number) - 1
         return memoryview(self._chunk(chunk)[number - self._starts[chunk]])
 
@@ -73,7 +73,7 @@ class ArrayRecordFile:
             ) from error
 
     def _read_footer(self, size: int) -> tuple[list[int], list[int]]:
-        """Offsets of the chunks of data, and how many records each has."""
+        """Return the offsets of the data chunks and their numbers of records."""
         if size < 2 * _BLOCK or size % _BLOCK:
             raise ValueError(f"{size:,} bytes are not a whole number of blocks")
         postscript = dict(fields(self._records(size - _BLOCK)[0]))
@@ -113,7 +113,7 @@ class ArrayRecordFile:
         return _Chunk(kind_and_records & 0xFF, kind_and_records >> 8, decoded, data)
 
     def _read(self, place: int, size: int) -> tuple[bytes, int]:
-        """`size` bytes from `place` on without the headers of blocks, and where they end."""
+        """Read `size` bytes from `place` without the headers of blocks; return them and the position after them."""
         parts = []
         while size:
             if place % _BLOCK < _BLOCK_HEADER:
@@ -128,7 +128,7 @@ class ArrayRecordFile:
 
 
 def _inflate(codec: int, data: bytes, limit: int) -> bytes:
-    """A buffer of a chunk: as it is, or led by its size and compressed."""
+    """Unpack a buffer of a chunk, which is plain, or compressed with its size in front."""
     import pyarrow
 
     if codec == 0:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from unseen.core.class_table import NOT_IN_WORDNET, OPEN, list_unknown, match_names, read_wnid_table
 from unseen.core.errors import DataError
+from unseen.core.guard import reader
 from unseen.core.names import Options, as_number
-from unseen.data.dataset import CLASS, NUMBER, SEVERAL, Target
+from unseen.data.dataset import CLASS, NUMBER, SEVERAL, IntArray, Target
 
 #: Between the labels of one image.
 _SEVERAL = re.compile(r"\s*[|;,]\s*|\s+")
 
 
 def read_labels(values: Sequence[Any], options: Options, column: str) -> tuple[Target, list[Any], str]:
-    """What the labels are, one per row, and what was decided of them, in words.
+    """Return the kind of the labels, one label per row (None for an empty cell), and a note on how they were read.
 
     Options: `target=class|several|number` says what they are, where the look of them misleads; `pick=NAME` asks of
     every image whether it has that label among its several; `bins=N` cuts numbers into ranges of about as many images
@@ -27,9 +33,18 @@ def read_labels(values: Sequence[Any], options: Options, column: str) -> tuple[T
     Raises:
         DataError: labels that are not what the options say.
     """
+    filled = [i for i, value in enumerate(values) if not is_unlabelled(value)]
+    target, known, said = _read_filled([values[i] for i in filled], options, column)
+    labels: list[Any] = [None] * len(values)
+    for i, label in zip(filled, known, strict=True):
+        labels[i] = label
+    return target, labels, said
+
+
+def _read_filled(values: Sequence[Any], options: Options, column: str) -> tuple[Target, list[Any], str]:
     pick, bins = options.text("pick"), options.integer("bins", at_least=2)
     asked = options.choice("target", ("", CLASS, SEVERAL, NUMBER))
-    texts = ["" if value is None else str(value).strip() for value in values]
+    texts = [str(value).strip() for value in values]
     if pick is not None:
         sets = [set(_SEVERAL.split(text)) for text in texts]
         known = set().union(*sets)
@@ -50,13 +65,13 @@ def read_labels(values: Sequence[Any], options: Options, column: str) -> tuple[T
 
 
 def _are_numbers(numbers: Sequence[float | None], texts: Sequence[str]) -> bool:
-    """Whether labels are measured rather than counted: some have a fraction, and most occur once or twice."""
+    """Return whether labels are measurements: some have a fraction, and most occur once or twice."""
     fractions = any(n is not None and math.isfinite(n) and not float(n).is_integer() for n in numbers)
     return fractions and len(set(texts)) > len(texts) // 4
 
 
 def one_hot_labels(columns: Mapping[str, Sequence[Any]], leave_out: str) -> tuple[Target, list[Any]] | None:
-    """Labels of a table that has a column of 0 and 1 for each: classes where every row has exactly one; else None."""
+    """Return labels of columns of 0 and 1: classes if every row has exactly one; None if there are no such columns."""
     found = {}
     for name, values in columns.items():
         if name != leave_out:
@@ -87,3 +102,234 @@ def _ranges(texts: Sequence[str], bins: int, column: str) -> list[str]:
 def _some(names: set[str]) -> str:
     shown = sorted(names - {""})
     return ", ".join(shown[:6]) + (", ..." if len(shown) > 6 else "")
+
+
+# The label is the last word; a tab before it lets it hold spaces. The path may hold anything.
+_LINE = re.compile(r"(?P<path>.+)\t\s*(?P<label>[^\t]+)|(?P<path2>.+?)\s*[,\s]\s*(?P<label2>[^,\s]+)")
+
+
+def read_lines(path: Path) -> list[tuple[int, str]]:
+    """Return the numbered lines of a text file, without the empty ones."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise DataError(f"there is no file {str(path)!r}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {str(path)!r} as UTF-8 text: {error}") from error
+    return [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+
+
+@reader("a list of images")
+def read_list(path: Path, root: Path) -> tuple[list[str], list[str]]:
+    """Read the paths and labels of a list file of `relative/path label` lines.
+
+    Between the two stands a tab, a comma or white space; the label is an integer or the name of a class, without
+    spaces unless a tab comes before it.
+    """
+    paths: list[str] = []
+    labels: list[str] = []
+    for number, line in read_lines(path):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise DataError(f"{str(path)!r}, line {number}: expected 'path label', found {line[:80]!r}")
+        paths.append((match["path"] or match["path2"]).strip())
+        labels.append((match["label"] or match["label2"]).strip())
+    if not paths:
+        raise DataError(f"the list {str(path)!r} is empty")
+    if not (root / paths[0]).is_file():
+        raise DataError(
+            f"{str(path)!r}: its first image {paths[0]!r} is not there. Paths are taken relative to {str(root)!r}."
+        )
+    return paths, labels
+
+
+def number_labels(
+    lists: Mapping[str, Sequence[str]], names: Sequence[str] | None
+) -> tuple[list[str], dict[str, IntArray]]:
+    """Return class names, and labels as class indices, of the lists of several splits.
+
+    Integers are indices already, counted from 0; other labels are class names, numbered in alphabetical order or in
+    that of `names`.
+    """
+    every = [label for labels in lists.values() for label in labels]
+    if all(label.lstrip("-").isdecimal() for label in every):
+        low, high = min(map(int, every)), max(map(int, every))
+        if low < 0 or (names is not None and high >= len(names)):
+            allowed = f"from 0 to {len(names) - 1}" if names is not None else "0 or more"
+            raise DataError(f"labels go from {low} to {high}, but must be {allowed}")
+        found = {split: np.asarray([int(label) for label in labels], np.int64) for split, labels in lists.items()}
+        return list(names) if names is not None else [str(i) for i in range(high + 1)], found
+    ordered = list(names) if names is not None else sorted(set(every))
+    index = {name: i for i, name in enumerate(ordered)}
+    if unknown := sorted(set(every) - set(index)):
+        raise DataError(f"the label {unknown[0]!r} is not among the {len(ordered)} class names")
+    return ordered, {split: np.asarray([index[n] for n in labels], np.int64) for split, labels in lists.items()}
+
+
+@reader("a table of classes")
+def read_table(path: Path, classes: Sequence[str]) -> dict[str, str]:
+    """Read a value per class: lines of `class<TAB>value`, or with a space if the class has none.
+
+    A file named .csv has commas instead. Lines that start with # are comments. Lines on other classes are passed over,
+    so that one file serves many datasets.
+    """
+    wanted = set(classes)
+    table: dict[str, str] = {}
+    for number, line in read_lines(path):
+        if line.startswith("#"):
+            continue
+        key, value = _cells(line, comma=path.suffix.lower() == ".csv")
+        if not value:
+            between = "class,value" if path.suffix.lower() == ".csv" else "class<TAB>value"
+            raise DataError(f"{str(path)!r}, line {number}: expected '{between}', found {line[:80]!r}")
+        if key in wanted:
+            table[key] = value
+    if not table:
+        raise DataError(_no_class(path, classes))
+    return table
+
+
+def _cells(line: str, *, comma: bool) -> tuple[str, str]:
+    """Return the class and its value, without further columns."""
+    if comma:
+        key, value, *_ = [*next(csv.reader([line])), "", ""]
+    elif "\t" in line:
+        key, value, *_ = [*line.split("\t"), ""]
+    else:
+        key, _, value = line.partition(" ")
+    return key.strip(), value.strip()
+
+
+@reader("a mapping")
+def read_wnids(path: Path, classes: Sequence[str]) -> list[str | None]:
+    """Read WordNet ids by class from a file of `class<TAB>wnid` lines.
+
+    None stands for a class that the file leaves out, leaves open ("?"), or says that WordNet does not have ("-").
+
+    Raises:
+        DataError: a line on a class that the dataset does not have, an id that WordNet does not have, a class twice.
+    """
+    table = read_wnid_table(path, read_lines(path))
+    own = match_names(table, classes)
+    unknown = [name for name, known in own.items() if known is None]
+    if len(unknown) == len(table):
+        raise DataError(_no_class(path, classes))
+    if unknown:
+        count = "a class" if len(unknown) == 1 else f"{len(unknown):,} classes"
+        raise DataError(
+            f"{str(path)!r} names {count} that the data do not have: {list_unknown(unknown, classes)}. Write the names "
+            "as the data do, or remove the lines."
+        )
+    found = {own[name]: wnid for name, wnid in table.items() if wnid not in (OPEN, NOT_IN_WORDNET)}
+    return [found.get(name) for name in classes]
+
+
+def _no_class(path: Path, classes: Sequence[str]) -> str:
+    return f"{str(path)!r} says nothing of any class of this dataset ({', '.join(sorted(classes)[:3])}, ...)"
+
+
+TargetArray = npt.NDArray[Any]
+
+#: Ranges of a number that every split has its share of.
+_STRATA = 10
+_GROUPS = (tuple, list, set, frozenset, np.ndarray)
+
+
+def is_unlabelled(label: Any, class_names: Sequence[str] | None = None) -> bool:
+    """Return whether an image has no label: None, NaN, an empty text or group, zeros, or -1 with class names."""
+    if label is None or (isinstance(label, float | np.floating) and math.isnan(label)):
+        return True
+    if isinstance(label, _GROUPS):
+        return not _group(label, class_names)
+    if isinstance(label, str):
+        return not label.strip()
+    return class_names is not None and isinstance(label, int | np.integer) and label == -1
+
+
+def flat_labels(labels: Sequence[Any]) -> list[Any]:
+    """Return labels of shape (n, 1) as labels of shape (n,): one value per image, not a group of one."""
+    groups = [
+        isinstance(label, tuple | list) or (isinstance(label, np.ndarray) and label.ndim == 1) for label in labels
+    ]
+    if labels and all(groups) and all(len(label) == 1 for label in labels):
+        return [label[0] for label in labels]
+    return list(labels)
+
+
+def target_of(labels: Sequence[Any]) -> Target:
+    """Infer the kind of labels from their types: groups are several, fractions are numbers."""
+    if any(isinstance(label, _GROUPS) for label in labels):
+        return SEVERAL
+    if any(isinstance(label, float | np.floating) and not float(label).is_integer() for label in labels):
+        return NUMBER
+    return CLASS
+
+
+def number_targets(
+    labels: Mapping[str, Sequence[Any]],
+) -> tuple[list[str], dict[str, IntArray], dict[str, TargetArray]]:
+    """Return names and indices of strata, and (n,) values, by split.
+
+    Raises:
+        DataError: a label is no finite number, or all are the same.
+    """
+    values = {}
+    for split, found in labels.items():
+        try:
+            values[split] = np.asarray([float(value) for value in found], np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"the {split} labels are numbers but for some; every image needs one.") from None
+        if not np.isfinite(values[split]).all():
+            raise DataError(f"the {split} labels contain NaN or infinity; every image needs a number.")
+    every = np.concatenate(list(values.values()))
+    edges = np.unique(np.quantile(every, np.linspace(0, 1, _STRATA + 1)))
+    if len(edges) < 2:
+        raise DataError(f"every image has the number {every[0]:g}: there is nothing to tell apart.")
+    names = [f"{low:g} to {high:g}" for low, high in pairwise(edges.tolist())]
+    last = len(names) - 1
+    strata = {
+        s: np.clip(np.searchsorted(edges, v, side="right") - 1, 0, last).astype(np.int64) for s, v in values.items()
+    }
+    return names, strata, dict(values)
+
+
+def several_targets(
+    labels: Mapping[str, Sequence[Any]], class_names: Sequence[str] | None = None
+) -> tuple[list[str], dict[str, IntArray], dict[str, TargetArray]]:
+    """Return names of labels, the index of each image's rarest label, and (n, labels) booleans, by split.
+
+    A label is a group of names, or of indices into `class_names`, or a row of 0 and 1 as long as there are names.
+    """
+    groups = {split: [_group(each, class_names) for each in found] for split, found in labels.items()}
+    names = sorted({name for found in groups.values() for group in found for name in group})
+    if class_names is not None and set(names) <= set(map(str, class_names)):
+        names = [str(name) for name in class_names]
+    if len(names) < 2:
+        raise DataError(f"images with several labels show {len(names)} of them; two are needed.")
+    place = {name: i for i, name in enumerate(names)}
+    values = {}
+    for split, found in groups.items():
+        values[split] = np.zeros((len(found), len(names)), np.bool_)
+        for row, group in enumerate(found):
+            values[split][row, [place[name] for name in group]] = True
+    often = sum(value.sum(0) for value in values.values())
+    strata = {s: np.where(value, often, often.sum() + 1).argmin(1).astype(np.int64) for s, value in values.items()}
+    return names, strata, dict(values)
+
+
+def _group(label: Any, class_names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names in one image's label."""
+    if isinstance(label, str):
+        return (label,) if label else ()
+    if not isinstance(label, _GROUPS):
+        return (str(label),)
+    found = list(label)
+    as_row = isinstance(label, np.ndarray) or (class_names is not None and len(found) == len(class_names) > 2)
+    if as_row and set(found) <= {0, 1}:
+        if class_names is not None and len(class_names) != len(label):
+            raise DataError(f"an image has {len(label)} values of 0 and 1 for {len(class_names)} classes.")
+        names = class_names or [f"{i:0{len(str(len(label)))}d}" for i in range(len(label))]
+        return tuple(str(name) for name, has in zip(names, found, strict=True) if has)
+    if class_names is not None and all(isinstance(i, int | np.integer) and 0 <= i < len(class_names) for i in found):
+        return tuple(str(class_names[i]) for i in found)
+    return tuple(str(name) for name in found)

@@ -1,7 +1,6 @@
-"""What a dataset is: classes, splits, labels and images that can be opened one by one.
+"""A dataset: classes, splits, labels and images that are opened one by one.
 
-Every source (folders, packaged sets, ImageNet, VTAB, procedural) builds these two records; nothing downstream
-knows where the pixels come from.
+Every source (folders, packaged sets, ImageNet, VTAB, procedural) builds these records.
 """
 
 from __future__ import annotations
@@ -9,10 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +20,10 @@ from PIL import Image
 from unseen.core.errors import DataError
 from unseen.core.identity import digest
 from unseen.core.records import DatasetCard
+from unseen.core.run_record import RunRecord
 
 IntArray = npt.NDArray[np.int64]
+_T = TypeVar("_T")
 
 #: What the label of an image is: one class, several labels at once, or a number.
 Target = Literal["class", "several", "number"]
@@ -57,14 +58,16 @@ class Split:
         names: one per image, for messages and for per-image results; a relative path where there is one.
         labels: class index per image.
         open: gives image `i`, not decoded yet where the format allows. It may raise `OSError` or `DataError` on a
-            bad file: extraction records the reason and goes on. Called from many threads at once.
+            bad file: extraction records the reason and continues. Called from many threads at once.
         fingerprint: digest of names, image contents and primary labels, in order. Where it is not given, it is
             computed from `content_key` when first read.
         content_key: gives bytes that change when the content of image `i` changes, such as a digest of its file.
         primary_labels: of the labelling that goes into the fingerprint; `labels`, unless this is a second labelling
             of the same images.
-        whole: a larger set that these images are rows of, whose features serve all that is drawn from it.
-        targets: where labels are more than classes, (n,) numbers or (n, labels) booleans; `labels` are strata then.
+        whole: a larger set that these images are rows of, whose features are stored.
+        targets: (n,) numbers or (n, labels) booleans, if labels are more than classes; `labels` are strata then.
+        sampling_keys: decide the place of each image in a random sample; `names`, unless the same images have other
+            names in another form of the data (`unseen.data.user_data`).
     """
 
     names: Sequence[str]
@@ -75,12 +78,13 @@ class Split:
     primary_labels: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     whole: Whole | None = None
     targets: npt.NDArray[Any] | None = None
+    sampling_keys: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.names)
 
     def __repr__(self) -> str:
-        return f"<Split of {len(self)} images>"  # a million names, or hashing a million files, would help nobody
+        return f"<Split of {len(self)} images>"
 
     def __post_init__(self) -> None:
         if len(self.labels) != len(self.names):
@@ -91,11 +95,13 @@ class Split:
             if len(self.primary_labels):
                 raise DataError(f"a split has {len(self.names)} images but {len(self.primary_labels)} primary labels")
             object.__setattr__(self, "primary_labels", self.labels)
+        if len(self.sampling_keys) != len(self.names):
+            object.__setattr__(self, "sampling_keys", self.names)
         if self.content_key is None and not self.__dict__["fingerprint"]:
             raise DataError("a split needs a fingerprint, or a content_key to compute one from")
 
     def take(self, indices: npt.ArrayLike, labels: IntArray | None = None) -> Split:
-        """The split of the images at `indices`, in that order, with new `labels` where given (one per index)."""
+        """Return the split of the images at `indices`, in that order, with new `labels` if given."""
         chosen = np.asarray(indices, np.int64)
         open_all, key_all = self.open, self.content_key
         return Split(
@@ -107,35 +113,30 @@ class Split:
             content_key=(lambda i: key_all(int(chosen[i]))) if key_all else None,
             primary_labels=self.primary_labels[chosen],
             targets=None if self.targets is None else self.targets[chosen],
+            sampling_keys=() if self.sampling_keys is self.names else [self.sampling_keys[i] for i in chosen],
         )
 
-    def places_of(self, drawn: Split) -> list[int] | None:
-        """Index of each image of a draw of this split, or None where it cannot be told to be one.
+    def places_of(self, sample: Split) -> list[int] | None:
+        """Return the index of each image of a sample of this split, or None if it is not known to be one.
 
-        Found once: the contents of all images of the draw are read for it.
+        The result is cached, because the contents of all sampled images are read for it.
         """
         found: dict[str, list[int] | None] = self.__dict__.setdefault("places", {})
-        if drawn.fingerprint not in found:
-            found[drawn.fingerprint] = self._find_places(drawn)
-        return found[drawn.fingerprint]
+        if sample.fingerprint not in found:
+            found[sample.fingerprint] = self._find_places(sample)
+        return found[sample.fingerprint]
 
-    def _find_places(self, drawn: Split) -> list[int] | None:
+    def _find_places(self, sample: Split) -> list[int] | None:
         known = {name: i for i, name in enumerate(self.names)}
-        if len(known) < len(self) or any(name not in known for name in drawn.names):
+        if len(known) < len(self) or any(name not in known for name in sample.names):
             return None
-        places = [known[name] for name in drawn.names]
-        return places if self.take(places).fingerprint == drawn.fingerprint else None
+        places = [known[name] for name in sample.names]
+        return places if self.take(places).fingerprint == sample.fingerprint else None
 
     def join(self, other: Split) -> Split:
-        """This split and another one after it."""
-        cut = len(self)
-        return Split(
-            names=[*self.names, *other.names],
-            labels=np.concatenate([self.labels, other.labels]),
-            open=lambda i: self.open(i) if i < cut else other.open(i - cut),
-            fingerprint=digest([self.fingerprint, other.fingerprint], length=32),
-            targets=_joined_targets([self, other]),
-        )
+        """Concatenate this split and another one."""
+        fingerprint = digest([self.fingerprint, other.fingerprint], length=32)
+        return replace(join_splits([self, other]), fingerprint=fingerprint, content_key=None)
 
     def _compute_fingerprint(self) -> str:
         content_key = self.content_key
@@ -158,45 +159,50 @@ class Split:
 
 
 def join_splits(parts: Sequence[Split]) -> Split:
-    """Several splits, one after the other."""
-    places = [(part, i) for part in parts for i in range(len(part))]
+    """Concatenate several splits."""
     keyed = all(part.content_key is not None for part in parts)
-
-    def key(i: int) -> bytes:
-        part, own = places[i]
-        assert part.content_key is not None
-        return part.content_key(own)
-
+    targets = [part.targets for part in parts if part.targets is not None]
     return Split(
         names=[name for part in parts for name in part.names],
         labels=np.concatenate([part.labels for part in parts]),
-        open=lambda i: places[i][0].open(places[i][1]),
+        open=_indexed(parts, lambda part, i: part.open(i)),
         fingerprint="" if keyed else digest([part.fingerprint for part in parts], length=32),
-        content_key=key if keyed else None,
-        targets=_joined_targets(parts),
+        content_key=_indexed(parts, _content_key) if keyed else None,
+        targets=np.concatenate(targets) if targets and len(targets) == len(parts) else None,
+        sampling_keys=[name for part in parts for name in part.sampling_keys],
     )
 
 
-def _joined_targets(parts: Sequence[Split]) -> npt.NDArray[Any] | None:
-    found = [part.targets for part in parts if part.targets is not None]
-    return np.concatenate(found) if found and len(found) == len(parts) else None
+def _indexed(parts: Sequence[Split], function: Callable[[Split, int], _T]) -> Callable[[int], _T]:
+    """Return a function of the position among all images of several splits."""
+    ends = np.cumsum([len(part) for part in parts])
+
+    def find(i: int) -> _T:
+        number = int(np.searchsorted(ends, i, side="right"))
+        return function(parts[number], i - int(ends[number]) + len(parts[number]))
+
+    return find
+
+
+def _content_key(part: Split, i: int) -> bytes:
+    return part.content_key(i) if part.content_key else f"{part.fingerprint}:{i}".encode()
 
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """What a split was drawn from: the split `ALL` of a dataset, and the place in it of each image."""
+    """The images that a split was sampled from: the split `ALL` of a dataset, and the row of each image."""
 
     dataset: Dataset
     rows: IntArray
 
 
-#: The one split of images that nobody has divided yet.
+#: The only split of images that are not divided yet.
 ALL = "all"
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A dataset that is ready to be read.
+    """A loaded dataset.
 
     Attributes:
         class_names: one per class index, as a person would write it.
@@ -205,6 +211,9 @@ class Dataset:
         features_id: the dataset id that features are stored under. Two labellings of the same images share it, so
             that the images go through a model once.
         target: what labels say of images; where they are more than classes, splits have targets.
+        record: what loading the dataset received, used and dropped, and where its examples come from.
+        expected: number of images by split, if a protocol prescribes it.
+        untested: classes with a single image, which have no test image.
     """
 
     card: DatasetCard
@@ -213,6 +222,9 @@ class Dataset:
     wnids: Sequence[str | None] = field(default=())
     features_id: str = ""
     target: Target = CLASS
+    record: RunRecord = field(default_factory=RunRecord)
+    expected: Mapping[str, int] = field(default_factory=dict)
+    untested: Sequence[str] = ()
 
     @property
     def id(self) -> str:
@@ -220,14 +232,14 @@ class Dataset:
 
     @cached_property
     def revision(self) -> str:
-        """Digest of all that a benchmark may take from here: images, labels, class names and ids, side information."""
+        """Return a digest of all data that a benchmark uses: images, labels, class names and ids, side information."""
         splits = {name: [part.fingerprint, digest(part.labels.tolist())] for name, part in self.splits.items()}
         targets = {name: part.targets.tolist() for name, part in self.splits.items() if part.targets is not None}
         more = [self.target, targets] if targets else []
         return digest([splits, list(self.class_names), list(self.wnids), self.side_information(), *more], length=12)
 
     def side_information(self) -> Any:
-        """What a dataset of another kind brings beside images and classes, as JSON values."""
+        """Return data beside images and classes, as JSON values."""
         return None
 
     def split(self, name: str) -> Split:
@@ -247,3 +259,84 @@ class Dataset:
                     f"{self.id!r}, split {name!r}: labels from {split.labels.min()} to {split.labels.max()} "
                     f"do not fit {len(self.class_names)} classes, which are counted from 0"
                 )
+
+
+def check_classes(dataset: Dataset) -> None:
+    """Refuse a dataset that a classifier cannot learn and be tested on; labels that are not classes are not looked at.
+
+    Raises:
+        DataError: no training or test images, one class only, or a class with one image of which none is left to test.
+    """
+    train, test = dataset.split("train"), dataset.split("test")
+    trained = np.unique(train.labels)
+    if dataset.target == CLASS and len(trained) == 1:
+        raise DataError(
+            f"{dataset.id!r} has training images of one class, {dataset.class_names[trained[0]]!r}; a classifier needs "
+            "at least two. Put the images of each class into a folder of their own."
+        )
+    if lone := [name for name in dataset.untested if name in set(dataset.class_names)]:
+        more = f" ({len(lone):,} such classes)" if len(lone) > 1 else ""
+        raise DataError(
+            f"{dataset.id!r}: the class {lone[0]!r} has one image, so none is left to test on{more}. Add an image, "
+            "remove the class, or give test images of your own."
+        )
+    for name, split in (("train", train), ("test", test)):
+        if not len(split):
+            raise DataError(f"{dataset.id!r} has no {name} images.")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JoinedSplit(Split):
+    """The images of several datasets, one after the other.
+
+    Attributes:
+        members: the datasets and the names of their splits: what features are extracted from, and stored under. A part
+            of a joined split, such as `take` gives, is a split like any other.
+    """
+
+    members: tuple[tuple[Dataset, str], ...] = ()
+
+    def _compute_fingerprint(self) -> str:
+        return digest([member.split(name).fingerprint for member, name in self.members], length=32)
+
+
+def join_datasets(card: DatasetCard, members: Sequence[Dataset]) -> Dataset:
+    """Join datasets: the classes of all, those of the first member first, and the splits that all have.
+
+    Raises:
+        DataError: two members have a class with the same WordNet id.
+    """
+    if odd := next((member for member in members if member.target != CLASS), None):
+        raise DataError(f"{card.id!r}: {odd.id!r} has no classes, so it cannot be joined with others.")
+    wnids = [wnid for member in members for wnid in (member.wnids or [None] * len(member.class_names))]
+    known = [wnid for wnid in wnids if wnid is not None]
+    if len(set(known)) < len(known):
+        twice = next(wnid for i, wnid in enumerate(known) if wnid in known[:i])
+        raise DataError(f"{card.id!r}: {twice} is a class of two of its parts ({', '.join(m.id for m in members)}).")
+    shared = [name for name in members[0].splits if all(name in member.splits for member in members)]
+    record = RunRecord()
+    for member in members:
+        record = record.merge(member.record)
+        if unused := [name for name in member.splits if name not in shared]:
+            record = record.merge(
+                RunRecord(notes=(f"{member.id}: not every part has {', '.join(unused)}, so it is not used.",))
+            )
+    return Dataset(
+        card=card,
+        class_names=[name for member in members for name in member.class_names],
+        wnids=wnids,
+        splits={name: _join(members, name) for name in shared},
+        record=record,
+    )
+
+
+def _join(members: Sequence[Dataset], name: str) -> JoinedSplit:
+    parts = [member.split(name) for member in members]
+    first = np.cumsum([0, *(len(member.class_names) for member in members)])
+    return JoinedSplit(
+        names=[each for part in parts for each in part.names],
+        labels=np.concatenate([part.labels + start for part, start in zip(parts, first, strict=False)]),
+        open=_indexed(parts, lambda part, i: part.open(i)),
+        content_key=_indexed(parts, _content_key),
+        members=tuple((member, name) for member in members),
+    )

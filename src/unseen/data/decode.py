@@ -1,4 +1,4 @@
-"""From a file that somebody put into a folder to an 8-bit RGB image, or to one short reason why not.
+"""Decode an image file into an 8-bit RGB image, or raise with one short reason.
 
 Everything here is safe to call from many threads: Pillow's module-wide switches (`MAX_IMAGE_PIXELS`,
 `LOAD_TRUNCATED_IMAGES`) and the warning filters, which belong to the whole process, are never touched.
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image, ImageCms, ImageFile, JpegImagePlugin
 
 from unseen.core.errors import DataError
@@ -170,7 +171,7 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _to_rgb(image: Image.Image, background: tuple[int, int, int], form: str | None) -> Image.Image:
-    """What is not plain 8-bit colour goes band by band: whole, it would need several times the room of the pixels."""
+    """Convert an image band by band: a whole conversion needs several times the memory of the pixels."""
     if image.mode == "LAB":
         lab, srgb = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
         converted = ImageCms.profileToProfile(image, lab, srgb, outputMode="RGB")
@@ -204,7 +205,7 @@ def _laid_over(band: Image.Image, background: tuple[int, int, int]) -> Image.Ima
 
 
 def _range(image: Image.Image, form: str | None) -> tuple[float, float]:
-    """Which values are black and white.
+    """Return the values of black and white.
 
     Sixteen bits and floats in [0, 1] or [0, 255] mean what they say, and so do 32-bit integers in the range of 8 or 16
     bits; all else is stretched from end to end.
@@ -224,7 +225,7 @@ def _range(image: Image.Image, form: str | None) -> tuple[float, float]:
 
 
 def _grey(low: float, high: float) -> Callable[[Image.Image], Image.Image]:
-    """Values from `low` to `high` as grey from black to white."""
+    """Scale values from `low` to `high` to grey levels."""
 
     def convert(band: Image.Image) -> Image.Image:
         values = (np.asarray(band, np.float64) - low) * (255 / ((high - low) or 1))
@@ -236,3 +237,28 @@ def _grey(low: float, high: float) -> Callable[[Image.Image], Image.Image]:
 def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 160 else text[:157] + "..."
+
+
+FloatArray = npt.NDArray[np.float32]
+
+
+def resize_like_tf(pixels: npt.NDArray[np.uint8], height: int, width: int) -> FloatArray:
+    """Resize an image without rounding."""
+    low_y, high_y, part_y = _neighbours(pixels.shape[0], height)
+    low_x, high_x, part_x = _neighbours(pixels.shape[1], width)
+    used = np.unique(np.concatenate([low_y, high_y]))  # of a large image most rows are never looked at
+    rows = pixels[used]
+    left, right = rows[:, low_x].astype(np.float32), rows[:, high_x].astype(np.float32)
+    across = left + (right - left) * part_x[None, :, None]
+    top, bottom = across[np.searchsorted(used, low_y)], across[np.searchsorted(used, high_y)]
+    shown: FloatArray = top + (bottom - top) * part_y[:, None, None]
+    return shown
+
+
+def _neighbours(before: int, after: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FloatArray]:
+    """Return the two inputs next to each output, and the weight of the second."""
+    # Single precision, as there: it decides on which side of a pixel a place falls.
+    places = np.arange(after, dtype=np.float32) * (np.float32(before) / np.float32(after))
+    low = np.floor(places)
+    index = low.astype(np.int64)
+    return np.minimum(index, before - 1), np.minimum(index + 1, before - 1), places - low

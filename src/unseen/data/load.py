@@ -1,24 +1,24 @@
-"""Where datasets come from: one registry of sources, built in or installed as a plug-in.
+"""Load a dataset by its name, from built-in sources and plug-ins.
 
-A source is one file with a `DatasetSource`, and one line below; or simply a function that returns a `Dataset`. Plug-ins
-name theirs under the entry point group `unseen.datasets`.
+A source is one file with a `DatasetSource`, and one line below; or a function that returns a `Dataset`. Installed
+packages add their own in the entry point group `unseen.datasets`.
 """
 
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
-from unseen.core.errors import UnknownNameError, UnseenError, UsageError
-from unseen.core.extras import extra_note
+from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.guard import read_patiently
-from unseen.core.names import Name, Options, from_path
+from unseen.core.names import Name, Options
 from unseen.core.records import DatasetCard
-from unseen.core.registry import PluginError, Registry
+from unseen.core.source import Catalogue, Source
 from unseen.data.dataset import Dataset, join_splits
 from unseen.data.subset import select
 
@@ -26,47 +26,31 @@ DatasetFunction = Callable[..., Dataset]
 F = TypeVar("F", bound=DatasetFunction)
 
 
-class DatasetSource(ABC):
+class DatasetSource(Source[DatasetCard]):
     """All datasets of one scheme."""
-
-    #: How names that are not listed are written, such as "folder:PATH", and a line on them, for `unseen ls datasets`.
-    pattern: ClassVar[str] = ""
-    hint: ClassVar[str] = ""
-    #: The extra that it needs, for the same list.
-    extra: ClassVar[str] = ""
-    #: Whether all its cards are listed without being asked for.
-    listed: ClassVar[bool] = True
-    #: Parts of a name that are paths: options, and "" for what follows the scheme.
-    paths: ClassVar[tuple[str, ...]] = ()
-    #: What may stand for several of its datasets where a list is asked for, such as "all", and for which.
-    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-
-    @abstractmethod
-    def cards(self) -> Iterable[DatasetCard]:
-        """What it can load, as far as that can be listed."""
 
     @abstractmethod
     def load(self, name: str, options: Options) -> Dataset:
-        """The dataset `name`, what stands between the scheme and the options of its id.
+        """Load the dataset `name`, the part of the id between the scheme and the options.
 
         It reads the options it knows and then calls `options.finish()`. Its card's id may be anything: the id that
-        was asked for is put there afterwards. `features_id` may name the same images in another labelling.
+        was requested is put there afterwards. `features_id` may name the same images in another labelling.
         """
 
 
-def _as_source(scheme: str, found: Any) -> DatasetSource:
-    """What was registered, as a source: a source, its class, or a function that returns a dataset."""
-    made = found() if isinstance(found, type) and issubclass(found, DatasetSource) else found
-    if isinstance(made, DatasetSource):
-        return made
-    if callable(made) and not hasattr(made, "cards"):
-        return _FunctionSource(scheme, made)
-    raise TypeError(f"{made!r} is neither a DatasetSource nor a function that returns a Dataset")
+#: The scheme of a plain path with such a suffix; any other path is a folder.
+_SCHEMES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".zip": "zip", ".tar": "wds"}
 
-
-SOURCES: Registry[DatasetSource] = Registry("dataset source", "unseen.datasets", make=_as_source)
+SOURCES: Catalogue[DatasetSource, DatasetCard] = Catalogue(
+    "dataset",
+    "unseen.datasets",
+    base=DatasetSource,
+    adapt=lambda scheme, function: _FunctionSource(scheme, function),
+    card=partial(DatasetCard, splits=()),
+    scheme_of_path=lambda head, _: _SCHEMES.get(Path(head).suffix.lower(), "folder"),
+)
 SOURCES.add("folder", "unseen.data.sources.folder:FolderSource")
-SOURCES.add("object", "unseen.data.objects:ObjectSource")
+SOURCES.add("object", "unseen.data.adapters:ObjectSource")
 SOURCES.add("csv", "unseen.data.sources.table:CsvSource")
 SOURCES.add("parquet", "unseen.data.sources.table:ParquetSource")
 SOURCES.add("zip", "unseen.data.sources.zip:ZipSource")
@@ -74,22 +58,20 @@ SOURCES.add("wds", "unseen.data.sources.wds:WdsSource")
 SOURCES.add("hf", "unseen.data.sources.hf:HfSource")
 SOURCES.add("torchvision", "unseen.data.sources.torchvision:TorchvisionSource")
 SOURCES.add("imagenet", "unseen.data.sources.imagenet.source:ImageNetSource")
-SOURCES.add("packaged", "unseen.data.sources.packaged.source:PackagedSource")
-SOURCES.add("procedural", "unseen.data.sources.procedural.source:ProceduralSource")
+SOURCES.add("packaged", "unseen.data.sources.packaged:PackagedSource")
+SOURCES.add("procedural", "unseen.data.sources.procedural:ProceduralSource")
 SOURCES.add("vtab", "unseen.data.sources.vtab.source:VtabSource")
 SOURCES.add("xlsa17", "unseen.data.sources.xlsa17.source:Xlsa17Source")
-
-#: What a plain path with such an ending is.
-_ENDINGS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".zip": "zip", ".tar": "wds"}
 
 _SELECTION = ("classes", "limit", "per_class")
 
 
-def load_dataset(name: str, **options: Any) -> Dataset:
-    """The dataset with an id such as `packaged:grocery?labels=coarse` or `folder:photos?test=0.2&seed=3`.
+def load_dataset(name: str | Path, **options: Any) -> Dataset:
+    """Load a dataset such as `packaged:grocery?labels=coarse` or `folder:photos?test=0.2&seed=3`.
 
     Args:
-        name: the id; its options may also be given as keyword arguments, which win.
+        name: the id, or a plain path: a folder, or a file with one of the endings that `resolve_dataset` knows. Its
+            options may also be given as keyword arguments, which win.
         **options: those of the source and, for every source, `per_class`, `limit` and `classes`, which keep at most so
             many images per class and split, images per split, and classes, drawn by `seed` (0); `as=test` makes all
             images test images, for what needs no others.
@@ -99,7 +81,7 @@ def load_dataset(name: str, **options: Any) -> Dataset:
         DataError: the data are missing or malformed.
         MissingExtraError: the package that holds the data is not installed.
     """
-    wanted = Name.parse(name, options)
+    wanted = Name.parse(SOURCES.add_scheme(str(name)) if isinstance(name, str | Path) else name, options)
     source = _source(wanted)
     given = Options(str(wanted), wanted.options)
     sizes = {key: given.integer(key, at_least=1) for key in _SELECTION}
@@ -116,16 +98,12 @@ def load_dataset(name: str, **options: Any) -> Dataset:
 
 
 def resolve_dataset(name: str, base: Path) -> str:
-    """The name with its paths absolute; a plain path is a folder, or what its ending says. Relative to `base`."""
-    kind = _ENDINGS.get(Path(name.partition("?")[0]).suffix.lower(), "folder")
-    wanted = Name.parse(from_path(name, kind, SOURCES.__contains__, base))
-    if wanted.scheme not in SOURCES:
-        return name
-    return str(wanted.resolved(base, _source(wanted).paths))
+    """Return a dataset name with absolute paths; a plain path gets a scheme. Relative paths start at `base`."""
+    return SOURCES.resolve(name, base)
 
 
 def expand_datasets(name: str) -> list[str]:
-    """The datasets that a name such as `xlsa17:all` stands for, each with its options; any other stands for itself."""
+    """Return the datasets of a group such as `xlsa17:all`, each with its options; any other name unchanged."""
     head, mark, query = name.partition("?")
     scheme, _, rest = head.partition(":")
     several = SOURCES.get(scheme).groups.get(rest, ()) if scheme in SOURCES else ()
@@ -152,32 +130,8 @@ def register_dataset(name: str) -> Callable[[F], F]:
 
 
 def dataset_cards(source: str | None = None) -> list[DatasetCard]:
-    """Cards of the listed sources and patterns of names that are not listed, or all cards of one source.
-
-    A plug-in that cannot be loaded or listed has a card that says so.
-    """
-    if source is not None:
-        return list(SOURCES.get(source).cards())
-    cards: list[DatasetCard] = []
-    for scheme, found in SOURCES.entries():
-        if isinstance(found, UnseenError):
-            cards.append(_broken(scheme, found))
-            continue
-        try:
-            cards += found.cards() if found.listed else ()
-        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
-            cards.append(_broken(scheme, PluginError(SOURCES.kind, scheme, error)))
-        if found.pattern:
-            note = extra_note(found.extra)
-            cards.append(
-                DatasetCard(id=found.pattern, name=found.hint, group="pattern", splits=(), source=scheme, notes=note)
-            )
-    return cards
-
-
-def _broken(scheme: str, error: UnseenError) -> DatasetCard:
-    reason = error.reason if isinstance(error, PluginError) else str(error)
-    return DatasetCard(id=scheme, name=scheme, group="plug-in", splits=(), notes=reason)
+    """Return the cards of the listed sources and patterns of names that are not listed, or all cards of one source."""
+    return list(SOURCES.cards(source))
 
 
 def _source(wanted: Name) -> DatasetSource:
@@ -195,8 +149,7 @@ class _FunctionSource(DatasetSource):
         self.scheme, self.function = scheme, function
 
     def cards(self) -> Iterator[DatasetCard]:
-        summary = (inspect.getdoc(self.function) or "").partition("\n")[0]
-        yield DatasetCard(id=self.scheme, name=self.scheme, group="plug-in", splits=(), notes=summary)
+        yield SOURCES.function_card(self.scheme, self.function)
 
     def load(self, name: str, options: Options) -> Dataset:
         """Call the function with the variant and the options that it takes."""
@@ -218,7 +171,7 @@ class _FunctionSource(DatasetSource):
 
 
 def _with_id(dataset: Dataset, wanted: Name, *, selecting: bool) -> Dataset:
-    """Put the id that was asked for, and what was really found, on the card."""
+    """Put the requested id and the actual counts on the card."""
     card = replace(
         dataset.card,
         id=str(wanted),

@@ -1,8 +1,9 @@
-"""Draws that are the same everywhere: stratified splits, and smaller versions of a dataset for quick studies.
+"""Reproducible samples: stratified splits, and smaller versions of a dataset for quick studies.
 
-An image's place in a draw is the hash of the seed and of its name. So a draw depends on no library's generator, does
-not change when other images are added or files are listed in another order, and a larger draw with the same seed
-holds the smaller one.
+An image's place in a sample is the hash of the seed and of its name, the path of its file below the folder of all
+images; images without a file are sampled by their pixels (docs/adr/0022-one-split-rule.md). A sample therefore depends
+on no library's generator, is the same in every form of the data, does not change when images are added or files are
+listed in another order, and a larger sample with the same seed contains the smaller one.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from dataclasses import replace
 import numpy as np
 
 from unseen.core.errors import DataError
+from unseen.core.run_record import RunRecord
 from unseen.data.dataset import CLASS, Dataset, IntArray, Split
 
 
 def draw_order(names: Sequence[str], seed: int) -> IntArray:
-    """Indices of `names` in an order that the seed decides."""
+    """Return the indices of `names` in an order given by the seed."""
     prefix = b"%d\0" % seed
     keys = [hashlib.blake2b(prefix + n.encode("utf-8", "surrogateescape"), digest_size=8).digest() for n in names]
     return np.asarray(sorted(range(len(names)), key=lambda i: (keys[i], i)), np.int64)
@@ -27,7 +29,7 @@ def draw_order(names: Sequence[str], seed: int) -> IntArray:
 def stratified_split(
     names: Sequence[str], labels: IntArray, *, test: float, val: float = 0.0, seed: int = 0
 ) -> dict[str, IntArray]:
-    """Indices of train, val and test, in ascending order, with the same share of every class.
+    """Return ascending indices of train, val and test, with the same share of every class.
 
     A class of two images or more has at least one in train and, where the share is not 0, one in test.
     """
@@ -43,6 +45,12 @@ def stratified_split(
     return {name: np.flatnonzero(part == number) for name, number in wanted.items()}
 
 
+def single_image_classes(class_names: Sequence[str], labels: IntArray) -> tuple[str, ...]:
+    """Return the classes that have one image, which a draw leaves in train."""
+    counts = np.bincount(labels, minlength=len(class_names))
+    return tuple(class_names[i] for i in np.flatnonzero(counts == 1).tolist())
+
+
 def select(
     dataset: Dataset,
     *,
@@ -51,7 +59,7 @@ def select(
     classes: int | None = None,
     seed: int = 0,
 ) -> Dataset:
-    """A smaller version of a dataset, in the same order.
+    """Return a smaller version of a dataset, in the same order.
 
     Args:
         classes: that many classes; their labels are counted anew, in the old order.
@@ -66,13 +74,13 @@ def select(
         dataset = _select_classes(dataset, classes, seed)
     splits = dict(dataset.splits)
     for name, split in splits.items():
-        rank, count = _rank_in_class(split.names, split.labels, seed)
+        rank, count = _rank_in_class(split.sampling_keys, split.labels, seed)
         kept = np.flatnonzero(rank < (per_class if per_class is not None else len(split)))
         if limit is not None and len(kept) > limit:
             # Taking images by their relative place within their class keeps the classes in proportion.
             place = (rank[kept] + 0.5) / np.minimum(count[kept], per_class or count[kept])
             tie = np.empty(len(split), np.int64)
-            tie[draw_order(split.names, seed)] = np.arange(len(split))
+            tie[draw_order(split.sampling_keys, seed)] = np.arange(len(split))
             kept = np.sort(kept[np.lexsort((tie[kept], place))[:limit]])
         if len(kept) < len(split):
             splits[name] = split.take(kept)
@@ -91,8 +99,10 @@ def _select_classes(dataset: Dataset, classes: int, seed: int) -> Dataset:
         labels = renumbered[split.labels]
         kept = np.flatnonzero(labels >= 0)
         splits[name] = split.take(kept, labels[kept])
+    record = dataset.record.merge(RunRecord(classes_given=len(names), classes_used=len(chosen)))
     return replace(
         dataset,
+        record=record,
         class_names=[dataset.class_names[i] for i in chosen],
         wnids=[dataset.wnids[i] for i in chosen] if dataset.wnids else (),
         splits=splits,
@@ -100,7 +110,7 @@ def _select_classes(dataset: Dataset, classes: int, seed: int) -> Dataset:
 
 
 def _rank_in_class(names: Sequence[str], labels: IntArray, seed: int) -> tuple[IntArray, IntArray]:
-    """Per image: its place in the draw among the images of its class, and how many those are."""
+    """Return each image's rank in the sample among the images of its class, and their number."""
     order = draw_order(names, seed)
     by_class = order[np.argsort(labels[order], kind="stable")]
     sizes = np.bincount(labels) if len(labels) else np.empty(0, np.int64)
@@ -111,14 +121,14 @@ def _rank_in_class(names: Sequence[str], labels: IntArray, seed: int) -> tuple[I
 
 
 def hold_out(train: Split, validation: Split | None, *, seed: int, share: float = 0.2) -> tuple[Split, Split]:
-    """Images to tune on and images to select by: the validation split, or a stratified share of train.
+    """Return images to tune on and images to select by: the validation split, or a stratified share of train.
 
     Raises:
         DataError: no class has two training images, so that none can be held out.
     """
     if validation is not None:
         return train, validation
-    parts = stratified_split(train.names, train.labels, test=share, seed=seed)
+    parts = stratified_split(train.sampling_keys, train.labels, test=share, seed=seed)
     if not len(parts["test"]):
         raise DataError("no class has two training images, so none can be held out to select by.")
     return train.take(parts["train"]), train.take(parts["test"])

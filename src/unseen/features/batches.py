@@ -1,7 +1,11 @@
 """Batches of consecutive images, decoded ahead by threads and run through the model, in order.
 
 On the CPU each thread decodes a batch and runs the single-threaded graph on it: no core waits for another, and the
-numbers do not depend on how many there are. On an accelerator the threads only decode, and one caller feeds the device.
+numbers do not depend on the number of threads. On an accelerator the threads only decode, and one caller feeds the
+device.
+
+Images are resized and cropped with the arithmetic of torchvision's `Resize` + `CenterCrop` on Pillow images, without
+its per-image objects; or, as "tf-bilinear", with that of TensorFlow 1, rounded to whole values.
 """
 
 from __future__ import annotations
@@ -16,23 +20,69 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.runtimes import Outputs, Pixels, Runtime
 from unseen.core.errors import DataError
 from unseen.core.guard import read_patiently
+from unseen.core.records import Preprocessing
 from unseen.data import Split, decode_rgb
+from unseen.data.decode import resize_like_tf
 from unseen.features.manifest import Skipped
-from unseen.features.preprocess import to_pixels
 from unseen.features.settings import Truncated
 
-#: First image, and the one behind the last.
+#: First image, and the one after the last.
 Span = tuple[int, int]
+
+_FILTERS = {
+    "nearest": Image.Resampling.NEAREST,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+}
+
+
+def to_pixels(
+    image: Image.Image, preprocessing: Preprocessing, *, truncated: Truncated = "refuse"
+) -> npt.NDArray[np.uint8]:
+    """Decode, resize and crop an image: (size, size, 3), not yet normalised (the model's graph does that).
+
+    Raises:
+        DataError: the image cannot be decoded.
+    """
+    rgb = decode_rgb(image, truncated=truncated)
+    target = _resized(rgb.size, preprocessing)
+    if rgb.size != target:
+        rgb = _resize(rgb, target, preprocessing.interpolation)
+    size = preprocessing.size
+    left, top = round((target[0] - size) / 2), round((target[1] - size) / 2)
+    if (left, top) != (0, 0) or target != (size, size):
+        rgb = rgb.crop((left, top, left + size, top + size))
+    return np.asarray(rgb, dtype=np.uint8)
+
+
+def _resize(rgb: Image.Image, target: tuple[int, int], interpolation: str) -> Image.Image:
+    if interpolation != "tf-bilinear":
+        return rgb.resize(target, _FILTERS[interpolation])
+    resized = resize_like_tf(np.asarray(rgb, np.uint8), target[1], target[0])
+    return Image.fromarray(np.rint(resized).astype(np.uint8))
+
+
+def _resized(size: tuple[int, int], preprocessing: Preprocessing) -> tuple[int, int]:
+    """Return width and height after the resize."""
+    width, height = size
+    side = preprocessing.resize
+    if preprocessing.mode == "squash":
+        return side, side
+    if width <= height:
+        return side, int(side * height / width)
+    return int(side * width / height), side
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A run of consecutive images after decoding, and after the model where workers run it."""
+    """Consecutive images after decoding, and after the model if workers run it."""
 
     first: int
     count: int
@@ -44,10 +94,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class KnownRows:
-    """Features of some of the images that are had already: those of a smaller draw of the same images.
+    """Features that are known already: those of a smaller sample of the same images.
 
     Attributes:
-        place: row of `layers` of an image, by its index.
+        place: row of `layers` by image index.
         layers: (rows, d) in the order of the runtime's outputs.
     """
 
@@ -55,25 +105,25 @@ class KnownRows:
     layers: Sequence[Any]
 
     def joined(self, batch: Batch) -> Batch:
-        """The batch with the images of its span that were not run."""
-        had = [index for index in range(batch.first, batch.first + batch.count) if index in self.place]
-        if not had:
+        """Return the batch with the known rows of its span added."""
+        images = [index for index in range(batch.first, batch.first + batch.count) if index in self.place]
+        if not images:
             return batch
-        order = np.argsort([*batch.kept, *had], kind="stable")
-        rows = [self.place[index] for index in had]
+        order = np.argsort([*batch.kept, *images], kind="stable")
+        rows = [self.place[index] for index in images]
         known = [np.asarray(layer[rows], np.float32) for layer in self.layers]
         ran = batch.outputs if batch.outputs is not None else tuple(one[:0] for one in known)
         outputs = tuple(np.concatenate([new, old])[order] for new, old in zip(ran, known, strict=True))
-        return replace(batch, kept=sorted([*batch.kept, *had]), outputs=outputs)
+        return replace(batch, kept=sorted([*batch.kept, *images]), outputs=outputs)
 
 
 def runs_in_workers(runtime: Runtime) -> bool:
-    """Whether the decoding threads run the model too."""
+    """Return whether the decoding threads run the model too."""
     return runtime.name in ("onnx", "openvino")
 
 
 def batch_spans(start: int, total: int, *, part_size: int, batch_size: int) -> list[Span]:
-    """The batches from image `start` on. None straddles a part: a resumed run sees the batches of an unbroken one."""
+    """Return the batches from image `start` on. No batch crosses a part, so a resumed run has the same batches."""
     return [
         (first, min(first + batch_size, part + part_size, total))
         for part in range(start, total, part_size)
@@ -81,10 +131,10 @@ def batch_spans(start: int, total: int, *, part_size: int, batch_size: int) -> l
     ]
 
 
-def parts(
+def collect_parts(
     batches: Iterator[Batch], total: int, layers: int, part_size: int
 ) -> Iterator[tuple[int, npt.NDArray[np.int64], list[npt.NDArray[np.float32]], list[Skipped]]]:
-    """(first image, rows kept, outputs by layer, skipped) for each part, from the batches that make it up."""
+    """Yield (first image, images with a row, outputs by layer, skipped images) of each part, from its batches."""
     collected: list[Batch] = []
     for batch in batches:
         collected.append(batch)
@@ -111,7 +161,7 @@ def run_batches(
     truncated: Truncated,
     known: KnownRows | None = None,
 ) -> Iterator[Batch]:
-    """Batches in order, decoded ahead by a pool of threads that stays a few batches in front."""
+    """Yield batches in order, decoded a few batches ahead by a pool of threads."""
     in_workers = runs_in_workers(runtime)
     known = known or KnownRows({}, ())
     workers = workers or _cores()
@@ -135,7 +185,7 @@ def run_batches(
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -154,9 +204,9 @@ def _run(batch: Batch, runtime: Runtime) -> Batch:
 def _decode(
     images: Split, backbone: Backbone, first: int, end: int, *, truncated: Truncated, known: KnownRows
 ) -> Batch:
-    """Decode images `first` to `end` that are not known.
+    """Decode the images `first` to `end` that are not known.
 
-    A bad one leaves a reason instead of pixels, a failing disk ends the work.
+    An unreadable image is recorded as skipped; a failing disk raises.
     """
     size, own = backbone.preprocessing.size, backbone.transform
     shape, dtype = ((size, size, 3), np.uint8) if own is None else (own.shape, np.float32)

@@ -1,10 +1,10 @@
-"""Images through a backbone into the store, once.
+"""Extract features: images through a backbone into the store, once.
 
-Features that are in the store are read from it. What is missing is extracted in one pass for all layers asked for,
-part by part, under the locks of the entries: two processes that want the same features do the work once.
+Features that are in the store are read from it. Missing ones are extracted in one pass for all requested layers,
+part by part, under the locks of the entries: two processes that need the same features do the work once.
 
-Where several workers share the work each does some parts (`describe`, then `extract_parts`): a part depends on its own
-images alone, and is the same whoever makes it.
+Several workers can share the work (`describe`, then `extract_parts`): a part depends on its own images alone, so its
+bytes do not depend on the worker.
 """
 
 from __future__ import annotations
@@ -13,28 +13,29 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.backbones.backbone import Backbone
-from unseen.backbones.names import POOLED, RuntimeName
+from unseen.backbones.load import POOLED, RuntimeName
 from unseen.backbones.runtimes import Runtime, best_device, expected_runtime, make_runtime
+from unseen.core.errors import DataError
+from unseen.core.progress import NoProgress, Progress
 from unseen.core.records import FeatureKey
 from unseen.data import Dataset, Split
-from unseen.features.batches import Batch, KnownRows, batch_spans, parts, run_batches, runs_in_workers
+from unseen.features.batches import Batch, KnownRows, batch_spans, collect_parts, run_batches, runs_in_workers
 from unseen.features.manifest import Skipped
-from unseen.features.part import FloatArray, IntArray
-from unseen.features.progress import NoProgress, Progress
+from unseen.features.part import FloatArray, IntArray, PartRows
 from unseen.features.rows import StoredFeatures
 from unseen.features.settings import Extraction
-from unseen.features.store import FeatureStore
-from unseen.features.writer import FeatureWriter
+from unseen.features.store import FeatureStore, FeatureWriter
 
 
 @dataclass(frozen=True)
 class Described:
-    """What an extraction would write, as the machine that would do it sees it.
+    """The features that an extraction would write on this machine.
 
     Attributes:
         keys: of each layer.
@@ -62,6 +63,115 @@ class ExtractedPart:
     skipped: tuple[Skipped, ...]
 
 
+@dataclass(frozen=True)
+class _Job:
+    """One split, the model and the layers to extract, and the settings."""
+
+    backbone: Backbone
+    dataset: Dataset
+    split: str
+    layers: Sequence[str]
+    how: Extraction
+
+    @property
+    def images(self) -> Split:
+        return self.dataset.split(self.split)
+
+    @property
+    def device(self) -> str:
+        return best_device() if self.how.device == "auto" else self.how.device
+
+    def expected_keys(self) -> dict[str, FeatureKey]:
+        """Return the keys of the runtime that this machine is expected to use, without making it."""
+        how = self.how
+        runtime = expected_runtime(
+            self.backbone,
+            self.layers,
+            device=self.device,
+            runtime=how.runtime,
+            precision=how.precision,
+            cache=how.graphs,
+        )
+        return self.keys(self.dataset, runtime, how.precision)
+
+    def keys(self, dataset: Dataset, runtime: str, precision: str) -> dict[str, FeatureKey]:
+        how, backbone = self.how, self.backbone
+        stored = precision if how.dtype == "float32" else f"{precision}, stored as {how.dtype}"
+        return {
+            layer: FeatureKey(
+                model=backbone.id,
+                weights=backbone.weights,
+                layer=layer,
+                preprocessing=backbone.preprocessing,
+                precision=stored if how.truncated == "refuse" else f"{stored}, truncated images accepted",
+                runtime=runtime,
+                dataset=dataset.features_id,
+                split=self.split,
+                fingerprint=dataset.split(self.split).fingerprint,
+            )
+            for layer in self.layers
+        }
+
+    def runtime(self) -> Runtime:
+        """Return the runtime, reusing the previous one if it is the same."""
+        how, module = self.how, self.backbone.module
+        wanted = (id(module), self.backbone.preprocessing, tuple(self.layers), how)
+        for known, held, runtime in _RUNTIMES:
+            if known == wanted and held is module:
+                return runtime
+        runtime = make_runtime(
+            self.backbone,
+            self.layers,
+            device=self.device,
+            runtime=how.runtime,
+            precision=how.precision,
+            threads=1,
+            cache=how.graphs,
+        )
+        _RUNTIMES[:] = [(wanted, module, runtime)]
+        return runtime
+
+    def parts(
+        self,
+        runtime: Runtime,
+        starts: Sequence[int],
+        part_size: int,
+        progress: Progress | None = None,
+        known: KnownRows | None = None,
+    ) -> Iterator[ExtractedPart]:
+        """Extract the parts that begin at the images `starts`."""
+        images, how = self.images, self.how
+        size, total = how.batch_size or (8 if runs_in_workers(runtime) else 128), len(images)
+        spans = [
+            span
+            for first in starts
+            for span in batch_spans(first, min(first + part_size, total), part_size=part_size, batch_size=size)
+        ]
+        batches = run_batches(
+            images, self.backbone, runtime, spans, workers=how.workers, truncated=how.truncated, known=known
+        )
+        reported = _report(batches, progress or NoProgress())
+        for first, rows, outputs, skipped in collect_parts(reported, total, len(self.layers), part_size):
+            features = {
+                layer: output.astype(how.dtype, copy=False) for layer, output in zip(self.layers, outputs, strict=True)
+            }
+            yield ExtractedPart(first, features, images.primary_labels[rows], rows, tuple(skipped))
+
+    def provenance(self, runtime: Runtime, seconds: float, images: int) -> dict[str, object]:
+        return {
+            "images": images,
+            "seconds": round(seconds, 3),
+            "runtime": runtime.name,
+            "runtime_note": runtime.note,
+            "versions": {name: version(name) for name in ("unseen", "torch", "onnxruntime", "pillow", "numpy")},
+            "model_notes": list(self.backbone.notes),
+        }
+
+
+#: The most recent runtime, with the settings and the module it was made for.
+_RUNTIMES: list[tuple[tuple[object, ...], object, Runtime]] = []
+
+
 def extract(
     backbone: Backbone,
     dataset: Dataset,
@@ -73,37 +183,36 @@ def extract(
     progress: Progress | None = None,
     smaller: Sequence[Dataset] = (),
 ) -> dict[str, StoredFeatures]:
-    """Features of one split, by layer: from the store where they are, otherwise extracted now, all layers in one pass.
+    """Return the features of one split, by layer; extract those that the store lacks, all layers in one pass.
 
     Args:
         layers: "pooled", "logits" or names of modules.
-        smaller: draws of the same images; what the store has of them is not extracted again.
+        smaller: samples of the same images; their stored features are reused.
     """
-    how, progress = how or Extraction(), progress or NoProgress()
-    images = dataset.split(split)
-    expected = _expected_keys(backbone, dataset, split, layers, how)
-    found = {layer: store.find(key) for layer, key in expected.items()}
+    progress = progress or NoProgress()
+    job = _Job(backbone, dataset, split, layers, how or Extraction())
+    found = {layer: store.find(key) for layer, key in job.expected_keys().items()}
     missing = [layer for layer, features in found.items() if features is None]
     if missing:
-        runtime = _runtime(backbone, missing, how)
-        keys = _keys(backbone, dataset, split, missing, how, runtime.name, runtime.precision)
-        having = [_keys(backbone, draw, split, missing, how, runtime.name, runtime.precision) for draw in smaller]
-        known = _known(store, images, [(draw.split(split), own) for draw, own in zip(smaller, having, strict=True)])
-        _fill(store, keys, images, backbone, runtime, how, progress, known)
+        job = _Job(backbone, dataset, split, missing, job.how)
+        runtime = job.runtime()
+        keys = job.keys(dataset, runtime.name, runtime.precision)
+        samples = [(each.split(split), job.keys(each, runtime.name, runtime.precision)) for each in smaller]
+        _fill(store, keys, job, runtime, progress, _known_rows(store, job.images, samples))
         found |= {layer: store.open(keys[layer]) for layer in missing}
     return {layer: features for layer, features in found.items() if features is not None}
 
 
-def _known(
-    store: FeatureStore, images: Split, draws: Sequence[tuple[Split, Mapping[str, FeatureKey]]]
+def _known_rows(
+    store: FeatureStore, images: Split, samples: Sequence[tuple[Split, Mapping[str, FeatureKey]]]
 ) -> KnownRows | None:
-    """What the store has of the largest draw of the same images."""
-    for drawn, keys in sorted(draws, key=lambda one: len(one[0]), reverse=True):
+    """Return the stored features of the largest sample of the same images."""
+    for sample, keys in sorted(samples, key=lambda one: len(one[0]), reverse=True):
         found = [store.find(key) for key in keys.values()]
         whole = [features for features in found if features is not None]
         if len(whole) < len(found) or not all(np.array_equal(each.index, whole[0].index) for each in whole):
             continue
-        if (places := images.places_of(drawn)) is not None:
+        if (places := images.places_of(sample)) is not None:
             place = {places[index]: row for row, index in enumerate(whole[0].index.tolist())}
             return KnownRows(place, [each.features for each in whole])
     return None
@@ -112,16 +221,17 @@ def _known(
 def describe(
     backbone: Backbone, dataset: Dataset, split: str, store: FeatureStore, *, layers: Sequence[str], how: Extraction
 ) -> Described:
-    """Under which keys features of a split are, or would be, kept by this machine. Nothing is extracted.
+    """Return the keys under which this machine stores features of a split, without extracting them.
 
     A graph that has to be exported first is exported now.
     """
-    keys = _expected_keys(backbone, dataset, split, layers, how)
+    job = _Job(backbone, dataset, split, layers, how)
+    keys = job.expected_keys()
     if not all(store.holds(key) for key in keys.values()):
-        runtime = _runtime(backbone, layers, how)
-        keys = _keys(backbone, dataset, split, layers, how, runtime.name, runtime.precision)
+        runtime = job.runtime()
+        keys = job.keys(dataset, runtime.name, runtime.precision)
     chosen: RuntimeName = "onnx" if next(iter(keys.values())).runtime == "onnx" else "torch"
-    return Described(keys, len(dataset.split(split)), chosen)
+    return Described(keys, len(job.images), chosen)
 
 
 def extract_parts(
@@ -135,20 +245,17 @@ def extract_parts(
     part_size: int,
     give: Callable[[dict[str, FeatureKey], ExtractedPart, dict[str, object]], None],
 ) -> None:
-    """Extract some parts of a split and give each away as it is done, with its keys and how it was made.
+    """Extract some parts of a split and pass each to `give`, with its keys and its provenance.
 
     Args:
         starts: first image of each part.
     """
-    images, runtime = dataset.split(split), _runtime(backbone, layers, how)
-    keys = _keys(backbone, dataset, split, layers, how, runtime.name, runtime.precision)
-    began, total = time.perf_counter(), len(images)
-    for first, rows, outputs, skipped in _parts(images, backbone, runtime, how, starts, part_size, len(layers)):
-        features = {layer: output.astype(how.dtype, copy=False) for layer, output in zip(layers, outputs, strict=True)}
-        part = ExtractedPart(first, features, images.primary_labels[rows], rows, tuple(skipped))
-        count = min(part_size, total - first)
-        notes = _provenance(runtime, time.perf_counter() - began, count) | {"model_notes": list(backbone.notes)}
-        give(keys, part, notes)
+    job = _Job(backbone, dataset, split, layers, how)
+    runtime, total = job.runtime(), len(job.images)
+    keys = job.keys(dataset, runtime.name, runtime.precision)
+    began = time.perf_counter()
+    for part in job.parts(runtime, starts, part_size):
+        give(keys, part, job.provenance(runtime, time.perf_counter() - began, min(part_size, total - part.first)))
         began = time.perf_counter()
 
 
@@ -161,83 +268,12 @@ def keep_part(
     part_size: int,
     provenance: Mapping[str, object],
 ) -> None:
-    """Put a part into the store; whoever brings the last one closes the entry. Without a part, close what can be."""
+    """Store a part, if one is given, and complete the entries that have all their parts."""
     for layer, key in keys.items():
-        written = None
         if part is not None:
-            # The long step, before the lock: others who write parts of this entry do not wait for it.
-            written = store.write_part_file(key, part_size, part.first, part.features[layer], part.labels, part.index)
-        with store.writer(key, total=total, part_size=part_size, verify=False) as writer:
-            if writer.complete:
-                continue
-            if part is not None and writer.part_size == part_size and part.first >= writer.next_index:
-                rows = part.features[layer]
-                writer.write_part(rows, part.labels, part.index, part.skipped, first=part.first, written=written)
-            writer.gather(due=True)
-            if writer.next_index == total:
-                writer.finish(provenance)
-
-
-def _expected_keys(
-    backbone: Backbone, dataset: Dataset, split: str, layers: Sequence[str], how: Extraction
-) -> dict[str, FeatureKey]:
-    expected = expected_runtime(
-        backbone, layers, device=_device(how), runtime=how.runtime, precision=how.precision, cache=how.graphs
-    )
-    return _keys(backbone, dataset, split, layers, how, expected, how.precision)
-
-
-def _keys(
-    backbone: Backbone,
-    dataset: Dataset,
-    split: str,
-    layers: Sequence[str],
-    how: Extraction,
-    runtime: str,
-    precision: str,
-) -> dict[str, FeatureKey]:
-    stored = precision if how.dtype == "float32" else f"{precision}, stored as {how.dtype}"
-    return {
-        layer: FeatureKey(
-            model=backbone.id,
-            weights=backbone.weights,
-            layer=layer,
-            preprocessing=backbone.preprocessing,
-            precision=stored if how.truncated == "refuse" else f"{stored}, truncated images accepted",
-            runtime=runtime,
-            dataset=dataset.features_id,
-            split=split,
-            fingerprint=dataset.split(split).fingerprint,
-        )
-        for layer in layers
-    }
-
-
-def _runtime(backbone: Backbone, layers: Sequence[str], how: Extraction) -> Runtime:
-    """The runtime, made once for neighbouring extractions of one model."""
-    wanted = (id(backbone.module), backbone.preprocessing, tuple(layers), how)
-    for known, held, runtime in _RUNTIMES:
-        if known == wanted and held is backbone.module:
-            return runtime
-    runtime = make_runtime(
-        backbone,
-        layers,
-        device=_device(how),
-        runtime=how.runtime,
-        precision=how.precision,
-        threads=1,
-        cache=how.graphs,
-    )
-    _RUNTIMES[:] = [(wanted, backbone.module, runtime)]
-    return runtime
-
-
-#: The last runtime that was made here, and for what.
-_RUNTIMES: list[tuple[tuple[object, ...], object, Runtime]] = []
-
-
-def _device(how: Extraction) -> str:
-    return best_device() if how.device == "auto" else how.device
+            rows = PartRows(part.first, part.features[layer], part.labels, part.index, part.skipped)
+            store.add_part(key, rows, total=total, part_size=part_size)
+        store.complete(key, total=total, part_size=part_size, provenance=provenance)
 
 
 def _title(keys: Mapping[str, FeatureKey]) -> str:
@@ -248,10 +284,8 @@ def _title(keys: Mapping[str, FeatureKey]) -> str:
 def _fill(
     store: FeatureStore,
     keys: dict[str, FeatureKey],
-    images: Split,
-    backbone: Backbone,
+    job: _Job,
     runtime: Runtime,
-    how: Extraction,
     progress: Progress,
     known: KnownRows | None,
 ) -> None:
@@ -262,88 +296,85 @@ def _fill(
         # In the order of digests, so that two processes never hold one lock each and wait for the other.
         for layer, key in sorted(keys.items(), key=lambda item: item[1].digest):
             writer = store.writer(
-                key, total=len(images), part_size=how.part_size, on_wait=lambda: progress.waiting(title)
+                key, total=len(job.images), part_size=job.how.part_size, on_wait=lambda: progress.waiting(title)
             )
             writers[layer] = stack.enter_context(writer)
         for writer in writers.values():
-            for note in writer.discarded:
-                progress.note(f"{title}: {note}")
+            for text in writer.discarded:
+                progress.note(f"{title}: {text}")
         todo = {layer: writer for layer, writer in writers.items() if not writer.complete}
         # A layer that was begun earlier keeps its part size: layers of one size share a pass.
         for part_size in sorted({writer.part_size for writer in todo.values()}):
             together = {layer: writer for layer, writer in todo.items() if writer.part_size == part_size}
-            _pass(together, list(keys), title, images, backbone, runtime, how, progress, known)
+            _write_missing(together, title, job, runtime, progress, known)
 
 
-def _pass(
-    writers: dict[str, FeatureWriter],
-    order: list[str],
+def _write_missing(
+    writers: Mapping[str, FeatureWriter],
     title: str,
-    images: Split,
-    backbone: Backbone,
+    job: _Job,
     runtime: Runtime,
-    how: Extraction,
     progress: Progress,
     known: KnownRows | None,
 ) -> None:
-    """One pass over the images that at least one of the layers lacks; `order` is that of the runtime's outputs."""
+    """Extract the parts that at least one of the layers lacks, in one pass, and complete the entries."""
     starts = sorted({first for writer in writers.values() for first in writer.missing})
-    part_size = next(iter(writers.values())).part_size
-    left = sum(min(part_size, len(images) - first) for first in starts)
+    part_size, total = next(iter(writers.values())).part_size, len(job.images)
+    left = sum(min(part_size, total - first) for first in starts)
     began = time.perf_counter()
-    progress.begin(title, len(images), len(images) - left)
+    progress.begin(title, total, total - left)
     try:
-        for first, rows, outputs, skipped in _parts(
-            images, backbone, runtime, how, starts, part_size, len(order), progress, known
-        ):
+        for part in job.parts(runtime, starts, part_size, progress, known):
             for layer, writer in writers.items():
-                if writer.next_index == first:
-                    features = outputs[order.index(layer)].astype(how.dtype, copy=False)
-                    writer.write_part(features, images.primary_labels[rows], rows, skipped)
+                if part.first in writer.missing:
+                    rows = part.features[layer], part.labels, part.index, part.skipped
+                    writer.write_part(*rows, first=part.first)
     finally:
         progress.end()
     begun = {*starts}
-    had = sum(i - i % part_size in begun for i in known.place) if known is not None else 0
-    provenance = _provenance(runtime, time.perf_counter() - began, left - had)
+    reused = sum(i - i % part_size in begun for i in known.place) if known is not None else 0
+    provenance = job.provenance(runtime, time.perf_counter() - began, left - reused)
     for writer in writers.values():
-        writer.finish({**provenance, "model_notes": list(backbone.notes)})
+        writer.finish(provenance)
 
 
-def _parts(
-    images: Split,
-    backbone: Backbone,
-    runtime: Runtime,
-    how: Extraction,
-    starts: Sequence[int],
-    part_size: int,
-    layers: int,
-    progress: Progress | None = None,
-    known: KnownRows | None = None,
-) -> Iterator[tuple[int, IntArray, list[npt.NDArray[np.float32]], list[Skipped]]]:
-    """(first image, rows kept, outputs by layer, skipped) of each part that begins at one of `starts`."""
-    size, total = how.batch_size or (8 if runs_in_workers(runtime) else 128), len(images)
-    spans = [
-        span
-        for first in starts
-        for span in batch_spans(first, min(first + part_size, total), part_size=part_size, batch_size=size)
-    ]
-    batches = run_batches(images, backbone, runtime, spans, workers=how.workers, truncated=how.truncated, known=known)
-    yield from parts(_told(batches, progress or NoProgress()), total, layers, part_size)
-
-
-def _told(batches: Iterator[Batch], progress: Progress) -> Iterator[Batch]:
+def _report(batches: Iterator[Batch], progress: Progress) -> Iterator[Batch]:
     for batch in batches:
         progress.advance(batch.count, len(batch.skipped))
         yield batch
 
 
-def _provenance(runtime: Runtime, seconds: float, images: int) -> dict[str, object]:
-    from importlib.metadata import version
+def measure_speed(
+    backbone: Backbone,
+    images: Split,
+    *,
+    seconds: float = 4.0,
+    device: str = "auto",
+    precision: str = "fp32",
+    graphs: Path | None = None,
+) -> float:
+    """Return the images per second of a model on this machine, decoding included, after a warm-up.
 
-    return {
-        "images": images,
-        "seconds": round(seconds, 3),
-        "runtime": runtime.name,
-        "runtime_note": runtime.note,
-        "versions": {name: version(name) for name in ("unseen", "torch", "onnxruntime", "pillow", "numpy")},
-    }
+    Args:
+        seconds: about how long to measure.
+        graphs: folder of exported graphs.
+
+    Raises:
+        DataError: there are no images to measure with.
+    """
+    if not len(images):
+        raise DataError("there is no image to measure the speed with.")
+    runtime = make_runtime(backbone, device=device, precision=precision, threads=1, cache=graphs)
+    size = 8 if runs_in_workers(runtime) else 128
+    done, began = 0, 0.0
+    # The first batches warm caches up; then count until time is up, repeating the images if they are few.
+    for warm in (True, False):
+        done, began = 0, time.perf_counter()
+        limit = min(0.5, seconds) if warm else seconds
+        while time.perf_counter() - began < limit:
+            spans = batch_spans(0, len(images), part_size=len(images), batch_size=size)
+            for batch in run_batches(images, backbone, runtime, spans, workers=0, truncated="accept"):
+                done += batch.count
+                if time.perf_counter() - began >= limit:
+                    break
+    return done / (time.perf_counter() - began)

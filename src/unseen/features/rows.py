@@ -1,4 +1,4 @@
-"""The stored rows as one array-like object over many memory-mapped parts, and all that belongs to them."""
+"""Feature rows as one array-like object, over memory-mapped part files or arrays in memory."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.errors import DataError
 from unseen.core.files import release_pages
 from unseen.core.records import FeatureKey
 from unseen.features.manifest import PROVENANCE, Manifest, Skipped
@@ -25,22 +26,57 @@ _MAPPED_AT_ONCE = 64
 _HASHING_THREADS = 4
 
 
-class FeatureRows:
-    """An (n, d) array of features whose parts stay on the disk until rows are asked for.
+class RowSource(Protocol):
+    """Consecutive rows that become an array when they are needed."""
 
-    Indexing by a slice, a row number, row numbers or a mask gives a fresh array that may be changed; the pages that it
-    was read from are given back, so that resident memory stays flat. It can be pickled: what travels is where the parts
-    are.
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def map(self) -> Any:
+        """Return an (n, d) array-like."""
+
+
+@dataclass(frozen=True, eq=False)
+class _ArrayRows:
+    """Rows of the caller: an array, or any (n, d) array-like that is indexed by slices and row numbers."""
+
+    array: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.array.shape)
+
+    def map(self) -> Any:
+        return self.array
+
+
+class FeatureRows:
+    """An (n, d) array of features that is read only as rows are indexed.
+
+    Indexing by a slice, a row number, row numbers or a mask returns a new array that may be changed. The pages behind
+    it are released, so that resident memory stays constant. Pickling stored features pickles the paths of their parts.
+
+    Args:
+        parts: where the rows are, in order.
+        selection: row numbers among those of the parts, in any order; all rows by default.
     """
 
-    def __init__(self, parts: Sequence[PartFile], dim: int, dtype: npt.DTypeLike) -> None:
+    def __init__(
+        self, parts: Sequence[RowSource], dim: int, dtype: npt.DTypeLike, selection: IntArray | None = None
+    ) -> None:
         self._parts = parts = tuple(parts)
         self._ends = np.cumsum([0, *(part.shape[0] for part in self._parts)])
-        # Without `self` in it: a cycle would keep the files mapped until the garbage collector comes by.
+        self._selection = selection
+        # Without `self` in it: a reference cycle would keep the files mapped until the garbage collector runs.
         self._map = lru_cache(maxsize=_MAPPED_AT_ONCE)(lambda number: parts[number].map())
-        self.shape = (int(self._ends[-1]), dim)
+        self.shape = (int(self._ends[-1]) if selection is None else len(selection), dim)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.ndim = 2
+
+    @classmethod
+    def of(cls, rows: Any) -> FeatureRows:
+        """Return an array or array-like of shape (n, d) as `FeatureRows`, without a copy."""
+        return rows if isinstance(rows, FeatureRows) else cls([_ArrayRows(rows)], int(rows.shape[1]), rows.dtype)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -49,19 +85,44 @@ class FeatureRows:
         return f"FeatureRows(shape={self.shape}, dtype={self.dtype}, parts={len(self._parts)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FeatureRows, (self._parts, self.shape[1], self.dtype)
+        return FeatureRows, (self._parts, self.shape[1], self.dtype, self._selection)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory that `to_array` takes."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
+    def select(self, rows: npt.NDArray[np.int64]) -> FeatureRows:
+        """Return the given rows, in that order, without a copy of their features."""
+        selection = rows if self._selection is None else self._selection[rows]
+        return FeatureRows(self._parts, self.shape[1], self.dtype, np.asarray(selection, np.int64))
+
+    def join(self, other: Any) -> FeatureRows:
+        """Return these rows followed by those of another array-like, without a copy.
+
+        Raises:
+            DataError: the numbers of columns differ.
+        """
+        second = FeatureRows.of(other)
+        if self.shape[1] != second.shape[1]:
+            raise DataError(
+                f"features of shape {self.shape} and {second.shape} cannot be joined: the number of columns must "
+                "agree. Extract both with the same model."
+            )
+        selection = None
+        if self._selection is not None or second._selection is not None:
+            selection = np.concatenate([self._positions(), second._positions() + self._ends[-1]])
+        dtype = np.result_type(self.dtype, second.dtype)
+        return FeatureRows((*self._parts, *second._parts), self.shape[1], dtype, selection)
+
     def __getitem__(self, rows: RowIndex) -> FloatArray:
         if isinstance(rows, slice):
             begin, end, step = rows.indices(len(self))
-            return self._range(begin, end) if step == 1 else self._gather(np.arange(begin, end, step))
+            if step == 1 and self._selection is None:
+                return self._range(begin, end)
+            return self._gather(np.arange(begin, end, step))
         if isinstance(rows, tuple):
-            raise TypeError("features are indexed by rows only: take the rows first, then columns of what comes back")
+            raise TypeError("features are indexed by rows only: select the rows first, then columns of the result")
         wanted = np.asarray(rows)
         if wanted.ndim == 0 and wanted.dtype.kind in "iu":
             row: FloatArray = self._gather(wanted.reshape(1))[0]
@@ -80,22 +141,27 @@ class FeatureRows:
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> FloatArray:
         if copy is False:
-            raise ValueError("stored features cannot become an array without a copy")
+            raise ValueError("features cannot become an array without a copy")
         array = self.to_array()
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def chunks(self, rows: int) -> Iterator[FloatArray]:
-        """Consecutive blocks of `rows` rows; the last may have fewer."""
+        """Yield consecutive blocks of `rows` rows; the last may have fewer."""
         if rows < 1:
             raise ValueError(f"a chunk has at least one row, not {rows}")
         for begin in range(0, len(self), rows):
-            yield self._range(begin, min(begin + rows, len(self)))
+            yield self[begin : begin + rows]
 
     def to_array(self) -> FloatArray:
-        """All rows in memory."""
-        return self._range(0, len(self))
+        """Return all rows in memory."""
+        return self[:]
+
+    def _positions(self) -> npt.NDArray[np.int64]:
+        """Return the number of each row among those of the parts."""
+        return np.arange(len(self)) if self._selection is None else self._selection
 
     def _range(self, begin: int, end: int) -> FloatArray:
+        """Return consecutive rows of the parts."""
         result = np.empty((max(end - begin, 0), self.shape[1]), self.dtype)
         filled = 0
         while filled < len(result):
@@ -112,9 +178,13 @@ class FeatureRows:
         rows = np.where(rows < 0, rows + len(self), rows)
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self)):
             raise IndexError(f"a row is out of range: there are {len(self)}")
+        if self._selection is not None:
+            rows = self._selection[rows]
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
+            return self._range(int(rows[0]), int(rows[-1]) + 1)
         result = np.empty((len(rows), self.shape[1]), self.dtype)
         numbers = np.searchsorted(self._ends, rows, side="right") - 1
-        # Part by part, so that each is mapped once however the rows are mixed.
+        # Part by part, so that each is mapped once in any order of rows.
         order = np.argsort(numbers, kind="stable")
         edges = np.searchsorted(numbers[order], np.arange(len(self._parts) + 1))
         for number in np.flatnonzero(np.diff(edges)):
@@ -125,47 +195,12 @@ class FeatureRows:
         return result
 
 
-class ChosenRows:
-    """Some rows of an (n, d) array-like, in an order of their own: an index, and no copy of what it points to."""
-
-    def __init__(self, rows: Any, chosen: npt.NDArray[np.int64]) -> None:
-        nested = isinstance(rows, ChosenRows)  # a choice among chosen rows points to the first ones
-        self._rows: Any = rows._rows if nested else rows
-        self._chosen = np.asarray(rows._chosen[chosen] if nested else chosen, np.int64)
-        self.shape: tuple[int, ...] = (len(self._chosen), *rows.shape[1:])
-        self.dtype: np.dtype[Any] = np.dtype(rows.dtype)
-        self.ndim = len(self.shape)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __repr__(self) -> str:
-        return f"ChosenRows(shape={self.shape}, of={self._rows!r})"
-
-    def __getitem__(self, rows: Any) -> FloatArray:
-        wanted = self._chosen[rows]
-        if isinstance(rows, slice) and len(wanted) and wanted[-1] - wanted[0] == len(wanted) - 1 and _ascending(wanted):
-            found: FloatArray = np.asarray(self._rows[int(wanted[0]) : int(wanted[-1]) + 1])
-            return found
-        return np.asarray(self._rows[wanted])
-
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> FloatArray:
-        if copy is False:
-            raise ValueError("chosen rows cannot become an array without a copy")
-        array = np.asarray(self._rows[self._chosen])  # by number: a slice of rows in memory would be no copy
-        return array if dtype is None else array.astype(dtype, copy=False)
-
-
-def _ascending(numbers: npt.NDArray[np.int64]) -> bool:
-    return bool((np.diff(numbers) == 1).all())
-
-
 @dataclass(frozen=True, eq=False)
 class StoredFeatures:
-    """The features of one key, complete and checked.
+    """The features of one key, complete and verified.
 
     Attributes:
-        features: (n, d), read from the disk as rows are asked for.
+        features: (n, d), read from the disk as rows are indexed.
         labels: (n,) class index per row.
         index: (n,) position of each row's image in its split, ascending.
     """
@@ -175,6 +210,28 @@ class StoredFeatures:
     features: FeatureRows
     labels: IntArray
     index: IntArray
+
+    @classmethod
+    def open(cls, folder: Path, manifest: Manifest, check: Check = "sha256") -> Self:
+        """Open the parts that `manifest` lists, several at a time.
+
+        Raises:
+            CorruptPartError: a part is missing, or its bytes differ from those that were written.
+        """
+
+        def open_one(number: int) -> PartFile:
+            return open_part(folder, manifest.parts[number], dim=manifest.dim, dtype=manifest.dtype, check=check)
+
+        with ThreadPoolExecutor(_HASHING_THREADS) as threads:
+            parts = list(threads.map(open_one, range(len(manifest.parts))))
+        none = np.zeros(0, np.int64)
+        return cls(
+            path=folder,
+            manifest=manifest,
+            features=FeatureRows(parts, manifest.dim, manifest.dtype or "float32"),
+            labels=np.concatenate([none, *(part.labels for part in parts)]),
+            index=np.concatenate([none, *(part.index for part in parts)]),
+        )
 
     @property
     def key(self) -> FeatureKey:
@@ -187,7 +244,7 @@ class StoredFeatures:
 
     @property
     def total(self) -> int:
-        """Images in the split, skipped ones included."""
+        """Images in the split, including skipped ones."""
         return self.manifest.total
 
     @property
@@ -201,7 +258,7 @@ class StoredFeatures:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """How the features were made, as the extraction told it; empty where that is not known any more."""
+        """How the features were made; empty if that is unknown."""
         try:
             values = json.loads((self.path / PROVENANCE).read_bytes())
         except (OSError, ValueError):
@@ -210,25 +267,3 @@ class StoredFeatures:
 
     def __len__(self) -> int:
         return len(self.features)
-
-
-def open_features(folder: Path, manifest: Manifest, check: Check) -> StoredFeatures:
-    """Open the parts that `manifest` lists, several at a time.
-
-    Raises:
-        CorruptPartError: a part is missing, or its bytes are not those that were written.
-    """
-
-    def open_one(number: int) -> PartFile:
-        return open_part(folder, manifest.parts[number], dim=manifest.dim, dtype=manifest.dtype, check=check)
-
-    with ThreadPoolExecutor(_HASHING_THREADS) as threads:
-        parts = list(threads.map(open_one, range(len(manifest.parts))))
-    none = np.zeros(0, np.int64)
-    return StoredFeatures(
-        path=folder,
-        manifest=manifest,
-        features=FeatureRows(parts, manifest.dim, manifest.dtype or "float32"),
-        labels=np.concatenate([none, *(part.labels for part in parts)]),
-        index=np.concatenate([none, *(part.index for part in parts)]),
-    )

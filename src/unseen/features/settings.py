@@ -1,16 +1,17 @@
-"""The settings of an extraction; nothing here needs a network, so that help and plans come at once."""
+"""The settings of an extraction. This module imports no deep-learning library, so that help and plans are fast."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from unseen.backbones.names import RuntimeName
+from unseen.backbones.load import RuntimeName
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
 from unseen.core.options import Natural, Positive, check_options
+from unseen.core.records import Preprocessing
 
 Truncated = Literal["refuse", "accept"]
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -42,3 +43,14 @@ class Extraction:
         check_options(self)
         if not _DEVICE.fullmatch(self.device):
             raise UsageError(f"device {self.device!r} is none of auto, cpu, cuda, cuda:NUMBER, mps.")
+
+
+def tf_preprocessing(own: Preprocessing, *, centred: bool = False) -> Preprocessing:
+    """Return the preprocessing of the authors of VTAB: both sides resized as TensorFlow 1 does.
+
+    Args:
+        own: of the model; its size, mean and deviation are kept, because they belong to its weights.
+        centred: values in [-1, 1] instead, for a network that is trained from scratch.
+    """
+    resized = replace(own, resize=own.size, mode="squash", interpolation="tf-bilinear")
+    return replace(resized, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)) if centred else resized

@@ -3,39 +3,64 @@
     <root>/<model>/<dataset>/<split>/<digest of the key>/manifest.json, part-00000.safetensors, ...
 
 Reading takes no lock and writes nothing, so it works on a read-only disk. Each part is read once per process
-to compare its sha256 with the manifest's before a row of it is given out.
+to compare its sha256 with the manifest's before any of its rows is returned.
+
+Writing takes the lock of the entry. A part is renamed into place before its description is written, and the manifest
+lists all parts before their descriptions are removed. So a part with a description, or in a manifest, is whole, and
+killing the process at any moment loses at most the part it is working on. Parts can be added by many processes in any
+order; the process that adds the last one completes the entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from filelock import FileLock, Timeout
 
 from unseen.core.errors import CorruptPartError, StoreError, UnknownNameError
-from unseen.core.files import explained, sync_folder
+from unseen.core.files import TEMPORARY_SUFFIX, explained, make_folder, sync_folder, write_whole
 from unseen.core.records import FeatureKey
 from unseen.features.manifest import (
     DIGEST,
     LOCKS,
     MANIFEST,
     PART,
+    PROVENANCE,
     Manifest,
+    Skipped,
     entry_folder,
     folder_name,
     load_manifest,
     lock_file,
-    part_name,
+    save_manifest,
 )
-from unseen.features.part import Check, FloatArray, IntArray, noted, open_part
-from unseen.features.rows import StoredFeatures, open_features
-from unseen.features.writer import FeatureWriter, Written, take_lock, write_part_file
+from unseen.features.part import (
+    DESCRIPTION,
+    Check,
+    Description,
+    FloatArray,
+    IntArray,
+    PartRows,
+    description_file,
+    find_parts,
+    missing_parts,
+    open_part,
+    save_description,
+    with_parts,
+    write_part_file,
+)
+from unseen.features.rows import StoredFeatures
 
 _DIGEST_DIGITS = 4
+_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +68,10 @@ class Entry:
     """One entry of the store, as a listing shows it.
 
     Attributes:
-        manifest: None where it cannot be read, or where a writer was stopped before it could write one.
+        manifest: None if it cannot be read, or if a writer was stopped before it could write one.
         problem: why the manifest cannot be read, or "".
         nbytes: bytes of all its files.
-        modified: when the manifest was last written, or the folder where there is none.
+        modified: when the manifest was last written, or the folder if there is none.
     """
 
     path: Path
@@ -66,20 +91,19 @@ class Entry:
         return self.manifest.state
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for a JSON listing; the key's fields are there where the manifest can be read."""
+        """Return plain values for a JSON listing, with the fields of the key if the manifest can be read."""
         values: dict[str, Any] = {"id": self.digest, "state": self.state}
-        if self.manifest is not None:
-            kept = self.manifest
-            values |= kept.key.to_dict()
-            values |= {"images": kept.total, "covered": kept.covered, "rows": kept.rows, "skipped": len(kept.skipped)}
-            values |= {"dim": kept.dim, "dtype": kept.dtype, "parts": len(kept.parts)}
+        if (found := self.manifest) is not None:
+            values |= found.key.to_dict()
+            values |= {"images": found.total, "covered": found.covered, "rows": found.rows}
+            values |= {"skipped": len(found.skipped), "dim": found.dim, "dtype": found.dtype, "parts": len(found.parts)}
         values |= {"bytes": self.nbytes, "modified": self.modified.isoformat(timespec="seconds")}
         return values | {"path": str(self.path), "problem": self.problem}
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that `verify` found. The message names the file, what is wrong with it and how to repair it."""
+    """A problem that `verify` found. The message names the file, the fault and how to repair it."""
 
     path: Path
     message: str
@@ -95,30 +119,30 @@ class FeatureStore:
         self.root = root
 
     def find(self, key: FeatureKey, *, check: Check = "sha256") -> StoredFeatures | None:
-        """The features of `key` if they are complete, else None.
+        """Return the features of `key` if they are complete, else None.
 
         Args:
             check: "sha256" compares all bytes with the manifest, once per process; "size" trusts the disk with
                 them and compares sizes, headers and indices only.
 
         Raises:
-            CorruptPartError: they are there, but their bytes are not those that were written.
+            CorruptPartError: a part is missing, or its bytes differ from those that were written.
             StoreError: the manifest is damaged or of a newer schema.
         """
         folder = entry_folder(self.root, key)
         manifest = load_manifest(folder)
-        return open_features(folder, manifest, check) if manifest is not None and manifest.complete else None
+        return StoredFeatures.open(folder, manifest, check) if manifest is not None and manifest.complete else None
 
     def open(self, key: FeatureKey, *, check: Check = "sha256") -> StoredFeatures:
-        """The features of `key`, which must be complete; see `find`."""
+        """Return the features of `key`, which must be complete; see `find`."""
         if (stored := self.find(key, check=check)) is not None:
             return stored
         folder = entry_folder(self.root, key)
-        manifest = load_manifest(folder)
+        manifest = find_parts(folder)
         found = f"only {manifest.covered} of {manifest.total} images are there" if manifest else "there are none"
         raise StoreError(
             f"no complete features of {key.model!r} ({key.layer}) on {key.dataset!r} {key.split!r} in {folder}: "
-            f"{found}. Extract them, or run the extraction again to go on."
+            f"{found}. Extract them, or run the extraction again to resume."
         )
 
     def writer(
@@ -129,67 +153,75 @@ class FeatureStore:
         part_size: int,
         timeout: float | None = None,
         on_wait: Callable[[], None] | None = None,
-        verify: bool = True,
+        exclusive: bool = True,
     ) -> FeatureWriter:
-        """A writer of the features of `key`, to be used in a `with` block, which holds the entry's lock.
+        """Return a writer of the features of `key`. Use it in a `with` block, which holds the entry's lock.
 
-        Whoever holds several at once opens them in the order of `key.digest`, so that two processes never wait
+        To hold several writers at once, open them in the order of `key.digest`, so that two processes never wait
         for one another.
 
         Args:
             total: images in the split.
-            part_size: images per part, for an entry that is new; see `FeatureWriter.part_size`.
-            timeout: seconds to wait for another writer of this key; None waits as long as it takes.
-            on_wait: called once where there is one to wait for.
-            verify: whether to read the parts that are there before going on behind them; without it they are taken
-                for what the manifest says, as who adds one part among many does.
+            part_size: images per part of a new entry; see `FeatureWriter.part_size`.
+            timeout: seconds to wait for another writer of this key; None waits without limit.
+            on_wait: called once if another writer holds the lock.
+            exclusive: verify all bytes of existing parts, and remove files of killed writers. False only compares
+                sizes and removes nothing, because other processes may be adding parts.
         """
         return FeatureWriter(
-            entry_folder(self.root, key),
-            lock_file(self.root, key.digest),
-            key,
-            total=total,
-            part_size=part_size,
-            timeout=timeout,
-            on_wait=on_wait,
-            verify=verify,
+            self.root, key, total=total, part_size=part_size, timeout=timeout, on_wait=on_wait, exclusive=exclusive
         )
 
-    def write_part_file(
-        self, key: FeatureKey, part_size: int, first: int, features: FloatArray, labels: IntArray, index: IntArray
-    ) -> Written | None:
-        """Put the file of a part of an entry in place that was begun and lacks it, for a writer to list.
+    def add_part(self, key: FeatureKey, rows: PartRows, *, total: int, part_size: int) -> None:
+        """Store one part, unless the entry is complete, has the part already, or was begun with another part size.
 
-        Returns:
-            What the writer wants to know; None where the file is not wanted, or the entry is new.
-        """
-        folder = entry_folder(self.root, key)
-        manifest = load_manifest(folder, known=True)
-        if manifest is None or manifest.part_size != part_size or first < manifest.covered:
-            return None
-        return write_part_file(folder / part_name(first // part_size), features, labels, index)
-
-    def holds(self, key: FeatureKey) -> bool:
-        """Whether the features of `key` are complete, as far as their manifest says."""
-        manifest = load_manifest(entry_folder(self.root, key))
-        return manifest is not None and manifest.complete
-
-    def missing(self, key: FeatureKey, *, total: int, part_size: int) -> tuple[int, list[int]]:
-        """Images per part, and the first image of each part of `key` that is neither listed nor lies there loose.
-
-        It takes no lock: a part that comes meanwhile is told as missing, which does no harm.
+        The long step, writing the file, happens before the lock is taken: several processes can add parts at once.
         """
         folder = entry_folder(self.root, key)
         manifest = load_manifest(folder)
         if manifest is None:
-            return part_size, list(range(0, total, part_size))
-        if manifest.complete:
-            return manifest.part_size, []
-        size, loose = manifest.part_size, noted(folder)
-        return size, [first for first in range(manifest.covered, total, size) if first // size not in loose]
+            with self.writer(key, total=total, part_size=part_size, exclusive=False) as writer:
+                manifest = writer.manifest
+        if manifest.complete or manifest.part_size != part_size or rows.first not in missing_parts(folder, manifest):
+            return
+        try:
+            description = write_part_file(folder, rows, manifest)
+        except StoreError:
+            if self.holds(key):  # completed by another process, which removes temporary files
+                return
+            raise
+        with _locked(lock_file(self.root, key.digest)):
+            present = load_manifest(folder)
+            # Another process may have completed the entry, or removed a file without a description.
+            if present is not None and not present.complete and (folder / description.part.file).is_file():
+                save_description(folder, description)
+
+    def complete(self, key: FeatureKey, *, total: int, part_size: int, provenance: Mapping[str, Any]) -> None:
+        """Complete an entry if all of its parts are stored."""
+        folder = entry_folder(self.root, key)
+        manifest = load_manifest(folder) or Manifest(key, total, part_size)
+        if manifest.complete or missing_parts(folder, manifest):
+            return
+        with self.writer(key, total=total, part_size=part_size, exclusive=False) as writer:
+            if not writer.complete and not writer.missing:
+                writer.finish(provenance)
+
+    def holds(self, key: FeatureKey) -> bool:
+        """Return whether the features of `key` are complete according to their manifest."""
+        manifest = load_manifest(entry_folder(self.root, key))
+        return manifest is not None and manifest.complete
+
+    def missing(self, key: FeatureKey, *, total: int, part_size: int) -> tuple[int, list[int]]:
+        """Return the images per part, and the first image of each part of `key` that is not stored.
+
+        It takes no lock: a part that another process adds at the same time may be reported as missing.
+        """
+        folder = entry_folder(self.root, key)
+        manifest = load_manifest(folder) or Manifest(key, total, part_size)
+        return manifest.part_size, missing_parts(folder, manifest)
 
     def entries(self) -> Iterator[Entry]:
-        """Everything in the store, in the order of its folders; damaged entries too."""
+        """Yield every entry of the store, including damaged ones, in the order of the folders."""
         for folder in sorted(self.root.glob("*/*/*/*")):
             if DIGEST.fullmatch(folder.name) and folder.relative_to(self.root).parts[0] != LOCKS:
                 # Another process may be removing it.
@@ -197,42 +229,42 @@ class FeatureStore:
                     yield _entry(folder)
 
     def manifests(self, model: str, dataset: str = "*", split: str = "*") -> Iterator[Manifest]:
-        """The manifests of one model that can be read; of one dataset and split where they are named."""
+        """Yield the readable manifests of one model, optionally of one dataset and split."""
         names = [name if name == "*" else folder_name(name) for name in (dataset, split)]
         for folder in sorted((self.root / folder_name(model)).glob("/".join([*names, "*"]))):
             with suppress(StoreError):
-                if DIGEST.fullmatch(folder.name) and (found := load_manifest(folder, known=True)) is not None:
+                if DIGEST.fullmatch(folder.name) and (found := load_manifest(folder)) is not None:
                     yield found
 
     def select(self, pattern: str) -> list[Entry]:
-        """Entries whose model or dataset is `pattern` or fits it (`timm:*`), or whose digest begins with it.
+        """Return the entries whose model or dataset matches `pattern` (`timm:*`), or whose digest begins with it.
 
-        Of a digest at least four digits are asked for, so that a slip of the finger does not choose many.
+        A digest needs at least four digits, so that a typing error does not select many entries.
 
         Raises:
-            UnknownNameError: there are none.
+            UnknownNameError: no entry matches.
         """
         entries = list(self.entries())
-        if chosen := [entry for entry in entries if _fits(entry, pattern)]:
+        if chosen := [entry for entry in entries if _matches(entry, pattern)]:
             return chosen
         known = {name for entry in entries for name in _names(entry)}
         hint = "" if entries else f"The store in {self.root} is empty."
         raise UnknownNameError("stored features", pattern, known, hint=hint)
 
     def verify(self, entry: Entry | None = None) -> list[Problem]:
-        """Read every byte of `entry`, or of all, and say what is not as it was written; empty where all is well.
+        """Read every byte of `entry`, or of all entries, and return the files that differ from what was written.
 
-        An entry that is partial is no problem: the next extraction goes on from there.
+        A partial entry is no problem: the next extraction resumes it.
         """
         if entry is None:
             return [problem for each in self.entries() for problem in self.verify(each)]
-        kept = entry.manifest
-        if kept is None:
+        manifest = entry.manifest
+        if manifest is None:
             return [Problem(entry.path / MANIFEST, entry.problem)] if entry.problem else []
         problems = []
-        for part in kept.parts:
+        for part in manifest.parts:
             try:
-                open_part(entry.path, part, dim=kept.dim, dtype=kept.dtype, reading="again")
+                open_part(entry.path, part, dim=manifest.dim, dtype=manifest.dtype, check="again")
             except CorruptPartError as error:
                 problems.append(Problem(entry.path / part.file, str(error)))
         return problems
@@ -246,38 +278,265 @@ class FeatureStore:
         return sum(self._remove(entry) for entry in entries)
 
     def _remove(self, entry: Entry) -> int:
-        lock = take_lock(lock_file(self.root, entry.digest), timeout=0)
-        try:
-            if not entry.path.exists():  # somebody else was faster
+        with _locked(lock_file(self.root, entry.digest), timeout=0):
+            if not entry.path.exists():  # another process has removed it
                 return 0
             with explained(entry.path):
-                # The manifest first: whoever is killed here leaves files that no manifest lists, which are nobody's.
+                # The manifest first: a kill after this leaves files without a manifest, which no reader uses.
                 (entry.path / MANIFEST).unlink(missing_ok=True)
                 sync_folder(entry.path)
                 for path in entry.path.iterdir():
                     path.unlink()
                 entry.path.rmdir()
             for folder in entry.path.parents[:3]:
-                with suppress(OSError):  # not empty: other entries live there
+                with suppress(OSError):  # not empty: it has other entries
                     folder.rmdir()
-        finally:
-            lock.release()
         return entry.nbytes
+
+
+class FeatureWriter:
+    """Write one entry; made by `FeatureStore.writer` and used in a `with` block.
+
+    Inside the block the entry is locked. Leaving it before `finish` keeps the parts written so far: the next writer
+    resumes from them.
+
+    Attributes:
+        path: the entry's folder.
+        manifest: the entry with the parts that are stored.
+        discarded: parts that were found but could not be used, one sentence each, to show to the user; usually empty.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        key: FeatureKey,
+        *,
+        total: int,
+        part_size: int,
+        timeout: float | None = None,
+        on_wait: Callable[[], None] | None = None,
+        exclusive: bool = True,
+    ) -> None:
+        if total < 0 or part_size < 1:
+            raise StoreError(f"total must be at least 0 and part_size at least 1, not {total} and {part_size}.")
+        self.path = entry_folder(root, key)
+        self.manifest = Manifest(key, total=total, part_size=part_size)
+        self.discarded: tuple[str, ...] = ()
+        self._lock_path = lock_file(root, key.digest)
+        self._timeout = timeout
+        self._on_wait = on_wait
+        self._exclusive = exclusive
+        self._lock: FileLock | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the entry is complete, by this writer or by another."""
+        return self.manifest.complete
+
+    @property
+    def missing(self) -> list[int]:
+        """First image of each part that is still to be written."""
+        return self.manifest.missing
+
+    @property
+    def next_index(self) -> int:
+        """First image of the first missing part; `total` if none is missing."""
+        return next(iter(self.missing), self.manifest.total)
+
+    @property
+    def part_size(self) -> int:
+        """Images per part. An entry that was begun earlier keeps its size."""
+        return self.manifest.part_size
+
+    def __enter__(self) -> Self:
+        self._lock = take_lock(self._lock_path, timeout=self._timeout, on_wait=self._on_wait)
+        try:
+            self._begin()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def write_part(
+        self,
+        features: FloatArray,
+        labels: IntArray,
+        index: IntArray,
+        skipped: Sequence[Skipped] = (),
+        *,
+        first: int | None = None,
+    ) -> None:
+        """Write a part: the images from `first` on, `part_size` of them or up to the end.
+
+        Args:
+            features: (n, d), float16 or float32.
+            labels: (n,) class index per row.
+            index: (n,) position of each image in the split, ascending.
+            skipped: the images of the part that have no row.
+            first: `next_index` by default.
+
+        Raises:
+            StoreError: the rows are not those of a missing part, or differ in length or type from other parts.
+            DiskFullError: the disk is full; every other part is intact.
+        """
+        manifest = self._open_manifest()
+        first = self.next_index if first is None else first
+        if first not in self.missing:
+            raise StoreError(f"no missing part begins at image {first}.")
+        description = write_part_file(self.path, PartRows(first, features, labels, index, skipped), manifest)
+        save_description(self.path, description)
+        known = [Description(part, manifest.dim, manifest.dtype) for part in manifest.parts]
+        self.manifest = with_parts(manifest, [*known, description])
+
+    def finish(self, provenance: Mapping[str, Any] | None = None) -> None:
+        """Mark the entry complete.
+
+        Args:
+            provenance: how the features were made: versions, seconds, notes; JSON values. They go to a separate file
+                because they may differ between an uninterrupted run and a resumed one; the manifest may not.
+
+        Raises:
+            StoreError: images are missing, or the provenance is not JSON.
+        """
+        manifest = self._open_manifest()
+        if self.missing:
+            raise StoreError(f"cannot finish {self.path}: {manifest.covered} of {manifest.total} images are covered.")
+        try:
+            text = json.dumps(dict(provenance or {}), indent=1, sort_keys=True)
+        except (TypeError, ValueError) as error:
+            raise StoreError(f"the provenance of {self.path} is not made of JSON values: {error}.") from error
+        save_manifest(self.path, manifest)
+        self._clear(keep=[part.file for part in manifest.parts])
+        write_whole(self.path / PROVENANCE, [text.encode() + b"\n"])
+        self.manifest = replace(manifest, state="complete")
+        save_manifest(self.path, self.manifest)
+
+    def _open_manifest(self) -> Manifest:
+        if self._lock is None:
+            raise StoreError("a feature writer is used inside its `with` block only.")
+        if self.complete:
+            raise StoreError(f"{self.path} is complete already: check `writer.complete` before writing.")
+        return self.manifest
+
+    def _begin(self) -> None:
+        """Create the entry, or resume from its valid parts and remove the rest."""
+        listed = load_manifest(self.path)
+        if listed is None:
+            make_folder(self.path)
+            if lost := [name for name in self._clear(keep=()) if PART.fullmatch(name)]:
+                self.discarded = (f"{len(lost)} part(s) in {self.path} had no manifest and are extracted again.",)
+            save_manifest(self.path, self.manifest)
+            return
+        if listed.key != self.manifest.key or listed.total != self.manifest.total:
+            raise StoreError(
+                f"{self.path} is of a split of {listed.total} images, not of {self.manifest.total}, though the key is "
+                f"the same. Remove it with `unseen features rm {self.path.name}` and extract again."
+            )
+        found = find_parts(self.path) or listed
+        self.manifest = found if found.complete else self._verified(found)
+        if self.complete or not self._exclusive:
+            return
+        parts = self.manifest.parts
+        if not set(listed.parts) <= set(parts):  # the manifest stops listing a part before its file is removed
+            for part in parts:
+                save_description(self.path, Description(part, self.manifest.dim, self.manifest.dtype))
+            save_manifest(self.path, replace(listed, parts=(), dim=0, dtype=""))
+        self._clear(keep={*(part.file for part in parts), *(description_file(self.path, part).name for part in parts)})
+
+    def _verified(self, manifest: Manifest) -> Manifest:
+        """Return the manifest with its valid parts, and report the others in `discarded`."""
+        valid = []
+        check: Check = "sha256" if self._exclusive else "size"
+        for part in manifest.parts:
+            try:
+                open_part(self.path, part, dim=manifest.dim, dtype=manifest.dtype, check=check)
+            except CorruptPartError as error:
+                self.discarded += (f"{part.file} is extracted again: {error}",)
+            else:
+                valid.append(Description(part, manifest.dim, manifest.dtype))
+        return with_parts(manifest, valid)
+
+    def _clear(self, keep: Collection[str]) -> list[str]:
+        """Remove temporary files, and parts and descriptions that are not in `keep`; return the names."""
+        with explained(self.path):
+            stale = [
+                path
+                for path in sorted(self.path.iterdir())
+                if path.name.endswith(TEMPORARY_SUFFIX)
+                or ((PART.fullmatch(path.name) or DESCRIPTION.fullmatch(path.name)) and path.name not in keep)
+            ]
+            for path in stale:
+                path.unlink()
+            if stale:
+                sync_folder(self.path)
+        return [path.name for path in stale]
+
+
+def take_lock(path: Path, *, timeout: float | None = None, on_wait: Callable[[], None] | None = None) -> FileLock:
+    """Acquire the lock file `path` and return the lock.
+
+    Args:
+        timeout: seconds to wait for another holder; None waits without limit.
+        on_wait: called once if another process holds it.
+
+    Raises:
+        StoreError: another process still held it after `timeout`, or the lock file cannot be written.
+    """
+    make_folder(path.parent)
+    # Not bound to a thread: an extraction may open a writer in one thread and write from another.
+    lock = FileLock(path, thread_local=False)
+    with explained(path):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            if on_wait is not None:
+                on_wait()
+            _wait_for(lock, path, timeout)
+    return lock
+
+
+@contextmanager
+def _locked(path: Path, *, timeout: float | None = None) -> Iterator[None]:
+    lock = take_lock(path, timeout=timeout)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _wait_for(lock: FileLock, path: Path, timeout: float | None) -> None:
+    try:
+        lock.acquire(timeout=-1 if timeout is None else timeout, poll_interval=_POLL_SECONDS)
+    except Timeout:
+        waited = f", and has not finished within {timeout:g} s" if timeout else ""
+        raise StoreError(
+            f"another process is writing the features {path.stem}{waited}. "
+            "Wait for it to end, or stop it: the parts that it has written are kept."
+        ) from None
+    except RuntimeError as error:  # filelock's error for a thread that waits for itself
+        raise StoreError(f"this thread is writing the features {path.stem} already: {error}") from error
 
 
 def _entry(folder: Path) -> Entry:
     manifest, problem = None, ""
     files = {}
     for path in folder.iterdir():
-        with suppress(FileNotFoundError):  # a temporary file of a writer at work
+        with suppress(FileNotFoundError):  # a temporary file of an active writer
             files[path.name] = path.stat()
     try:
-        manifest = load_manifest(folder)
+        manifest = find_parts(folder)
     except StoreError as error:
         problem = str(error)
     if manifest is None and not problem and any(PART.fullmatch(name) for name in files):
         problem = f"{folder} holds parts but no {MANIFEST}. Remove it with `unseen features rm {folder.name}`."
-    # The folder's own time moves whenever a temporary file comes and goes.
+    # The folder's own time changes whenever a temporary file is written.
     modified = files.get(MANIFEST, folder.stat()).st_mtime
     size = sum(status.st_size for status in files.values())
     return Entry(folder, manifest, problem, size, datetime.fromtimestamp(modified, UTC))
@@ -287,7 +546,7 @@ def _names(entry: Entry) -> tuple[str, ...]:
     return (entry.digest, *((entry.manifest.key.model, entry.manifest.key.dataset) if entry.manifest else ()))
 
 
-def _fits(entry: Entry, pattern: str) -> bool:
+def _matches(entry: Entry, pattern: str) -> bool:
     if len(pattern) >= _DIGEST_DIGITS and entry.digest.startswith(pattern):
         return True
     return any(name == pattern or fnmatchcase(name, pattern) for name in _names(entry))

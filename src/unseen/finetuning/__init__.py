@@ -1,1 +1,1 @@
-"""Training whole networks: fine-tuning, and small networks from nothing."""
+"""Training of whole networks: fine-tuning, and small networks from random weights."""

@@ -1,10 +1,10 @@
-"""A small trainer that starts from nothing and keeps what it has at several stages: checkpoints for Group II anywhere.
+"""Train a small network from random weights and save a checkpoint after each of several stages (NeuCRaB Group II).
 
 Paper:      Li et al., "Ranking neural checkpoints" (NeuCRaB), section 2.2, CVPR 2021 [P]
-Implements: supervised training from random weights; a checkpoint after each stage, as [P] keeps one at each step down
-            of the learning rate
-Differs:    small networks, small images, few steps: the point is a pool whose members differ by how long they trained
-            and by nothing else. AdamW with a cosine schedule instead of SGD, which needs fewer steps for that.
+Implements: supervised training from random weights; a checkpoint after each stage, as [P] has one at each decrease of
+            the learning rate
+Differs:    small networks, small images, few steps: the members of the pool differ only in how long they trained. AdamW
+            with a cosine schedule instead of SGD needs fewer steps for that.
 
 A stage is a plain safetensors file with the network's own names in it: `file:PATH?arch=timm:NAME` loads it.
 """
@@ -12,7 +12,7 @@ A stage is a plain safetensors file with the network's own names in it: `file:PA
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +25,9 @@ from unseen.core.errors import DataError, UsageError
 from unseen.core.files import write_whole
 from unseen.data import Split
 from unseen.finetuning.data import TrainingBatches
+from unseen.finetuning.trainer import Progress
 from unseen.finetuning.views import TrainView
 
-#: Told the step just finished, the number of steps, and its loss.
-Progress = Callable[[int, int, float], None]
 WEIGHT_DECAY = 0.05
 _WARMUP = 0.05
 
@@ -51,12 +50,12 @@ def train_stages(
     Args:
         architecture: a timm name, such as "resnet18".
         train: images and labels.
-        folder: where the checkpoints go; it is made.
-        classes: of the labels.
-        stages: numbers of steps after which to keep a checkpoint, ascending; 0 keeps the start.
+        folder: of the checkpoints; created if necessary.
+        classes: number of classes.
+        stages: numbers of steps after which to save a checkpoint, ascending; 0 saves the random start.
         size: side of the input in pixels.
-        learning_rate: the greatest.
-        progress: told of every step.
+        learning_rate: the maximum of the schedule.
+        progress: called after every step.
 
     Returns:
         One path per stage, `<folder>/<architecture>-<steps>.safetensors`.
@@ -94,7 +93,7 @@ def train_stages(
 
 
 def _factor(step: int, steps: int) -> float:
-    """Linear warm-up, then a cosine down to 0."""
+    """Return the factor of the learning rate: linear warm-up, then a cosine to 0."""
     warmup = max(1, round(_WARMUP * steps))
     if step < warmup:
         return (step + 1) / warmup
@@ -102,7 +101,7 @@ def _factor(step: int, steps: int) -> float:
 
 
 def _write(model: torch.nn.Module, path: Path) -> Path:
-    """A checkpoint, whole or not at all."""
+    """Write a checkpoint atomically."""
     from safetensors.torch import save
 
     write_whole(path, save({name: value.detach().contiguous().clone() for name, value in model.state_dict().items()}))

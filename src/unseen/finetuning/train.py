@@ -1,4 +1,4 @@
-"""Fine-tuning: the whole network learns the new task, from a zero-initialised head on its pooled features.
+"""Fine-tuning: train the whole network on the new task, from a zero-initialised head on its pooled features.
 
 Paper:      Zhai et al., "A Large-scale Study of Representation Learning with the Visual Task Adaptation Benchmark",
             2019 [P], section 3.1 and Appendix I
@@ -13,7 +13,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,12 @@ import torch
 from torch import nn
 
 from unseen.backbones.backbone import Backbone
-from unseen.core.errors import DataError, UsageError
+from unseen.core.errors import DataError, OutOfMemoryError, UsageError, first_line
 from unseen.core.identity import digest
+from unseen.core.run_record import Dropped
 from unseen.data import Split
 from unseen.finetuning.early_stop import EarlyStop
-from unseen.finetuning.trainer import FinetuneOptions, Progress, Trainer
+from unseen.finetuning.trainer import FinetuneOptions, Progress, Schedule, Trainer
 from unseen.probes.batch_order import IntArray
 
 __all__ = ["FinetuneOptions", "FinetuneResult", "finetune"]
@@ -35,17 +37,17 @@ __all__ = ["FinetuneOptions", "FinetuneResult", "finetune"]
 
 @dataclass(frozen=True, eq=False)
 class FinetuneResult:
-    """What came of a fine-tuning.
+    """Result of a fine-tuning.
 
     Attributes:
         top1: share of readable test images that are right.
-        predictions: class index per test image; -1 where the image could not be read.
-        history: (step, learning rate, mean training loss since the point before).
-        seconds: of training and evaluation, over all of its processes where it was resumed.
-        skipped: reasons by "train:POSITION" and "test:POSITION" of images that could not be read.
-        held_out, stopped_at: accuracy on the images of an early stop, and the step whose network is this one; NaN and
-            the last step without one.
-        resumed_at: the step at which a checkpoint was taken up, or 0.
+        predictions: class index per test image; -1 if the image could not be read.
+        history: (step, learning rate, mean training loss since the previous point).
+        seconds: of training and evaluation, summed over all processes if it was resumed.
+        dropped: images that could not be read, with the reason and the split "train", "test", or "val" for `held_out`.
+        held_out, stopped_at: accuracy on the images of early stopping, and the step of the returned network; NaN and
+            the last step without it.
+        resumed_at: the step at which the training was resumed, or 0.
         module, head: the trained network.
     """
 
@@ -53,12 +55,34 @@ class FinetuneResult:
     predictions: IntArray
     history: tuple[tuple[int, float, float], ...]
     seconds: float
-    skipped: dict[str, str]
+    dropped: tuple[Dropped, ...]
     held_out: float
     stopped_at: int
     resumed_at: int
     module: nn.Module
     head: nn.Linear
+
+
+#: Parts of the messages of allocators that have no exception class (CPU, MPS).
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+
+
+@contextmanager
+def advised_on_memory(batch_size: int, micro_batch: int) -> Iterator[None]:
+    """Turn the out-of-memory errors of Python and PyTorch into an `OutOfMemoryError` that states what to do."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not known and not any(words in str(error).lower() for words in _OUT_OF_MEMORY):
+            raise
+        present = min(micro_batch or batch_size, batch_size)
+        advice = f"--micro-batch {present // 2}" if present > 1 else "a smaller model or image size"
+        option = " (micro_batch in Python)" if present > 1 else ""
+        raise OutOfMemoryError(
+            f"out of memory in fine-tuning with {present} images per forward pass (batch size {batch_size}): "
+            f"{first_line(error)} Use {advice}{option}."
+        ) from error
 
 
 def finetune(
@@ -82,18 +106,21 @@ def finetune(
 ) -> FinetuneResult:
     """Fine-tune a copy of the backbone on `train` and evaluate it on `test`.
 
-    The same arguments give the same numbers on the same machine and number of threads, whether or not the run was
-    killed on the way and went on from its checkpoint.
+    The same arguments give the same numbers on the same machine and number of threads, also if the run was killed and
+    resumed from its checkpoint.
 
     Args:
-        steps: model updates; 0 only where the start is a probe, which is then all there is.
-        freeze: names of modules whose parameters and statistics stay as they are; "" is the whole backbone.
-        checkpoint: file that keeps the training's state; where it is there, the training goes on from it.
-        progress: told of every step.
-        until: stop after so many of the steps and evaluate what is there; with a checkpoint a later call goes on. A
-            search that gives up the worse half of its trials asks so, on images that may be looked at.
-        held_out: images by which the best of `checks` + 1 moments is kept (early_stop.py); None keeps the last one.
-        head: the probe to start from, where the same network and images gave one before (`FinetuneResult.head`).
+        steps: model updates; 0 evaluates the start, which must be a probe.
+        freeze: names of modules whose parameters and statistics do not change; "" is the whole backbone.
+        checkpoint: file for the training's state; if it exists, the training resumes from it.
+        progress: called after every step.
+        until: pause after this number of steps and evaluate the network; with a checkpoint a later call resumes.
+            Searches that drop the worse half of their trials use it, on validation images.
+        held_out: images for early stopping with `checks` + 1 evaluations (early_stop.py); None keeps the last network.
+        head: a probe of the same network and images to start from (`FinetuneResult.head`).
+
+    Raises:
+        OutOfMemoryError: the memory of the device is too small for a forward and backward pass.
     """
     options = options or FinetuneOptions()
     if not learning_rate > 0 or batch_size < 1 or classes < 2:
@@ -108,26 +135,34 @@ def finetune(
     settings += [digest(head.weight.detach().cpu().numpy().tobytes().hex())] if head is not None else []
     stop = EarlyStop(held_out, checks) if held_out is not None else None
     identity = digest([backbone.weights, train.fingerprint, backbone.preprocessing.to_dict(), settings])
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+    with (
+        advised_on_memory(batch_size, options.micro_batch),
+        torch.random.fork_rng(devices=range(torch.cuda.device_count())),
+    ):
         torch.manual_seed(seed)
-        trainer = Trainer(
-            backbone, train, classes, steps, learning_rate, batch_size, seed, freeze or (), options, stop, head
-        )
+        schedule = Schedule(classes, steps, learning_rate, batch_size, seed, freeze or ())
+        trainer = Trainer(backbone, train, schedule, options, stop, head)
         trainer.run(checkpoint, identity, progress, steps if until is None else min(until, steps))
     if stop is not None:
         stop.restore(trainer)
     began = time.perf_counter()
-    predictions, unreadable = trainer.predict(test)
+    with advised_on_memory(batch_size, options.micro_batch):
+        predictions, unreadable = trainer.predict(test)
     readable = predictions >= 0
     if not readable.any():
         raise DataError(f"none of the {len(test)} test images can be read.")
-    skipped = {f"train:{i}": reason for i, reason in sorted(trainer.batches.unreadable.items())}
+    lost = [("train", train, trainer.batches.unreadable), ("test", test, unreadable)]
+    lost += [("val", stop.images, stop.unreadable)] if stop is not None else []
     return FinetuneResult(
         top1=float(np.mean(predictions[readable] == test.labels[readable])),
         predictions=predictions,
         history=tuple(trainer.history),
         seconds=trainer.seconds + time.perf_counter() - began,
-        skipped=skipped | {f"test:{i}": reason for i, reason in unreadable.items()},
+        dropped=tuple(
+            Dropped("image", images.names[i], reason, split)
+            for split, images, reasons in lost
+            for i, reason in sorted(reasons.items())
+        ),
         held_out=stop.accuracy if stop is not None else math.nan,
         stopped_at=stop.step if stop is not None else steps,
         resumed_at=trainer.resumed_at,
@@ -137,7 +172,6 @@ def finetune(
 
 
 def _numbers_of(options: FinetuneOptions) -> dict[str, Any]:
-    """The options that change a training: not how images are fed, how often a checkpoint is written, nor how test
-    images are shown."""
+    """Return the options that change a training, without decoding, checkpoints and the view of test images."""
     neutral = ("checkpoint_every", "eval_view", "workers", "cache_bytes")
     return {name: value for name, value in dataclasses.asdict(options).items() if name not in neutral}

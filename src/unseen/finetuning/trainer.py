@@ -1,11 +1,22 @@
-"""The state of one fine-tuning: network, head, optimiser, place; one step, all steps, predictions.
+"""The state of one fine-tuning: network, head, optimiser and step; one update, all updates, predictions, checkpoints.
 
-`finetuning.py` says what is implemented of which paper; this file does it.
+`train.py` lists the papers that this implements. A head starts at zero, or at a linear probe of the frozen features:
+
+Paper:      Kumar et al., "Fine-Tuning can Distort Pretrained Features and Underperform Out-of-Distribution", ICLR 2022
+            [P], section 3.4 (LP-FT); Zhai et al., 2019, start from zero
+Implements: the head is the converged logistic regression that `unseen probe` fits by default, on features of unit
+            length; before the first step the network is that frozen probe, prediction for prediction
+Differs:    [P] does not normalise features. Statistics of batch norm stay those of the pretraining, since the probe was
+            fitted under them; its scales and shifts learn
+
+A checkpoint has torch's own format, read back with `weights_only`, so that it cannot run code. It contains the digest
+of everything that the training depends on: a checkpoint of another training is refused.
 """
 
 from __future__ import annotations
 
 import copy
+import io
 import multiprocessing
 import os
 import time
@@ -16,6 +27,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from PIL import Image
 from torch import Tensor, nn
@@ -23,40 +35,43 @@ from torch.nn import functional
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.runtimes import best_device
-from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.core.errors import CheckpointError, DataError, DiskFullError, StoreError, UnknownNameError, UsageError
+from unseen.core.files import write_whole
+from unseen.core.guard import guarded
 from unseen.data import Split
-from unseen.finetuning.data import Batch, TrainingBatches, evaluation_batches, micro_batches
+from unseen.finetuning.data import CACHE_BYTES, Batch, TrainingBatches, evaluation_batches, micro_batches
 from unseen.finetuning.early_stop import EarlyStop
-from unseen.finetuning.feeding import CACHE_BYTES, Fed
-from unseen.finetuning.input_size import at_size, nearest_size
-from unseen.finetuning.start import Start, empty_head, hold_statistics, probe_head
-from unseen.finetuning.state import load_state, save_state
-from unseen.finetuning.views import EvalView, Pixels, TrainView, own_view
+from unseen.finetuning.views import EvalView, Pixels, TrainView, at_size, nearest_size, own_view
 from unseen.probes.batch_order import IntArray
+from unseen.probes.estimators import LinearProbe
 from unseen.probes.schedules import StepSchedule, default_warmup
 
-#: Told the step just finished, the number of steps, and its loss.
+Start = Literal["zero", "probe"]
+#: Callback with the finished step, the number of steps, and the loss.
 Progress = Callable[[int, int, float], None]
+_CHECKPOINT_VERSION = 1
 _HISTORY_POINTS = 100
+#: Margin by which a class without training image starts below the least likely other class.
+_ABSENT = 10.0
 
 
 @dataclass(frozen=True)
 class FinetuneOptions:
-    """What the lightweight protocol leaves fixed.
+    """Options that the lightweight protocol does not vary.
 
     Attributes:
         optimizer: "sgd" (momentum 0.9) or "adam".
-        weight_decay: per unit of learning rate, decoupled; [P] has 0 for fine-tuning and 0.01 from scratch.
-        train_view, eval_view: what images become; the defaults are the plain resize of [P].
-        own_preprocessing: show images as the model was published with instead, in training and evaluation.
-        start: of the head: "zero" as in [P], or "probe", a linear probe of the frozen features (start.py).
+        weight_decay: per unit of learning rate, decoupled; VTAB has 0 for fine-tuning and 0.01 from scratch.
+        train_view, eval_view: transformations of images; the defaults are the plain resize of VTAB.
+        own_preprocessing: use the preprocessing that the model was published with instead.
+        start: of the head: "zero" as in VTAB, or "probe", a linear probe of the frozen features.
         warmup: steps; None for `default_warmup`.
         micro_batch: images per forward pass; gradients of a batch accumulate over several. 0: as large as the batch.
         device: "auto", "cpu", "cuda" or "mps".
         checkpoint_every: steps between checkpoints.
         workers: processes that decode and crop images, for evaluation too; -1 for none on the CPU, whose cores the
             network needs, and one per core up to eight elsewhere. They change no number.
-        cache_bytes: of decoded training images that are kept between epochs.
+        cache_bytes: size of the cache of decoded training images.
     """
 
     optimizer: Literal["sgd", "adam"] = "sgd"
@@ -81,38 +96,50 @@ class FinetuneOptions:
             raise UnknownNameError("start of a fine-tuning", self.start, get_args(Start))
 
 
+@dataclass(frozen=True)
+class Schedule:
+    """The settings that a search varies, and what stays trainable."""
+
+    classes: int
+    steps: int
+    learning_rate: float
+    batch_size: int
+    seed: int
+    freeze: Sequence[str] = ()
+
+
 class Trainer:
-    """The state of one training."""
+    """The state of one training.
+
+    Args:
+        stop: early stopping, if any.
+        head: the probe to start from; fitted if None.
+    """
 
     def __init__(
         self,
         backbone: Backbone,
         train: Split,
-        classes: int,
-        steps: int,
-        learning_rate: float,
-        batch_size: int,
-        seed: int,
-        freeze: Sequence[str],
+        schedule: Schedule,
         options: FinetuneOptions,
         stop: EarlyStop | None = None,
         head: nn.Linear | None = None,
     ) -> None:
-        self.backbone, self.options, self.learning_rate, self.steps = backbone, options, learning_rate, steps
-        self.stop, self.given_head = stop, head
+        self.backbone, self.options, self.stop, self.probe = backbone, options, stop, head
+        self.steps, self.learning_rate = schedule.steps, schedule.learning_rate
         self.device = own_device(options.device)
         self.module = copy.deepcopy(backbone.module).to(self.device)
-        self.head = empty_head(options.start, backbone.feature_dim, classes).to(self.device)
-        self.frozen = _freeze(self.module, freeze)
-        warmup = default_warmup(steps) if options.warmup is None else options.warmup
-        # Without a step the start is all there is: a sweep that begins at a probe has it among its candidates.
-        alone = steps == 0 and options.start == "probe"
-        self.schedule = StepSchedule(1 if alone else steps, warmup)
+        self.head = empty_head(options.start, backbone.feature_dim, schedule.classes).to(self.device)
+        self.frozen = _freeze(self.module, schedule.freeze)
+        warmup = default_warmup(self.steps) if options.warmup is None else options.warmup
+        # A sweep that starts from a probe has the probe without any step among its candidates.
+        alone = self.steps == 0 and options.start == "probe"
+        self.rates = StepSchedule(1 if alone else self.steps, warmup)
         self.parameters = [p for p in (*self.module.parameters(), *self.head.parameters()) if p.requires_grad]
-        self.optimizer = _make_optimizer(options.optimizer, self.parameters, learning_rate)
+        self.optimizer = _make_optimizer(options.optimizer, self.parameters, self.learning_rate)
         self.autocast, scaled = _precision(self.device)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=scaled)
-        self.micro_batch = options.micro_batch or batch_size
+        self.micro_batch = options.micro_batch or schedule.batch_size
         own = (lambda image: own_view(image, backbone.preprocessing)) if options.own_preprocessing else None
         size = backbone.preprocessing.size
         self.workers = feeding_workers(self.device) if options.workers < 0 else options.workers
@@ -120,42 +147,42 @@ class Trainer:
             train,
             options.train_view,
             size=size,
-            batch_size=batch_size,
-            seed=seed,
+            batch_size=schedule.batch_size,
+            seed=schedule.seed,
             own=own,
             workers=self.workers,
             cache_bytes=options.cache_bytes,
         )
         view = options.eval_view.with_size(nearest_size(self.module, options.eval_view.size or size))
         self.size, self.eval_size = size, size if own else view.size
-        self.show: Callable[[Image.Image], Pixels] = own or (lambda image: view.apply(image, size))
-        self.show_plainly: Callable[[Image.Image], Pixels] = own or (lambda image: EvalView().apply(image, size))
+        self.view: Callable[[Image.Image], Pixels] = own or (lambda image: view.apply(image, size))
+        self.plain_view: Callable[[Image.Image], Pixels] = own or (lambda image: EvalView().apply(image, size))
         self.mean = torch.tensor(backbone.preprocessing.mean, device=self.device).view(1, 3, 1, 1)
         self.std = torch.tensor(backbone.preprocessing.std, device=self.device).view(1, 3, 1, 1)
         self.history: list[tuple[int, float, float]] = []
         self.seconds, self.resumed_at = 0.0, 0
 
     def run(self, checkpoint: Path | None, identity: str, progress: Progress | None, last: int) -> None:
-        """The steps up to `last` that are not done yet."""
+        """Perform the remaining steps up to `last`."""
         began = time.perf_counter()
         first = self._resume(checkpoint, identity)
         before = self.seconds
         if self.options.start == "probe" and not first:
             self._start_from_probe()
         if self.stop is not None and not first:
-            self.stop.look(self, 0)
+            self.stop.evaluate(self, 0)
         every = max(1, self.steps // _HISTORY_POINTS)
         losses: list[float] = self._pending
         self._train_mode()
         for step, batch in enumerate(self.batches.ahead(first, last), start=first):
-            rate = self.learning_rate * self.schedule.factor(step)
+            rate = self.learning_rate * self.rates.factor(step)
             losses.append(self.update(batch, rate))
             done = step + 1
             if done % every == 0 or done == self.steps:
                 self.history.append((done, rate, float(np.mean(losses))))
                 losses.clear()
             if self.stop is not None and self.stop.is_due(done, self.steps):
-                self.stop.look(self, done)
+                self.stop.evaluate(self, done)
                 self._train_mode()
             self.seconds = before + time.perf_counter() - began
             if checkpoint is not None and (done % self.options.checkpoint_every == 0 or done == last):
@@ -164,7 +191,7 @@ class Trainer:
                 progress(done, self.steps, losses[-1] if losses else self.history[-1][2])
 
     def update(self, batch: Batch, rate: float) -> float:
-        """One model update; returns the mean loss of the batch."""
+        """Update the model once, and return the mean loss of the batch."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
@@ -190,49 +217,52 @@ class Trainer:
         return features
 
     def _start_from_probe(self) -> None:
-        """Put the linear probe of the network's frozen features, given or fitted now, in the place of the head."""
-        if self.given_head is not None:
-            self.head.load_state_dict(self.given_head.state_dict())
+        """Replace the head by the linear probe of the network's frozen features, fitting it if necessary."""
+        if self.probe is not None:
+            self.head.load_state_dict(self.probe.state_dict())
             return
         images = self.batches.images
         features = np.empty((len(images), self.backbone.feature_dim), np.float32)
         readable = np.zeros(len(images), bool)
-        for fed in self._evaluated(images, self.show_plainly, self.size):
+        for batch in self._evaluation_batches(images, self.plain_view, self.size):
             # In full precision: a probe that is fitted on rounded features is another probe.
-            features[fed.positions] = self._features(self.module, fed.pixels).cpu().numpy()
-            readable[fed.positions] = True
-            self.batches.unreadable |= fed.unreadable
+            features[batch.positions] = self._features(self.module, batch.pixels).cpu().numpy()
+            readable[batch.positions] = True
+            self.batches.unreadable |= batch.unreadable
         if not readable.any():
             raise DataError(f"none of the {len(images)} training images can be read.")
         head = probe_head(features[readable], images.labels[readable], self.head.out_features, self.batches.seed)
         self.head.load_state_dict(head.state_dict())
 
     def predict(self, test: Split) -> tuple[IntArray, dict[int, str]]:
-        """Class per image, -1 where it cannot be read, and the reasons."""
+        """Return the class of each image, -1 if it cannot be read, and the reasons."""
         predictions = np.full(len(test), -1, np.int64)
         reasons: dict[int, str] = {}
         self.module.eval()
         network = self.module if self.eval_size == self.size else at_size(self.module, self.eval_size)
-        for fed in self._evaluated(test, self.show, self.eval_size):
-            reasons |= fed.unreadable
+        for batch in self._evaluation_batches(test, self.view, self.eval_size):
+            reasons |= batch.unreadable
             with self.autocast():
-                scores = self.head(self._features(network, fed.pixels))
-            predictions[fed.positions] = scores.argmax(dim=1).cpu().numpy()
+                scores = self.head(self._features(network, batch.pixels))
+            predictions[batch.positions] = scores.argmax(dim=1).cpu().numpy()
         return predictions, reasons
 
-    def _evaluated(self, images: Split, show: Callable[[Image.Image], Pixels], side: int) -> Iterator[Fed]:
-        """Consecutive images, those that can be read, while nothing is learnt."""
+    def _evaluation_batches(self, images: Split, view: Callable[[Image.Image], Pixels], side: int) -> Iterator[Batch]:
+        """Yield batches of consecutive readable images in evaluation mode."""
         self.module.eval()
-        batch = min(self.micro_batch, 64)
+        size = min(self.micro_batch, 64)
         with torch.inference_mode():
-            for fed in evaluation_batches(images, show, side=side, batch_size=batch, workers=self.workers):
-                if len(fed.positions):
-                    yield fed
+            for batch in evaluation_batches(images, view, side=side, batch_size=size, workers=self.workers):
+                if len(batch.positions):
+                    yield batch
 
     def _train_mode(self) -> None:
         self.module.train()
         if self.options.start == "probe":
-            hold_statistics(self.module)
+            # The probe was fitted under the running statistics of batch norm, which stay unchanged.
+            for part in self.module.modules():
+                if isinstance(part, nn.modules.batchnorm._BatchNorm):
+                    part.eval()
         for module in self.frozen:
             module.eval()
 
@@ -273,9 +303,9 @@ class Trainer:
         return self.resumed_at
 
 
-def own_device(wanted: str) -> torch.device:
-    """The device to train on; workers on a machine of several GPUs take one each, in turn."""
-    name = best_device() if wanted == "auto" else wanted
+def own_device(requested: str) -> torch.device:
+    """Return the device to train on; workers on a machine with several GPUs take one each, in turn."""
+    name = best_device() if requested == "auto" else requested
     number = multiprocessing.current_process()._identity
     if name == "cuda" and number and torch.cuda.device_count() > 1:
         name = f"cuda:{(number[-1] - 1) % torch.cuda.device_count()}"
@@ -283,12 +313,12 @@ def own_device(wanted: str) -> torch.device:
 
 
 def feeding_workers(device: torch.device) -> int:
-    """Processes that feed a network: none on the CPU, one per core up to eight elsewhere."""
+    """Return the number of decoding processes: none on the CPU, one per core up to eight elsewhere."""
     return 0 if device.type == "cpu" else min(8, os.cpu_count() or 1)
 
 
 def _freeze(module: nn.Module, names: Sequence[str]) -> list[nn.Module]:
-    """Stop the named modules from learning, and return them."""
+    """Freeze the named modules, and return them."""
     known = dict(module.named_modules())
     frozen = []
     for name in names:
@@ -306,8 +336,80 @@ def _make_optimizer(name: str, parameters: list[nn.Parameter], rate: float) -> t
 
 
 def _precision(device: torch.device) -> tuple[Callable[[], AbstractContextManager[Any]], bool]:
-    """Autocast for the device, and whether its gradients need scaling: half precision on CUDA, none elsewhere."""
+    """Return autocast for the device and whether its gradients need scaling: half precision on CUDA only."""
     if device.type != "cuda":
         return nullcontext, False
     half = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
     return (lambda: torch.autocast("cuda", dtype=half)), half is torch.float16
+
+
+class UnitLinear(nn.Linear):
+    """A linear layer on rows of unit length, as probes have it."""
+
+    def forward(self, features: Tensor) -> Tensor:
+        return super().forward(functional.normalize(features, dim=1))
+
+
+def empty_head(start: Start, dimension: int, classes: int) -> nn.Linear:
+    """Return a head that gives every class the same probability, of the type that a start requires."""
+    head = UnitLinear(dimension, classes) if start == "probe" else nn.Linear(dimension, classes)
+    nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
+    return head
+
+
+def probe_head(features: npt.NDArray[np.float32], labels: IntArray, classes: int, seed: int) -> nn.Linear:
+    """Return the linear probe of some features as a head.
+
+    Args:
+        features: (n, d) of the training images, before the scaling to unit length.
+        seed: of the folds of the cross-validation that chooses the penalty.
+    """
+    head, present = empty_head("probe", features.shape[1], classes), np.unique(labels)
+    if len(present) > 1:
+        probe = LinearProbe(seed=seed, power=1.0).fit(features, labels)
+        with torch.no_grad():
+            head.bias.fill_(float(probe.intercept_.min()) - _ABSENT)
+            head.weight[present] = torch.from_numpy(probe.coef_)
+            head.bias[present] = torch.from_numpy(probe.intercept_)
+    return head
+
+
+def save_state(path: Path, identity: str, state: dict[str, Any]) -> None:
+    """Write a checkpoint atomically.
+
+    Raises:
+        DiskFullError: it cannot be written; the previous checkpoint is unchanged.
+    """
+    buffer = io.BytesIO()
+    torch.save({"version": _CHECKPOINT_VERSION, "identity": identity, **state}, buffer)
+    try:
+        write_whole(path, buffer.getvalue())
+    except StoreError as error:
+        raise DiskFullError(
+            f"the checkpoint could not be written: {error} The previous one is intact: free disk space, or choose "
+            "another folder with --home or UNSEEN_HOME, and run the same command to resume."
+        ) from error
+
+
+def load_state(path: Path, identity: str) -> dict[str, Any] | None:
+    """Return what `save_state` wrote, or None if there is no file.
+
+    Raises:
+        CheckpointError: the file belongs to another training or version, or is not a checkpoint.
+    """
+    if not path.exists():
+        return None
+    with guarded(path, "a checkpoint of a fine-tuning", error=CheckpointError, advice="Remove it to start again."):
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        found, version = state["identity"], state["version"]
+    if version != _CHECKPOINT_VERSION:
+        raise CheckpointError(
+            f"{path} has version {version}; this release reads {_CHECKPOINT_VERSION}. Remove it to start again."
+        )
+    if found != identity:
+        raise CheckpointError(
+            f"{path} belongs to another training ({found}, not {identity}): its model, data or settings differ. Remove "
+            "it to start again, or use another path for this training."
+        )
+    return state

@@ -1,4 +1,4 @@
-"""From an image to what a network is shown while it is fine-tuned: training and evaluation views.
+"""Training and evaluation views: how images are transformed for fine-tuning, and networks for larger images.
 
 Paper:      Zhai et al., 2019 [P], Appendix I: the preprocessing of both sweeps
 Implements: train: res., res.|crop, res.smallcrop, inc.crop, cif.crop, each with or without flips and colour distortion;
@@ -6,10 +6,14 @@ Implements: train: res., res.|crop, res.smallcrop, inc.crop, cif.crop, each with
 Differs:    [P] names sizes for inputs of 224; here they scale with the input (256 / 224, padding 28 / 224). Resizing is
             Pillow's bilinear filter, which low-passes when it shrinks. [P] does not define its colour distortion:
             brightness, contrast and saturation by factors in [0.6, 1.4]
+
+Convolutional networks take any size. A transformer of fixed size resamples its position embedding if it is timm's
+(`set_input_size`); others raise their own error.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -17,11 +21,12 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageEnhance
+from torch import nn
 
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.records import Preprocessing
 from unseen.data import decode_rgb
-from unseen.features.preprocess import to_pixels
+from unseen.features.batches import to_pixels
 
 Pixels = npt.NDArray[np.uint8]
 TrainCrop = Literal["resize", "resize-crop", "shortest-crop", "inception", "pad-crop"]
@@ -40,7 +45,7 @@ _FILTERS = {
 
 @dataclass(frozen=True, slots=True)
 class TrainView:
-    """What a training image becomes.
+    """Transformation of a training image.
 
     Attributes:
         crop: "resize" (plain, no crop), "resize-crop" (larger, random crop), "shortest-crop" (keeps the aspect, random
@@ -59,10 +64,11 @@ class TrainView:
 
     @property
     def random(self) -> bool:
+        """Return whether views of an image differ."""
         return self.crop != "resize" or self.flip or self.colour
 
     def base(self, image: Image.Image, size: int) -> Image.Image:
-        """What does not depend on chance, and may be kept for the next epoch."""
+        """Return the deterministic part of a view, which may be cached for the next epoch."""
         rgb = decode_rgb(image)
         if self.crop == "inception":
             return rgb
@@ -72,17 +78,17 @@ class TrainView:
         return _plain(rgb, side)
 
     def finish(self, base: Image.Image, size: int, rng: np.random.Generator) -> Pixels:
-        """A view of a base: (size, size, 3). The base is not changed."""
-        shown = self._crop(base, size, rng)
+        """Return a random view of a base, (size, size, 3), without changing the base."""
+        view = self._crop(base, size, rng)
         if self.flip and rng.random() < 0.5:
-            shown = shown.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+            view = view.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         if self.colour:
             factors = rng.uniform(1 - _DISTORTION, 1 + _DISTORTION, 3)
             for kind, factor in zip(
                 (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color), factors, strict=True
             ):
-                shown = kind(shown).enhance(float(factor))
-        return np.asarray(shown, np.uint8)
+                view = kind(view).enhance(float(factor))
+        return np.asarray(view, np.uint8)
 
     def _crop(self, base: Image.Image, size: int, rng: np.random.Generator) -> Image.Image:
         if self.crop == "resize":
@@ -101,11 +107,11 @@ class TrainView:
 
 @dataclass(frozen=True, slots=True)
 class EvalView:
-    """What a test image becomes: a plain resize to `size`, or the centre of the image with its aspect kept.
+    """Transformation of a test image: a plain resize to `size`, or the centre of the image with its aspect kept.
 
     Attributes:
-        size: of what enters the network; 0 takes the network's own.
-        resize: of the shortest side before the centre is cut out; 0 for the plain resize.
+        size: of the input of the network; 0 for the network's own.
+        resize: of the shortest side before the centre crop; 0 for the plain resize.
     """
 
     size: int = 0
@@ -118,10 +124,11 @@ class EvalView:
             )
 
     def with_size(self, size: int) -> EvalView:
-        """The view for an input of another size, never cut out of less than it."""
+        """Return the view for an input of another size, never cropped from a smaller image."""
         return EvalView(size, max(self.resize, size) if self.resize else 0)
 
     def apply(self, image: Image.Image, size: int) -> Pixels:
+        """Return the pixels of an image for a network whose own input has `size`."""
         rgb, side = decode_rgb(image), self.size or size
         if not self.resize:
             return np.asarray(_plain(rgb, side), np.uint8)
@@ -129,7 +136,7 @@ class EvalView:
 
 
 def own_view(image: Image.Image, preprocessing: Preprocessing) -> Pixels:
-    """The preprocessing that a model was published with."""
+    """Return the pixels of an image by the preprocessing that a model was published with."""
     if preprocessing.interpolation == "tf-bilinear":
         return to_pixels(image, preprocessing)
     rgb, kernel = decode_rgb(image), _FILTERS[preprocessing.interpolation]
@@ -139,9 +146,9 @@ def own_view(image: Image.Image, preprocessing: Preprocessing) -> Pixels:
 
 
 def inception_box(size: tuple[int, int], rng: np.random.Generator) -> tuple[float, float, float, float]:
-    """A random box of 8 % to 100 % of the area with an aspect of 3/4 to 4/3 (Szegedy et al., 2015).
+    """Sample a box of 8 % to 100 % of the area with an aspect of 3/4 to 4/3 (Szegedy et al., 2015).
 
-    Ten tries; where none fits, the largest centred box with an allowed aspect.
+    If none of ten samples fits, return the largest centred box with an allowed aspect.
     """
     width, height = size
     for _ in range(10):
@@ -168,3 +175,22 @@ def _shortest(image: Image.Image, side: int, kernel: Image.Resampling) -> Image.
 def _centre(image: Image.Image, size: int) -> Pixels:
     left, top = round((image.width - size) / 2), round((image.height - size) / 2)
     return np.asarray(image.crop((left, top, left + size, top + size)), np.uint8)
+
+
+def nearest_size(module: nn.Module, size: int) -> int:
+    """Return the side nearest to `size` that the patches of a network cover; `size` if it has no patches."""
+    patch = getattr(getattr(module, "patch_embed", None), "patch_size", None)
+    side = patch[0] if isinstance(patch, tuple) else patch
+    if not isinstance(side, int) or not hasattr(module, "set_input_size"):
+        return size
+    return max(1, round(size / side)) * side
+
+
+def at_size(module: nn.Module, size: int) -> nn.Module:
+    """Return the network for inputs of another side: a copy if it has to change, otherwise itself."""
+    change = "set_input_size"
+    if not hasattr(module, change):
+        return module
+    other = copy.deepcopy(module)
+    getattr(other, change)(img_size=(size, size))
+    return other.to(next(module.parameters()).device)

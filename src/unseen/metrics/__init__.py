@@ -22,7 +22,6 @@ from unseen.metrics.seeds import SeedSummary, over_seeds
 from unseen.metrics.seen_unseen import (
     SeenUnseenCurve,
     seen_leads,
-    seen_unseen_area_interval,
     seen_unseen_curve,
     seen_unseen_outcomes,
 )
@@ -45,6 +44,7 @@ from unseen.metrics.zeroshot import (
     mean_per_class_interval,
     share_interval,
 )
+from unseen.stats import seen_unseen_area_interval
 
 __all__ = [
     "Comparison",

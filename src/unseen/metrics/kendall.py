@@ -1,4 +1,4 @@
-"""Kendall's tau-b between scores, for many score vectors at once.
+"""Kendall's tau-b between scores, for many score vectors at once; of two vectors it is `unseen.stats.kendall_tau`.
 
 Paper:      Kendall, "The treatment of ties in ranking problems", Biometrika 1945
 Shapes:     scores (..., m): one value per method; P = m (m - 1) / 2 pairs of methods
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from unseen.core.errors import DataError
+from unseen.stats import kendall_tau as kendall_tau
 
 SignArray = npt.NDArray[np.float32]
 
@@ -28,14 +28,3 @@ def tau_of_signs(left: SignArray, right: SignArray) -> npt.NDArray[np.float64]:
     untied = np.abs(left).sum(axis=-1, dtype=np.float64) * np.abs(right).sum(axis=-1, dtype=np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(untied > 0, together / np.sqrt(untied), np.nan))
-
-
-def kendall_tau(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """tau-b of two score vectors."""
-    left, right = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    if left.ndim != 1 or left.shape != right.shape or len(left) < 2:
-        raise DataError(
-            f"Kendall's tau compares two scores of the same methods, at least two of them; found shapes {left.shape} "
-            f"and {right.shape}."
-        )
-    return float(tau_of_signs(pair_signs(left), pair_signs(right)))

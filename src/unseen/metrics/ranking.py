@@ -16,6 +16,7 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
+from unseen import stats
 from unseen.core.errors import DataError
 
 FloatArray = npt.NDArray[np.float64]
@@ -41,12 +42,7 @@ def pearson(scores: Tasks, accuracies: Tasks) -> float:
 def kendall_tau(scores: Tasks, accuracies: Tasks) -> float:
     """Kendall's rank correlation (tau-b), mean over tasks."""
 
-    def one(first: FloatArray, second: FloatArray) -> float:
-        from scipy.stats import kendalltau
-
-        return float(kendalltau(first, second).statistic) if np.ptp(first) and np.ptp(second) else float("nan")
-
-    return _over_tasks(scores, accuracies, one)
+    return _over_tasks(scores, accuracies, stats.kendall_tau)
 
 
 def weighted_tau(scores: Tasks, accuracies: Tasks) -> float:

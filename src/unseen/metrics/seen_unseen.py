@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
-from unseen.metrics.significance import Interval
 from unseen.metrics.zeroshot import harmonic_mean
 
 FloatArray = npt.NDArray[np.float64]
@@ -51,7 +50,7 @@ class SeenUnseenCurve:
         return float(harmonic_mean(self.ts, self.tr).max())
 
     def thinned(self, count: int = 200) -> SeenUnseenCurve:
-        """At most so many points, evenly along the curve, first and last among them: enough for a figure."""
+        """Return at most `count` points, evenly along the curve, with the first and the last: enough for a figure."""
         if len(self.ts) <= count:
             return self
         way = np.append(0.0, np.cumsum(np.hypot(np.diff(self.ts), np.diff(self.tr))))
@@ -60,7 +59,7 @@ class SeenUnseenCurve:
 
 
 def seen_leads(scores: npt.NDArray[Any], seen: npt.NDArray[np.bool_]) -> FloatArray:
-    """(n,) by how much the best seen class leads over the best unseen one; 0 where neither has a score."""
+    """Return (n,) by how much the best seen class leads over the best unseen one; 0 where neither has a score."""
     values = np.where(np.isnan(scores), -np.inf, scores)
     with np.errstate(invalid="ignore"):
         leads = values[:, seen].max(1) - values[:, ~seen].max(1)
@@ -70,9 +69,9 @@ def seen_leads(scores: npt.NDArray[Any], seen: npt.NDArray[np.bool_]) -> FloatAr
 def seen_unseen_outcomes(
     scores: npt.NDArray[Any], labels: npt.NDArray[Any], classes: npt.NDArray[Any], seen: npt.NDArray[np.bool_]
 ) -> tuple[FloatArray, BoolArray]:
-    """Per image its lead, and whether the best of the classes of its own kind is the right one.
+    """Return the lead of each image, and whether the best class of its own kind is the right one.
 
-    Large tables are given in blocks of rows, and the answers joined.
+    Large arrays may be given in blocks of rows; concatenate the results.
     """
     if not seen.any() or seen.all():
         raise DataError("a seen-unseen curve needs candidates of both kinds; all are of one.")
@@ -85,7 +84,7 @@ def seen_unseen_outcomes(
 def seen_unseen_curve(
     leads: npt.ArrayLike, right: npt.ArrayLike, labels: npt.ArrayLike, of_seen: npt.ArrayLike
 ) -> SeenUnseenCurve:
-    """The whole curve.
+    """Return the whole curve.
 
     Args:
         leads, right: of `seen_unseen_outcomes`.
@@ -99,64 +98,15 @@ def seen_unseen_curve(
         raise DataError(f"a seen-unseen curve needs one value of each per image; found shapes {shapes}.")
     if kind.all() or not kind.any():
         raise DataError("a seen-unseen curve needs images of seen and of unseen classes; all are of one kind.")
-    steps = _Steps.of(lead, hit, wanted, kind)
-    ts, tr = steps.curve(np.ones(len(lead)))
-    return SeenUnseenCurve(ts, tr, steps.gamma)
-
-
-def seen_unseen_area_interval(
-    leads: npt.ArrayLike,
-    right: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    of_seen: npt.ArrayLike,
-    *,
-    level: float = 0.95,
-    resamples: int = 400,
-    seed: int = 0,
-) -> Interval:
-    """AUSUC with the percentile interval over test images, drawn with replacement within each class."""
-    lead, wanted = np.asarray(leads, np.float64), np.asarray(labels)
-    steps = _Steps.of(lead, np.asarray(right, bool), wanted, np.asarray(of_seen, bool))
-    rng = np.random.default_rng(seed)
-    groups = [np.flatnonzero(wanted == c) for c in np.unique(wanted)]
-    draws = np.empty(resamples)
-    for i in range(resamples):
-        times = np.empty(len(lead))
-        for rows in groups:
-            times[rows] = rng.multinomial(len(rows), np.full(len(rows), 1 / len(rows)))
-        draws[i] = _area(*steps.curve(times))
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(_area(*steps.curve(np.ones(len(lead)))), float(low), float(high), level)
-
-
-@dataclass(frozen=True, eq=False)
-class _Steps:
-    """Where on the curve each image is gained or lost, and how much it weighs."""
-
-    gamma: FloatArray
-    at: npt.NDArray[np.int64]
-    weight: FloatArray
-    kind: BoolArray
-
-    @classmethod
-    def of(cls, lead: FloatArray, hit: BoolArray, labels: npt.NDArray[Any], kind: BoolArray) -> _Steps:
-        _, place, counts = np.unique(labels, return_inverse=True, return_counts=True)
-        groups = {side: len(np.unique(labels[kind == side])) for side in (False, True)}
-        weight = hit / counts[place] / np.where(kind, groups[True], groups[False])  # Eq. (21), one term per image
-        gamma = np.unique(lead[np.isfinite(lead)])
-        at = np.searchsorted(gamma, lead) + (lead > -np.inf)  # leads of -inf fall to 0, of inf behind the last
-        return cls(gamma, at, weight, kind)
-
-    def curve(self, times: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """ts and tr, each image counted so often.
-
-        Point k lies between the leads k and k + 1: unseen images with smaller leads are right, seen ones with greater.
-        """
-        weight, size = self.weight * times, len(self.gamma) + 2
-        gained = np.bincount(self.at[~self.kind], weight[~self.kind], size)
-        lost = np.bincount(self.at[self.kind], weight[self.kind], size)
-        ts: FloatArray = np.cumsum(gained, dtype=np.float64)
-        return ts[:-1], np.maximum((lost.sum() - np.cumsum(lost))[:-1], 0.0)
+    _, place, counts = np.unique(wanted, return_inverse=True, return_counts=True)
+    groups = {side: len(np.unique(wanted[kind == side])) for side in (False, True)}
+    weight = hit / counts[place] / np.where(kind, groups[True], groups[False])  # Eq. (21), one term per image
+    gamma = np.unique(lead[np.isfinite(lead)])
+    at = np.searchsorted(gamma, lead) + (lead > -np.inf)  # leads of -inf fall to 0, of inf behind the last
+    # Point k lies between the leads k and k + 1: unseen images with smaller leads are right, seen ones with greater.
+    gained, lost = (np.bincount(at[side], weight[side], len(gamma) + 2) for side in (~kind, kind))
+    ts: FloatArray = np.cumsum(gained, dtype=np.float64)
+    return SeenUnseenCurve(ts[:-1], np.maximum((lost.sum() - np.cumsum(lost))[:-1], 0.0), gamma)
 
 
 def _area(ts: FloatArray, tr: FloatArray) -> float:

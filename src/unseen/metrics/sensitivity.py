@@ -16,7 +16,7 @@ import numpy as np
 from unseen.core.errors import DataError
 
 #: What a trial tells beside its hyper-parameters: how it went, and its number.
-_OUTCOMES = ("log_loss", "note", "seconds", "state", "index", "number", "reason")
+_OUTCOMES = ("log_loss", "note", "seconds", "state", "index", "number", "reason", "error")
 _RANGES = 4
 
 

@@ -4,9 +4,6 @@ Papers:     Efron & Tibshirani, "An Introduction to the Bootstrap", 1993 (percen
             McNemar, "Note on the sampling error of the difference between correlated proportions", 1947;
             the exact form is the binomial test on the discordant pairs
             Wilson, "Probable inference, the law of succession, and statistical inference", 1927
-            Welch, "The generalization of Student's problem when several different population variances are
-            involved", 1947
-            Holm, "A simple sequentially rejective multiple test procedure", 1979
 Shapes:     correct (n,) one value per test image, 1 where it was right (booleans, or means over seeds in [0, 1])
 Differs:    resampling draws multinomial counts over the distinct values instead of n indices per draw: the same
             distribution, and the cost no longer grows with the number of images
@@ -14,7 +11,6 @@ Differs:    resampling draws multinomial counts over the distinct values instead
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,21 +18,11 @@ import numpy.typing as npt
 
 from unseen.core.errors import DataError
 from unseen.metrics.accuracy import paired
+from unseen.stats import Interval as Interval
+from unseen.stats import holm as holm
+from unseen.stats import welch_difference
 
 RESAMPLES = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A value with the bounds of its confidence interval."""
-
-    value: float
-    low: float
-    high: float
-    level: float = 0.95
-
-    def __contains__(self, value: float) -> bool:
-        return self.low <= value <= self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +80,12 @@ def wilson_interval(share: float, count: int, *, level: float = 0.95) -> Interva
 
 
 def welch_comparison(first: npt.ArrayLike, second: npt.ArrayLike, *, level: float = 0.95) -> Comparison:
-    """Difference of the means of two samples that share nothing, by Welch's t: mean(first) - mean(second)."""
-    from scipy.stats import t
-
-    a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    if min(len(a), len(b)) < 2:
-        raise DataError(f"two means are compared from two values or more each; found {len(a)} and {len(b)}.")
-    difference = float(a.mean() - b.mean())
-    parts = [float(x.var(ddof=1)) / len(x) for x in (a, b)]
-    error = float(np.sqrt(sum(parts)))
-    if error == 0:
-        return Comparison(Interval(difference, difference, difference, level), 1.0 if difference == 0 else 0.0)
-    freedom = sum(parts) ** 2 / sum(v * v / (len(x) - 1) for v, x in zip(parts, (a, b), strict=True))
-    half = float(t.ppf((1 + level) / 2, freedom)) * error
-    p_value = float(2 * t.sf(abs(difference) / error, freedom))
-    return Comparison(Interval(difference, difference - half, difference + half, level), p_value)
+    """Return the difference of the means of two independent samples, by Welch's t: mean(first) - mean(second)."""
+    counts = len(np.asarray(first)), len(np.asarray(second))
+    if min(counts) < 2:
+        raise DataError(f"two means are compared from two values or more each; found {counts[0]} and {counts[1]}.")
+    found = welch_difference(first, second, level=level)
+    return Comparison(Interval(found.value, found.low, found.high, level), found.p)
 
 
 def paired_bootstrap(
@@ -131,17 +108,6 @@ def paired_bootstrap(
     tail = min(np.count_nonzero(means <= 0), np.count_nonzero(means >= 0))
     p_value = min(1.0, 2 * (tail + 1) / (resamples + 1))
     return Comparison(Interval(float(differences.mean()), float(low), float(high), level), p_value)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: the chance of any false claim stays below the level that each is held to."""
-    order = np.argsort(p_values, kind="stable")
-    corrected = np.empty(len(p_values))
-    running = 0.0
-    for rank, index in enumerate(order):
-        running = max(running, min(1.0, (len(p_values) - rank) * p_values[index]))
-        corrected[index] = running
-    return [float(p) for p in corrected]
 
 
 def mcnemar(first: npt.ArrayLike, second: npt.ArrayLike) -> McNemar:

@@ -4,8 +4,7 @@ Papers:     Efron & Tibshirani, "An Introduction to the Bootstrap", 1993 (percen
             Schapire & Singer, "BoosTexter", Machine Learning 2000 (label ranking average precision)
 Shapes:     y (n,) numbers, p (n,) predictions; Y (n, l) booleans, S (n, l) scores; w (r, n) how often each resample
             has each image
-Implements: R^2 = 1 - sum (y - p)^2 / sum (y - mean y)^2; average precision = sum over ranks of precision at the rank
-            times the recall gained there, images of equal score taken together
+Implements: R^2 = 1 - sum (y - p)^2 / sum (y - mean y)^2; average precision is that of `unseen.stats`
 """
 
 from __future__ import annotations
@@ -15,7 +14,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from unseen.metrics.significance import Interval
+from unseen.stats import Interval
+from unseen.stats.average_precision import average_precisions as average_precisions
+from unseen.stats.average_precision import mean_known as mean_known
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -70,24 +71,6 @@ def correlation(y: FloatArray, p: FloatArray, w: FloatArray) -> FloatArray:
         return np.asarray(np.where(spread > 1e-300, both / np.sqrt(np.maximum(spread, 1e-300)), np.nan))
 
 
-def average_precisions(truth: BoolArray, scores: FloatArray, w: FloatArray) -> FloatArray:
-    """(r, l) average precision per label; NaN where a label has no image."""
-    found = np.full((len(w), truth.shape[1]), np.nan)
-    for label in range(truth.shape[1]):
-        order = np.argsort(-scores[:, label], kind="stable")
-        ordered = scores[order, label]
-        ends = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)  # the last of each run of equal scores
-        weights = w[:, order]
-        hits = np.cumsum(weights * truth[order, label], axis=1)[:, ends]
-        seen = np.cumsum(weights, axis=1)[:, ends]
-        gained = np.diff(hits, axis=1, prepend=0)
-        total = hits[:, -1]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            precision = np.where(seen > 0, hits / seen, 0)
-            found[:, label] = np.where(total > 0, (precision * gained).sum(1) / total, np.nan)
-    return found
-
-
 def f1_scores(truth: BoolArray, said: BoolArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(r,) F1 of each label averaged over those that occur, and F1 of all decisions together."""
     hit, wrong, missed = w @ (truth & said), w @ (~truth & said), w @ (truth & ~said)
@@ -95,13 +78,6 @@ def f1_scores(truth: BoolArray, said: BoolArray, w: FloatArray) -> tuple[FloatAr
         each = np.where(hit + missed > 0, 2 * hit / (2 * hit + wrong + missed), np.nan)
         total = 2 * hit.sum(1) / (2 * hit + wrong + missed).sum(1)
     return mean_known(each), np.asarray(total)
-
-
-def mean_known(values: FloatArray) -> FloatArray:
-    """Mean over the labels that are not NaN, per row; NaN where all are."""
-    known = np.isfinite(values)
-    count = known.sum(1)
-    return np.asarray(np.where(count > 0, np.where(known, values, 0).sum(1) / np.maximum(count, 1), np.nan))
 
 
 def label_ranking_precision(truth: BoolArray, scores: FloatArray) -> FloatArray:

@@ -12,12 +12,13 @@ import numpy.typing as npt
 import torch
 
 from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.features.rows import FeatureRows
 from unseen.metrics import per_class_accuracy
 from unseen.probes.draws import Draw, Shots, draw_rows
 from unseen.probes.linear import LabelledRows
 from unseen.probes.outcome import Fit, Model, ProbeResult
 from unseen.probes.protocol import SEEDS
-from unseen.probes.rows import FeatureSet, IntArray, Joined
+from unseen.probes.rows import FeatureSet, IntArray
 from unseen.probes.solvers import Settings, SolverName, solve, solver_name, solver_version
 from unseen.probes.workers import Workers
 
@@ -152,7 +153,7 @@ def _training_data(
         start = rows.count
         extra = FeatureSet(held, "validation features", **how | {"memory_limit": 0})
         wanted = np.concatenate([wanted, _labels(held, held_labels, extra.count, "validation")])
-        rows = FeatureSet(Joined(rows.source, extra.source), "training and validation features", **how)
+        rows = FeatureSet(FeatureRows.of(rows.source).join(extra.source), "training and validation features", **how)
     return labelled(rows, wanted, start), np.unique(wanted), start
 
 
@@ -167,7 +168,7 @@ def labelled(rows: FeatureSet, labels: npt.NDArray[Any], stop: int | None = None
     classes, index = np.unique(labels, return_inverse=True)
     if len(np.unique(labels[:stop])) < 2:
         raise DataError(
-            f"the training labels show one class only ({labels[0]!r}): a classifier needs at least two. "
+            f"the training labels show one class only ({labels[:1].tolist()[0]!r}): a classifier needs at least two. "
             "Check that the right column was read as labels."
         )
     return LabelledRows(rows, torch.from_numpy(index.astype(np.int64)).to(rows.device), len(classes))
@@ -185,6 +186,8 @@ def _labels(features: Any, labels: npt.ArrayLike | None, count: int, name: str) 
     if labels is None:
         raise DataError(f"{name}: labels are missing. Only an opened entry of the feature store brings its own.")
     array = labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
+    if array.shape == (count, 1):
+        array = array[:, 0]
     if array.shape != (count,):
         raise DataError(f"{name}: {count} rows of features need {count} labels in one dimension, found {array.shape}.")
     if array.dtype.kind == "f" and not np.isfinite(array).all():

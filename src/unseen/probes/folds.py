@@ -21,9 +21,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from unseen.metrics import Interval
 from unseen.probes.rows import IntArray
 from unseen.probes.softmax import TRAINS_ONLY
+from unseen.stats import Interval
 
 FOLDS = 5
 HOLD_OUT_ROWS = 5000
@@ -155,8 +155,8 @@ def estimate_accuracy(
     return accuracy, math.sqrt(float(variance) * (1.0 + (1.0 - drawn / 2) * overlap))
 
 
-def accuracy_interval(expected: float, error: float, images: int) -> Interval:
-    """Where the accuracy on new images lies, 95 times in 100: expected +- 1.96 sqrt(error^2 + p (1 - p) / images)."""
+def prediction_interval(expected: float, error: float, images: int) -> Interval:
+    """Return the 95 % prediction interval of the accuracy on new images: 1.96 sqrt(error^2 + p (1 - p) / images)."""
     spread = expected * (1.0 - expected) / images
     half = 1.96 * math.sqrt(error**2 + spread)
     return Interval(expected, max(expected - half, 0.0), min(expected + half, 1.0))

@@ -71,7 +71,7 @@ def sweep_linear(
     for setting, model in zip(settings, models, strict=True):
         finite = bool(torch.isfinite(model.weights).all())
         accuracy = float(np.mean(predict(model, rows) == held)) if finite else 0.0
-        trials.append(Trial(setting.to_dict(), accuracy, note="" if finite else "diverged"))
+        trials.append(Trial(setting.to_dict(), accuracy, error="" if finite else "diverged"))
     return tuple(trials)
 
 

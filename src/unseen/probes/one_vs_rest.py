@@ -22,9 +22,10 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from unseen.core.errors import DataError
-from unseen.core.threads import one_thread
+from unseen.core.extras import one_thread
+from unseen.features.rows import FeatureRows
 from unseen.probes.outcome import Trial
-from unseen.probes.rows import FeatureSet, Joined
+from unseen.probes.rows import FeatureSet
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -83,7 +84,7 @@ def evaluate_one_vs_rest(
     features, labels = train
     cut = len(labels)
     if validation is not None:
-        features, labels = Joined(features, validation[0]), np.concatenate([labels, validation[1]])
+        features, labels = FeatureRows.of(features).join(validation[0]), np.concatenate([labels, validation[1]])
     varied = labels[:cut].any(0) & ~labels[:cut].all(0)
     if len(labels) < 3 or not varied.any():
         raise DataError("several labels need three training images or more, and a label that only some of them have.")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from unseen.metrics import Interval, bootstrap_interval
 from unseen.probes.draws import Shots
-from unseen.probes.folds import Estimate, accuracy_interval
+from unseen.probes.folds import Estimate, prediction_interval
+from unseen.stats import Interval, accuracy_interval
 
 _MISTAKES = 20  # of a record's dictionary
 
@@ -25,16 +25,19 @@ class Trial:
         parameters: the setting, such as {"lr": 3.1, "wd": 1e-7}, {"regularization": 1e-5} or {"k": 20}.
         accuracy: top-1 on the validation rows, in [0, 1].
         log_loss: mean negative log-likelihood on the validation rows, where the solver knows it.
-        note: anything unusual, such as a diverged training.
+        note: anything unusual, such as a fit that did not converge.
+        error: why the candidate failed, such as a training that diverged; "" if it did not.
     """
 
     parameters: Mapping[str, float]
     accuracy: float
     log_loss: float | None = None
     note: str = ""
+    error: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        values = {**self.parameters, "accuracy": self.accuracy, "log_loss": self.log_loss, "note": self.note}
+        values: dict[str, Any] = {**self.parameters, "accuracy": self.accuracy, "log_loss": self.log_loss}
+        values |= {"note": self.note, "error": self.error}
         return {name: value for name, value in values.items() if value not in (None, "")}
 
 
@@ -115,13 +118,10 @@ class ProbeResult:
     expected_shots: int | None = None
     note: str = ""
     version: int = 1
-    _intervals: dict[float, Interval] = field(default_factory=dict, repr=False)
 
     def interval(self, level: float = 0.95) -> Interval:
-        """Bootstrap interval of `top1` over test images."""
-        if level not in self._intervals:
-            self._intervals[level] = bootstrap_interval(self.correct, level=level)
-        return self._intervals[level]
+        """Return the confidence interval of `top1` over test images."""
+        return accuracy_interval(self.correct, level=level)
 
     @property
     def confusion(self) -> npt.NDArray[np.int64]:
@@ -139,7 +139,7 @@ class ProbeResult:
         if self.expected is None or self.expected_se is None:
             return None
         count = len(self.correct) if images is None else images
-        return accuracy_interval(self.expected, self.expected_se, count)
+        return prediction_interval(self.expected, self.expected_se, count)
 
     @property
     def expectation(self) -> str:

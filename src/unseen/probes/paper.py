@@ -162,8 +162,8 @@ class _Run:
             assert found.accuracy is not None
             self.study.tell(trial, found.accuracy)
             stopped = found.trained.stopped_at
-            note = "" if stopped is None else f"loss not finite in epoch {stopped}"
-            self.trials.append(Trial(dict(trial.params), found.accuracy, note=note))
+            error = "" if stopped is None else f"loss not finite in epoch {stopped}"
+            self.trials.append(Trial(dict(trial.params), found.accuracy, error=error))
         return True
 
     def result(self) -> Fit:

@@ -22,8 +22,9 @@ import numpy.typing as npt
 from torch import Tensor
 
 from unseen.core.errors import DataError
+from unseen.features.rows import FeatureRows
 from unseen.probes.outcome import Trial
-from unseen.probes.rows import FeatureSet, Joined
+from unseen.probes.rows import FeatureSet
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -112,7 +113,7 @@ def evaluate_regression(
     features, numbers = train
     cut = len(numbers)
     if validation is not None:
-        features, numbers = Joined(features, validation[0]), np.concatenate([numbers, validation[1]])
+        features, numbers = FeatureRows.of(features).join(validation[0]), np.concatenate([numbers, validation[1]])
     if len(numbers) < 3 or np.ptp(numbers[:cut]) == 0:
         raise DataError("a regression needs three training images or more, with different numbers.")
     how = {"normalize": False, **how}

@@ -61,33 +61,6 @@ class Rows(Protocol):
     def __getitem__(self, rows: Any, /) -> Any: ...
 
 
-class Joined:
-    """Two sets of rows, one after the other, without a copy."""
-
-    def __init__(self, first: Rows, second: Rows) -> None:
-        if first.shape[1:] != second.shape[1:]:
-            raise DataError(
-                f"training features have shape {first.shape} and validation features {second.shape}: the number of "
-                "columns must agree. Extract both with the same model."
-            )
-        self._first, self._second, self._cut = first, second, first.shape[0]
-        self.shape: tuple[int, ...] = (first.shape[0] + second.shape[0], *first.shape[1:])
-        self.dtype = np.result_type(first.dtype, second.dtype)
-
-    def __getitem__(self, rows: Any) -> npt.NDArray[Any]:
-        if isinstance(rows, slice):
-            start, stop, _ = rows.indices(self.shape[0])
-            left = self._first[min(start, self._cut) : min(stop, self._cut)]
-            right = self._second[max(start - self._cut, 0) : max(stop - self._cut, 0)]
-            return np.concatenate([np.asarray(left), np.asarray(right)])
-        wanted = np.asarray(rows)
-        below = wanted < self._cut
-        found = np.empty((len(wanted), *self.shape[1:]), self.dtype)
-        found[below] = self._first[wanted[below]]
-        found[~below] = self._second[wanted[~below] - self._cut]
-        return found
-
-
 class FeatureSet:
     """Checked feature rows in float32.
 

@@ -1,4 +1,4 @@
-"""Transferability scores: which checkpoint will fine-tune best, told from its features before anything is trained.
+"""Transferability scores: predict which checkpoint will fine-tune best from its features, before any training.
 
 One file per score, plain functions `(features, labels, ...) -> float`, higher is better; `leep` and `nce` take the
 probabilities of the checkpoint's own head instead, `etran` and `ncti` a whole pool. `SCORES` declares what each needs.
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from unseen.ranking.cards import ScoreCard as ScoreCard
     from unseen.ranking.cards import combine_terms as combine_terms
     from unseen.ranking.cards import find_score as find_score
+    from unseen.ranking.cards import finetune_flops as finetune_flops
+    from unseen.ranking.cards import score_flops as score_flops
     from unseen.ranking.cards import score_terms as score_terms
-    from unseen.ranking.cost import finetune_flops as finetune_flops
-    from unseen.ranking.cost import score_flops as score_flops
     from unseen.ranking.gmm import Mixture as Mixture
     from unseen.ranking.gmm import fit_mixture as fit_mixture
     from unseen.ranking.scores.etran import etran as etran

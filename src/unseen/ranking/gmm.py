@@ -2,12 +2,16 @@
 
 Papers:     Dempster, Laird & Rubin, "Maximum likelihood from incomplete data via the EM algorithm", 1977;
             Neal & Hinton, "A view of the EM algorithm that justifies incremental, sparse, and other variants", 1998 [S]
-Shapes:     x (n, d) rows; mu, var (k, d) means and variances; pi (k,) weights; r (n, k) responsibilities
-Implements: k-means as the start (kmeans.py), then EM until the mean log-likelihood gains less than `tolerance` a step
+            Arthur & Vassilvitskii, "k-means++: the advantages of careful seeding", SODA 2007; Lloyd, 1982
+Shapes:     x (n, d) rows; mu, var (k, d) means and variances; pi (k,) weights; r (n, k) responsibilities;
+            centres (k, d)
+Implements: k-means as the start: centres sampled in proportion to squared distances, each the best of 2 + log k
+            samples, then Lloyd's iterations. Then EM until the mean log-likelihood gains less than `tolerance` a step
 Differs:    from scikit-learn's GaussianMixture(covariance_type="diag"): float32; rows in blocks, so that memory does
             not grow with n x k; a variance floor in units of the data's own variance; sparse steps of [S]: in many
             dimensions a row has one or two components of any weight, so that between two full E steps only those pairs
             are looked at again. Every step raises the likelihood as EM does, and the end is judged by full steps.
+            k-means stops when fewer than one row in fifty changes its centre: EM, which comes next, moves them on
 """
 
 from __future__ import annotations
@@ -22,7 +26,6 @@ import torch
 from torch import Tensor
 
 from unseen.core.errors import DataError
-from unseen.ranking.kmeans import k_means
 
 #: Bytes of densities that are held at once.
 _BLOCK_BYTES = 64 * 2**20
@@ -34,6 +37,8 @@ _SPARSE_SHARE = 1 / 32
 #: Bytes that the rows of pairs may take; beyond, every step is a full one.
 _PAIR_BYTES = 512 * 2**20
 _SPARSE_STEPS = 20
+#: Most iterations of k-means, and the share of rows that change their centre at which it stops.
+_LLOYD_STEPS, _MOVED = 30, 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +48,7 @@ class Mixture:
     Attributes:
         log_weights: (k,).
         means, variances: (k, d), of rows divided by `scale`.
-        scale: what rows are divided by before anything else.
+        scale: divisor of the rows.
         log_likelihood: mean per row before the last full step, of the scaled rows.
         steps: EM steps that were made, full and sparse.
         converged: whether full steps gained less than the tolerance in the end.
@@ -58,7 +63,7 @@ class Mixture:
     converged: bool = False
 
     def posterior(self, rows: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """P(component | row), (n, k), in double precision: it is computed once, and scores are made of it."""
+        """Return P(component | row), (n, k), in double precision: it is computed once, and scores use it."""
         x = torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float64)) / self.scale
         exact = replace(
             self, log_weights=self.log_weights.double(), means=self.means.double(), variances=self.variances.double()
@@ -69,7 +74,7 @@ class Mixture:
 
 @dataclass(eq=False)
 class _Sums:
-    """What an M step needs: sums of r, r x and r x^2 over rows, and of the rows' log-likelihoods."""
+    """Input of an M step: sums of r, r x and r x^2 over rows, and of the rows' log-likelihoods."""
 
     total: Tensor
     first: Tensor
@@ -86,7 +91,7 @@ class _Sums:
         self.second.addmm_(share.T, x.square())
 
     def add_pairs(self, x: Tensor, pairs: Tensor, share: Tensor) -> None:
-        """Rows `pairs[0]` with components `pairs[1]`."""
+        """Add rows `pairs[0]` with components `pairs[1]`."""
         values = x[pairs[0]]
         weighted = values * share[:, None]
         self.total.index_add_(0, pairs[1], share)
@@ -94,7 +99,7 @@ class _Sums:
         self.second.index_add_(0, pairs[1], weighted.mul_(values))
 
     def maximise(self, rows: int, scale: float) -> Mixture:
-        """M step."""
+        """Return the mixture of an M step."""
         weight = self.total + 10 * torch.finfo(torch.float32).eps  # a component that lost all rows stays finite
         means = self.first / weight[:, None]
         variances = (self.second / weight[:, None] - means.square()).clamp_(min=0).add_(_VARIANCE_FLOOR)
@@ -126,7 +131,7 @@ def fit_mixture(
 
 
 def _improve(x: Tensor, mixture: Mixture, steps: int, tolerance: float) -> Mixture:
-    """EM: a full step, some sparse steps, and again, until full steps gain too little."""
+    """Run EM: a full step, some sparse steps, and again, until full steps gain too little."""
     done, since, before, converged = 0, 0, -math.inf, False
     while done < steps and not converged:
         sums, pairs = _full_step(x, mixture)
@@ -146,7 +151,7 @@ def _improve(x: Tensor, mixture: Mixture, steps: int, tolerance: float) -> Mixtu
 
 
 def _full_step(x: Tensor, mixture: Mixture) -> tuple[_Sums, _Pairs | None]:
-    """Sums over all pairs of rows and components; and the pairs that carry weight, where they are few."""
+    """Return sums over all pairs of rows and components, and the pairs that carry weight if they are few."""
     components, dimensions = mixture.means.shape
     sums, found, begin = _Sums.zero(components, dimensions), [], 0
     sparse = True
@@ -170,10 +175,10 @@ def _full_step(x: Tensor, mixture: Mixture) -> tuple[_Sums, _Pairs | None]:
 
 
 class _Pairs:
-    """Pairs of rows and components that carry weight, with the rows' values at hand for several steps.
+    """Pairs of rows and components that carry weight, with the values of the rows for several steps.
 
-    Most rows have one component only. Its share of them is 1 whatever the mixture becomes, so that their sums are taken
-    once, and these sums also give their likelihood.
+    Most rows have one component only. Its share of them is always 1, so that their sums are computed once; these sums
+    also give their likelihood.
 
     Args:
         x: all rows.
@@ -191,7 +196,7 @@ class _Pairs:
         self.squares = self.values.square()
 
     def step(self, mixture: Mixture) -> _Sums:
-        """Sums over these pairs alone: every row keeps the components that it had."""
+        """Return sums over these pairs alone: every row keeps its components."""
         settled = self.settled
         sums = _Sums(settled.total.clone(), settled.first.clone(), settled.second.clone())
         constants, precision = _constants(mixture), 1 / mixture.variances
@@ -210,7 +215,7 @@ class _Pairs:
 
 
 def _shares(densities: Tensor, rows: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Responsibility of every pair among the pairs of its row, and the log-likelihood of every row."""
+    """Return the responsibility of every pair among the pairs of its row, and the log-likelihood of every row."""
     best = torch.full((count,), -torch.inf).scatter_reduce_(0, rows, densities, "amax")
     weights = (densities - best[rows]).exp_()
     total = torch.zeros(count).index_add_(0, rows, weights)
@@ -218,7 +223,7 @@ def _shares(densities: Tensor, rows: Tensor, count: int) -> tuple[Tensor, Tensor
 
 
 def _log_densities(x: Tensor, mixture: Mixture) -> Tensor:
-    """log pi_v N(x | mu_v, var_v), (n, k)."""
+    """Return log pi_v N(x | mu_v, var_v), (n, k)."""
     precision = 1 / mixture.variances
     weighted = mixture.means * precision
     constant = _constants(mixture) - 0.5 * (mixture.means * weighted).sum(dim=1)
@@ -226,7 +231,7 @@ def _log_densities(x: Tensor, mixture: Mixture) -> Tensor:
 
 
 def _constants(mixture: Mixture) -> Tensor:
-    """What of the log-density does not depend on the row."""
+    """Return the terms of the log-density that do not depend on the row."""
     dimensions = mixture.means.shape[1]
     return mixture.log_weights - 0.5 * (mixture.variances.log().sum(dim=1) + dimensions * math.log(2 * math.pi))
 
@@ -234,3 +239,47 @@ def _constants(mixture: Mixture) -> Tensor:
 def _blocks(x: Tensor, components: int) -> Iterator[Tensor]:
     size = max(1, _BLOCK_BYTES // (4 * components))
     yield from (x[begin : begin + size] for begin in range(0, len(x), size))
+
+
+def k_means(x: Tensor, components: int, seed: int) -> Tensor:
+    """Return the index of the nearest of `components` centres for every row."""
+    centres = _seed_centres(x, components, torch.Generator().manual_seed(seed))
+    nearest = _nearest(x, centres)
+    for _ in range(_LLOYD_STEPS):
+        total = torch.bincount(nearest, minlength=components).float()
+        sums = torch.zeros_like(centres).index_add_(0, nearest, x)
+        # A centre that lost all its rows does not move.
+        centres = torch.where((total > 0)[:, None], sums / total.clamp(min=1)[:, None], centres)
+        moved = _nearest(x, centres)
+        changed = float((moved != nearest).float().mean())
+        nearest = moved
+        if changed <= _MOVED:
+            break
+    return nearest
+
+
+def _nearest(x: Tensor, centres: Tensor) -> Tensor:
+    lengths = centres.square().sum(dim=1)
+    parts = [torch.addmm(lengths, block, centres.T, alpha=-2).argmin(dim=1) for block in _blocks(x, len(centres))]
+    return torch.cat(parts)
+
+
+def _seed_centres(x: Tensor, components: int, generator: torch.Generator) -> Tensor:
+    """Return the centres of greedy k-means++: the best of several rows sampled by squared distance, each time."""
+    trials = 2 + int(math.log(components))
+    lengths = x.square().sum(dim=1)
+    chosen = torch.randint(len(x), (1,), generator=generator)
+    centres = x.new_empty(components, x.shape[1])
+    distance = torch.full_like(lengths, torch.inf)
+    for number in range(components):
+        # Distances of all rows to every candidate, and the distances that remain with each candidate.
+        to_each = torch.addmm(lengths[chosen, None], x[chosen], x.T, alpha=-2).add_(lengths).clamp_(min=0)
+        left = torch.minimum(distance, to_each)
+        best = int(left.sum(dim=1).argmin())
+        centres[number], distance = x[chosen[best]], left[best]
+        odds = distance.double()
+        if float(odds.sum()) <= 0:  # all distinct rows are centres already: choose any row
+            odds = torch.ones_like(odds)
+        draws = torch.rand(trials, generator=generator, dtype=torch.double) * odds.sum()
+        chosen = torch.searchsorted(odds.cumsum(0), draws).clamp_(max=len(x) - 1)
+    return centres

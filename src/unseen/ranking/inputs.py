@@ -1,11 +1,11 @@
-"""What every score checks before it computes: features, labels and source probabilities that make sense together.
+"""Checked inputs of the scores: features, labels and source probabilities that belong together.
 
 Shapes:     features X (n, d); labels y (n,) of any names; source probabilities P (n, z), rows that sum to 1
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from unseen.core.errors import DataError
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-#: Called with a sentence that a reader of the score should know, such as a cap that was applied.
+#: Called with a remark on the score, such as a cap that was applied.
 Tell = Callable[[str], None]
 
 #: How far a row of probabilities may be from summing to 1: float16 rows of a thousand classes are within it.
@@ -24,7 +24,7 @@ _SUM_TOLERANCE = 1e-2
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Labels counted from 0 in the order of their names, so that no score can depend on what classes are called.
+    """Labels counted from 0 in the order of their names, so that no score depends on the names of classes.
 
     Attributes:
         index: class per row.
@@ -39,19 +39,20 @@ class Labels:
         return len(self.counts)
 
     def sums(self, rows: FloatArray) -> FloatArray:
-        """Sum of `rows` per class: (classes, columns)."""
+        """Return the sum of `rows` per class: (classes, columns)."""
         order = np.argsort(self.index, kind="stable")
         starts = np.concatenate(([0], np.cumsum(self.counts)[:-1]))
         return np.add.reduceat(rows[order], starts, axis=0)
 
     def means(self, rows: FloatArray) -> FloatArray:
-        """Mean of `rows` per class."""
+        """Return the mean of `rows` per class."""
         return self.sums(rows) / self.counts[:, None]
 
 
 def check_labels(labels: npt.ArrayLike, rows: int) -> Labels:
-    """Labels of `rows` rows, at least two classes, and more rows than classes."""
+    """Return the labels of `rows` rows; raise a `DataError` for fewer than two classes, or as many as rows."""
     found = np.asarray(labels)
+    found = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
     if found.ndim != 1 or len(found) != rows:
         raise DataError(
             f"a ranking score needs one label per row: found labels of shape {found.shape} for {rows} rows. "
@@ -72,7 +73,7 @@ def check_labels(labels: npt.ArrayLike, rows: int) -> Labels:
 
 
 def check_features(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[FloatArray, Labels]:
-    """Features in double precision with their labels; refuses what no score could use."""
+    """Return features in double precision and their labels; raise a `DataError` for unusable ones."""
     rows = np.asarray(features)
     if rows.ndim != 2 or rows.size == 0:
         raise DataError(f"features must have the shape (images, dimensions) and not be empty; found {rows.shape}.")
@@ -82,18 +83,18 @@ def check_features(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floa
         bad = int((~np.isfinite(values)).any(axis=1).sum())
         raise DataError(
             f"{bad} of {len(values)} rows of features hold NaN or infinity. The model or its precision is at fault: "
-            "extract again in fp32, or leave it out."
+            "extract again in fp32, or remove the model."
         )
     if not np.ptp(values, axis=0).any():
         raise DataError(
-            f"the features are constant: all {len(values)} rows are the same, so they cannot tell classes apart. "
+            f"the features are constant: all {len(values)} rows are the same, so they cannot distinguish classes. "
             "Check that the weights are loaded."
         )
     return values, known
 
 
 def check_probabilities(probabilities: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[FloatArray, Labels]:
-    """Source probabilities, rows scaled to sum to exactly 1, with their labels."""
+    """Return source probabilities, rows scaled to sum to exactly 1, and their labels."""
     values = np.asarray(probabilities, dtype=np.float64)
     if values.ndim != 2 or values.size == 0:
         raise DataError(
@@ -111,3 +112,19 @@ def check_probabilities(probabilities: npt.ArrayLike, labels: npt.ArrayLike) -> 
             "These may be logits: pass their softmax."
         )
     return values / totals[:, None], known
+
+
+def add_scaled(terms: npt.ArrayLike, signs: Sequence[float]) -> FloatArray:
+    """Scale each column of `terms` (models, terms) to [0, 1] over the models, and sum them with their signs.
+
+    A term that is equal for all models adds 0.
+    """
+    values = np.asarray(terms, dtype=np.float64)
+    if values.ndim != 2 or len(values) < 2:
+        raise DataError(
+            f"a score that is relative to the pool needs at least two models; found {len(np.atleast_1d(values))}. "
+            "Add a candidate, or choose a score that does not depend on the pool, such as nleep or logme."
+        )
+    low, span = values.min(axis=0), np.ptp(values, axis=0)
+    scaled = np.divide(values - low, span, out=np.zeros_like(values), where=span > 0)
+    return np.asarray(scaled @ np.asarray(signs, dtype=np.float64))

@@ -1,4 +1,4 @@
-"""Singular values and left singular vectors of features, by way of the smaller Gram matrix.
+"""Singular values and left singular vectors of features, from the smaller Gram matrix.
 
 Several scores need the features only through the subspace that they span. For 6,000 x 1,280 features an
 eigendecomposition of the 1,280 x 1,280 Gram matrix takes a tenth of the time of a singular value decomposition.
@@ -40,15 +40,17 @@ class Spectrum:
 
 
 def decompose(rows: FloatArray, *, centre: bool) -> Spectrum:
-    """The thin singular value decomposition of `rows` in their own precision, less their mean first if `centre`."""
-    matrix, variances, vectors = _eigen(rows, centre=centre)
+    """Return the thin singular value decomposition of `rows` in their own precision, centred first if `centre`."""
+    matrix = rows - rows.mean(axis=0) if centre else rows
+    # One entry per column of a tall matrix (the vectors are V), one per row of a wide one (they are U).
+    variances, vectors = _ordered(*eigh(_gram(matrix), driver="evd", overwrite_a=True, check_finite=False))
     values = np.sqrt(variances)
     left = (matrix @ vectors) / values if matrix.shape[0] >= matrix.shape[1] else vectors
     return Spectrum(left, values, matrix.shape[1])
 
 
 def principal_components(rows: FloatArray, *, energy: float | None = None, count: int | None = None) -> FloatArray:
-    """Rows on their first principal axes.
+    """Project rows onto their first principal axes.
 
     Args:
         energy: keep the fewest axes that hold at least this share of the variance.
@@ -60,7 +62,7 @@ def principal_components(rows: FloatArray, *, energy: float | None = None, count
     variances, vectors = _leading(gram, None if energy is None else energy * total, count)
     kept = len(variances)
     if energy is not None:
-        # Rounding must not ask for one axis more than there are.
+        # Rounding must not require one axis more than there are.
         kept = min(int(np.searchsorted(np.cumsum(variances, dtype=np.float64), energy * total)) + 1, kept)
     if count is not None:
         kept = min(kept, count)
@@ -69,9 +71,9 @@ def principal_components(rows: FloatArray, *, energy: float | None = None, count
 
 
 def _leading(gram: FloatArray, wanted: float | None, count: int | None) -> tuple[FloatArray, FloatArray]:
-    """Enough of the first eigenpairs to hold a variance, or so many of them; greatest first.
+    """Return the first eigenpairs that together hold a variance, or `count` of them; greatest first.
 
-    The trace says what all of them hold, so that a tenth of them is tried before all are computed.
+    The trace is the total variance, so that a tenth of the eigenpairs is tried before all are computed.
     """
     size = len(gram)
     few = min(size, count if count is not None else max(64, size // 10))
@@ -83,22 +85,13 @@ def _leading(gram: FloatArray, wanted: float | None, count: int | None) -> tuple
     return _ordered(*eigh(gram, driver="evd", check_finite=False))
 
 
-def _eigen(rows: FloatArray, *, centre: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The matrix, and eigenvalues and eigenvectors of its smaller Gram matrix, greatest first, without the null space.
-
-    Eigenvectors have one entry per column of a tall matrix (they are V), one per row of a wide one (they are U).
-    """
-    matrix = rows - rows.mean(axis=0) if centre else rows
-    return matrix, *_ordered(*eigh(_gram(matrix), driver="evd", overwrite_a=True, check_finite=False))
-
-
 def _gram(matrix: FloatArray) -> FloatArray:
-    """The smaller of the two."""
+    """Return the smaller Gram matrix."""
     return np.asarray(matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T)
 
 
 def _ordered(variances: FloatArray, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Greatest first, without the null space."""
+    """Sort eigenpairs, greatest first, and remove the null space."""
     least = max(_RELATIVE_VARIANCE, 10 * float(np.finfo(variances.dtype).eps))
     kept = np.flatnonzero(variances > least * variances[-1])[::-1]
     return variances[kept], vectors[:, kept]

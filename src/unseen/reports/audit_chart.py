@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from unseen.concepts import Audit, Relation, load_wordnet
-from unseen.reports.charts import FILE_WIDTH, NEUTRAL, PALETTE, SHAPES
+from unseen.reports.charts import Axis, Chart, Dots, Scatter
+from unseen.reports.theme import FILE_WIDTH, NEUTRAL, PALETTE, SYMBOLS, Key, to_spec
 
-# Beyond this many, a name per line is unreadable: classes become a ranked row of points.
+#: The largest number of classes with a row each; more are shown by their rank.
 _MOST_NAMES = 120
-_LINE = 16
 _COLOURS = {
     Relation.SEEN: PALETTE[1],
     Relation.DESCENDANT: PALETTE[4],
@@ -18,43 +18,26 @@ _COLOURS = {
 }
 
 
-def audit_chart(audit: Audit) -> Any:
-    """An Altair chart: one point per matched class, similarity to its nearest seen concept, coloured by relation.
+def audit_chart(audit: Audit) -> dict[str, Any]:
+    """Return a chart with one point per matched class: similarity to its nearest seen concept, coloured by relation.
 
-    Classes that were not matched have no similarity; the title says how many there are.
+    Classes that were not matched have no similarity; the title states how many there are.
     """
-    import altair as alt
-
     rows = _records(audit)
-    relations = [relation for relation in _COLOURS if audit.counts[relation]]
-    colour = alt.Color("relation:N", title=None).scale(
-        domain=[str(r) for r in relations], range=[_COLOURS[r] for r in relations]
-    )
-    shape = alt.Shape("relation:N", title=None).scale(
-        domain=[str(r) for r in relations], range=list(SHAPES[: len(relations)])
-    )
-    similarity: dict[str, Any] = {"field": "similarity", "type": "quantitative"}
-    axis = "Lin similarity to the nearest seen concept"
-    shown = alt.Chart({"values": rows}).encode(
-        color=colour,
-        tooltip=[alt.Tooltip(f"{field}:N") for field in ("class", "synset", "relation", "nearest", "similarity")],
-    )
+    keys = [
+        Key(str(relation), colour, symbol)
+        for (relation, colour), symbol in zip(_COLOURS.items(), SYMBOLS[:4], strict=True)
+    ]
+    axis = Axis("Lin similarity to the nearest seen concept", kind="number", include=(0.0, 1.0))
+    tooltip = {name: name for name in ("class", "synset", "relation", "nearest", "value")}
+    chart: Chart
     if len(rows) <= _MOST_NAMES:
-        place = alt.Y("class:N", sort=[row["class"] for row in rows], title=None).axis(grid=False, labelLimit=220)
-        scale = alt.X(**similarity, title=axis).scale(domain=[0, 1])
-        stem = shown.mark_bar(height=1, opacity=0.5).encode(x=scale, y=place)
-        points = shown.mark_point(filled=True, size=60, opacity=1).encode(x=scale, y=place, shape=shape)
-        chart = (stem + points).properties(height=_LINE * len(rows))
+        chart = Dots(rows=rows, series="relation", keys=keys, y="class", x=axis, tooltip=tooltip)
     else:
-        chart = shown.mark_point(filled=True, size=24, opacity=0.8).encode(
-            x=alt.X("rank:Q", title="classes, nearest first"),
-            y=alt.Y(**similarity, title=axis).scale(domain=[0, 1]),
-            shape=shape,
-        )
-        chart = chart.properties(height=280)
-    return chart.properties(
-        width=FILE_WIDTH, title=alt.Title(_headline(audit), subtitle=audit.seen_name, subtitleColor=NEUTRAL)
-    )
+        ranks = Axis("classes, nearest first", kind="number")
+        chart = Scatter(rows=rows, series="relation", keys=keys, x="rank", x_axis=ranks, y=axis, tooltip=tooltip)
+    title = {"text": _headline(audit), "subtitle": audit.seen_name, "subtitleColor": NEUTRAL}
+    return {**to_spec(chart), "width": FILE_WIDTH, "title": title}
 
 
 def _headline(audit: Audit) -> str:
@@ -74,7 +57,7 @@ def _records(audit: Audit) -> list[dict[str, Any]]:
             "synset": f"{row.match.wnid} {wordnet.label(row.match.wnid or '')}",
             "relation": str(row.relation),
             "nearest": wordnet.label(row.nearest or ""),
-            "similarity": round(row.similarity or 0.0, 4),
+            "value": round(row.similarity or 0.0, 4),
         }
         for rank, row in enumerate(matched, start=1)
     ]

@@ -6,13 +6,19 @@ page knows neither benchmarks nor metrics. Whatever text it holds is escaped by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from unseen.core.records import Cell, DatasetCard, ModelCard, Result
-from unseen.reports.charts import legend_of, model_keys, model_names
+from unseen.reports.charts import Chart
+from unseen.reports.theme import Key as Key
+from unseen.reports.theme import series_keys, to_spec, without_legends
+from unseen.reports.wording import short_names
+from unseen.results.table import Table as Table
+from unseen.results.table import TableCell as TableCell
+from unseen.stats import Candidate, Decision, Interval, decide
 
 
 @dataclass(frozen=True)
@@ -35,10 +41,22 @@ class Material:
     command: Callable[[Cell], str] = lambda cell: ""
     papers: Callable[[Cell], Sequence[str]] = lambda cell: ()
 
-    #: One name, colour and symbol per model, everywhere; the name alone; the legend entries of some models.
-    keys = cached_property(model_keys)
-    names = property(model_names)
-    legend = legend_of
+    @cached_property
+    def keys(self) -> Mapping[str, Key]:
+        """Return one name, colour and symbol per model, for every chart and table of a page."""
+        models = list(dict.fromkeys(result.cell.model for result in self.results))
+        return series_keys(models, short_names(models, self.cards), self.cards)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Return the short name per model."""
+        return {model: key.label for model, key in self.keys.items()}
+
+    def legend(self, models: Iterable[str]) -> list[Key]:
+        """Return the legend entries of some models, in the order of the page; none if there is one model only."""
+        own = set(models)
+        found = [key for model, key in self.keys.items() if model in own]
+        return found if len(found) > 1 else []
 
 
 @dataclass(frozen=True)
@@ -46,55 +64,31 @@ class Figure:
     """A chart.
 
     Attributes:
-        spec: a Vega-Lite specification with its data inside, as `charts.to_spec` gives it.
-        description: what it shows, in words, for those who cannot see it.
+        spec: a chart of `unseen.reports.charts`, or a Vega-Lite specification with its data inside; stored as the
+            latter. A chart whose series are models has no legend of its own: the section has one for all its charts.
+        description: alternative text: what the chart shows, in words. The values of the chart if "".
         wide: whether it takes a row of its own.
-        folded: whether it is shown, and drawn, only when asked for: together with the others of its section.
+        folded: whether the page hides it until the reader opens the folded figures of the section.
     """
 
     title: str
-    spec: Mapping[str, Any]
-    description: str
+    spec: Chart | Mapping[str, Any]
+    description: str = ""
     caption: str = ""
     wide: bool = False
     folded: bool = False
 
+    def __post_init__(self) -> None:
+        if isinstance(self.spec, Chart):
+            spec = to_spec(self.spec)
+            object.__setattr__(self, "description", self.description or f"{self.title}: {self.spec.words()}.")
+            object.__setattr__(self, "spec", without_legends(spec) if self.spec.shows_models else spec)
 
-@dataclass(frozen=True)
-class Key:
-    """One entry of the legend that the figures of a section share.
-
-    Attributes:
-        key: what the marks have as their `model`; with the pointer on the entry, charts and tables show it alone.
-        group: what the legend lists it under; marks may have it as their `group`.
-    """
-
-    label: str
-    colour: str
-    symbol: str = "●"
-    key: str = ""
-    group: str = ""
-
-
-@dataclass(frozen=True)
-class TableCell:
-    """One cell of a table.
-
-    Attributes:
-        sort: what the column is sorted by; None sorts last.
-        note: a second, smaller line.
-        hint: shown on hover.
-        picture: a data: address of a small picture to show before the text.
-        cells: ids of the cells that the number comes from; a click shows them.
-    """
-
-    text: str
-    sort: float | str | None = None
-    best: bool = False
-    note: str = ""
-    hint: str = ""
-    picture: str = ""
-    cells: Sequence[str] = ()
+    @property
+    def vega(self) -> Mapping[str, Any]:
+        """Return the Vega-Lite specification."""
+        assert isinstance(self.spec, Mapping)
+        return self.spec
 
 
 @dataclass(frozen=True)
@@ -103,9 +97,9 @@ class Headline:
 
     Attributes:
         question: a few words, such as "Unseen concepts".
-        text: the sentence, with its interval.
-        sure: how sure that is, in a word or two.
-        clear: whether it is sure enough to act on.
+        text: the sentence, with its confidence interval.
+        sure: "significant", "statistically tied", or another word or two on the evidence.
+        clear: whether the statement is significant.
     """
 
     question: str
@@ -114,39 +108,47 @@ class Headline:
     clear: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Standing:
-    """Where a model stands in one question, as a share between 0 and 1 with its 95 % interval.
+    """The value of a model in one question, for the comparison over all questions.
 
     Attributes:
         question: what is measured, the same for all models; heads a row of the comparison.
+        candidate: the value, a share between 0 and 1, with its interval, and its outcomes per image if they are known.
         cells: ids of the cells that it comes from.
     """
 
     question: str
     model: str
-    value: float
-    low: float
-    high: float
+    candidate: Candidate
     cells: Sequence[str] = ()
 
+    @property
+    def interval(self) -> Interval:
+        assert self.candidate.interval is not None
+        return self.candidate.interval
 
-@dataclass(frozen=True)
-class Table:
-    """A table whose columns can be sorted.
+    @property
+    def value(self) -> float:
+        return self.interval.value
 
-    Attributes:
-        numeric: positions of columns that are set flush right.
-        row_keys: one per row, or none: charts highlight the marks whose `model` is the key under the pointer.
-        folded: whether it is shown only when asked for.
-    """
+    @property
+    def low(self) -> float:
+        return self.interval.low
 
-    caption: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[TableCell]]
-    numeric: Collection[int] = ()
-    row_keys: Sequence[str] = ()
-    folded: bool = False
+    @property
+    def high(self) -> float:
+        return self.interval.high
+
+
+def standing(question: str, model: str, value: float, low: float, high: float, cells: Sequence[str] = ()) -> Standing:
+    """Return a standing from a value and the limits of its interval."""
+    return Standing(question, model, Candidate(interval=Interval(value, low, high)), cells)
+
+
+def decide_standings(standings: Sequence[Standing]) -> Decision:
+    """Decide which models of one question differ."""
+    return decide({each.model: each.candidate for each in standings})
 
 
 @dataclass(frozen=True)
@@ -224,6 +226,159 @@ class Section:
 
 
 class SectionBuilder(Protocol):
-    """Makes the section of one benchmark from all material (it takes the results that are its own)."""
+    """Make the section of one benchmark from the material of the page; `SectionSpec` is one."""
 
     def __call__(self, material: Material, benchmark: str) -> Section | None: ...
+
+
+# ---- declarative sections --------------------------------------------------------------------------------------------
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph of a section.
+
+    Attributes:
+        lead: set in bold before the text; the paragraph is then an item of a list.
+        answer: whether it is what the section comes to, set large and first.
+    """
+
+    text: str
+    lead: str = ""
+    answer: bool = False
+
+
+#: What a block contributes to a section.
+Part = Figure | Table | Text | Headline | Standing
+#: From what is known of a setting to parts of the section; `ChartBlock`, `TableBlock` and `TextBlock` are blocks, and
+#: so is any function.
+Block = Callable[[S], Part | Iterable[Part] | None]
+
+
+def assemble(title: str, anchor: str, parts: Iterable[Part | Iterable[Part] | None]) -> Section:
+    """Return the section of some parts, each kind in the order of its parts; empty texts and None are skipped."""
+    flat: list[Part] = []
+    for part in parts:
+        flat += [] if part is None else [part] if isinstance(part, Part) else list(part)
+    texts = [part for part in flat if isinstance(part, Text) and part.text]
+    return Section(
+        title=title,
+        anchor=anchor,
+        answer=[(text.lead, text.text) for text in texts if text.answer],
+        prose=[text.text for text in texts if not text.answer and not text.lead],
+        points=[(text.lead, text.text) for text in texts if not text.answer and text.lead],
+        headlines=[part for part in flat if isinstance(part, Headline)],
+        standings=[part for part in flat if isinstance(part, Standing)],
+        figures=[part for part in flat if isinstance(part, Figure)],
+        tables=[part for part in flat if isinstance(part, Table)],
+    )
+
+
+@dataclass(frozen=True)
+class SectionSpec(Generic[S]):
+    """A section of the page, declared: what it is called, its settings, and its blocks in order.
+
+    An instance is a `SectionBuilder`: a benchmark names it as "module:NAME" in `BenchmarkInfo.section`.
+
+        SECTION = SectionSpec(
+            title="Probe: top-1 accuracy by level",
+            settings=probe_settings,
+            blocks=(
+                TextBlock(answer, answer=True),
+                ChartBlock("Top-1 by level", lambda s: Lines(rows=s.rows, keys=s.keys, x="level", y=Axis("top-1"))),
+                TableBlock(lambda s: s.tables),
+            ),
+        )
+
+    Attributes:
+        settings: from the material and the name of the benchmark to the settings that do not compare and are shown one
+            after the other: the words that distinguish one ("" for a single one), and what its blocks receive. No
+            setting, no section.
+        blocks: of each setting.
+        common: blocks of all settings together, after those of the settings; they receive the list of settings.
+        models: models of a setting, for the legend.
+    """
+
+    title: str
+    settings: Callable[[Material, str], Sequence[tuple[str, S]]]
+    blocks: Sequence[Block[S]]
+    common: Sequence[Block[Sequence[S]]] = ()
+    models: Callable[[S], Iterable[str]] = lambda setting: ()
+
+    def __call__(self, material: Material, benchmark: str) -> Section | None:
+        found = list(self.settings(material, benchmark))
+        if not found:
+            return None
+        parts = [(words, assemble("", "", (block(setting) for block in self.blocks))) for words, setting in found]
+        settings = [setting for _, setting in found]
+        common = assemble("", "", (block(settings) for block in self.common))
+        section = Section.joined(
+            parts,
+            title=self.title,
+            anchor=benchmark,
+            prose=common.prose,
+            legend=material.legend(model for setting in settings for model in self.models(setting)),
+            tables=common.tables,
+        )
+        return replace(
+            section,
+            answer=[*section.answer, *common.answer],
+            points=[*section.points, *common.points],
+            headlines=[*section.headlines, *common.headlines],
+            standings=[*section.standings, *common.standings],
+            figures=[*section.figures, *common.figures],
+        )
+
+
+@dataclass(frozen=True)
+class ChartBlock(Generic[S]):
+    """A chart of a section; it is skipped if `chart` returns None.
+
+    Attributes:
+        title, caption, alt: texts, or functions of the setting; the values of the chart are its `alt` if it is "".
+    """
+
+    title: str | Callable[[S], str]
+    chart: Callable[[S], Chart | None]
+    alt: str | Callable[[S], str] = ""
+    caption: str | Callable[[S], str] = ""
+    wide: bool = False
+    folded: bool = False
+
+    def __call__(self, setting: S) -> Figure | None:
+        chart = self.chart(setting)
+        if chart is None:
+            return None
+        title, alt, caption = (
+            text if isinstance(text, str) else text(setting) for text in (self.title, self.alt, self.caption)
+        )
+        return Figure(title, chart, alt, caption, self.wide, self.folded)
+
+
+@dataclass(frozen=True)
+class TableBlock(Generic[S]):
+    """Tables of a section, hidden until the reader opens them if they are `folded`."""
+
+    tables: Callable[[S], Table | Iterable[Table] | None]
+    folded: bool = False
+
+    def __call__(self, setting: S) -> list[Table]:
+        found = self.tables(setting)
+        tables = [] if found is None else [found] if isinstance(found, Table) else list(found)
+        return [replace(table, folded=True) for table in tables] if self.folded else tables
+
+
+@dataclass(frozen=True)
+class TextBlock(Generic[S]):
+    """Paragraphs of a section; `lead` and `answer` as in `Text`."""
+
+    text: str | Callable[[S], str | Iterable[str]]
+    lead: str = ""
+    answer: bool = False
+
+    def __call__(self, setting: S) -> list[Text]:
+        found = self.text if isinstance(self.text, str) else self.text(setting)
+        texts = [found] if isinstance(found, str) else list(found)
+        return [Text(text, self.lead, self.answer) for text in texts]

@@ -16,7 +16,7 @@ if (document.getElementById("data").textContent) {
         const part = (name, none) => (more[name] === undefined ? none : data.parts[more[name]]);
         return {
           ...more, error: more.error || "", cell: { id, ...cell, parameters: data.parts[cell.parameters] },
-          sweep: part("sweep", []), details: part("details", {}), environment: part("environment", {}), cite: part("cite", []),
+          sweep: part("sweep", []), details: part("details", {}), environment: part("environment", {}), record: part("record", {}), cite: part("cite", []),
         };
       });
       data.place = new Map(data.whole.map((result, place) => [result.cell.id, place]));
@@ -32,10 +32,10 @@ if (document.getElementById("data").textContent) {
   const csv = (results) => {
     const names = [...new Set(results.flatMap((r) => Object.keys(r.cell.parameters)))].sort();
     const before = ["id", "benchmark", "version", "model", "dataset", "revision"];
-    const lines = [["cell", ...before.slice(1), ...names.map((n) => `parameters.${n}`), "metric", "value", "error", "seconds", "recorded"]];
+    const lines = [["cell", ...before.slice(1), ...names.map((n) => `parameters.${n}`), "metric", "value", "error", "findings", "seconds", "recorded"]];
     for (const result of results) {
       const own = [...before.map((n) => result.cell[n]), ...names.map((n) => result.cell.parameters[n])];
-      const after = [result.error, result.seconds, result.recorded];
+      const after = [result.error, (result.record.findings || []).join("; "), result.seconds, result.recorded];
       const metrics = result.error ? [["", null]] : Object.entries(result.metrics);
       for (const [name, value] of metrics) lines.push([...own, name, value, ...after]);
     }
@@ -98,6 +98,7 @@ if (document.getElementById("data").textContent) {
     table(part, "Numbers", told);
     table(part, "Configuration", [["benchmark", cell.benchmark], ["model", cell.model], ["dataset", cell.dataset],
       ...flat(cell.parameters), ["version", cell.version], ["weights + data", cell.revision], ["cell", cell.id]]);
+    table(part, "Run record", [["findings", (result.record.findings || []).join("; ")], ["dropped", (result.record.dropped || []).slice(0, 100).map((each) => `${each.kind} ${each.name}: ${each.reason}`).join("\n")]]);
     sweep(part, result.sweep);
     table(part, "Details", flat(result.details).filter(([, text]) => text.length < 200));
     table(part, "Environment", [["recorded", result.recorded], ["seconds", String(Number(result.seconds.toPrecision(4)))], ...flat(result.environment)]);

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from unseen.reports.blocks import Figure, Key, Material, Section, Standing, Table, TableCell
-from unseen.reports.charts import CONTAINER, FOCUS, percent_axis, series_channels, to_spec, without_legends
-from unseen.reports.wording import bracketed, is_reference
-
-_ROW = 15
-#: Height of a question whose models are too many for a row each.
-_MOST = 110
+from unseen.reports.blocks import Figure, Key, Material, Section, Standing, Table, TableCell, decide_standings
+from unseen.reports.charts import Axis, Dots, interval_fields
+from unseen.reports.wording import PERCENT, is_reference
+from unseen.results.table import MARK_NOTE, mark_of
+from unseen.stats import Decision
 
 
 def overview_section(sections: Sequence[Section], material: Material) -> Section | None:
@@ -23,22 +20,16 @@ def overview_section(sections: Sequence[Section], material: Material) -> Section
     if len(order) < 2 or len(questions) < 2:
         return None
     keys = {model: material.keys[model] for model in order}
-    told = "; ".join(f"{keys[s.model].label} {_text(s)} in {s.question}" for s in standings)
     return Section(
         title="The models over all questions",
         anchor="overview",
         prose=[
-            "Bars and brackets are 95 % intervals over test images. Models stand in the order of their mean rank.",
-            "Accuracies of different questions do not compare.",
+            "Bars and brackets are 95 % confidence intervals over test images. Models are ordered by mean rank.",
+            "Accuracies of different questions are not comparable.",
         ],
         legend=material.legend(order),
         figures=[
-            Figure(
-                "Accuracy by question",
-                without_legends(to_spec(overview_chart(standings, keys))),
-                f"Accuracy by question and model: {told}.",
-                wide=True,
-            )
+            Figure("Accuracy by question", overview_chart(standings, keys), wide=True),
         ],
         tables=[_table(standings, questions, keys)],
     )
@@ -62,99 +53,49 @@ def ranking(standings: Sequence[Standing]) -> list[str]:
     return sorted(ranks, key=key)
 
 
-def overview_chart(standings: Sequence[Standing], keys: Mapping[str, Key]) -> Any:
-    """A band per question, in it a dot per model with its interval; models in one order in all bands."""
-    import altair as alt
-
-    rows: list[dict[str, Any]] = [
-        {
-            "model": s.model,
-            "name": keys[s.model].label,
-            "group": keys[s.model].group,
-            "question": s.question,
-            "value": s.value,
-            "low": s.low if math.isfinite(s.low) else s.value,
-            "high": s.high if math.isfinite(s.high) else s.value,
-            "told": f"{_text(s)} %",
-            "cells": list(s.cells),
-        }
+def overview_chart(standings: Sequence[Standing], keys: Mapping[str, Key]) -> Dots:
+    """Return a band per question with a dot per model and its interval; models have one order in all bands."""
+    rows = [
+        {"model": s.model, "name": keys[s.model].label, "group": keys[s.model].group, "question": s.question}
+        | {**interval_fields(s.interval), "shown": f"{_text(s)} %", "cells": list(s.cells)}
         for s in standings
         if math.isfinite(s.value)
     ]
-    questions = list(dict.fromkeys(row["question"] for row in rows))
-    names = [key.label for key in keys.values()]
-    axis = percent_axis([row[end] for row in rows for end in ("low", "high")])
-    color, shape = series_channels(list(keys.values()))
-    wide = max(map(len, questions)) * 6.2 > 210
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
-        y=alt.Y(
-            "question:N",
-            sort=questions,
-            title=None,
-            # Words stand over their band: the band has the whole width, also on a phone.
-            axis=alt.Axis(orient="left", labels=False, domain=False, grid=False),
-            scale=alt.Scale(paddingInner=0.34, paddingOuter=0.3),
-        ),
-        yOffset=alt.YOffset("name:N", sort=names, scale=alt.Scale(domain=names)),
-        color=color,
-        opacity=alt.condition(FOCUS, alt.value(1.0), alt.value(0.12)),
-        tooltip=[
-            alt.Tooltip("name:N", title="model"),
-            alt.Tooltip("question:N"),
-            alt.Tooltip("told:N", title="accuracy"),
-        ],
-    )
-    x = alt.X(
-        "low:Q",
-        title="accuracy",
-        scale=alt.Scale(domain=axis["domain"], nice=False),
-        axis=alt.Axis(format=axis["format"], values=axis["ticks"], labelFlush=True),
-    )
-    band = max(46, min(_MOST, _ROW * len(keys)))
-    bars = base.mark_rule(strokeWidth=2 if len(keys) <= 8 else 1.2).encode(x=x, x2="high:Q")
-    dots = base.mark_point(filled=True, size=70 if len(keys) <= 8 else 34, strokeWidth=0).encode(
-        x="value:Q", shape=shape
-    )
-    step = band / (1 - 0.34)
-    words = (
-        alt.Chart(alt.InlineData(values=[{"question": q} for q in questions]))
-        .mark_text(align="left", baseline="bottom", dy=-band / 2 - 5, fontWeight=600, limit=600 if wide else 0)
-        .encode(y=alt.Y("question:N", sort=questions), x=alt.value(0), text="question:N")
-    )
-    height = step * (len(questions) - 0.34 + 0.6)
-    return alt.layer(bars, dots, words).properties(width=CONTAINER, height=round(height))
+    return Dots(rows=rows, keys=list(keys.values()), y="question", above=True, x=Axis("accuracy"))
 
 
 def _table(standings: Sequence[Standing], questions: Sequence[str], keys: Mapping[str, Key]) -> Table:
     found = {(s.model, s.question): s for s in standings}
-    best = {q: max(s.value for s in standings if s.question == q) for q in questions}
+    decisions = {q: decide_standings([s for s in standings if s.question == q]) for q in questions}
     rows = []
     for model, key in keys.items():
         row = [TableCell(key.label, key.label.lower(), note=model if key.label != model else "")]
         for question in questions:
             s = found.get((model, question))
-            row.append(TableCell("–", None, hint="no result") if s is None else standing_cell(s, best[question]))
+            row.append(TableCell("–", None, hint="no result") if s is None else standing_cell(s, decisions[question]))
         rows.append(row)
     return Table(
-        "Accuracy (%) and its 95 % interval",
+        "Accuracy (%) and its 95 % confidence interval",
         ["model", *questions],
         rows,
         numeric=range(1, len(questions) + 1),
         row_keys=list(keys),
+        notes=[f"{MARK_NOTE}."],
     )
 
 
-def standing_cell(standing: Standing, best: float) -> TableCell:
-    """A standing in a table: the value, its interval below, its cells behind."""
+def standing_cell(standing: Standing, decision: Decision | None = None) -> TableCell:
+    """Return the cell of a standing: the value with its interval, marked if the decision supports it."""
     return TableCell(
-        f"{100 * standing.value:.1f}",
-        standing.value,
-        best=standing.value == best,
-        note=bracketed(standing.low, standing.high),
+        mark=mark_of(standing.model, decision) if decision is not None else "",
         hint=f"{standing.value!r}",
         cells=standing.cells,
+        value=standing.value,
+        interval=standing.interval,
+        metric=PERCENT,
+        n=standing.interval.n or None,
     )
 
 
 def _text(standing: Standing) -> str:
-    return f"{100 * standing.value:.1f} {bracketed(standing.low, standing.high)}".rstrip()
+    return standing_cell(standing).full

@@ -18,9 +18,10 @@ from unseen.core.identity import canonical_json
 from unseen.core.records import Cell, DatasetCard, ModelCard, Result
 from unseen.core.registry import load_object
 from unseen.reports.blocks import Headline, Material, Section, SectionBuilder
-from unseen.reports.charts import Pictures, javascript, packed, script_json
 from unseen.reports.overview import overview_section, ranking
-from unseen.reports.provenance import PackedResults, problems_section, provenance_section, result_data
+from unseen.reports.provenance import PackedResults, provenance_section, result_data
+from unseen.reports.record_section import problems_section
+from unseen.reports.theme import Pictures, javascript, packed, script_json
 from unseen.reports.wording import counted, typeset
 
 if TYPE_CHECKING:
@@ -63,7 +64,12 @@ class Page:
             StoreError: the file cannot be written.
         """
         pictures = Pictures()
-        specs = {f"{s.anchor}-{n}": f.spec for s in self.sections for n, f in enumerate(s.figures)}
+        # Vega replaces the container's label by the description of the chart.
+        specs = {
+            f"{s.anchor}-{n}": {**f.vega, "description": f.description}
+            for s in self.sections
+            for n, f in enumerate(s.figures)
+        }
         drawn = packed(pictures.taken_out(specs)) if specs else ""
         if isinstance(self.data, PackedResults):
             ids, data = self.data.ids, self.data.text

@@ -17,7 +17,7 @@ from unseen.core.errors import UsageError
 from unseen.core.extras import import_extra
 from unseen.core.files import write_whole
 from unseen.reports.blocks import Section
-from unseen.reports.charts import CONTAINER, to_spec, vegalite_version
+from unseen.reports.theme import CONTAINER, to_spec, vegalite_version
 
 #: A column of the usual conferences in inches, and dots per inch of a PNG.
 COLUMN, DPI = 3.3, 300
@@ -41,7 +41,7 @@ def write_figures(sections: Sequence[Section], folder: Path, formats: Sequence[s
     for section in sections:
         for number, figure in enumerate(section.figures, 1):
             stem = f"{section.anchor}-{number:02d}-{_slug(figure.title)}".strip("-")
-            spec = paper_spec(figure.spec)
+            spec = paper_spec(figure.vega)
             # Drawing is what takes time: once for all formats, and once for figures that are the same.
             same = json.dumps(spec, sort_keys=True)
             svg = drawn[same] = drawn.get(same) or drawn_chart(spec)

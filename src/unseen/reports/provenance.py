@@ -1,4 +1,4 @@
-"""The end of a page: where the numbers come from, and what went wrong, said plainly."""
+"""The end of a page: seeds, times, settings that were tried, citations, environments; and the data for the browser."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 from unseen.core.identity import canonical_json
 from unseen.core.records import Result
 from unseen.reports.blocks import Material, Section, Table, TableCell
-from unseen.reports.charts import compressed, dense
-from unseen.reports.wording import counted, duration, listed, setting_text, short_names
+from unseen.reports.theme import compressed, dense
+from unseen.reports.wording import counted, duration, listed, short_names
 from unseen.results.comparability import SEED, value_text
 from unseen.results.export import to_json
 from unseen.results.styles import headline_first, metric_style
 
 
 def provenance_section(material: Material) -> Section:
-    """Everything a sceptical reader asks for that is not in the tables of scores."""
+    """Return the section with seeds, times, tried settings, citations and environments."""
     results = material.results
     points = []
     points += [("Seeds", seeds)] if (seeds := _seeds(results)) else []
     total = sum(result.seconds for result in results)
     time = f"{duration(total)} for {counted(len(results), 'cell')}, as their benchmarks measured it"
-    points.append(("Time", f"{time}; features that were stored already took none of it."))
+    points.append(("Time", f"{time}; reading stored features is not included."))
     for benchmark in sorted({result.cell.benchmark for result in results}):
         tried = _sweep([result for result in results if result.cell.benchmark == benchmark])
         if tried:
@@ -34,7 +34,7 @@ def provenance_section(material: Material) -> Section:
     points.append(
         (
             "Precision",
-            "Tables and charts are rounded; the CSV and JSON in this page are not, and the JSON has the whole sweep.",
+            "Tables and charts are rounded; the CSV and JSON of this page are not. JSON has sweeps and run records.",
         )
     )
     tables = [_environments(results)] if any(result.environment for result in results) else []
@@ -42,22 +42,22 @@ def provenance_section(material: Material) -> Section:
 
 
 def _seeds(results: Sequence[Result]) -> str:
-    """Which seeds, benchmark by benchmark: each has its own."""
+    """Return the seeds, benchmark by benchmark if they differ."""
     found: dict[str, set[Any]] = {}
     for result in results:
         if SEED in result.cell.parameters:
             found.setdefault(result.cell.benchmark, set()).add(result.cell.parameters[SEED])
-    told = {
+    texts = {
         name: listed([value_text(seed) for seed in sorted(seeds, key=canonical_json)], 24)
         for name, seeds in sorted(found.items())
     }
-    if len(set(told.values())) == 1:
-        return f"{next(iter(told.values()))}."
-    return "; ".join(f"{name} {seeds}" for name, seeds in told.items()) + "." if told else ""
+    if len(set(texts.values())) == 1:
+        return f"{next(iter(texts.values()))}."
+    return "; ".join(f"{name} {seeds}" for name, seeds in texts.items()) + "." if texts else ""
 
 
 def _sweep(results: Sequence[Result]) -> str:
-    """The ranges of all hyper-parameters that were tried, not of what came of them."""
+    """Return the ranges of all hyper-parameters that were tried, without validation scores."""
     counts = sorted({len(result.sweep) for result in results if result.sweep})
     if not counts:
         return ""
@@ -71,7 +71,16 @@ def _sweep(results: Sequence[Result]) -> str:
 
 
 def _is_outcome(name: str) -> bool:
-    return name.startswith("val") or name in ("accuracy", "log_loss", "loss", "seconds", "state", "index")
+    return name.startswith("val") or name in (
+        "accuracy",
+        "log_loss",
+        "loss",
+        "seconds",
+        "state",
+        "index",
+        "note",
+        "error",
+    )
 
 
 def _identity(value: Any) -> str:
@@ -89,14 +98,14 @@ def _range(values: Sequence[Any]) -> str:
 
 
 def _citations(material: Material) -> str:
-    """This package with its version, then what the cards of models and datasets ask for, a line each."""
+    """Return this package with its version, then the citations of protocols, models and datasets, one per line."""
     versions = sorted({result.environment["unseen"] for result in material.results if "unseen" in result.environment})
     own = f"unseen {' and '.join(versions)}" if versions else "unseen"
     sources: dict[str, list[str]] = {}
-    asked = {
+    cells = {
         (r.cell.benchmark, *(r.cell.parameters.get(k) for k in ("method", "score"))): r.cell for r in material.results
     }
-    for (benchmark, method, score), cell in sorted(asked.items(), key=str):
+    for (benchmark, method, score), cell in sorted(cells.items(), key=str):
         for place, text in enumerate(material.papers(cell)):
             user = str((method or score) if place and (method or score) else benchmark)
             sources.setdefault(text, []).append(user)
@@ -112,11 +121,13 @@ def _citations(material: Material) -> str:
             if citation:
                 sources.setdefault(citation, []).append(names[identifier])
     lines = [f"{citation} ({listed(users, 6)})" for citation, users in sources.items()]
-    return "\n".join([f"{own}, together with the models and datasets you speak of:" if lines else f"{own}.", *lines])
+    return "\n".join(
+        [f"{own}, together with the models and datasets that you mention:" if lines else f"{own}.", *lines]
+    )
 
 
 def _environments(results: Sequence[Result]) -> Table:
-    """One column per distinct environment; most pages have one."""
+    """Return a table with one column per distinct environment."""
     counts: Counter[str] = Counter()
     found: dict[str, Mapping[str, str]] = {}
     for result in results:
@@ -130,81 +141,7 @@ def _environments(results: Sequence[Result]) -> Table:
     return Table("Environment", ["", *(counted(counts[key], "cell") for key in keys)], rows, folded=True)
 
 
-def problems_section(material: Material) -> Section:
-    """Failed cells with their reasons and skipped images per dataset; that there are none is said as well."""
-    failed = [result for result in material.results if not result.ok]
-    skipped = _skipped(material)
-    names = short_names(skipped, material.dataset_cards)
-    prose = []
-    if not failed:
-        prose.append("Every cell that was asked for has a result.")
-    if not skipped:
-        prose.append("No image was reported as skipped.")
-    tables = []
-    if failed:
-        rows = [
-            [
-                TableCell(text, text.lower())
-                for text in (
-                    result.cell.model,
-                    result.cell.dataset,
-                    f"{result.cell.benchmark}: {setting_text(result.cell.parameters)}",
-                    result.error,
-                )
-            ]
-            for result in failed
-        ]
-        tables.append(Table(f"{counted(len(failed), 'failed cell')}", ["model", "dataset", "cell", "reason"], rows))
-    points = [
-        (
-            names[dataset],
-            f"{counted(count, 'image')} could not be read and took no part{': ' + listed(told, 6) if told else ''}.",
-        )
-        for dataset, (count, told) in sorted(skipped.items())
-    ]
-    title = "What went wrong" if failed or skipped else "Nothing went wrong"
-    return Section(title, "problems", prose=prose, points=points, tables=tables, tone="warning" if failed else "")
-
-
-def _skipped(material: Material) -> dict[str, tuple[int, list[str]]]:
-    """Per dataset: how many, and which with their reasons. Models skip the same images, so that none counts twice."""
-    named: dict[str, dict[str, str]] = {}
-    counts: dict[str, int] = {}
-    for result in material.results:
-        noted, dataset = result.details.get("skipped"), result.cell.dataset
-        if noted:
-            named.setdefault(dataset, {}).update(_named(noted))
-            counts[dataset] = max(counts.get(dataset, 0), _count(noted))
-    told = {
-        d: [f"{image} ({reason})" if reason else image for image, reason in sorted(named[d].items())] for d in named
-    }
-    return {dataset: (max(count, len(told[dataset])), told[dataset]) for dataset, count in counts.items() if count}
-
-
-def _named(noted: Any, split: str = "") -> Iterator[tuple[str, str]]:
-    """Images and reasons in {split: {image: reason}}, and in what older results have: one mapping, or a list."""
-    if isinstance(noted, Mapping):
-        for name, inner in noted.items():
-            if isinstance(inner, str):
-                yield f"{split}{name}", inner
-            else:
-                yield from _named(inner, f"{name}: ")
-    elif isinstance(noted, list | tuple):
-        for inner in noted:
-            image, *reason = inner if isinstance(inner, list | tuple) and inner else [inner]
-            yield f"{split}{image}", " ".join(map(str, reason))
-
-
-def _count(noted: Any) -> int:
-    """How many images, in any form: a number, a list, image to reason, or one of these by split."""
-    if isinstance(noted, Mapping):
-        return sum(1 if isinstance(inner, str) else _count(inner) for inner in noted.values())
-    if isinstance(noted, list | tuple):
-        return len(noted)
-    return int(noted) if isinstance(noted, int) and not isinstance(noted, bool) else 0
-
-
-# ---- what a page carries, and the browser unpacks when it is asked for -----------------------------------------------
+# ---- data that a page contains, and that the browser unpacks on demand -----------------------------------------------
 # JSON, compressed by gzip and written in base64, inside a <script> that no browser runs. Of ten thousand results a few
 # megabytes remain; CSV and JSON files are made from them in the browser. Equal parts are held once.
 
@@ -250,6 +187,7 @@ def result_data(material: Material) -> PackedResults:
         }
         found |= {"error": result.error} if result.error else {}
         found |= {"recorded": result.recorded} if result.recorded else {}
+        found |= {"record": once(_strict(result.record.to_dict()))} if result.record else {}
         found |= {"sweep": once(_strict([dict(trial) for trial in result.sweep]))} if result.sweep else {}
         small = {name: value for name, value in result.details.items() if _is_small(value)}
         return found | ({"details": once(_strict(small))} if small else {})

@@ -6,17 +6,20 @@ This is the section of any benchmark that has none of its own: it asks of the re
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unseen.core.records import ModelCard
 from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table, TableCell
-from unseen.reports.charts import to_spec
-from unseen.reports.dotplot import dot_plot, shown_text, spread_text
-from unseen.reports.wording import amount, counted, lead_sentence, listed, mean_interval, short_names
+from unseen.reports.charts import Axis, Dots, interval_fields
+from unseen.reports.theme import Key
+from unseen.reports.wording import amount, counted, lead_sentence, listed, short_names
 from unseen.results.comparability import comparable, older_said, value_text
-from unseen.results.grid import Column, Grid, Summary, make_grid, metrics_of
+from unseen.results.grid import Column, Grid, Summary, make_grid, mean_candidate, metrics_of
+from unseen.results.info import info_of
 from unseen.results.styles import MetricStyle
+from unseen.results.table import format_interval, grid_notes, mark_of, summary_cell
+from unseen.stats import Difference, decide
 
 
 def scores_section(material: Material, benchmark: str) -> Section | None:
@@ -37,7 +40,7 @@ def scores_section(material: Material, benchmark: str) -> Section | None:
         headlines=_headline(headline, names, benchmark),
         standings=_standings(headline, benchmark),
         legend=material.legend(headline.models),
-        figures=[_figure(headline, column, material, names, titles[column]) for column in headline.columns],
+        figures=[_figure(headline, column, material, titles[column]) for column in headline.columns],
         tables=[
             _table(headline, material, names, datasets),
             *(_table(grid, material, names, datasets, folded=True) for grid in others),
@@ -50,27 +53,15 @@ def _prose(grid: Grid) -> list[str]:
     summaries = list(grid.cells.values())
     counts = sorted({len(summary.values) for summary in summaries})
     better = "more is better" if style.higher_is_better else "less is better"
-    several = counts[-1] > 1
-    if all(summary.bounds for summary in summaries):
-        seeds = f", each averaged over {listed([str(c) for c in counts])} seeds" if several else ""
-        spread = f"Bars and brackets are 95 % intervals over test images{seeds}"
-        spread += "; ticks are single seeds." if several else "."
-    elif several:
-        seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        spread = f"Dots are means over {seeds} seeds, bars one sample standard deviation each way, ticks single seeds."
-    elif any(summary.spread == "interval" for summary in summaries):
-        spread = "Dots are single runs, bars the interval that the benchmark gives with each."
-    else:
-        spread = "Dots are single runs."
-    chance = (
-        " A dashed line is chance; it is left out where it would squeeze the rest."
-        if any(_chance(grid, column) is not None for column in grid.columns)
-        else ""
-    )
-    first = f"{style.spoken.capitalize()}{' in percent' if style.percent else ''}: {better}. {spread}{chance}"
+    dots = f"Dots are {style.aggregate}s over {listed([str(c) for c in counts])} seeds, ticks single seeds"
+    bars = "bars and brackets are 95 % confidence intervals over test images"
+    parts = [dots if counts[-1] > 1 else "Dots are single runs"]
+    parts += [bars] if any(summary.interval.known for summary in summaries) else []
+    parts += ["a dashed line is chance"] if any(_chance(grid, column) is not None for column in grid.columns) else []
+    first = f"{style.spoken.capitalize()}{' in percent' if style.percent else ''}: {better}. {'; '.join(parts)}."
     constant = _constants(grid)
-    said = [first, f"In every cell: {constant}."] if constant else [first]
-    return [*said, f"{older_said(grid.older).capitalize()}."] if grid.older else said
+    found = [first, f"In every cell: {constant}."] if constant else [first]
+    return [*found, f"{older_said(grid.older).capitalize()}."] if grid.older else found
 
 
 def _constants(grid: Grid) -> str:
@@ -81,21 +72,26 @@ def _constants(grid: Grid) -> str:
 
 
 def _standings(grid: Grid, benchmark: str) -> list[Standing]:
-    """The mean over datasets of every model that has them all, with the interval over their test images."""
+    """Return the mean over datasets of every model that has them all, with its confidence interval."""
     style = grid.columns[0].style
     if not style.percent or not style.higher_is_better:
         return []
     many = len(grid.columns)
     question = f"{benchmark.capitalize()}: {style.spoken}" + (f", mean over {many} datasets" if many > 1 else "")
     found = []
-    for model in grid.models:
-        value, own = _mean(grid, model), [grid.cells[model, c] for c in grid.columns if (model, c) in grid.cells]
-        if value is None:
-            continue
-        images = [summary.dataset.partition("?")[0] for summary in own]  # other labels of the same images
-        low, high = mean_interval(value, [summary.bounds for summary in own], images)
-        found.append(Standing(question, model, value, low, high, [cell for s in own for cell in s.cells]))
+    for model in _complete(grid):
+        own = [grid.cells[model, column] for column in grid.columns]
+        found.append(Standing(question, model, mean_candidate(own), [cell for s in own for cell in s.cells]))
     return found
+
+
+def _complete(grid: Grid) -> list[str]:
+    """Return the models with a value in every column: means of others are not comparable."""
+    return [
+        model
+        for model in grid.models
+        if all((model, c) in grid.cells and math.isfinite(grid.cells[model, c].value) for c in grid.columns)
+    ]
 
 
 def _headline(grid: Grid, names: Mapping[str, str], benchmark: str) -> list[Headline]:
@@ -108,32 +104,28 @@ def _headline(grid: Grid, names: Mapping[str, str], benchmark: str) -> list[Head
 
 
 def _leader(grid: Grid, column: Column, names: Mapping[str, str], title: str) -> tuple[str, str]:
-    """Who leads on a dataset, by how much, and whether the lead is more than noise."""
-    sign = -1.0 if column.style.higher_is_better else 1.0
-    known = [grid.cells[m, column] for m in grid.models if (m, column) in grid.cells]
-    ranked = sorted((s for s in known if not math.isnan(s.mean)), key=lambda s: (sign * s.mean, s.model))
-    if not ranked:
-        return title, "no model has a value that is a number."
-    style, best = column.style, ranked[0]
+    """State which model leads on a dataset, by how much, and whether the difference is significant."""
+    decision, style = grid.decisions[column], column.style
+    if not decision.order:
+        return title, "no model has a finite value."
+    best, *others = decision.order
     unit = "\u202f%" if style.percent else ""
-    equal = [s for s in ranked if s.mean == best.mean]
-    text = f"{names[best.model]} has {shown_text(best)}{unit}"
-    if len(equal) > 1:
-        text = f"{listed([names[s.model] for s in equal])} have {shown_text(best)}{unit}, a tie"
-    elif len(ranked) > 1:
-        text += f", {_lead(style, best, ranked[1])} {names[ranked[1].model]}"
+    text = f"{names[best]} has {shown_text(grid.cells[best, column])}{unit}"
+    if others:
+        text += f", {_lead(decision.pairs[best, others[0]], style)} {names[others[0]]}"
     if (chance := _chance(grid, column)) is not None:
         text += f"; chance is {style.text(chance)}{unit}"
     return title, text + "."
 
 
-def _lead(style: MetricStyle, best: Summary, second: Summary) -> str:
-    gap = abs(best.mean - second.mean)
+def _lead(difference: Difference, style: MetricStyle) -> str:
+    if difference.value == 0:
+        return "equal to"
     unit = " points" if style.percent else ""
-    noise = max((s.std for s in (best, second) if not math.isnan(s.std)), default=math.nan)
-    verdict = " (less than the spread over seeds)" if gap < noise else ""
-    shown = "less than 0.1" if style.percent and style.text(gap) == "0.0" else style.text(gap)
-    return f"{shown}{unit} ahead{verdict} of"
+    gap = style.text(abs(difference.value))
+    shown = "less than 0.1" if style.percent and gap == "0.0" else gap
+    tested = "" if math.isnan(difference.p) else ", significant" if difference.significant else ", not significant"
+    return f"{shown}{unit} ahead ({f'p = {difference.adjusted_p:.2g}' if tested else 'not tested'}{tested}) of"
 
 
 def _details(grid: Grid, column: Column) -> Mapping[str, Any]:
@@ -142,30 +134,50 @@ def _details(grid: Grid, column: Column) -> Mapping[str, Any]:
 
 
 def _chance(grid: Grid, column: Column) -> float | None:
-    """What guessing gives, where the benchmark says so. It says so for its headline metric only."""
-    value = _details(grid, column).get("chance")
-    return float(value) if isinstance(value, int | float) else None
+    """Return the chance level of the headline metric, or None if it has none."""
+    return info_of(grid.benchmark).chance(_details(grid, column))
 
 
 def _title(column: Column, datasets: Mapping[str, str]) -> str:
     return " · ".join([datasets[column.dataset], *(f"{name} {value_text(value)}" for name, value in column.setting)])
 
 
-def _figure(grid: Grid, column: Column, material: Material, names: Mapping[str, str], title: str) -> Figure:
+def _figure(grid: Grid, column: Column, material: Material, title: str) -> Figure:
     summaries = [grid.cells[model, column] for model in grid.models if (model, column) in grid.cells]
-    chart = dot_plot(
-        summaries,
-        keys=material.keys,
-        order=grid.models,
-        chance=_chance(grid, column),
+    chart = summary_dots(summaries, material.keys, chance=_chance(grid, column))
+    alt = f"{column.style.spoken} on {title}: {chart.words()}."
+    return Figure(title, chart, alt, caption=_sizes(_details(grid, column)))
+
+
+def summary_dots(summaries: Sequence[Summary], keys: Mapping[str, Key], chance: float | None = None) -> Dots:
+    """Return a row per model: the value with its interval, the values of single seeds, and chance."""
+    style = summaries[0].style
+    return Dots(
+        rows=[_row(s, keys[s.model]) for s in summaries if math.isfinite(s.value)],
+        keys=list(keys.values()),
+        above=True,
+        seeds="seeds",
+        chance=chance,
+        x=Axis(style.spoken, kind="percent" if style.percent else "number"),
+        tooltip={"name": "model", "model": "id", "shown": style.heading, "spread": "over seeds", "per_seed": "seeds"},
     )
-    described = "; ".join(f"{names[s.model]} {shown_text(s)}" for s in summaries)
-    return Figure(
-        title=title,
-        spec=to_spec(chart),
-        description=f"{column.style.spoken} on {title}: {described}.",
-        caption=_sizes(_details(grid, column)),
-    )
+
+
+def _row(summary: Summary, key: Key) -> dict[str, Any]:
+    style, several = summary.style, len(summary.values) > 1
+    row: dict[str, Any] = {"model": summary.model, "name": key.label, "group": key.group, "shown": shown_text(summary)}
+    row |= {**interval_fields(summary.interval), "seeds": list(summary.values) if several else []}
+    if several:
+        seeds = zip(summary.seeds, summary.values, strict=True)
+        row["per_seed"] = ", ".join(f"{style.text(value)} (seed {seed})" for seed, value in seeds)
+    if not math.isnan(summary.std):
+        row["spread"] = f"standard deviation {style.text(summary.std)} ({len(summary.values)} seeds)"
+    return row | {"cells": list(summary.cells)}
+
+
+def shown_text(summary: Summary) -> str:
+    """Return the value with its confidence interval over test images, if it is known."""
+    return f"{summary.style.text(summary.value)} {format_interval(summary.interval, summary.style)}".rstrip()
 
 
 def _sizes(details: Mapping[str, Any]) -> str:
@@ -184,10 +196,8 @@ def _table(
     with_size = any(_known(cards, model, "parameters") for model in grid.models)
     with_flops = any(_known(cards, model, "flops") for model in grid.models)
     with_mean = len(grid.columns) > 1
-    best = {column: grid.best(column) for column in grid.columns}
-    means = {model: _mean(grid, model) for model in grid.models}
-    complete = [mean for mean in means.values() if mean is not None]
-    top = (max if style.higher_is_better else min)(complete, default=math.nan)
+    means = {m: mean_candidate([grid.cells[m, c] for c in grid.columns]) for m in _complete(grid)} if with_mean else {}
+    decision = decide(means, higher_is_better=style.higher_is_better)
     rows = []
     for model in grid.models:
         row = [
@@ -197,11 +207,15 @@ def _table(
                 note=model if names.get(model) != model else "",
             )
         ]
-        row += [_entry(grid.cells.get((model, column)), model in best[column]) for column in grid.columns]
+        row += [summary_cell(grid.cells.get((model, column)), grid.decisions[column]) for column in grid.columns]
         if with_mean:
-            mean = means[model]
-            shown = "–" if mean is None else style.text(mean)
-            row.append(TableCell(shown, mean, best=mean == top and len(complete) > 1))
+            own = decision.intervals.get(model)
+            missing = TableCell(hint="not all datasets")
+            row.append(
+                missing
+                if own is None
+                else TableCell(mark=mark_of(model, decision), value=own.value, interval=own, metric=style)
+            )
         # What it costs stands last: on a narrow screen, accuracy is what is seen.
         row += [_size(cards, model, "parameters")] if with_size else []
         row += [_size(cards, model, "flops")] if with_flops else []
@@ -215,31 +229,8 @@ def _table(
         numeric=range(1, len(columns)),
         row_keys=grid.models,
         folded=folded,
+        notes=grid_notes(grid, grid.columns),
     )
-
-
-def _entry(summary: Summary | None, best: bool) -> TableCell:
-    if summary is None:
-        return TableCell("–", None, hint="no result")
-    style = summary.style
-    per_seed = listed([style.text(value) for value in summary.values])
-    shown, _, bounds = shown_text(summary).partition(" [")
-    spread = spread_text(summary)
-    return TableCell(
-        shown,
-        None if math.isnan(summary.mean) else summary.mean,
-        best,
-        note=f"[{bounds}" if bounds else "",
-        hint=f"{summary.mean!r}; {spread + '; ' if spread else ''}seeds: {per_seed}",
-        cells=summary.cells,
-    )
-
-
-def _mean(grid: Grid, model: str) -> float | None:
-    """Over all columns; a model with a gap has none, since it would not be comparable."""
-    found = [grid.cells[model, column].mean for column in grid.columns if (model, column) in grid.cells]
-    whole = len(found) == len(grid.columns) and all(math.isfinite(value) for value in found)
-    return sum(found) / len(found) if whole else None
 
 
 def _known(cards: Mapping[str, ModelCard], model: str, attribute: str) -> int | None:

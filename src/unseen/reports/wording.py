@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unseen.core.records import DatasetCard, ModelCard
 from unseen.results.comparability import value_text
+from unseen.results.styles import MetricStyle
+from unseen.results.table import format_interval
 
 if TYPE_CHECKING:
     from unseen.reports.blocks import Standing
 
 _RANDOM = "random"
+#: How shares are shown where no metric is known.
+PERCENT = MetricStyle("share", "share", percent=True)
 
 
 def short_names(ids: Iterable[str], cards: Mapping[str, ModelCard] | Mapping[str, DatasetCard]) -> dict[str, str]:
-    """A short name per id: the card's, else what follows the source; the whole id where two would be equal."""
+    """Return a short name per id: the card's, the file name, or what follows the source; the id if two are equal."""
     names = {}
     for identifier in ids:
         card = cards.get(identifier)
         source, _, rest = identifier.partition(":")
+        rest = Path(rest.partition("?")[0]).name if source == "file" else rest
         name = (card.name if card else "") or rest or identifier
         untold = source == _RANDOM and rest and _RANDOM not in name.lower()
         names[identifier] = f"{name}, random weights" if untold else name
@@ -82,73 +87,50 @@ def typeset(text: str) -> str:
     return re.sub(r"(?<![\w.\-])-(?=\d)", "\u2212", text).replace(" ± ", "\u00a0±\u00a0").replace(" %", "\u202f%")
 
 
-def bracketed(low: float, high: float) -> str:
-    """ "[44.7, 50.8]" of two shares, in percent; nothing where they are not known, or where both are the same value.
-
-    All draws of the test images can give one value: that is no certainty, and not shown as one.
-    """
-    shown = f"{100 * low:.1f}", f"{100 * high:.1f}"
-    return f"[{shown[0]}, {shown[1]}]" if math.isfinite(low) and math.isfinite(high) and shown[0] != shown[1] else ""
-
-
 def setting_text(parameters: Mapping[str, Any]) -> str:
     """ "seed=22, shots=all"."""
     return ", ".join(f"{name}={value_text(value)}" for name, value in sorted(parameters.items()))
 
 
-# ---- who leads, and whether that is clear ---------------------------------------------------------------------------
-# From accuracies and their intervals over test images. The interval of a difference is taken as if the two models had
-# been asked about images of their own. They were asked about the same ones, and agree on most: the true interval is
-# narrower, and "clear" is said too seldom rather than too often.
+# ---- who leads, according to the decision ---------------------------------------------------------------------------
 
-CLEAR, NOT_CLEAR, TIE, UNKNOWN = "clear", "not clear", "a tie", "no interval"
-
-
-def mean_interval(
-    mean: float, bounds: Sequence[tuple[float, float] | None], images: Sequence[str]
-) -> tuple[float, float]:
-    """The 95 % interval of a mean over parts; not a number where a part has none.
-
-    Args:
-        images: per part, which images it is of: parts of the same ones may err together, those of others do not.
-    """
-    if not bounds or any(each is None for each in bounds):
-        return math.nan, math.nan
-    if len(bounds) == 1 and bounds[0] is not None:
-        return bounds[0]
-    halves: dict[str, float] = {}
-    for (low, high), name in zip(filter(None, bounds), images, strict=True):
-        halves[name] = halves.get(name, 0.0) + (high - low) / 2
-    half = math.sqrt(sum(each**2 for each in halves.values())) / len(bounds)
-    return max(0.0, mean - half), min(1.0, mean + half)
+SIGNIFICANT, TIED, UNTESTED = "significant", "statistically tied", "no confidence interval"
 
 
 def lead_sentence(
     standings: Sequence[Standing], names: Mapping[str, str], verb: str = "leads"
 ) -> tuple[str, str, bool]:
-    """Who is first with what interval, and who cannot be told apart from it: (sentence, how sure, whether clear)."""
-    ranked = sorted(standings, key=lambda s: (-s.value, s.model))
-    best = ranked[0]
-    shown = f"{100 * best.value:.1f}\u202f%"
-    shown += f" {bounds}" if (bounds := bracketed(best.low, best.high)) else ""
-    equal = [s for s in ranked if s.value == best.value]
-    if len(ranked) == 1:
-        return f"{names[best.model]} has {shown}.", "", False
-    if len(equal) > 1:
-        return f"{listed([names[s.model] for s in equal], 4)} tie at {shown}.", TIE, False
-    if not all(math.isfinite(s.low) for s in ranked):
-        return f"{names[best.model]} {verb} with {shown}, before {names[ranked[1].model]}.", UNKNOWN, False
-    near = [s for s in ranked[1:] if not _apart(best, s)]
-    learned = [s for s in near if not is_reference(s.model)]
-    second = ranked[1]
-    gap = f"{100 * (best.value - second.value):.1f} points before {names[second.model]}"
-    if not near:
-        return f"{names[best.model]} {verb} with {shown}, {gap}.", CLEAR, True
-    others = listed([names[s.model] for s in (learned or near)], 3)
-    return f"{names[best.model]} {verb} with {shown}; {others} cannot be told apart from it.", NOT_CLEAR, False
+    """State which model is first and which are statistically tied with it.
 
+    Returns:
+        The sentence, a word or two on the evidence, and whether the first model is significantly better than the rest.
+    """
+    from unseen.reports.blocks import decide_standings
 
-def _apart(one: Standing, other: Standing) -> bool:
-    """Whether the 95 % interval of the difference leaves zero out."""
-    half = math.hypot(one.value - one.low, other.high - other.value)
-    return one.value - other.value > half
+    decision = decide_standings(standings)
+    by_model = {each.model: each for each in standings}
+    if not decision.order:
+        return "No model has a value.", "", False
+    best, *others = decision.order
+    interval = by_model[best].interval
+    shown = f"{100 * interval.value:.1f}\u202f%"
+    shown += f" {bounds}" if (bounds := format_interval(interval, PERCENT)) else ""
+    if not others:
+        return f"{names[best]} has {shown}.", "", False
+    second = others[0]
+    gap = f"{100 * (interval.value - by_model[second].value):.1f} points ahead of {names[second]}"
+    if decision.untested:
+        return f"{names[best]} {verb} with {shown}, {gap}.", UNTESTED, False
+    if decision.best == best:
+        return f"{names[best]} {verb} with {shown}, {gap}.", SIGNIFICANT, True
+    near = [model for model in decision.possibly_best if model != best] or [second]
+    trained = [model for model in near if not is_reference(model)]
+    tied = listed([names[model] for model in (trained or near)], 3)
+    equal = all(by_model[model].value == interval.value for model in near)
+    if equal:
+        return f"{listed([names[best], *(names[model] for model in near)], 4)} have {shown}.", TIED, False
+    return (
+        f"{names[best]} has the highest value, {shown}; {tied} {'is' if len(near) == 1 else 'are'} {TIED} with it.",
+        TIED,
+        False,
+    )

@@ -1,21 +1,24 @@
-"""The results database: append-only, in full precision, with everything needed to trust a number."""
+"""The results database: append-only, in full precision, with everything needed to trust a number.
 
-from unseen.results.comparability import Group, comparable, current, only
-from unseen.results.database import FILE_NAME, ResultsDatabase
-from unseen.results.environment import capture_environment
-from unseen.results.grid import Summary, summarise
-from unseen.results.styles import MetricStyle, metric_style
+Importing this package does not import numpy.
+"""
 
-__all__ = [
-    "FILE_NAME",
-    "Group",
-    "MetricStyle",
-    "ResultsDatabase",
-    "Summary",
-    "capture_environment",
-    "comparable",
-    "current",
-    "metric_style",
-    "only",
-    "summarise",
-]
+from typing import TYPE_CHECKING
+
+from unseen.core.registry import lazy_exports
+
+if TYPE_CHECKING:
+    from unseen.results.comparability import Group as Group
+    from unseen.results.comparability import comparable as comparable
+    from unseen.results.comparability import current as current
+    from unseen.results.comparability import only as only
+    from unseen.results.database import FILE_NAME as FILE_NAME
+    from unseen.results.database import ResultsDatabase as ResultsDatabase
+    from unseen.results.grid import Summary as Summary
+    from unseen.results.grid import summarise as summarise
+    from unseen.results.info import BenchmarkInfo as BenchmarkInfo
+    from unseen.results.info import info_of as info_of
+    from unseen.results.styles import MetricStyle as MetricStyle
+    from unseen.results.styles import metric_style as metric_style
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(__name__)

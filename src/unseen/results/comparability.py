@@ -13,6 +13,7 @@ Failures belong to no group.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -169,6 +170,13 @@ def value_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return value if isinstance(value, str) else canonical_json(value)
+
+
+def sort_key(value: Any) -> tuple[bool, float, list[tuple[str, int]]]:
+    """Return a key that sorts numbers by size and before words (1, 2, 16, all), also within words (R2 before R10)."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    words = [] if number else re.findall(r"(\D*)(\d{0,15})", str(value))
+    return not number, float(value) if number else 0.0, [(text, int(digits or 0)) for text, digits in words]
 
 
 def _newest(results: Iterable[Result]) -> tuple[list[Result], Counter[tuple[str, ...]]]:

@@ -1,10 +1,10 @@
 """Long form: one row per (cell, metric), and the three ways out of the database, all in full precision.
 
-| form    | floats                              | parameters                  | sweep, details, environment |
-|---------|-------------------------------------|-----------------------------|-----------------------------|
-| CSV     | shortest text that reads back equal | one column each             | left out                    |
-| JSON    | the same; NaN, Infinity as strings  | nested                      | nested                      |
-| Parquet | doubles                             | one column each             | JSON text                   |
+| form    | floats                              | parameters      | run record          | sweep, details, environment |
+|---------|-------------------------------------|-----------------|---------------------|-----------------------------|
+| CSV     | shortest text that reads back equal | one column each | its findings        | omitted                     |
+| JSON    | the same; NaN, Infinity as strings  | nested          | nested              | nested                      |
+| Parquet | doubles                             | one column each | findings, JSON text | JSON text                   |
 
 In CSV a text that begins like a formula of a spreadsheet (=, +, -, @) has an apostrophe before it; numbers have not.
 
@@ -33,8 +33,8 @@ Row = dict[str, Any]
 STANDARD_OUTPUT = "-"
 
 _BEFORE = ("study", "cell", "benchmark", "version", "model", "dataset", "revision")
-_AFTER = ("metric", "value", "error", "seconds", "recorded")
-_NESTED = ("sweep", "details", "environment")
+_AFTER = ("metric", "value", "error", "findings", "seconds", "recorded")
+_NESTED = ("sweep", "details", "environment", "record")
 #: What spreadsheets begin a formula with.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _PREFIX = "parameters."
@@ -45,16 +45,17 @@ def long_rows(result: Result, metrics: Collection[str] | None = None, *, brief: 
     """One row per metric of a result (those in `metrics`, or all); a failure is one row without metric and value.
 
     Args:
-        brief: leave out sweep, details and environment.
+        brief: omit sweep, details, environment and the run record; its findings remain.
     """
     pairs: list[tuple[str | None, float | None]] = [(None, None)]
     if result.ok:
         pairs = [(name, value) for name, value in result.metrics.items() if metrics is None or name in metrics]
     before = {"cell": result.cell.id, **result.cell.to_dict()}
-    after: Row = {"error": result.error, "seconds": result.seconds}
+    record = result.record.to_dict()
+    after: Row = {"error": result.error, "findings": "; ".join(record["findings"]), "seconds": result.seconds}
     if not brief:
         after["sweep"] = [dict(trial) for trial in result.sweep]
-        after |= {"details": dict(result.details), "environment": dict(result.environment)}
+        after |= {"details": dict(result.details), "environment": dict(result.environment), "record": record}
     return [{**before, "metric": name, "value": value, **after} for name, value in pairs]
 
 
@@ -115,7 +116,7 @@ def write_parquet(rows: Iterable[Row], kinds: Mapping[str, Collection[type]], ta
         kinds: all parameters that occur, with the types of their values; one that mixes types becomes text.
     """
     arrow, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
-    types = {name: arrow.string() for name in (*_BEFORE, "metric", "error", "recorded", *_NESTED)}
+    types = {name: arrow.string() for name in (*_BEFORE, "metric", "error", "findings", "recorded", *_NESTED)}
     types |= {"value": arrow.float64(), "seconds": arrow.float64()}
     types |= {f"{_PREFIX}{name}": _arrow_type(found) for name, found in kinds.items()}
     order = (*_BEFORE, *(f"{_PREFIX}{name}" for name in sorted(kinds)), *_AFTER, *_NESTED)

@@ -1,24 +1,39 @@
-"""From results to tables: mean and spread over seeds, then one row per model and one column per dataset or setting.
+"""From results to a grid: one summary per model and column, and one decision per column.
 
-Results that belong together (`unseen.results.comparable`) and are of one model are one summary. The spread is the
-sample standard deviation (n - 1) over seeds; one seed has none, and then the interval that the benchmark itself gave
-(`<metric>_low`, `<metric>_high`) is taken where there is one. What does not belong together has a column of its own,
-named by what differs.
+Results that belong together (`unseen.results.comparable`) and are of one model become one `Summary`: the value over
+seeds (the mean, or the median if the metric says so), its confidence interval over test images, and the outcomes per
+image, if they are stored. Results that do not belong together get a column each, named by what differs.
 """
 
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from unseen.core.identity import canonical_json
 from unseen.core.records import Result
-from unseen.results.comparability import SEED, Group, comparable
+from unseen.core.registry import load_object
+from unseen.results.comparability import SEED, Group, comparable, sort_key
+from unseen.results.info import info_of
+from unseen.results.outcomes import CORRECT, stored_outcomes
 from unseen.results.styles import MetricStyle, headline_first, metric_style
+from unseen.stats import (
+    Candidate,
+    Decision,
+    Interval,
+    accuracy_interval,
+    combine_intervals,
+    decide,
+    median_outcomes,
+)
+from unseen.stats.interval import no_interval, per_image
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +41,7 @@ class Column:
     """What one column holds.
 
     Attributes:
-        setting: what tells columns apart beside the dataset, such as (("shots", 5),).
+        setting: what distinguishes columns beside the dataset, such as (("shots", 5),).
         group: which of the grid's groups it shows.
     """
 
@@ -41,9 +56,49 @@ class Column:
         return metric_style(self.metric, self.benchmark)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """One metric of one model on one dataset, over seeds.
+
+    Attributes:
+        parameters: of the cells, without the seed.
+        values: the metric per seed, in full precision; `seeds` are theirs, None where a cell has no seed.
+        value: the mean of `values`, or their median if the metric is aggregated by it.
+        std: sample standard deviation of `values`; NaN for a single one.
+        candidate: the value with its interval, and with its outcomes per image if they are stored: what `decide` takes.
+        images: number of test images; None if unknown.
+        chance: value of guessing; None if unknown.
+        cells: ids of the cells, in the order of `values`.
+    """
+
+    benchmark: str
+    model: str
+    dataset: str
+    parameters: Mapping[str, Any]
+    metric: str
+    values: tuple[float, ...]
+    seeds: tuple[Any, ...]
+    value: float
+    std: float
+    candidate: Candidate
+    images: int | None = None
+    chance: float | None = None
+    cells: tuple[str, ...] = ()
+
+    @property
+    def style(self) -> MetricStyle:
+        return metric_style(self.metric, self.benchmark)
+
+    @property
+    def interval(self) -> Interval:
+        """The value with its confidence interval over test images; its limits are NaN if they are unknown."""
+        assert self.candidate.interval is not None
+        return self.candidate.interval
+
+
+@dataclass(frozen=True, eq=False)
 class Grid:
-    """The results of one benchmark as a table.
+    """The results of one benchmark: models by columns.
 
     Attributes:
         models: the rows; those with fewest gaps first, then by the mean of their first metric, best first.
@@ -59,40 +114,29 @@ class Grid:
 
     @property
     def older(self) -> int:
-        """How many results are left out because weights or data are newer now."""
+        """How many results are dropped because weights or data are newer now."""
         return sum(group.older for group in self.groups)
 
-    def best(self, column: Column) -> set[str]:
-        """The models with the best mean of a column; more than one where they are equal in full precision."""
-        means = {m: self.cells[m, column].mean for m in self.models if (m, column) in self.cells}
-        finite = {model: mean for model, mean in means.items() if not math.isnan(mean)}
-        if len(finite) < 2:
-            return set()
-        top = max(finite.values()) if column.style.higher_is_better else min(finite.values())
-        return {model for model, mean in finite.items() if mean == top}
+    @cached_property
+    def decisions(self) -> Mapping[Column, Decision]:
+        """By column, which models differ significantly and which may be the best."""
+        return {
+            column: decide_summaries([self.cells[m, column] for m in self.models if (m, column) in self.cells])
+            for column in self.columns
+        }
 
-    def titles(self) -> list[str]:
-        """Per column, what is not the same in all of them."""
-        found = self._titles(without=("version",))  # which methods tell already, where they do
-        return found if len(set(found)) == len(self.columns) else self._titles()
 
-    def _titles(self, without: Sequence[str] = ()) -> list[str]:
-        datasets, metrics = {c.dataset for c in self.columns}, {c.metric for c in self.columns}
-        found = []
-        for column in self.columns:
-            parts = [column.dataset] if len(datasets) > 1 else []
-            parts += [f"{name}={value}" for name, value in column.setting if name not in without]
-            parts += [column.style.heading] if len(metrics) > 1 or not parts else []
-            found.append(" · ".join(parts))
-        return found
+def decide_summaries(summaries: Sequence[Summary]) -> Decision:
+    """Decide which models of one column differ, image by image if their outcomes are stored."""
+    higher = summaries[0].style.higher_is_better if summaries else True
+    return decide({each.model: each.candidate for each in summaries}, higher_is_better=higher)
 
 
 def grids(results: Collection[Result], metrics: Sequence[str] = ()) -> list[Grid]:
-    """One grid per benchmark.
+    """Return one grid per benchmark.
 
     Args:
-        metrics: the metrics to show. By default all of them where there is one dataset in one setting, otherwise the
-            headline metric alone.
+        metrics: the metrics to show; by default those of `BenchmarkInfo.columns`, or the headline metric.
     """
     by_benchmark: dict[str, list[Result]] = {}
     for result in results:
@@ -101,19 +145,20 @@ def grids(results: Collection[Result], metrics: Sequence[str] = ()) -> list[Grid
     for benchmark, own in sorted(by_benchmark.items()):
         groups = comparable(own, axes=())
         known = metrics_of(groups, benchmark)
-        wanted = [name for name in metrics if name in known] if metrics else known[: None if len(groups) == 1 else 1]
+        default = [name for name in info_of(benchmark).columns if name in known] or known[:1]
+        wanted = [name for name in metrics if name in known] if metrics else default
         if wanted:
             found.append(make_grid(groups, wanted))
     return found
 
 
 def metrics_of(groups: Sequence[Group], benchmark: str) -> list[str]:
-    """The metrics that occur, without interval bounds, the one to judge by first."""
+    """Return the metrics that occur, without interval bounds, the headline metric first."""
     return headline_first({name for group in groups for r in group.results for name in r.metrics}, benchmark)
 
 
 def make_grid(groups: Sequence[Group], metrics: Sequence[str]) -> Grid:
-    """The grid of some metrics of one benchmark's groups, which have no axes but the seed."""
+    """Return the grid of some metrics of one benchmark's groups, which have no axes but the seed."""
     cells: dict[tuple[str, Column], Summary] = {}
     benchmark = str(groups[0].setting["benchmark"])
     for number, group in enumerate(groups):
@@ -123,124 +168,52 @@ def make_grid(groups: Sequence[Group], metrics: Sequence[str]) -> Grid:
             column = Column(benchmark, str(group.setting["dataset"]), setting, metric, number)
             cells |= {(summary.model, column): summary for summary in summaries(group, metric)}
     order = {metric: position for position, metric in enumerate(metrics)}
-    columns = sorted({column for _, column in cells}, key=lambda c: (c.dataset, _sortable(c.setting), order[c.metric]))
-    models = sorted({model for model, _ in cells}, key=lambda model: _merit(model, cells, columns))
-    return Grid(benchmark, tuple(models), tuple(columns), cells, groups)
+    columns = sorted(
+        {column for _, column in cells},
+        key=lambda c: (c.dataset, [(name, sort_key(v)) for name, v in c.setting], order[c.metric]),
+    )
+    return Grid(benchmark, order_models(cells, columns), tuple(columns), cells, groups)
 
 
 def _plain(value: Any) -> Any:
-    """A value that can be a part of a column's identity."""
+    """Return a value that can be a part of a column's identity."""
     return value if isinstance(value, str | int | float | bool | None) else canonical_json(value)
 
 
-def _sortable(setting: tuple[tuple[str, Any], ...]) -> list[tuple[str, bool, float, list[tuple[str, int]]]]:
-    """Numbers by size and before words: shots 1, 2, 16, all; and so within words: R2 before R10."""
-    keys = []
-    for name, value in setting:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        words = [] if number else re.findall(r"(\D*)(\d{0,15})", str(value))
-        keys.append((name, not number, float(value) if number else 0.0, [(text, int(n or 0)) for text, n in words]))
-    return keys
-
-
-def _merit(
-    model: str, cells: Mapping[tuple[str, Column], Summary], columns: Sequence[Column]
-) -> tuple[int, float, str]:
+def order_models(cells: Mapping[tuple[str, Column], Summary], columns: Sequence[Column]) -> tuple[str, ...]:
+    """Return the rows of a table in order: those with fewest gaps first, then by the mean of their first metric."""
     first = [column for column in columns if column.metric == columns[0].metric]
-    means = [cells[model, column].mean for column in first if (model, column) in cells]
-    known = [mean for mean in means if not math.isnan(mean)]
-    mean = sum(known) / len(known) if known else -math.inf
     sign = -1.0 if columns[0].style.higher_is_better else 1.0
-    return len(first) - len(known), sign * mean, model
 
+    def key(model: str) -> tuple[int, float, str]:
+        values = [cells[model, column].value for column in first if (model, column) in cells]
+        known = [value for value in values if not math.isnan(value)]
+        mean = sum(known) / len(known) if known else -math.inf
+        return len(first) - len(known), sign * mean, model
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """One metric of one model on one dataset, over seeds.
-
-    Attributes:
-        parameters: of the cells, without the seed.
-        values: the metric per seed, in full precision; `seeds` are theirs, None where a cell has no seed.
-        std: sample standard deviation of `values`; NaN for a single one.
-        low, high: ends of the bar to draw; equal to the mean where nothing is known.
-        spread: what the bar means: "std" over seeds, the benchmark's own "interval", or "" for no bar.
-        bounds: the benchmark's own interval, which is over test images: its ends, each averaged over seeds; None
-            where a seed has none.
-        cells: ids of the cells, in the order of `values`.
-    """
-
-    benchmark: str
-    model: str
-    dataset: str
-    parameters: Mapping[str, Any]
-    metric: str
-    values: tuple[float, ...]
-    seeds: tuple[Any, ...]
-    mean: float
-    std: float
-    low: float
-    high: float
-    spread: Literal["std", "interval", ""]
-    bounds: tuple[float, float] | None = None
-    cells: tuple[str, ...] = ()
-
-    @property
-    def style(self) -> MetricStyle:
-        return metric_style(self.metric, self.benchmark)
-
-    @property
-    def text(self) -> str:
-        return self.style.text(self.mean, self.std)
+    return tuple(sorted({model for model, _ in cells}, key=key))
 
 
 def summarise(results: Iterable[Result], metric: str) -> list[Summary]:
-    """One summary per model and setting, settings and models in order of first appearance."""
+    """Return one summary per model and setting, settings and models in order of first appearance."""
     return [summary for group in comparable(results, axes=()) for summary in summaries(group, metric)]
 
 
 def summaries(group: Group, metric: str) -> list[Summary]:
-    """One summary per model of a group that has the metric; the group has no axes but the seed."""
+    """Return one summary per model of a group that has the metric; the group has no axes but the seed."""
     with_metric = {model: [r for r in own if metric in r.metrics] for model, own in group.by_model().items()}
-    return [_summary(own, metric) for own in with_metric.values() if own]
+    return [summary_of(own, metric) for own in with_metric.values() if own]
 
 
-def interval_of(result: Result, metric: str, images: str = "test_images") -> tuple[float, float] | None:
-    """The 95 % interval over test images that a result carries; None where it has none.
-
-    Where every draw of the images gave one value, such as that of a model which has all of them right, it is Wilson's
-    for as many images: no width is no certainty.
-
-    Args:
-        images: what the result calls the number of images that the metric is over.
-    """
-    ends = [result.metrics.get(f"{metric}_{end}") for end in ("low", "high")]
-    if None in ends:
-        return None
-    low, high = (float(end) for end in ends)  # type: ignore[arg-type]
-    value, count = float(result.metrics[metric]), result.details.get(images)
-    if low < high or not isinstance(count, int) or count < 1 or not 0 <= value <= 1:
-        return low, high
-    from unseen.metrics import wilson_interval
-
-    wilson = wilson_interval(value, count)
-    return wilson.low, wilson.high
-
-
-def _summary(results: Sequence[Result], metric: str) -> Summary:
-    cell = results[0].cell
+def summary_of(results: Sequence[Result], metric: str) -> Summary:
+    """Return the summary of the results of one model that differ in the seed alone."""
     ordered = sorted(results, key=lambda result: canonical_json(result.cell.parameters.get(SEED)))
+    cell = ordered[0].cell
     values = tuple(float(result.metrics[metric]) for result in ordered)
     finite = all(math.isfinite(value) for value in values)
-    mean = statistics.fmean(values)
-    std = statistics.stdev(values) if len(values) > 1 and finite else math.nan
-    low, high, spread = mean, mean, ""
-    known = [ends for result in results if (ends := interval_of(result, metric)) is not None]
-    whole = len(known) == len(results)
-    bounds = (statistics.fmean(e[0] for e in known), statistics.fmean(e[1] for e in known)) if whole else None
-    if not math.isnan(std):
-        low, high, spread = mean - std, mean + std, "std"
-    elif len(values) == 1 and bounds is not None:
-        low, high, spread = *bounds, "interval"
+    style = metric_style(metric, cell.benchmark)
+    counts = {result.details.get("test_images") for result in ordered}
+    images = counts.pop() if len(counts) == 1 else None
     return Summary(
         benchmark=cell.benchmark,
         model=cell.model,
@@ -249,11 +222,116 @@ def _summary(results: Sequence[Result], metric: str) -> Summary:
         metric=metric,
         values=values,
         seeds=tuple(result.cell.parameters.get(SEED) for result in ordered),
-        mean=mean,
-        std=std,
-        low=low,
-        high=high,
-        spread=spread,  # type: ignore[arg-type]
-        bounds=bounds,
+        value=style.over_seeds(values),
+        std=statistics.stdev(values) if len(values) > 1 and finite else math.nan,
+        candidate=candidate_of(ordered, style),
+        images=images if isinstance(images, int) else None,
+        chance=info_of(cell.benchmark).chance(ordered[0].details) if _is_first(metric, cell.benchmark) else None,
         cells=tuple(result.cell.id for result in ordered),
     )
+
+
+def _is_first(metric: str, benchmark: str) -> bool:
+    """Return whether a metric is the one that the chance level of a benchmark belongs to."""
+    declared = info_of(benchmark).metrics
+    return metric == (declared[0].name if declared else "top1")
+
+
+#: Largest difference between a metric and the mean of its outcomes, which are stored in half precision.
+_ROUNDING = 2e-3
+
+
+def candidate_of(results: Sequence[Result], style: MetricStyle) -> Candidate:
+    """Return what `decide` takes: the value over seeds with its confidence interval over test images.
+
+    The interval of an accuracy comes from the outcomes per image, if they are stored and their mean is the metric.
+    Other metrics have the one that was stored with each result, averaged over seeds.
+    """
+    values = [float(result.metrics[style.name]) for result in results]
+    value = style.over_seeds(values)
+    builder = info_of(results[0].cell.benchmark).candidate
+    own: Candidate | None = load_object(builder)(results, style.name) if builder and math.isfinite(value) else None
+    if own is not None:
+        return replace(own, interval=replace(own.interval or _stored_interval(results, style, value), value=value))
+    outcomes = stored_outcomes(results, style.outcomes) if style.outcomes and math.isfinite(value) else None
+    if outcomes is None:
+        return Candidate(interval=_stored_interval(results, style, value))
+    if style.aggregate == "median":
+        outcomes = median_outcomes(outcomes)
+    shift = value - float(outcomes.mean())
+    if abs(shift) > _ROUNDING:
+        return Candidate(interval=_stored_interval(results, style, value))
+    if style.outcomes == CORRECT:
+        found = accuracy_interval(outcomes)
+    else:
+        found, outcomes = _stored_interval(results, style, value), outcomes + shift
+    return Candidate(outcomes=outcomes, interval=replace(found, value=value), units=results[0].cell.data)
+
+
+def result_interval(result: Result, metric: str) -> Interval:
+    """Return a metric of one result with its confidence interval over test images."""
+    found = candidate_of([result], metric_style(metric, result.cell.benchmark)).interval
+    assert found is not None
+    return found
+
+
+def mean_candidate(
+    parts: Sequence[Summary], images: Sequence[str] | None = None, weights: Sequence[int] | None = None
+) -> Candidate:
+    """Return the mean over datasets or tasks, with its confidence interval over their test images.
+
+    Models are compared image by image if all outcomes are stored.
+
+    Args:
+        images: per part, a name of its test images: equal for tasks that label the same images; the dataset's name
+            without options by default.
+        weights: per part, its weight as a whole number of 1 or more; all equal by default.
+    """
+    images = images or [part.dataset.partition("?")[0] for part in parts]  # other labels of the same images
+    weights = weights or [1] * len(parts)
+    if len(parts) == 1:
+        return parts[0].candidate
+    total = sum(weights)
+    interval = combine_intervals(
+        lambda values: sum(w * v for w, v in zip(weights, values, strict=True)) / total,
+        [part.interval for part in parts],
+        shared=images,
+    )
+    if any(part.candidate.labels is not None for part in parts):  # means over classes have weights of their own
+        return Candidate(interval=interval)
+    shares: list[npt.NDArray[np.float64]] = []
+    labels: list[npt.NDArray[np.int64]] = []
+    for name in dict.fromkeys(images):
+        own = [k for k, other in enumerate(images) if other == name]
+        outcomes = [per_image(o) for k in own if (o := parts[k].candidate.outcomes) is not None]
+        # A mean over labels weighs them equally: images with the weight w are dealt to w labels of about equal size.
+        weight = sum(weights[k] for k in own)
+        if len(outcomes) < len(own) or len({len(o) for o in outcomes}) > 1 or len(outcomes[0]) < 2 * weight:
+            return Candidate(interval=interval)
+        dealt = np.arange(len(outcomes[0])) % weight
+        size = np.bincount(dealt)[dealt] * weight / len(dealt)  # 1 if all labels have as many images
+        shares.append(size * np.average(outcomes, axis=0, weights=[weights[k] for k in own]))
+        labels.append(dealt + (labels[-1].max() + 1 if labels else 0))
+    units = " ".join(part.candidate.units for part in parts)
+    return Candidate(outcomes=np.concatenate(shares), interval=interval, labels=np.concatenate(labels), units=units)
+
+
+def _stored_interval(results: Sequence[Result], style: MetricStyle, value: float) -> Interval:
+    """Return the interval that results state as `<metric>_low` and `<metric>_high`, averaged over seeds.
+
+    An interval of width 0 is not a confidence interval: bootstraps of 0.1 stored one if every resample had the same
+    value. It is replaced by that of a share of as many images, or dropped.
+    """
+    ends = [(r.metrics.get(f"{style.name}_low"), r.metrics.get(f"{style.name}_high")) for r in results]
+    known = [(low, high) for low, high in ends if low is not None and high is not None]
+    images = results[0].details.get("test_images")
+    n = images if isinstance(images, int) and images > 0 else 0
+    if len(known) < len(results) or not known:
+        return no_interval(value, "no interval is stored", level=0.95, n=n)
+    low, high = (statistics.fmean(limits) for limits in zip(*known, strict=True))
+    if low < high:
+        return Interval(value, min(low, value), max(high, value), 0.95, n, "stored with the result")
+    if n and style.percent and 0 <= value <= 1:
+        right = round(value * n)
+        return replace(accuracy_interval([1.0] * right + [0.0] * (n - right)), value=value)
+    return no_interval(value, "the stored interval has no width", level=0.95, n=n)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unseen.core.errors import DataError, StoreError
+from unseen.core.errors import DataError, StoreError, StoreWarning
 from unseen.core.guard import guarded
-from unseen.core.records import Cell, Result
+from unseen.core.records import Cell, Result, read_details
 from unseen.results.database import FILE_NAME, ResultsDatabase
+from unseen.results.rows import check_content
 
 _LARGEST = 2 << 30
 
@@ -72,11 +74,14 @@ def read_source(path: Path) -> list[tuple[str, Result]]:
 
 def _results(rows: Any, path: Path) -> list[tuple[str, Result]]:
     cells: dict[str, tuple[str, Result]] = {}
+    invalid: set[str] = set()
     metrics: dict[str, dict[str, float]] = {}
     for row in _checked(rows, path):
         if row["error"]:
             continue
         name = row["cell"]
+        if name in invalid:
+            continue
         if name not in cells:
             cell = Cell.from_dict({key: row[key] for key in _CELL})
             if cell.id != name:
@@ -84,10 +89,20 @@ def _results(rows: Any, path: Path) -> list[tuple[str, Result]]:
                     f"{path}: the row of {cell.model} on {cell.dataset} is not what its id {name!r} says: it was "
                     "changed after the export, or written by another version. Export again."
                 )
-            metrics[name] = {}
-            details, environment = (row.get(key) or {} for key in ("details", "environment"))
+            details, record = read_details(row.get("details", {}), row.get("record", {}))
+            try:
+                check_content(cell, details)
+            except ValueError as error:
+                invalid.add(name)
+                warnings.warn(f"the result of cell {name} in {path} is left out: {error}.", StoreWarning, stacklevel=5)
+                continue
             result = Result(
-                cell, metrics[name], seconds=float(row["seconds"]), details=details, environment=environment
+                cell,
+                metrics.setdefault(name, {}),
+                seconds=float(row["seconds"]),
+                details=details,
+                environment=row.get("environment", {}),
+                record=record,
             )
             cells[name] = (str(row.get("recorded", "")), result)
         metrics[name][str(row["metric"])] = float(row["value"])
@@ -103,8 +118,8 @@ def _checked(rows: Any, path: Path) -> list[dict[str, Any]]:
     for row in rows if isinstance(rows, list) else [None]:
         if not isinstance(row, dict) or any(not isinstance(row.get(name), kind) for name, kind in kinds.items()):
             raise StoreError(f"{path} is not a list of results as `unseen results --json` prints it.")
-        if any(not isinstance(row.get(name, {}), dict) for name in ("details", "environment")):
-            raise StoreError(f"{path}: details and environment of {row['model']} are no tables of names and values.")
+        if any(not isinstance(row.get(name, {}), dict) for name in ("details", "environment", "record")):
+            raise StoreError(f"{path}: details, environment and record of {row['model']} must be mappings.")
     return list(rows)
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from unseen.core.errors import StoreError
+from unseen.results.connection import transaction
 
 # "unse" in ASCII: tells our databases from those of other programs.
 APPLICATION_ID = 0x756E7365
@@ -91,15 +92,24 @@ CREATE TABLE claim (
 ) WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3)
+# Version 4: the run record; a digest of each row (`rows.row_digest`; '' in rows of earlier versions, which are not
+# checked). Leases have a file of their own.
+_VERSION_4 = """
+ALTER TABLE result ADD COLUMN record TEXT NOT NULL DEFAULT '{}';
+ALTER TABLE result ADD COLUMN digest TEXT NOT NULL DEFAULT '';
+DROP TABLE claim;
+"""
 
-# What makes a database of an older version look like the newest to who only reads; in memory, the file stays as it is.
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+
+# Views that make a database of an earlier version look like the newest to a reader; in memory, the file is not changed.
 _READ_AS_NEWEST: dict[int, str] = {
     1: """
-CREATE TEMP VIEW result AS SELECT *, '' AS version FROM main.result;
+CREATE TEMP VIEW result AS SELECT *, '' AS version, '{}' AS record, '' AS digest FROM main.result;
 CREATE TEMP TABLE shared (digest TEXT, value TEXT);
 """,
-    2: "",
+    2: "CREATE TEMP VIEW result AS SELECT *, '{}' AS record, '' AS digest FROM main.result;",
+    3: "CREATE TEMP VIEW result AS SELECT *, '{}' AS record, '' AS digest FROM main.result;",
 }
 
 
@@ -109,34 +119,40 @@ def prepare(connection: sqlite3.Connection, path: Path, *, writable: bool) -> No
     Args:
         writable: whether tables may be made or changed; without it an old schema is read as it is.
     """
-    found = _checked_version(connection, path)
+    connection.execute("BEGIN")  # one state of the file, though another process may be creating its tables
+    try:
+        found = _checked_version(connection, path)
+    finally:
+        connection.execute("COMMIT")
     if found == len(MIGRATIONS):
         return
     if not writable:
         if found not in _READ_AS_NEWEST:
             raise StoreError(f"{path} has no tables yet. Run a study first, or choose another home.")
+        connection.execute("PRAGMA query_only = OFF")  # views in memory are changes, too
         for statement in _statements(_READ_AS_NEWEST[found]):
             connection.execute(statement)
+        connection.execute("PRAGMA query_only = ON")
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        # Another process may have been quicker: ask again now that nobody else can write.
+    with transaction(connection, path):
+        # Another process may have been quicker: ask again now that no other process can write.
         for version in range(_checked_version(connection, path), len(MIGRATIONS)):
             for statement in _statements(MIGRATIONS[version]):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {version + 1}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _checked_version(connection: sqlite3.Connection, path: Path) -> int:
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    tables = {str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master")}
+    own = {"result", "metric"} <= tables
+    if (own and (owner != APPLICATION_ID or not version > 0)) or (owner == APPLICATION_ID and version and not own):
+        raise StoreError(
+            f"{path} is damaged: its header does not fit its tables. `unseen results repair` copies its results into a "
+            "new database."
+        )
     if owner != APPLICATION_ID and (owner or version or tables):
         raise StoreError(f"{path} is a SQLite database of another program. Move it away, or choose another home.")
     if version > len(MIGRATIONS):
@@ -167,7 +183,8 @@ _KEY = "$shared"
 #: Characters of a value's JSON from which on it is stored apart.
 _LONG = 256
 _REFERENCE = re.compile(r'\{"\$shared":"([0-9a-f]{32})"\}')
-_NESTED = ("sweep", "details", "environment")
+#: Columns whose texts may refer to shared values.
+NESTED = ("sweep", "details", "environment", "record")
 
 
 def pack(what: str, value: Any, aside: dict[str, str]) -> str:
@@ -175,7 +192,7 @@ def pack(what: str, value: Any, aside: dict[str, str]) -> str:
     text = to_json(what, value)
     if len(text) < _LONG:
         return text
-    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+    digest = _digest(text)
     aside[digest] = text
     return to_json(what, {_KEY: digest})
 
@@ -191,7 +208,7 @@ def references(rows: Iterable[Sequence[str]]) -> set[str]:
 
 
 class Values:
-    """Shared values while results are read: each is loaded and parsed once.
+    """Shared values while results are read: each is loaded, checked and parsed once.
 
     Args:
         load: gives the rows of `QUERY` for some digests.
@@ -199,25 +216,45 @@ class Values:
 
     def __init__(self, load: Callable[[list[str]], Iterable[Any]]) -> None:
         self._load = load
-        self._known: dict[str, Any] = {}
+        self._texts: dict[str, str] = {}
+        self._parsed: dict[str, Any] = {}
 
-    def unpack(self, rows: Sequence[Any]) -> list[dict[str, Any]]:
-        """What the packed texts of each row stand for."""
-        texts = [{name: str(row[name]) for name in _NESTED} for row in rows]
-        wanted = references(list(text.values()) for text in texts)
-        # What the last rows did not need, the next will not either: a study's rows lie together.
-        self._known = {digest: value for digest, value in self._known.items() if digest in wanted}
-        for row in self._load(sorted(wanted - set(self._known))):
-            self._known[row["digest"]] = json.loads(row["value"])
-        found = []
-        for text in texts:
-            nested = {name: self._whole(json.loads(value)) for name, value in text.items()}
-            nested["details"] = {name: self._whole(value) for name, value in nested["details"].items()}
-            found.append(nested)
-        return found
+    def fetch(self, texts: Iterable[Sequence[str]]) -> None:
+        """Load what packed texts refer to; a value that does not have the digest it is stored under is left out."""
+        wanted = references(texts)
+        # What the last rows did not need, the next will not need either: the rows of a study lie together.
+        self._texts = {digest: text for digest, text in self._texts.items() if digest in wanted}
+        self._parsed = {digest: value for digest, value in self._parsed.items() if digest in wanted}
+        for row in self._load(sorted(wanted - set(self._texts))):
+            if isinstance(row["value"], str) and _digest(row["value"]) == row["digest"]:
+                self._texts[row["digest"]] = row["value"]
+
+    def lacks(self, texts: Sequence[str]) -> bool:
+        """Return whether packed texts of a row refer to a value that is missing or damaged."""
+        return not references([texts]) <= self._texts.keys()
+
+    def unpack(self, text: str) -> Any:
+        """Return what a packed text stands for."""
+        return self._whole(json.loads(text))
+
+    def unpack_values(self, text: str) -> dict[str, Any]:
+        """Return the mapping that a text of `pack_values` stands for."""
+        values = self.unpack(text)
+        if not isinstance(values, dict):
+            raise TypeError("not a mapping")
+        return {name: self._whole(value) for name, value in values.items()}
 
     def _whole(self, value: Any) -> Any:
-        return self._known[value[_KEY]] if isinstance(value, dict) and set(value) == {_KEY} else value
+        if not (isinstance(value, dict) and set(value) == {_KEY}):
+            return value
+        digest = value[_KEY]
+        if digest not in self._parsed:
+            self._parsed[digest] = json.loads(self._texts[digest])
+        return self._parsed[digest]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def to_json(what: str, value: Any) -> str:

@@ -1,17 +1,20 @@
-"""How a metric is shown: its title, whether it is a percentage, whether more is better.
+"""How a metric is shown: its title, whether it is a percentage, whether more is better, how seeds are aggregated.
 
 The database keeps every metric as it was computed, fractions as fractions. Rounding and percent signs happen here,
-for terminals and pages only. A benchmark declares styles for metrics of its own (`Benchmark.metrics`); those that
-several share are here. A metric that nobody has described is shown as a plain number, and more is taken for better.
+for terminals and pages only. A benchmark declares styles for its own metrics (`BenchmarkInfo.metrics`); those that
+several share are here. A metric without a declared style is shown as a plain number, and more counts as better.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+import statistics
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
 
-from unseen.core.records import Result
+from unseen.results.info import NO_INFO, BenchmarkInfo, info_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,9 @@ class MetricStyle:
         percent: whether the value is a fraction that is shown times 100.
         long_title: for prose and axes; the title where there is no longer one.
         higher_is_better: which end of a column is the best.
+        aggregate: the statistic over seeds that stands for all of them.
+        decimals: of a percentage.
+        outcomes: key of `Result.details` with one outcome per test image whose mean is the metric; "" if there is none.
     """
 
     name: str
@@ -30,6 +36,13 @@ class MetricStyle:
     percent: bool = False
     higher_is_better: bool = True
     long_title: str = ""
+    aggregate: Literal["mean", "median"] = "mean"
+    outcomes: str = ""
+    decimals: int = 1
+
+    def over_seeds(self, values: Sequence[float]) -> float:
+        """Return the mean or median of the values of several seeds."""
+        return statistics.median(values) if self.aggregate == "median" else statistics.fmean(values)
 
     @property
     def spoken(self) -> str:
@@ -48,16 +61,17 @@ class MetricStyle:
         if not math.isfinite(value):
             return "not a number" if math.isnan(value) else ("∞" if value > 0 else "-∞")
         if self.percent:
-            return f"{100 * value:.1f}"
+            return f"{100 * value:.{self.decimals}f}"
         # Four significant digits of the value; a spread gets the same decimals as its value.
         size = abs(value if like is None or not math.isfinite(like) else like)
         decimals = 3 if size == 0 else max(0, 3 - math.floor(math.log10(size)))
         return f"{value:.{decimals}f}" if decimals <= 6 else f"{value:.3e}"
 
 
+TOP1 = MetricStyle("top1", "top-1", percent=True, long_title="top-1 accuracy", outcomes="correct")
 #: What several benchmarks measure, the metric to judge by first.
 COMMON = (
-    MetricStyle("top1", "top-1", percent=True, long_title="top-1 accuracy"),
+    TOP1,
     MetricStyle("top5", "top-5", percent=True, long_title="top-5 accuracy"),
     MetricStyle("mean_per_class", "mean per class", percent=True, long_title="mean per-class accuracy"),
     MetricStyle("kappa", "kappa", long_title="Cohen's quadratic kappa"),
@@ -67,13 +81,7 @@ COMMON = (
     MetricStyle("log_loss", "log loss", higher_is_better=False, long_title="mean negative log-likelihood"),
     MetricStyle("calibration_error", "calibration error", percent=True, higher_is_better=False),
 )
-_DECLARED: dict[str, tuple[MetricStyle, ...]] = {}
 _BOUNDS = ("_low", "_high")
-
-
-def declare_styles(benchmark: str, styles: Sequence[MetricStyle]) -> None:
-    """Take note of a benchmark's own metrics, the one to judge by first."""
-    _DECLARED[benchmark] = tuple(styles)
 
 
 def metric_style(name: str, benchmark: str = "") -> MetricStyle:
@@ -87,16 +95,6 @@ def metric_style(name: str, benchmark: str = "") -> MetricStyle:
     return MetricStyle(name, name.replace("_", " "))
 
 
-def undescribed(results: Iterable[Result]) -> list[str]:
-    """The benchmarks of results with a metric that nobody has described: those are not loaded, or leave it plain."""
-    names: dict[str, set[str]] = {}
-    for result in results:
-        names.setdefault(result.cell.benchmark, set()).update(result.metrics)
-    return [
-        b for b, found in names.items() if {_without_bound(n) if is_bound(n) else n for n in found} - set(_known(b))
-    ]
-
-
 def is_bound(name: str) -> bool:
     """Whether the metric is an end of another one's interval (`top1_low`, `top1_high`)."""
     return name.endswith(_BOUNDS)
@@ -108,8 +106,13 @@ def headline_first(names: Collection[str], benchmark: str = "") -> list[str]:
     return sorted((n for n in names if not is_bound(n)), key=lambda n: (order.get(n, len(order)), n))
 
 
-def _known(benchmark: str) -> dict[str, MetricStyle]:
-    own = {style.name: style for style in _DECLARED.get(benchmark, ())}
+def _known(benchmark: str) -> Mapping[str, MetricStyle]:
+    return _styles(info_of(benchmark) if benchmark else NO_INFO)
+
+
+@lru_cache(maxsize=64)
+def _styles(info: BenchmarkInfo) -> Mapping[str, MetricStyle]:
+    own = {style.name: style for style in info.metrics}
     return own | {style.name: style for style in COMMON if style.name not in own}
 
 

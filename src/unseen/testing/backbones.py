@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from unseen.backbones.backbone import Backbone
-from unseen.backbones.load import BackboneSource
-from unseen.backbones.names import ModelName
+from unseen.backbones.load import BackboneSource, ModelName
 from unseen.core.records import ModelCard
 from unseen.testing.claims import check_ids, claim, refuses
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import pickle
-from collections.abc import Mapping
+import string
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -15,6 +17,8 @@ from unseen.core.errors import UnseenError
 from unseen.core.options import choices_of
 from unseen.core.records import Cell, Result
 from unseen.core.registry import load_object
+from unseen.data.dataset import CLASS, NUMBER, SEVERAL
+from unseen.results.styles import COMMON, is_bound
 from unseen.testing.claims import claim
 
 #: Metrics that are measured with a clock.
@@ -45,14 +49,57 @@ def check_benchmark(
     benchmark = make_benchmark(name, dict(options or {}))
     what = f"benchmark {name!r}"
     claim(benchmark.name == name, f"{what}: its class calls itself {benchmark.name!r}")
-    claim(bool(benchmark.question), f"{what} asks no question")
     typed = all(not isinstance(value, list | dict | set) for value in vars(benchmark).values())
     claim(typed, f"{what}: its options are not checked: a __post_init__ of its own must call super().__post_init__()")
-    claim(callable(load_object(benchmark.section)), f"{what}: its section {benchmark.section!r} is no function")
+    _check_info(benchmark, model, dataset)
     _check_plan(benchmark, model, dataset)
     _check_options(benchmark, model, dataset, dict(options or {}), dict(changes or {}))
     if evaluate:
         _check_evaluation(benchmark, model, dataset, home)
+
+
+def _check_info(benchmark: Benchmark, model: str, dataset: str) -> None:
+    """Check that the metadata is complete and agrees with the cells."""
+    info = benchmark.info
+    what = f"benchmark {benchmark.name!r}: its info (unseen.results.info.BenchmarkInfo)"
+    for field in ("title", "question", "sentence", "metrics", "targets", "section"):
+        claim(bool(getattr(info, field)), f"{what} has no {field}")
+    claim(not info.sentence.rstrip().endswith("."), f"{what}: the full stop of sentence is added later")
+    for field in ("citations", "metrics", "columns", "targets"):
+        claim(isinstance(getattr(info, field), tuple), f"{what}: {field} is no tuple")
+    strange = set(info.targets) - {CLASS, SEVERAL, NUMBER}
+    claim(not strange, f"{what}: targets has {', '.join(sorted(map(repr, strange)))}")
+    claim(callable(_loaded(info.section)), f"{what}: section {info.section!r} is no function")
+    for cell in benchmark.plan(model, dataset):
+        missing = {n for _, n, _, _ in string.Formatter().parse(info.sentence) if n} - set(cell.parameters)
+        claim(not missing, f"{what}: sentence names {', '.join(sorted(missing))}, which no cell has as a parameter")
+        options = set(info.cell_options(cell.parameters)) - set(cell.parameters)
+        strange = options - {field.name for field in dataclasses.fields(benchmark)}
+        claim(not strange, f"{what}: cell_options gives {', '.join(sorted(strange))}, which is no option")
+        cited = info.cell_citations(cell.parameters)
+        claim(all(isinstance(each, str) for each in cited), f"{what}: cell_citations gives something else than texts")
+
+
+def _loaded(path: str) -> Any:
+    """Return the object that "module:object" names, or None if there is none."""
+    try:
+        return load_object(path)
+    except (ImportError, AttributeError, ValueError):
+        return None
+
+
+def _check_metrics(benchmark: Benchmark, results: Collection[Result]) -> None:
+    """Check that the metadata describes the metrics of results."""
+    what = f"benchmark {benchmark.name!r}: its info (unseen.results.info.BenchmarkInfo)"
+    found = {name for result in results for name in result.metrics}
+    described = {style.name for style in (*benchmark.info.metrics, *COMMON)} | set(_TIMES)
+    plain = {name for name in found if not is_bound(name)} - described
+    claim(not plain, f"{what}: metrics does not describe {', '.join(sorted(plain))}")
+    strange = set(benchmark.info.columns) - described
+    claim(not strange, f"{what}: columns has {', '.join(sorted(strange))}, which metrics does not describe")
+    for result in results:
+        chance = benchmark.info.chance(result.details)
+        claim(chance is None or math.isfinite(chance), f"{what}: chance gives {chance}")
 
 
 def _ids(benchmark: Benchmark, model: str, dataset: str) -> list[str]:
@@ -140,6 +187,7 @@ def _check_evaluation(benchmark: Benchmark, model: str, dataset: str, home: Path
         claim(bool(result.metrics), f"{what}: a result has no metrics")
         kept = Result.from_dict(json.loads(json.dumps(result.to_dict())))
         claim(kept.cell.id == result.cell.id, f"{what}: a result is not made of JSON values")
+    _check_metrics(benchmark, first.values())
     again = _evaluate(benchmark, model, dataset, home / "second")
     for key, result in first.items():
         for metric, value in result.metrics.items():

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from unseen.core.errors import DataError
-from unseen.engines.engine import Engine
+from unseen.run.executor import Engine
 from unseen.testing.claims import claim
 
 _UNLUCKY = 13

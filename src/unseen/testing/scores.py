@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.metrics.softmax import softmax
-from unseen.ranking.cards import ScoreCard, combine_terms, score_terms
-from unseen.ranking.cost import score_flops
+from unseen.ranking.cards import ScoreCard, combine_terms, score_flops, score_terms
 from unseen.testing.claims import claim, refuses
 
 FloatArray = npt.NDArray[np.float64]

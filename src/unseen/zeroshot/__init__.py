@@ -1,6 +1,6 @@
 """Zero-shot methods: `fit(X, y, S)` on seen classes, `scores(X, S)` and `predict(X, S)` for any classes.
 
-Classes are imported when first asked for: listing the methods costs nothing.
+Classes are imported on first use, so that listing the methods is cheap.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""ALE: bilinear compatibility with a ranking loss that minds the top of the list.
+"""ALE: bilinear compatibility with a ranking loss that emphasises the top of the list.
 
 Paper:      Akata, Perronnin, Harchaoui & Schmid, "Label-embedding for image classification", TPAMI 2016 [P]
 Shapes:     margins (b, c) = Delta + F(x, y) - F(x, y_n), 0 at y_n
@@ -24,14 +24,14 @@ from unseen.zeroshot.method import FloatArray, Grid, IntArray
 class ALE(CompatibilityMethod):
     """Attribute label embedding."""
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="ALE",
         name="Attribute label embedding",
         group="zero-shot, linear compatibility",
         paper="gbu",
         citation="Akata et al., TPAMI 2016",
     )
-    version: ClassVar[int] = 1
+    version = 1
     grid: ClassVar[Grid] = {"learning_rate": (0.003, 0.01, 0.03, 0.1, 0.3), "epochs": (1, 2, 5, 10, 20, 50)}
     quick_grid: ClassVar[Grid] = {"learning_rate": (0.01, 0.1), "epochs": (1, 2, 5, 10, 20)}
 
@@ -51,12 +51,12 @@ class ALE(CompatibilityMethod):
 
 @cache
 def _harmonic(classes: int) -> FloatArray:
-    """1 + 1/2 + ... + 1/k for k from 0 to classes - 1."""
+    """Return 1 + 1/2 + ... + 1/k for k from 0 to classes - 1."""
     return np.concatenate(([0.0], np.cumsum(1.0 / np.arange(1, classes))))
 
 
 def first_violation(margins: FloatArray, y: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Per image: the first violating class of a random order of the wrong classes, and its place from 1 (0: none)."""
+    """Return per image the first violating class in a random order of wrong classes, and its place (0: none)."""
     rows = np.arange(len(y))
     keys = rng.random(margins.shape, dtype=np.float32)
     keys[rows, y] = 2  # the right class comes last, so that it takes no place

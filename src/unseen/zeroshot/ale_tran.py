@@ -16,7 +16,7 @@ from typing import ClassVar
 from unseen.core.records import MethodCard
 from unseen.zeroshot.ale import ALE
 from unseen.zeroshot.method import FloatArray, Grid, Params
-from unseen.zeroshot.propagation import propagate_by
+from unseen.zeroshot.propagation import propagate
 
 
 class ALETran(ALE):
@@ -27,14 +27,14 @@ class ALETran(ALE):
         alpha: how much neighbours count against the image's own scores, from 0 to less than 1.
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="ALE-tran",
         name="ALE with label propagation",
         group="zero-shot, transductive",
         paper="gbu",
         citation="Xian et al., TPAMI 2018",
     )
-    version: ClassVar[int] = 1
+    version = 1
     grid: ClassVar[Grid] = {
         "learning_rate": (0.01, 0.03, 0.1),
         "epochs": (2, 5, 10, 20),
@@ -43,8 +43,8 @@ class ALETran(ALE):
     }
     quick_grid: ClassVar[Grid] = {"learning_rate": (0.1,), "epochs": (5, 20), "alpha": (0.5, 0.9)}
 
-    transductive: ClassVar[bool] = True
-    scoring_params: ClassVar[tuple[str, ...]] = ("neighbours", "alpha")
+    transductive = True
+    scoring_params = ("neighbours", "alpha")
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ALETran(ALE):
         self, X: FloatArray, S: FloatArray, settings: Sequence[Params]
     ) -> Iterator[tuple[Params, FloatArray]]:
         first = super()._scores(X, S)
-        # Only differences between classes mean something: a constant per image must not be passed on.
+        # Only differences between classes matter: a constant per image must not be propagated.
         first = first - first.mean(1, keepdims=True)
         asked = [(full["neighbours"], full["alpha"]) for _, full in self._full(settings)]
-        yield from zip(settings, propagate_by(X @ self.W_.astype(X.dtype), first, asked), strict=True)
+        yield from zip(settings, propagate(X @ self.W_.astype(X.dtype), first, asked), strict=True)

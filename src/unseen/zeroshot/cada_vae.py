@@ -47,13 +47,13 @@ class CADAVAE(GenerativeMethod):
         seed: of weights, noise and the order of images.
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="CADA-VAE",
         name="Aligned variational auto-encoders",
         group="zero-shot, generative",
         citation="Schoenfeld et al., CVPR 2019",
     )
-    version: ClassVar[int] = 2
+    version = 2
     grid: ClassVar[Grid] = {"weight": (1.0, 2.0, 3.0, 4.0, 6.0, 10.0), "l2": (1e-4, 1e-3, 1e-2)}
     quick_grid: ClassVar[Grid] = {"weight": (1.0, 2.0, 4.0)}
 

@@ -1,21 +1,24 @@
-"""Every zero-shot method by its name, in the order of the paper's tables. Adding one is its file and a line here.
+"""Registry of zero-shot methods, in the order of the paper's tables. To add one, write its file and a line here.
 
-A plug-in names its class under the entry point group `unseen.zeroshot`; card, version and grids are the class's own.
+A plug-in registers its class under the entry point group `unseen.zeroshot`; the class has its card, version and grids.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from unseen.core.errors import UsageError
+from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.records import MethodCard
 from unseen.core.registry import Registry
 
 if TYPE_CHECKING:
     from unseen.zeroshot.method import ZeroShotMethod
 
+GRIDS = ("full", "quick")
 METHODS: Registry[Any] = Registry("zero-shot method", "unseen.zeroshot")
-#: One line per method: its name, and where it is.
+#: One line per method: its name, module and class.
 _BUILT_IN = {
     "DAP": "dap:DAP",
     "IAP": "iap:IAP",
@@ -42,55 +45,77 @@ for _name, _target in _BUILT_IN.items():
     METHODS.add(_name, f"unseen.zeroshot.{_target}")
 
 
-# It takes features and embeddings of one space, which those above do not: it is named, and stands in none of the lists.
+# It needs features and embeddings of one space, unlike the methods above: it is in none of the groups.
 METHODS.add("prompt", "unseen.zeroshot.prompt:Prompt")
 
 
 def builtin_methods() -> tuple[str, ...]:
-    """Names of the package's own methods, in the order of the paper's tables."""
+    """Return the names of the package's own methods, in the order of the paper's tables."""
     return tuple(_BUILT_IN)
 
 
 def paper_methods() -> tuple[str, ...]:
-    """Those of the paper: what "all" stands for. Networks that generate features came later, and take minutes."""
+    """Return the methods of the paper, which "all" stands for; networks that generate features came later."""
     return tuple(name for name in _BUILT_IN if name not in generative_methods())
 
 
 def generative_methods() -> tuple[str, ...]:
-    """Names of the package's own methods that generate features of unseen classes."""
+    """Return the names of the package's own methods that generate features of unseen classes."""
     return ("f-CLSWGAN", "CADA-VAE")
 
 
 def transductive_methods() -> tuple[str, ...]:
-    """Names of the package's own methods that look at all test images together."""
+    """Return the names of the package's own methods that see all test images together."""
     return tuple(name for name in _BUILT_IN if METHODS.get(name).transductive)
 
 
-def load_method(name: str) -> type[ZeroShotMethod]:
-    """The class of a method.
+def expand_methods(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the methods that names and names of groups stand for, each once.
+
+    Groups are "all" (of the paper), its "inductive" and "transductive" methods, and "generative" ones, which are later.
 
     Raises:
-        UnknownNameError: no method is called so.
-        UsageError: a plug-in is, and cannot be loaded, or is no `ZeroShotMethod`.
+        UnknownNameError: a name is neither a method nor a group.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        if name not in GROUPS and name not in METHODS:
+            raise UnknownNameError("zero-shot method", name, [*METHODS, *GROUPS])
+        found |= dict.fromkeys(GROUPS[name]() if name in GROUPS else (name,))
+    return tuple(found)
+
+
+def inductive_methods() -> tuple[str, ...]:
+    """Return the names of the paper's methods that see one test image at a time."""
+    return tuple(name for name in paper_methods() if name not in transductive_methods())
+
+
+#: Names that stand for several methods.
+GROUPS = {
+    "all": paper_methods,
+    "inductive": inductive_methods,
+    "transductive": transductive_methods,
+    "generative": generative_methods,
+}
+
+
+def load_method(name: str) -> type[ZeroShotMethod]:
+    """Return the class of a method.
+
+    Raises:
+        UnknownNameError: no method has this name.
+        UsageError: a plug-in cannot be loaded, or is no `ZeroShotMethod`.
     """
     from unseen.zeroshot.method import ZeroShotMethod
 
-    if name not in METHODS:
-        METHODS.get(name)  # says what there is
-    try:
-        kind = METHODS.get(name)
-    except Exception as error:  # a plug-in may fail in any way, and harms nobody but itself
-        raise UsageError(
-            f"zero-shot method {name!r} cannot be loaded: {type(error).__name__}: {error}. It comes from a plug-in: "
-            "mend or uninstall the package that brings it."
-        ) from error
+    kind = METHODS.get(name)
     if not (isinstance(kind, type) and issubclass(kind, ZeroShotMethod)):
         raise UsageError(f"zero-shot method {name!r} is {kind!r}, not a subclass of unseen.zeroshot.ZeroShotMethod.")
     return kind
 
 
 def method_cards() -> list[MethodCard]:
-    """Every method as `unseen ls methods` shows it, plug-ins too; one that cannot be loaded stands with its reason."""
+    """Return the cards that `unseen ls methods` shows; a plug-in that cannot be loaded is listed with the reason."""
     return [_card(name) for name in METHODS]
 
 
@@ -107,5 +132,23 @@ def _card(name: str) -> MethodCard:
 
 
 def method_version(name: str) -> int:
-    """The version of a method's numbers; it is part of what a result is."""
+    """Return the version of a method's numbers, which is part of the identity of a result."""
     return int(load_method(name).version)
+
+
+def grid_of(method: str | ZeroShotMethod, size: str = "full") -> list[dict[str, Any]]:
+    """Return every setting that is tried for a method: the product of its lists; `{}` for a method without a grid.
+
+    Raises:
+        UsageError: the grid names an unknown parameter of the method.
+    """
+    if size not in GRIDS:
+        raise UnknownNameError("size of grid", size, GRIDS)
+    kind = load_method(method) if isinstance(method, str) else type(method)
+    lists = kind.quick_grid if size == "quick" and kind.quick_grid else kind.grid
+    if unknown := sorted(set(lists) - set(kind._get_param_names())):
+        raise UsageError(
+            f"the {size} grid of {kind.__name__} names {', '.join(unknown)}, which its constructor does not take. It "
+            f"takes {', '.join(kind._get_param_names())}."
+        )
+    return [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]

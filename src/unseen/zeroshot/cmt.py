@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.records import MethodCard
-from unseen.zeroshot.early_stopping import EarlyStoppedMethod
+from unseen.zeroshot.compatibility import EarlyStoppedMethod
 from unseen.zeroshot.method import FloatArray, Grid, IntArray, check_training, squared_distances
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's usual constants
@@ -33,14 +33,14 @@ class CMT(EarlyStoppedMethod):
         seed: of the first weights and of the order of images.
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="CMT",
         name="Cross-modal transfer",
         group="zero-shot, non-linear compatibility",
         paper="gbu",
         citation="Socher et al., NeurIPS 2013",
     )
-    version: ClassVar[int] = 1
+    version = 1
     grid: ClassVar[Grid] = {"hidden": (128, 512), "learning_rate": (3e-4, 1e-3), "epochs": (5, 10, 20, 40)}
     quick_grid: ClassVar[Grid] = {"hidden": (256,), "epochs": (5, 10, 20)}
 
@@ -76,14 +76,14 @@ class CMT(EarlyStoppedMethod):
             yield epoch, weights
 
     def transform(self, X: npt.ArrayLike) -> FloatArray:
-        """(n, a) images in the space of class embeddings."""
+        """Return (n, a): images in the space of class embeddings."""
         return forward(np.asarray(X), self.weights_)
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         return -squared_distances(forward(X, self.weights_), S.astype(X.dtype))
 
     def loss(self, X: npt.ArrayLike, y: npt.ArrayLike, S: npt.ArrayLike) -> float:
-        """Eq. (11), the mean over images."""
+        """Return Eq. (11), the mean over images."""
         features, labels, embeddings = check_training(X, y, S)
         return float(((forward(features, self.weights_) - embeddings[labels]) ** 2).sum(1, dtype=np.float64).mean())
 
@@ -91,7 +91,7 @@ class CMT(EarlyStoppedMethod):
 def first_weights(
     inputs: int, hidden: int, outputs: int, rng: np.random.Generator, dtype: npt.DTypeLike
 ) -> list[FloatArray]:
-    """W_2, its bias, W_1, its bias: Glorot's range, which suits tanh; biases 0."""
+    """Return W_2, its bias, W_1, its bias: Glorot's range, which suits tanh; biases 0."""
     layers = []
     for before, after in ((inputs, hidden), (hidden, outputs)):
         reach = np.sqrt(6 / (before + after))
@@ -100,13 +100,13 @@ def first_weights(
 
 
 def forward(X: FloatArray, weights: Sequence[FloatArray]) -> FloatArray:
-    """W_1 tanh(W_2 x)."""
+    """Return W_1 tanh(W_2 x)."""
     W2, b2, W1, b1 = weights
     return np.asarray(np.tanh(X @ W2 + b2) @ W1 + b1)
 
 
 def _gradients(x: FloatArray, target: FloatArray, weights: Sequence[FloatArray]) -> list[FloatArray]:
-    """Of the mean squared distance of a batch, Eq. (11), in the order of the weights."""
+    """Return the gradients of the mean squared distance of a batch, Eq. (11), in the order of the weights."""
     W2, b2, W1, b1 = weights
     hidden = np.tanh(x @ W2 + b2)
     error = (hidden @ W1 + b1 - target) * x.dtype.type(2 / len(x))
@@ -115,7 +115,7 @@ def _gradients(x: FloatArray, target: FloatArray, weights: Sequence[FloatArray])
 
 
 def _adam(w: FloatArray, g: FloatArray, m: FloatArray, v: FloatArray, rate: float) -> None:
-    """One step of Adam in place; `g` is used up. These passes over memory cost as much as the products."""
+    """Take one step of Adam in place, overwriting `g`: these passes over memory cost as much as the products."""
     m *= _BETAS[0]
     m += (1 - _BETAS[0]) * g
     np.square(g, out=g)

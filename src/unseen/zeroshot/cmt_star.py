@@ -1,10 +1,10 @@
-"""CMT*: CMT that first asks whether an image is of a seen class.
+"""CMT*: CMT that first detects whether an image is of a seen class.
 
 Paper:      Socher, Ganjoo, Manning & Ng, "Zero-shot learning through cross-modal transfer", NeurIPS 2013 [P]
 Shapes:     X (n, d) features; S (c, a) class embeddings
 Implements: section 3.2 of GBU: images that are new may only be of unseen classes, the others only of seen ones
-Differs:    where the candidates are all seen or all unseen there is nothing to ask, and CMT* is CMT. GBU's CMT* is told
-            which test images are new; here the kind of detector and its threshold are chosen on the folds, with
+Differs:    with candidates that are all seen or all unseen, CMT* is CMT. GBU's CMT* knows which test images are new;
+            here the kind of detector and its threshold are chosen on the folds, with
             held-out images of the training classes beside those of the validation classes, by H
 Expected:   GBU Table 6, H: SUN 13.3, CUB 8.7, AWA1 15.3, AWA2 15.9, aPY 19.0
 """
@@ -31,14 +31,14 @@ class CMTStar(CMT):
         neighbours: of "loop".
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="CMT*",
         name="Cross-modal transfer, novelty detection",
         group="zero-shot, non-linear compatibility",
         paper="gbu",
         citation="Socher et al., NeurIPS 2013",
     )
-    version: ClassVar[int] = 1
+    version = 1
     grid: ClassVar[Grid] = {
         "hidden": (128, 512),
         "learning_rate": (3e-4, 1e-3),
@@ -53,7 +53,7 @@ class CMTStar(CMT):
         "quantile": (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9),
     }
     tuned_by: ClassVar[Literal["zsl", "H"]] = "H"
-    scoring_params: ClassVar[tuple[str, ...]] = ("novelty", "quantile")
+    scoring_params = ("novelty", "quantile")
 
     points_: FloatArray
     labels_: IntArray
@@ -85,7 +85,7 @@ class CMTStar(CMT):
         self.points_, self.labels_, self.detectors_ = forward(X, self.weights_), y, {}
 
     def _detector(self) -> Novelty:
-        """Made when first asked for: on a grid one network serves both kinds, and any threshold."""
+        """Return the detector, created on first use: on a grid one network serves both kinds, and any threshold."""
         if self.novelty not in self.detectors_:
             self.detectors_[self.novelty] = (
                 GaussianNovelty(self.points_, self.labels_, self.signatures_.astype(self.points_.dtype))
@@ -101,7 +101,7 @@ class CMTStar(CMT):
     def _settings_scores(
         self, X: FloatArray, S: FloatArray, settings: Sequence[Params]
     ) -> Iterator[tuple[Params, FloatArray]]:
-        """A threshold needs no new distances."""
+        """Yield the scores for all settings; distances are computed once."""
         points = forward(X, self.weights_)
         scores = -squared_distances(points, S.astype(X.dtype))
         seen = self._seen_rows(S) >= 0

@@ -1,26 +1,62 @@
-"""What ALE, DEVISE and SJE share: a bilinear compatibility, learned by mini-batch steps on a ranking loss.
+"""Base classes of methods that learn in epochs, and of ALE, DEVISE and SJE: bilinear compatibility, a ranking loss.
 
 Shapes:     X (n, d) features; S (c, a) class embeddings; W (d, a);
             margins (b, c) = Delta + F(x, y) - F(x, y_n), 0 at y_n
-Implements: GBU Eq. (3); a subclass says by `_violations` which wrong classes a step pushes away, and how hard
+Implements: GBU Eq. (3); `_violations` of a subclass returns the wrong classes that a step pushes away, and their
+            weights
 Differs:    a step takes the sum of the gradients of a batch, so that a learning rate means the same as in a loop over
             single images. W starts at 0 (the losses are convex). Early stopping is the parameter `epochs`: on a grid it
             is read off one run. Where there are fewer classes than attributes, the steps run in the span of the
             embeddings, W = M S, which is the same path at the smaller size. Delta is 1 for wrong classes and 0 for the
-            right one; the sentence under Eq. (4) says it the other way round
+            right one; the sentence under Eq. (4) has them the other way round
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csc_array
 
-from unseen.zeroshot.early_stopping import EarlyStoppedMethod
-from unseen.zeroshot.method import FloatArray, IntArray, check_training
+from unseen.zeroshot.method import FloatArray, IntArray, Params, ZeroShotMethod, check_training, group_by
+
+
+class EarlyStoppedMethod(ZeroShotMethod):
+    """A method with the parameter `epochs`; a subclass implements `_path` and `_keep`.
+
+    On a grid, one run serves every number of epochs: the state after each of them is scored.
+    """
+
+    epochs: int
+
+    def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, Any]]:
+        """Yield the number of each epoch and the learned state, which the next epoch may change in place."""
+        raise NotImplementedError
+
+    def _keep(self, learned: Any) -> None:
+        """Copy a state of `_path`, so that `_scores` uses it."""
+        raise NotImplementedError
+
+    def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
+        ((_, learned),) = deque(self._path(X, y, S, self.epochs), maxlen=1)  # only the last state is kept
+        self._keep(learned)
+
+    def _grid_scores(
+        self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
+    ) -> Iterator[tuple[Params, FloatArray]]:
+        for shared, settings in group_by(grid, ("epochs", *self.scoring_params)).items():
+            method = self._with(dict(shared))
+            stops: dict[int, list[Params]] = {}
+            for params in settings:
+                stops.setdefault(int(params.get("epochs", self.epochs)), []).append(params)
+            for epoch, learned in method._path(X, y, self.signatures_, max(stops)):
+                if epoch in stops:
+                    method._keep(learned)
+                    method.__dict__.pop("_prepared", None)  # depends on an earlier state
+                    yield from method._settings_scores(X_val, S_val, stops[epoch])
 
 
 class CompatibilityMethod(EarlyStoppedMethod):
@@ -53,11 +89,11 @@ class CompatibilityMethod(EarlyStoppedMethod):
     def _violations(
         self, margins: FloatArray, y: IntArray, rng: np.random.Generator
     ) -> tuple[IntArray, IntArray, FloatArray]:
-        """Images, in order, a wrong class that each of them pushes away, and how hard; an image may occur often."""
+        """Return images in order, the wrong class that each pushes away, and its weight; an image may occur often."""
         raise NotImplementedError
 
     def _losses(self, margins: FloatArray, y: IntArray) -> FloatArray:
-        """(b,) the loss of each image."""
+        """Return (b,) the loss of each image."""
         raise NotImplementedError
 
     def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, FloatArray]]:
@@ -87,7 +123,7 @@ class CompatibilityMethod(EarlyStoppedMethod):
         self.W_ = np.ascontiguousarray(learned.T @ S if len(S) < S.shape[1] else learned.T)
 
     def _margins(self, scores: FloatArray, y: IntArray) -> FloatArray:
-        """Delta(y_n, y) + F(x_n, y) - F(x_n, y_n)."""
+        """Return Delta(y_n, y) + F(x_n, y) - F(x_n, y_n)."""
         rows = np.arange(len(y))
         margins = scores - scores[rows, y][:, None] + scores.dtype.type(self.margin)
         margins[rows, y] = 0
@@ -97,7 +133,7 @@ class CompatibilityMethod(EarlyStoppedMethod):
         return np.asarray(X @ (self.W_ @ S.T.astype(self.W_.dtype)).astype(X.dtype))  # Eq. (3)
 
     def loss(self, X: npt.ArrayLike, y: npt.ArrayLike, S: npt.ArrayLike) -> float:
-        """The mean over images of the loss that `fit` makes small, over the training classes."""
+        """Return the mean over images of the loss that `fit` minimises, over the training classes."""
         features, labels, embeddings = check_training(X, y, S)
         inner = np.searchsorted(self.classes_, labels)
         scores = self._scores(features, embeddings[self.classes_])
@@ -105,14 +141,14 @@ class CompatibilityMethod(EarlyStoppedMethod):
 
 
 def pulled(classes: int, images: IntArray, wrong: IntArray, right: IntArray, pull: FloatArray, x: FloatArray) -> Any:
-    """(classes, d) the sum over pairs of `pull` times the image, for its right class, and against the wrong one."""
+    """Return (classes, d): the sum over pairs of `pull` times the image, negative for the wrong class."""
     if 16 * len(images) > len(x) * classes:
         push = np.zeros((len(x), classes), x.dtype)
         np.add.at(push, (images, right), pull)
         np.add.at(push, (images, wrong), -pull)
         return push.T @ x
-    # Where a step names two classes per image, most of this is 0. Entries per image, in order, are a compressed matrix
-    # as they stand, so that nothing needs to be sorted.
+    # A step with two classes per image is mostly 0. Entries in the order of images are a compressed sparse matrix
+    # already, so that nothing needs to be sorted.
     starts = 2 * np.searchsorted(images, np.arange(len(x) + 1))
     places, values = np.column_stack([right, wrong]).ravel(), np.column_stack([pull, -pull]).ravel()
     return csc_array((values, places, starts), shape=(classes, len(x))) @ x

@@ -26,18 +26,18 @@ class CONSE(ZeroShotMethod):
         l2: weight decay of the classifier of training classes.
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="CONSE",
         name="Convex combination of semantic embeddings",
         group="zero-shot, hybrid",
         paper="gbu",
         citation="Norouzi et al., ICLR 2014",
     )
-    version: ClassVar[int] = 1
+    version = 1
     grid: ClassVar[Grid] = {"l2": (1e-6, 1e-5, 1e-4, 1e-3), "top": (1, 3, 5, 10, 20, 50)}
     quick_grid: ClassVar[Grid] = {"l2": (1e-5, 1e-4), "top": (1, 5, 10, 20)}
 
-    scoring_params: ClassVar[tuple[str, ...]] = ("top",)
+    scoring_params = ("top",)
     W_: FloatArray
 
     def __init__(self, top: int = 10, l2: float = 1e-4) -> None:

@@ -29,14 +29,14 @@ class DAP(ZeroShotMethod):
         l2: weight decay of the attribute classifiers.
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="DAP",
         name="Direct attribute prediction",
         group="zero-shot, attribute classifiers",
         paper="gbu",
         citation="Lampert, Nickisch & Harmeling, TPAMI 2014",
     )
-    version: ClassVar[int] = 1
+    version = 1
     grid: ClassVar[Grid] = {"l2": (1e-5, 1e-4, 1e-3, 1e-2)}
     quick_grid: ClassVar[Grid] = {"l2": (1e-4, 1e-3)}
 
@@ -57,19 +57,19 @@ class DAP(ZeroShotMethod):
 
 
 def thresholds(S: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Per attribute: where it counts as present, and the share of training classes with it (0.5 for 0 and 1)."""
+    """Return per attribute its threshold, and the share of training classes above it (0.5 for 0 and 1)."""
     threshold = S.mean(0)
     prior = binarise(S, threshold).mean(0)
     return threshold, np.where((prior <= 0) | (prior >= 1), 0.5, prior)
 
 
 def binarise(S: FloatArray, threshold: FloatArray) -> FloatArray:
-    """1 where an attribute is above its threshold, else 0."""
+    """Return 1 for attributes above their thresholds, else 0."""
     return (threshold < S).astype(np.float64)
 
 
 def combine(log_present: FloatArray, log_absent: FloatArray, attributes: FloatArray, prior: FloatArray) -> FloatArray:
-    """(n, c) the log of Eq. (12), from (n, a) log-probabilities that an attribute is present and absent."""
+    """Return (n, c): the log of Eq. (12), from (n, a) log-probabilities that an attribute is present and absent."""
     present = log_present - np.log(prior)
     absent = log_absent - np.log(1 - prior)
     return np.asarray((present - absent) @ attributes.T + absent.sum(1, keepdims=True))  # Eq. (12)

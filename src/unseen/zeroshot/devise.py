@@ -28,14 +28,14 @@ class DEVISE(CompatibilityMethod):
         order: in which order wrong classes are tried: "index", "random", or "all" at once.
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="DEVISE",
         name="Visual-semantic embedding",
         group="zero-shot, linear compatibility",
         paper="gbu",
         citation="Frome et al., NeurIPS 2013",
     )
-    version: ClassVar[int] = 1
+    version = 1
     grid: ClassVar[Grid] = {"learning_rate": (0.003, 0.01, 0.03, 0.1, 0.3), "epochs": (1, 2, 5, 10, 20, 50)}
     quick_grid: ClassVar[Grid] = {"learning_rate": (0.03, 0.3), "epochs": (1, 2, 5, 10, 20)}
 

@@ -6,8 +6,8 @@ Implements: discriminative sparse non-negative matrix factorisation: min over Z,
             |X - Z D|^2 + lam |Z_train - S_y|^2 + delta sum_i,c [margin + z_i's_c - z_i's_y]_+^2 + 2 sparsity |Z|_1
             on training and unlabelled images together, by multiplicative updates; S_0 by cosine of factors and
             attributes; GBU Eqs. (19), (20)
-Differs:    the exact form of the discriminative term of [P] was not at hand: it is the squared hinge on the scores, as
-            [P] describes it in words. Values below 0 (word vectors, centred features) are kept as a second set of
+Differs:    the exact form of the discriminative term of [P] was not available: it is the squared hinge on the scores,
+            as [P] describes it in words. Values below 0 (word vectors, centred features) are kept as a second set of
             non-negative dimensions, max(0, -x). The unlabelled images are those that `scores` is given
 Expected:   GBU Table 2: SUN 86.0, CUB 57.6, AWA1 87.7, aPY 47.8 (features and splits of [P])
 """
@@ -21,7 +21,7 @@ import numpy as np
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, unit_rows
-from unseen.zeroshot.propagation import propagate_by
+from unseen.zeroshot.propagation import propagate
 
 _TINY = 1e-9
 
@@ -38,14 +38,14 @@ class DSRL(ZeroShotMethod):
         seed: of the first factors.
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="DSRL",
         name="Non-negative factors and propagation",
         group="zero-shot, transductive",
         paper="gbu",
         citation="Ye & Guo, CVPR 2017",
     )
-    version: ClassVar[int] = 1
+    version = 1
     grid: ClassVar[Grid] = {
         "lam": (1.0, 30.0, 1000.0),
         "delta": (100.0, 1000.0),
@@ -54,8 +54,8 @@ class DSRL(ZeroShotMethod):
     }
     quick_grid: ClassVar[Grid] = {"lam": (1.0, 1000.0), "margin": (0.1, 1.0)}
 
-    transductive: ClassVar[bool] = True
-    scoring_params: ClassVar[tuple[str, ...]] = ("neighbours", "alpha")
+    transductive = True
+    scoring_params = ("neighbours", "alpha")
     dictionary_: FloatArray
     train_gram_: FloatArray
     train_cross_: FloatArray
@@ -102,7 +102,7 @@ class DSRL(ZeroShotMethod):
     def _slopes(
         self, rows: FloatArray, Z: FloatArray, D: FloatArray, S: FloatArray, y: IntArray
     ) -> tuple[FloatArray, FloatArray]:
-        """The two non-negative parts of the objective's half gradient with respect to Z, which is rising - falling."""
+        """Return the non-negative parts of the half gradient of the objective with respect to Z: rising - falling."""
         lam, delta, sparsity = (rows.dtype.type(v) for v in (self.lam, self.delta, self.sparsity))
         own = np.arange(len(y))
         scores = Z @ S.T
@@ -116,7 +116,7 @@ class DSRL(ZeroShotMethod):
         return falling, rising
 
     def _factors(self, X: FloatArray) -> FloatArray:
-        """(n, a') of unlabelled images, the dictionary being learned on with them."""
+        """Return (n, a') factors of unlabelled images, while the dictionary is updated with them."""
         rows = parts(X / X.dtype.type(self.scale_), split=self.split_features_)
         D = self.dictionary_.copy()
         start = float(rows.mean()) / max(float(D.mean() * len(D)), _TINY)
@@ -136,15 +136,15 @@ class DSRL(ZeroShotMethod):
     def _settings_scores(
         self, X: FloatArray, S: FloatArray, settings: Sequence[Params]
     ) -> Iterator[tuple[Params, FloatArray]]:
-        """Factors once for all settings of the propagation."""
+        """Yield the scores for all settings of the propagation; factors are computed once."""
         Z = self._factors(X)
         first = Z @ unit_rows(parts(S, split=self.split_signatures_).astype(Z.dtype)).T
         first = first - first.mean(1, keepdims=True)
         asked = [(full["neighbours"], full["alpha"]) for _, full in self._full(settings)]
-        yield from zip(settings, propagate_by(Z, first, asked), strict=True)  # Eqs. (19), (20)
+        yield from zip(settings, propagate(Z, first, asked), strict=True)  # Eqs. (19), (20)
 
 
 def parts(matrix: FloatArray, *, split: bool) -> FloatArray:
-    """Positive and negative part side by side; without `split` the positive part alone."""
+    """Return the positive and negative parts side by side; without `split` the positive part alone."""
     positive = np.maximum(matrix, 0)
     return np.concatenate([positive, np.maximum(-matrix, 0)], axis=1) if split else positive

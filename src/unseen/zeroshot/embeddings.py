@@ -1,39 +1,48 @@
-"""Class embeddings from wherever they are: a dataset's attributes, a file, word vectors of the name, WordNet.
+"""Class embeddings from the attributes of a dataset, a file, word vectors of the class name, or WordNet.
 
 Shapes:     S (c, a), one row per class, rows l2-normalised as in the xlsa17 release
-Sources:    attributes  what the dataset brings
-            glove       the mean of the word vectors of the class name (GloVe 6B, 50 dimensions); where it has none, of
+Sources:    attributes  those of the dataset
+            glove       the mean of the word vectors of the class name (GloVe 6B, 50 dimensions); if it has none, of
                         another name of the same WordNet synset
             text        name and WordNet definition, weighted by tf-idf, as in the supplement of ImageNet-CoG
             wordnet     0/1: one column per noun that lies above two classes or more ("is a mammal")
             PATH.bin    (or .vec, .txt, each also with .gz) word2vec's binary and text files: the vector of the class
-                        name as one phrase ("killer_whale"), else the mean over its words; where there is none, of
+                        name as one phrase ("killer_whale"), else the mean over its words; if there is none, of
                         another name of the same WordNet synset
             PATH.npy    an array, one row per class in the dataset's order
-            PATH.csv    (or .tsv) a header, then class name or WordNet id and its numbers
+            PATH.csv    (or .tsv) class name or WordNet id and its numbers per row; a header is not needed
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import gzip
+import zlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import IO, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from unseen.concepts import TextEmbedder, imagenet_21k, load_wordnet, match_classes
+from unseen.concepts import TextEmbedder, imagenet_21k, list_unknown, load_wordnet, match_classes, match_names
 from unseen.concepts.class_names import clean
-from unseen.concepts.words import default_word_vectors
+from unseen.concepts.text import default_word_vectors
 from unseen.core.errors import DataError, UnknownNameError
+from unseen.core.guard import reader
 from unseen.data import Dataset
 from unseen.zeroshot.method import FloatArray, unit_rows
-from unseen.zeroshot.word2vec import SUFFIXES, read_wanted
 
 SOURCES = ("attributes", "glove", "text", "wordnet")
+SUFFIXES = (".bin", ".vec", ".txt", ".bin.gz", ".vec.gz", ".txt.gz")
+_MOST_DIMENSIONS, _LONGEST_WORD, _LONGEST_LINE = 20_000, 4096, 1 << 20
+
+Vector = npt.NDArray[np.float32]
 
 
 def class_embeddings(source: str, dataset: Dataset) -> FloatArray:
-    """(c, a) embeddings of a dataset's classes.
+    """Return (c, a) embeddings of a dataset's classes.
 
     Args:
         source: one of `SOURCES`, or a path that ends in .npy, .csv, .tsv, or as word vectors do (.bin, .vec, .txt).
@@ -46,7 +55,7 @@ def class_embeddings(source: str, dataset: Dataset) -> FloatArray:
     if source == "attributes":
         found = getattr(dataset, "attributes", None)
         if found is None:
-            raise DataError(f"{dataset.id!r} brings no attributes. Choose {', '.join(SOURCES[1:])} or a file.")
+            raise DataError(f"{dataset.id!r} has no attributes. Choose {', '.join(SOURCES[1:])} or a file.")
         rows = np.asarray(found, np.float64)
     elif source == "glove":
         rows = _name_vectors(names, dataset.wnids)
@@ -63,10 +72,20 @@ def class_embeddings(source: str, dataset: Dataset) -> FloatArray:
     else:
         hint = "A file ends in .npy, .csv, .tsv, or .bin, .vec or .txt for word vectors."
         raise UnknownNameError("class embedding", source, SOURCES, hint=hint)
-    return _checked(rows, names, source)
+    check_embeddings(rows, names, source)
+    return unit_rows(rows)
 
 
-def _checked(rows: FloatArray, names: Sequence[str], source: str) -> FloatArray:
+def check_source(source: str, dataset: Dataset) -> None:
+    """Raise an `UnseenError` if a source has no embeddings for the classes; of word vectors only look for the file."""
+    if not source.endswith(SUFFIXES):
+        class_embeddings(source, dataset)
+    elif not Path(source).is_file():
+        raise DataError(f"cannot read word vectors from {source}: there is no such file.")
+
+
+def check_embeddings(rows: FloatArray, names: Sequence[str], source: str) -> None:
+    """Raise a `DataError` if class embeddings are not one finite row per class, none of them zero."""
     if rows.ndim != 2 or len(rows) != len(names):
         swapped = rows.ndim == 2 and rows.shape[1] == len(names)
         why = " The axes are swapped: transpose it." if swapped else ""
@@ -75,11 +94,10 @@ def _checked(rows: FloatArray, names: Sequence[str], source: str) -> FloatArray:
         raise DataError(f"{source}: {len(bad)} classes have values that are not numbers, first {names[bad[0]]!r}.")
     if len(bad := np.flatnonzero(~rows.any(1))):
         raise DataError(f"{source}: {len(bad)} classes have no embedding (all zero), first {names[bad[0]]!r}.")
-    return unit_rows(rows)
 
 
 def _name_vectors(names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:
-    """The mean over the words of a name; a name without a known word goes by the other names of its synset."""
+    """Return the mean over the words of each name; without a known word, of another name of its synset."""
     vectors = default_word_vectors()
     rows = np.zeros((len(names), vectors.dimension))
 
@@ -99,7 +117,7 @@ def _name_vectors(names: Sequence[str], wnids: Sequence[str | None]) -> FloatArr
 
 
 def _word_vectors(path: Path, names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:
-    """Phrases before words; names of the synset where the class name is unknown. The file is read once."""
+    """Return vectors of phrases, else means over words; other names of the synset are tried last."""
     wordnet, synsets = load_wordnet(), _synsets(names, wnids)
     others = [wordnet.lemmas(synset) if synset else () for synset in synsets]
     tried = [[clean(name), *(clean(lemma) for lemma in more)] for name, more in zip(names, others, strict=True)]
@@ -135,8 +153,8 @@ def _hypernyms(names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:
     above = [{w, *wordnet.ancestors(w)} for w in synsets if w is not None]
     columns = sorted(set().union(*above))
     table = np.asarray([[c in own for c in columns] for own in above], np.float64)
-    # What lies above one class alone tells nothing of others; what lies above all keeps every row from being empty.
-    return np.unique(table[:, table.sum(0) > 1], axis=1)  # nouns above the same classes say the same
+    # A noun above one class alone is useless for others; one above all classes keeps every row from being empty.
+    return np.unique(table[:, table.sum(0) > 1], axis=1)  # nouns above the same classes are duplicates
 
 
 def _synsets(names: Sequence[str], wnids: Sequence[str | None]) -> list[str | None]:
@@ -158,19 +176,120 @@ def _read_table(path: Path, names: Sequence[str], wnids: Sequence[str | None]) -
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read class embeddings from {path}: {error}.") from None
-    rows = list(csv.reader(lines, delimiter="\t" if path.suffix == ".tsv" else ","))[1:]
     table: dict[str, list[float]] = {}
-    for number, (key, *values) in enumerate((row for row in rows if row), start=2):
+    for number, row in enumerate(csv.reader(lines, delimiter="\t" if path.suffix == ".tsv" else ","), start=1):
+        if not row or (number == 1 and not row[1:]):
+            continue
+        key = row[0].strip()
         try:
-            table[key.strip()] = [float(value) for value in values]
+            values = [float(value) for value in row[1:]]
         except ValueError as error:
+            if number == 1:  # the header
+                continue
             raise DataError(f"{path}, line {number}: {error}. After the class, numbers are expected.") from None
+        if key in table:
+            raise DataError(f"{path}, line {number}: there is a row for {key!r} already.")
+        table[key] = values
     if len(widths := {len(values) for values in table.values()}) != 1:
         raise DataError(f"{path}: every class needs the same number of values; found {sorted(widths) or 'none'}.")
-    found = []
-    for name, wnid in zip(names, wnids or [None] * len(names), strict=True):
-        own = table.get(name) or table.get(wnid or "")
-        if own is None:
-            raise DataError(f"{path} has no row for the class {name!r}. It has {len(table)} rows.")
-        found.append(own)
-    return np.asarray(found, np.float64)
+    own = match_names(names, table)
+    keys = [own[name] or wnid for name, wnid in zip(names, wnids or [None] * len(names), strict=True)]
+    if missing := [name for name, key in zip(names, keys, strict=True) if key not in table]:
+        raise DataError(
+            f"{path} has no row for {len(missing)} of {len(names)} classes: {list_unknown(missing, table)}. It has "
+            f"{len(table)} rows."
+        )
+    return np.asarray([table[str(key)] for key in keys], np.float64)
+
+
+@reader("word vectors")
+def read_wanted(path: Path, wanted: Collection[str]) -> dict[str, Vector]:
+    """Return the vectors of the `wanted` words that the file has.
+
+    An exact match is preferred to one that ignores case; of several, the first is the most frequent.
+
+    Format:     text: a line "COUNT DIMENSION", then a word and its numbers per line, with spaces between; GloVe's files
+                are the same without the first line. Binary: the same first line, then a word, a space and DIMENSION
+                little-endian float32 for each, a line break between. Either may be compressed by gzip. A phrase is one
+                word with underscores
+    Differs:    the file is read in one pass, and only wanted words are stored: the well-known Google News file has
+                three million words of 300 dimensions, of which a dataset needs some hundreds
+    """
+    folded: dict[str, list[str]] = {}
+    for word in wanted:
+        folded.setdefault(word.casefold(), []).append(word)
+    exact: dict[str, Vector] = {}
+    alike: dict[str, Vector] = {}
+    binary = path.name.removesuffix(".gz").endswith(".bin")
+    try:
+        with _open(path) as stream:
+            for word, vector in _binary(stream, path) if binary else _text(stream, path):
+                for query in folded.get(word.casefold(), ()):
+                    found = np.array(vector(), np.float32)
+                    alike.setdefault(query, found)
+                    if query == word:
+                        exact.setdefault(query, found)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"cannot read word vectors from {path}: {error}.") from None
+    return {**alike, **exact}
+
+
+def _open(path: Path) -> IO[bytes]:
+    return cast("IO[bytes]", gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+
+
+def _floats(raw: bytes) -> Vector:
+    return np.frombuffer(raw, "<f4")
+
+
+def _parse(raw: bytes, dimension: int, where: str) -> Vector:
+    try:
+        values = np.array(raw.split(), np.float32)
+    except ValueError as error:
+        raise DataError(f"{where}: {error}. After the word, numbers are expected.") from None
+    if len(values) != dimension:
+        raise DataError(f"{where}: {len(values)} numbers, {dimension} expected.")
+    return values
+
+
+def _text(stream: IO[bytes], path: Path) -> Iterator[tuple[str, Callable[[], Vector]]]:
+    """Yield each word with a function that parses its vector: most words are skipped."""
+    dimension = 0
+    for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), b""), start=1):
+        if len(line) == _LONGEST_LINE:
+            raise DataError(f"{path}, line {number}: longer than {_LONGEST_LINE:,} bytes. It holds no word vectors.")
+        parts = line.split()
+        if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
+            dimension = _checked(int(parts[1]), path)
+            continue
+        if not parts:
+            continue
+        dimension = dimension or _checked(len(parts) - 1, path)
+        # Some words hold spaces: the numbers are counted from the end.
+        fields = line.rstrip().rsplit(b" ", dimension)
+        word = fields[0].decode("utf-8", "replace").strip().replace(" ", "_")
+        yield word, partial(_parse, b" ".join(fields[1:]), dimension, f"{path}, line {number}, {word!r}")
+
+
+def _binary(stream: IO[bytes], path: Path) -> Iterator[tuple[str, Callable[[], Vector]]]:
+    head = stream.readline(_LONGEST_WORD).split()
+    if len(head) != 2 or not all(part.isdigit() for part in head):
+        raise DataError(f"{path} does not start with the number of words and of dimensions, as a word2vec file does.")
+    count, size = int(head[0]), 4 * _checked(int(head[1]), path)
+    for number in range(count):
+        word = bytearray()
+        while (letter := stream.read(1)) != b" ":
+            if not letter or len(word) > _LONGEST_WORD:
+                raise DataError(f"{path} ends after {number} of {count} words, or is not a word2vec file.")
+            if letter != b"\n":  # separates words
+                word += letter
+        raw = stream.read(size)
+        if len(raw) < size:
+            raise DataError(f"{path} ends within word {number + 1} of {count}.")
+        yield word.decode("utf-8", "replace"), partial(_floats, raw)
+
+
+def _checked(dimension: int, path: Path) -> int:
+    if not 1 <= dimension <= _MOST_DIMENSIONS:
+        raise DataError(f"{path}: word vectors of {dimension} dimensions; 1 to {_MOST_DIMENSIONS} are possible.")
+    return dimension

@@ -31,14 +31,14 @@ class ESZSL(ZeroShotMethod):
         targets: "binary" for Y in {0, 1}, "sign" for {-1, 1}.
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="ESZSL",
         name="Closed-form bilinear",
         group="zero-shot, linear compatibility",
         paper="gbu",
         citation="Romera-Paredes & Torr, ICML 2015",
     )
-    version: ClassVar[int] = 1
+    version = 1
     # Both exponents over 10^-3 .. 10^3, as in its paper.
     grid: ClassVar[Grid] = {
         "targets": ("binary", "sign"),
@@ -67,7 +67,7 @@ class ESZSL(ZeroShotMethod):
     def _grid_scores(
         self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
     ) -> Iterator[tuple[Params, FloatArray]]:
-        """One factorisation per gamma, of a system with as many sides as classes; the rest costs little."""
+        """Yield the scores for all settings, with one factorisation per gamma."""
         settings = self._full(grid)
         signatures = self.signatures_.astype(np.float64)
         gram, sums = _statistics(X, y, len(signatures))
@@ -86,13 +86,13 @@ class ESZSL(ZeroShotMethod):
 
 
 def _statistics(X: FloatArray, y: IntArray, classes: int) -> tuple[FloatArray, FloatArray]:
-    """X'X, and the sum of features per class (d, c), in float64; made in the precision of X, whose rows are many."""
+    """Return X'X and the sum of features per class (d, c) in float64, computed in the precision of X."""
     sums = (one_hot(y, classes, X.dtype).T @ X).T.astype(np.float64)
     return (X.T @ X).astype(np.float64), sums
 
 
 def _targeted(sums: FloatArray, targets: str) -> FloatArray:
-    """X'Y, or any linear map of it, from the sums per class: for {-1, 1} twice those minus the sum of all images."""
+    """Return X'Y, or a linear map of it, from the sums per class: for {-1, 1} twice those minus the sum of all."""
     return sums if targets == "binary" else np.asarray(2 * sums - sums.sum(1, keepdims=True))
 
 

@@ -49,13 +49,13 @@ class FCLSWGAN(GenerativeMethod):
         seed: of weights, noise and the order of images.
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="f-CLSWGAN",
         name="Feature generating network",
         group="zero-shot, generative",
         citation="Xian et al., CVPR 2018",
     )
-    version: ClassVar[int] = 2
+    version = 2
     grid: ClassVar[Grid] = {"epochs": (3, 8), "weight": (1.0, 3.0, 6.0, 10.0, 20.0, 40.0), "l2": (1e-4, 1e-3)}
     quick_grid: ClassVar[Grid] = {"weight": (3.0, 10.0, 30.0)}
 
@@ -96,7 +96,7 @@ class FCLSWGAN(GenerativeMethod):
             return torch.relu(G("G2", leaky(G("G1", torch.cat([data.noise(len(s), a), s], 1)), _SLOPE)))
 
         def critic(x: Any, s: Any) -> tuple[Any, Any]:
-            """What D says of each image, and its gradient with respect to the image, written out."""
+            """Return the output of D for each image, and its gradient with respect to the image."""
             inner = D("D1", torch.cat([x, s], 1))
             slopes = torch.where(inner > 0, 1.0, _SLOPE) * D.tensors["D2.weight"][:, 0]
             return D("D2", leaky(inner, _SLOPE))[:, 0], slopes @ D.tensors["D1.weight"][:d].T
@@ -113,9 +113,9 @@ class FCLSWGAN(GenerativeMethod):
                     with torch.no_grad():
                         fake = generate(s)
                     mix = torch.rand(len(x), 1, generator=data.random).to(data.device)
-                    said = critic(torch.cat([x, fake]), torch.cat([s, s]))[0].view(2, -1).mean(1)
+                    output = critic(torch.cat([x, fake]), torch.cat([s, s]))[0].view(2, -1).mean(1)
                     flat = ((critic(mix * x + (1 - mix) * fake, s)[1].norm(dim=1) - 1) ** 2).mean()
-                    step(said[1] - said[0] + self.penalty * flat, adams[0])  # Eq. (2)
+                    step(output[1] - output[0] + self.penalty * flat, adams[0])  # Eq. (2)
                 _, s, label = next(endless)
                 fake = generate(s)
                 wrong = torch.nn.functional.cross_entropy(fake @ W + bias, label)  # Eq. (3)

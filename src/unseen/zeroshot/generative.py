@@ -1,4 +1,4 @@
-"""What generative methods share: a generator learned on seen classes, and a classifier of what it generates.
+"""Base of generative methods: a generator learned on seen classes, and a classifier of generated points.
 
 Shapes:     X (n, d) features; S (c, a) class embeddings; points (m, q) what the classifier is trained on
 Implements: features are scaled to [0, 1] by the training images, and `fit` learns the generator from these alone.
@@ -21,7 +21,7 @@ from zlib import crc32
 import numpy as np
 
 from unseen.core.errors import MissingExtraError
-from unseen.zeroshot.early_stopping import EarlyStoppedMethod
+from unseen.zeroshot.compatibility import EarlyStoppedMethod
 from unseen.zeroshot.logistic import fit_logistic, predict_logistic
 from unseen.zeroshot.method import FloatArray, IntArray, one_hot
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingImages:
-    """What a generator learns from, on its device, with the one source of its random numbers.
+    """Training data of a generator on its device, with its random number generator.
 
     Attributes:
         images: (n, d) features in [0, 1].
@@ -45,7 +45,7 @@ class TrainingImages:
     device: str
 
     def batches(self, size: int) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-        """One pass in a new order: features, embeddings and labels of each batch."""
+        """Yield features, embeddings and labels of each batch of one pass in a new order."""
         import torch
 
         for rows in torch.split(torch.randperm(len(self.images), generator=self.random), size):
@@ -61,8 +61,8 @@ class TrainingImages:
 class GenerativeMethod(EarlyStoppedMethod):
     """Base of methods that draw points of unseen classes and classify among them.
 
-    Subclasses give `_train`, which yields layers after each epoch, `_generated` and, where the classifier does not work
-    on the features themselves, `_encoded`.
+    Subclasses implement `_train`, which yields layers after each epoch, `_generated` and, if the classifier does not
+    use the features themselves, `_encoded`.
 
     Args:
         epochs: how long the generator is trained.
@@ -78,7 +78,7 @@ class GenerativeMethod(EarlyStoppedMethod):
     """
 
     tuned_by: ClassVar[Literal["zsl", "H"]] = "H"
-    scoring_params: ClassVar[tuple[str, ...]] = ("samples", "weight", "l2")
+    scoring_params = ("samples", "weight", "l2")
     #: (n', d) some images of each training class, and their classes.
     images_: FloatArray
     labels_: IntArray
@@ -111,7 +111,7 @@ class GenerativeMethod(EarlyStoppedMethod):
         self.seed = seed
 
     def _train(self, data: TrainingImages, epochs: int) -> Iterator[tuple[int, Layers]]:
-        """After each epoch its number and the layers that are needed afterwards."""
+        """Yield the number of each epoch and the layers that are needed afterwards."""
         raise NotImplementedError
 
     def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, Any]]:
@@ -138,15 +138,15 @@ class GenerativeMethod(EarlyStoppedMethod):
         return np.asarray((X.astype(np.float32) - self.low_) / self.range_)
 
     def _generated(self, s: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """(n, q) one point for each row of s, an embedding."""
+        """Return (n, q): one generated point for each row of the embeddings s."""
         raise NotImplementedError
 
     def _encoded(self, X: FloatArray, rng: np.random.Generator | None) -> FloatArray:
-        """(n, q) images where the classifier works: drawn for training, without a draw for tests."""
+        """Return (n, q) codes of images: sampled if `rng` is given (training), else their means (test)."""
         return self._scaled(X)
 
     def _prepare(self, S: FloatArray) -> FloatArray:
-        """(q + 1, c) weights of softmax regression among the candidates."""
+        """Return (q + 1, c) weights of softmax regression among the candidates."""
         seen = self._seen_rows(S)
         points, labels = [], []
         column = {int(c): i for i, c in enumerate(seen) if c >= 0}
@@ -157,7 +157,7 @@ class GenerativeMethod(EarlyStoppedMethod):
             labels.append(np.asarray([column[int(c)] for c in self.labels_[rows]], np.int64))
         for row in np.flatnonzero(seen < 0):
             s = S[row].astype(np.float32)
-            # The draws of a class hang on its embedding: neither its place among the candidates nor they matter.
+            # The samples of a class depend on its embedding alone, not on the other candidates or their order.
             rng = np.random.default_rng([self.seed, crc32(s.tobytes())])
             points.append(self._generated(np.tile(s, (self.samples, 1)), rng))
             labels.append(np.full(self.samples, row))
@@ -189,20 +189,20 @@ class Layers:
         return list(self.tensors.values())
 
     def arrays(self) -> dict[str, FloatArray]:
-        """A copy of every weight."""
+        """Return a copy of every weight."""
         return {name: value.detach().cpu().numpy().copy() for name, value in self.tensors.items()}
 
 
 def linear(weights: dict[str, FloatArray], name: str, x: FloatArray) -> FloatArray:
-    """One layer of `Layers.arrays()` in numpy."""
+    """Apply one layer of `Layers.arrays()` in numpy."""
     return np.asarray(x @ weights[f"{name}.weight"] + weights[f"{name}.bias"])
 
 
 @contextmanager
 def torch_training(device: str, seed: int) -> Iterator[tuple[str, torch.Generator, Any]]:
-    """The device that `device` means, a seeded generator of random numbers, and torch.
+    """Yield the name of the device, a seeded generator of random numbers, and torch.
 
-    On a CPU one thread: sums over several are of another order on another machine, and the bits with them.
+    A CPU uses one thread: sums over several threads have another order, and other bits, on another machine.
     """
     try:
         import torch

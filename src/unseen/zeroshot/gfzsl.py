@@ -33,14 +33,14 @@ class GFZSL(ZeroShotMethod):
         shrinkage: share of the pooled variance in each class's variance.
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="GFZSL",
         name="Class-conditional Gaussians",
         group="zero-shot, generative",
         paper="gbu",
         citation="Verma & Rai, ECML 2017",
     )
-    version: ClassVar[int] = 1
+    version = 1
     grid: ClassVar[Grid] = {
         "lam": (1e-3, 1e-2, 0.1, 1.0, 10.0),
         "lam_var": (1.0, 100.0, 1e4, 1e8),
@@ -65,7 +65,7 @@ class GFZSL(ZeroShotMethod):
         return log_density(X, mu, log_var)
 
     def _parameters(self, S: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and log-variance per row of S: estimated for a class that was trained on, else regressed, Eq. (18)."""
+        """Return mean and log-variance per row of S: estimated for training classes, else regressed, Eq. (18)."""
         ridge, middle = KernelRidge(self.signatures_), self.log_var_.mean(0)
         seen = self._seen_rows(S)
         known = (seen >= 0)[:, None]
@@ -85,13 +85,13 @@ class KernelRidge:
         return np.asarray((1.0 + S.astype(np.float64) @ self.S.T) ** 2)
 
     def predict(self, S: FloatArray, targets: FloatArray, lam: float) -> FloatArray:
-        """k(S) (K + lam I)^-1 T for the matrix T of `targets`."""
+        """Return k(S) (K + lam I)^-1 T for the matrix T of `targets`."""
         smoother = self.kernel(S) @ (self.vectors / (np.maximum(self.values, 0) + lam)) @ self.vectors.T
         return np.asarray(smoother @ targets)
 
 
 def gaussians(X: FloatArray, y: IntArray, classes: int, shrinkage: float) -> tuple[FloatArray, FloatArray]:
-    """(c, d) maximum-likelihood mean, and log of the shrunk variance, per class."""
+    """Return (c, d) maximum-likelihood means, and logs of the shrunk variances, per class."""
     hot = one_hot(y, classes, X.dtype).T
     counts = np.bincount(y, minlength=classes)[:, None]
     mu = (hot @ X).astype(np.float64) / counts
@@ -104,7 +104,7 @@ def gaussians(X: FloatArray, y: IntArray, classes: int, shrinkage: float) -> tup
 
 
 def log_density(X: FloatArray, mu: FloatArray, log_var: FloatArray) -> FloatArray:
-    """(n, c) log of the Gaussian density, without the constant. Greatest for the class of Eq. (18)'s arg-max."""
+    """Return (n, c): the log of the Gaussian density, without the constant; its arg-max is that of Eq. (18)."""
     centre = mu.mean(0)  # near the data, so that the expanded square loses little in float32
     x, m, precision = X - centre.astype(X.dtype), mu - centre, np.exp(-log_var)
     constant = -0.5 * (log_var + m * m * precision).sum(1)

@@ -29,14 +29,14 @@ class GFZSLTran(GFZSL):
         prior: images that the regressed Gaussian counts for.
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="GFZSL-tran",
         name="GFZSL with expectation-maximisation",
         group="zero-shot, transductive",
         paper="gbu",
         citation="Verma & Rai, ECML 2017",
     )
-    version: ClassVar[int] = 1
+    version = 1
     grid: ClassVar[Grid] = {
         "lam": (1e-2, 0.1, 1.0),
         "lam_var": (1.0, 1e8),
@@ -46,8 +46,8 @@ class GFZSLTran(GFZSL):
     }
     quick_grid: ClassVar[Grid] = {"lam": (0.1, 1.0), "prior": (1.0, 10.0, 100.0)}
 
-    transductive: ClassVar[bool] = True
-    scoring_params: ClassVar[tuple[str, ...]] = ("lam", "lam_var", "steps", "prior")
+    transductive = True
+    scoring_params = ("lam", "lam_var", "steps", "prior")
 
     def __init__(
         self,

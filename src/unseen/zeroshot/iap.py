@@ -30,14 +30,14 @@ class IAP(ZeroShotMethod):
         l2: weight decay of the classifier of training classes.
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="IAP",
         name="Indirect attribute prediction",
         group="zero-shot, attribute classifiers",
         paper="gbu",
         citation="Lampert, Nickisch & Harmeling, TPAMI 2014",
     )
-    version: ClassVar[int] = 1
+    version = 1
     grid: ClassVar[Grid] = {"l2": (1e-6, 1e-5, 1e-4, 1e-3)}
     quick_grid: ClassVar[Grid] = {"l2": (1e-5, 1e-4)}
 

@@ -30,14 +30,14 @@ class LATEM(CompatibilityMethod):
         maps: K, how many bilinear maps.
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="LATEM",
         name="Latent embeddings",
         group="zero-shot, non-linear compatibility",
         paper="gbu",
         citation="Xian et al., CVPR 2016",
     )
-    version: ClassVar[int] = 1
+    version = 1
     grid: ClassVar[Grid] = {"maps": (2, 4, 8), "learning_rate": (0.03, 0.1, 0.3), "epochs": (10, 20, 50)}
     quick_grid: ClassVar[Grid] = {"maps": (4,), "learning_rate": (0.1, 0.3), "epochs": (10, 20, 40)}
 
@@ -58,7 +58,7 @@ class LATEM(CompatibilityMethod):
         (d, a), K, C = (X.shape[1], S.shape[1]), self.maps, len(S)
         S = S.astype(X.dtype)
         W = (rng.standard_normal((d, K * a)) / np.sqrt(d)).astype(X.dtype).reshape(d, K, a).transpose(1, 0, 2)
-        # An image needs its right and one wrong class: with every map times every embedding at hand, 2 K rows of it.
+        # An image needs its right and one wrong class: 2 K rows of the products of every map and embedding.
         V = np.ascontiguousarray(np.stack([S @ w.T for w in W]))  # (K, C, d)
         similar = (self.learning_rate * (S @ S.T)).astype(X.dtype)
         change = np.empty_like(V).reshape(K * C, d)
@@ -83,7 +83,7 @@ class LATEM(CompatibilityMethod):
     def _violating(
         self, V: FloatArray, x: FloatArray, right: IntArray, wrong: IntArray
     ) -> tuple[IntArray, IntArray, IntArray]:
-        """The images whose drawn class violates, and the maps that their right and their wrong class choose."""
+        """Return the images whose sampled class violates the margin, and the maps of their right and wrong classes."""
         of_right, of_wrong = (np.matmul(V[:, c].transpose(1, 0, 2), x[:, :, None])[:, :, 0] for c in (right, wrong))
         best_right, best_wrong = of_right.argmax(1), of_wrong.argmax(1)  # Eq. (10)
         rows = np.arange(len(x))
@@ -101,7 +101,7 @@ class LATEM(CompatibilityMethod):
         return np.asarray(best)  # Eq. (10)
 
     def loss(self, X: npt.ArrayLike, y: npt.ArrayLike, S: npt.ArrayLike) -> float:
-        """The mean over images and wrong classes of the hinge: what a drawn class gives in expectation."""
+        """Return the mean hinge loss over images and wrong classes: the expectation over the sampled class."""
         features, labels, embeddings = check_training(X, y, S)
         inner = np.searchsorted(self.classes_, labels)
         margins = self._margins(self._scores(features, embeddings[self.classes_]), inner)
@@ -109,7 +109,7 @@ class LATEM(CompatibilityMethod):
 
 
 def _moved(steps: list[tuple[IntArray, IntArray, FloatArray]], X: FloatArray, K: int, C: int) -> FloatArray:
-    """(K, d, C) the sum of all steps of an epoch, as images per map and class: few of all pairs, so a sparse matrix."""
+    """Return (K, d, C): the sum of all steps of an epoch, from a sparse matrix of images per map and class."""
     images, places, values = (np.concatenate(parts) for parts in zip(*steps, strict=True))
     taken = coo_array((values, (places, images)), shape=(K * C, len(X))).tocsr()
     return np.asarray(taken @ X).reshape(K, C, X.shape[1]).transpose(0, 2, 1)

@@ -1,4 +1,4 @@
-"""L-BFGS over matrices: the one optimiser of the methods whose loss is smooth.
+"""L-BFGS over matrices: the optimiser of the methods whose loss is smooth.
 
 Paper:      Nocedal, "Updating quasi-Newton matrices with limited storage", 1980; Nocedal & Wright, "Numerical
             Optimization", 2nd ed., Algorithms 7.4 and 3.1
@@ -21,7 +21,7 @@ from unseen.zeroshot.method import FloatArray
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
 _MEMORY = 10
-_DECREASE = 1e-4  # of what the slope promises
+_DECREASE = 1e-4  # share of the decrease that the slope predicts
 _HALVINGS = 20
 _LOSS_TOLERANCE, _GRADIENT_TOLERANCE = 2.2e-9, 1e-5
 
@@ -29,7 +29,7 @@ _History = deque[tuple[FloatArray, FloatArray, float]]
 
 
 def minimise(objective: Objective, start: FloatArray, iterations: int) -> FloatArray:
-    """The matrix, of the shape of `start`, where the objective is least or the iterations end."""
+    """Return the matrix, of the shape of `start`, that minimises the objective within the iterations."""
     x: FloatArray = start.astype(np.float64)
     loss, gradient = objective(x)
     history: _History = deque(maxlen=_MEMORY)
@@ -38,7 +38,7 @@ def minimise(objective: Objective, start: FloatArray, iterations: int) -> FloatA
             break
         direction = -_times_inverse_hessian(gradient, history)
         slope = float(np.vdot(gradient, direction))
-        if slope >= 0:  # rounding has spoiled the history
+        if slope >= 0:  # rounding errors have made the history useless
             history.clear()
             direction, slope = -gradient, -float(np.vdot(gradient, gradient))
         first = 1.0 if history else min(1.0, 1.0 / float(np.abs(gradient).sum()))
@@ -58,7 +58,7 @@ def minimise(objective: Objective, start: FloatArray, iterations: int) -> FloatA
 
 
 def _times_inverse_hessian(gradient: FloatArray, history: _History) -> FloatArray:
-    """The two-loop recursion, scaled by the newest pair."""
+    """Return the gradient times the inverse Hessian: the two-loop recursion, scaled by the newest pair."""
     result = gradient.copy()
     shares = []
     for step, change, curvature in reversed(history):
@@ -76,7 +76,7 @@ def _times_inverse_hessian(gradient: FloatArray, history: _History) -> FloatArra
 def _search(
     objective: Objective, x: FloatArray, loss: float, direction: FloatArray, slope: float, length: float
 ) -> tuple[FloatArray, float, FloatArray] | None:
-    """The first point along the direction that is low enough, with its loss and gradient; None where there is none."""
+    """Return the first point along the direction with a sufficient decrease, its loss and gradient, or None."""
     for _ in range(_HALVINGS):
         moved = x + length * direction
         found, gradient = objective(moved)

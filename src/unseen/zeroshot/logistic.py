@@ -28,7 +28,7 @@ def fit_logistic(
     iterations: int = 100,
     counts: FloatArray | None = None,
 ) -> FloatArray:
-    """(d + 1, m) weights; `counts` says how often each image counts, once by default."""
+    """Return (d + 1, m) weights; `counts` are the weights of the images, 1 by default."""
     d, n = X.shape[1], float(len(X) if counts is None else counts.sum())
     often = 1 if counts is None else counts.astype(X.dtype)[:, None]
     m = targets.shape[1]
@@ -53,11 +53,11 @@ def fit_logistic(
 
 
 def predict_logistic(X: FloatArray, W: FloatArray, link: Link) -> FloatArray:
-    """(n, m) log-probabilities."""
+    """Return (n, m) log-probabilities."""
     logits = X @ W[:-1].astype(X.dtype) + W[-1].astype(X.dtype)
     return np.asarray(log_softmax(logits) if link == "softmax" else log_expit(logits))
 
 
 def logits_of(X: FloatArray, W: FloatArray) -> FloatArray:
-    """(n, m) log-odds."""
+    """Return (n, m) log-odds."""
     return np.asarray(X @ W[:-1].astype(X.dtype) + W[-1].astype(X.dtype))

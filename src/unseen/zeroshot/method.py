@@ -1,17 +1,17 @@
-"""What a zero-shot method is: `fit(X, y, S)` on seen classes, `scores(X, S)` for any classes, by scikit-learn's rules.
+"""Base class of zero-shot methods: `fit(X, y, S)` on seen classes, `scores(X, S)` for any classes, as in scikit-learn.
 
 Shapes:     X (n, d) features; y (n,) rows of S; S (c, a) class embeddings, one row per class
-Contract:   `fit` learns from the classes that occur in y. Other rows of S are not looked at, so that the embeddings of
-            all classes can be given without a leak. `scores` has one column per row of the S it is given, greater is
+Contract:   `fit` learns from the classes that occur in y. It does not use other rows of S, so that the embeddings of
+            all classes can be passed without a leak. `scores` has one column per row of the S it is given, greater is
             better; `predict` is its arg-max. Parameters are keyword arguments of the constructor and are never changed.
-Cards:      a method's file is all there is of it: `card` says what it is, `version` counts the changes that move its
-            numbers (the golden test fails where they move without one), `grid` and `quick_grid` what is tried of it
-Candidates: what depends on the candidates alone (classifiers trained on generated images, say) is made by
-            `_prepare(S)`, once for each S, so that `fit` has no need to see a row of an unseen class
+Cards:      the file of a method is complete: `card` describes it, `version` counts the changes of its numbers (the
+            golden test fails if they change without one), `grid` and `quick_grid` are the settings to try
+Candidates: `_prepare(S)` computes what depends on the candidates alone (classifiers trained on generated images, for
+            example), once for each S, so that `fit` does not need a row of an unseen class
 Grids:      `grid_scores` fits one training set and scores one validation set for a whole grid of parameters. A method
-            names in `scoring_params` what needs no new fit, and overrides `_grid_scores` where a factorisation serves
-            many settings at once, or `_settings_scores` where scores share work; `early_stopping.py` is for those that
-            learn in passes.
+            lists in `scoring_params` the parameters that need no new fit, and overrides `_grid_scores` if a
+            factorisation serves many settings at once, or `_settings_scores` if scores share work;
+            `compatibility.EarlyStoppedMethod` is for methods that learn in epochs.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from unseen.core.records import MethodCard
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.int64]
 Params = Mapping[str, Any]
-#: Values to try per parameter; what is tried is their product.
+#: Values to try per parameter; the settings are their product.
 Grid = Mapping[str, Sequence[Any]]
 
 
 class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
-    """Base of all methods: checks what comes in and keeps what every method needs.
+    """Base of all methods: checks inputs and stores what every method needs.
 
     Attributes:
         classes_: rows of S that were trained on.
@@ -43,16 +43,16 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
     """
 
     card: ClassVar[MethodCard] = MethodCard(id="")
-    #: Goes up by one with every change that moves the method's numbers: results of two versions are not compared.
+    #: Raised by one with every change of the method's numbers: results of two versions are not compared.
     version: ClassVar[int] = 1
     grid: ClassVar[Grid] = {}
-    #: What is tried where a first look is enough.
+    #: A smaller grid for a first look.
     quick_grid: ClassVar[Grid] = {}
-    #: What decides on the folds: accuracy among the validation classes, or H with held-out images of training classes.
+    #: The criterion on the folds: accuracy among the validation classes, or H with held-out images of training classes.
     tuned_by: ClassVar[Literal["zsl", "H"]] = "zsl"
-    #: Whether `scores` looks at all rows of X together: scoring images one by one then gives other numbers.
+    #: Whether `scores` uses all rows of X together: scoring images one by one then gives other numbers.
     transductive: ClassVar[bool] = False
-    #: Parameters that `fit` does not look at, only `scores`: on a grid, one fit serves all their values.
+    #: Parameters that only `scores` uses, not `fit`: on a grid, one fit serves all their values.
     scoring_params: ClassVar[tuple[str, ...]] = ()
 
     classes_: IntArray
@@ -67,12 +67,12 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
         return self
 
     def scores(self, X: npt.ArrayLike, S: npt.ArrayLike) -> FloatArray:
-        """(n, c) compatibility of every image with every row of S."""
+        """Return (n, c): the compatibility of every image with every row of S."""
         features, embeddings = self._check(X, S)
         return self._scores(features, embeddings)
 
     def prepare(self, S: npt.ArrayLike) -> Any:
-        """What `scores` needs to know of the candidates S, from the last call with the same S and parameters if any."""
+        """Return the cached result of `_prepare` for the candidates S, computed anew for other S or parameters."""
         embeddings = np.ascontiguousarray(as_matrix(S, "class embeddings S"))
         key = sha256(repr((sorted(self.get_params().items()), embeddings.shape, embeddings.dtype)).encode())
         key.update(embeddings.tobytes())
@@ -83,7 +83,7 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
         return kept[1]
 
     def predict(self, X: npt.ArrayLike, S: npt.ArrayLike) -> IntArray:
-        """The best row of S per image."""
+        """Return the best row of S per image."""
         return np.asarray(np.argmax(self.scores(X, S), axis=1), np.int64)
 
     def grid_scores(
@@ -95,7 +95,7 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
         S_val: npt.ArrayLike,
         grid: Sequence[Params],
     ) -> Iterator[tuple[Params, FloatArray]]:
-        """For each setting of `grid`: the setting, and the scores on X_val of a fit with it. In any order."""
+        """Yield each setting of `grid` with the scores on X_val of a fit with it, in any order."""
         features, labels, embeddings = check_training(X, y, S)
         self._begin(features, labels, embeddings)
         held_out, candidates = self._check(X_val, S_val)
@@ -104,7 +104,7 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
     def _grid_scores(
         self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
     ) -> Iterator[tuple[Params, FloatArray]]:
-        """The same after the checks: y counts `signatures_`. One fit serves all settings that only scores look at."""
+        """Yield settings and scores after the checks; y counts `signatures_`. One fit serves all `scoring_params`."""
         for shared, settings in group_by(grid, self.scoring_params).items():
             fitted = self._with(dict(shared))
             fitted._fit(X, y, self.signatures_)
@@ -113,19 +113,19 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
     def _settings_scores(
         self, X: FloatArray, S: FloatArray, settings: Sequence[Params]
     ) -> Iterator[tuple[Params, FloatArray]]:
-        """Scores of one fit for settings that differ in `scoring_params`; overridden where these share work."""
+        """Yield scores of one fit for settings that differ in `scoring_params`; override it if these share work."""
         for params in settings:
             yield params, self.set_params(**params)._scores(X, S)
 
     def _with(self, params: Params) -> Self:
-        """A method with other parameters that has begun with the same training classes."""
+        """Return a method with other parameters and the same training classes."""
         other: Self = clone(self).set_params(**params)
         other.classes_, other.signatures_ = self.classes_, self.signatures_
         other.n_features_in_ = self.n_features_in_
         return other
 
     def _full(self, grid: Sequence[Params]) -> list[tuple[Params, dict[str, Any]]]:
-        """Each setting, and all parameters with it."""
+        """Return each setting with all parameters."""
         return [(params, {**self.get_params(), **params}) for params in grid]
 
     def _begin(self, features: FloatArray, labels: IntArray, embeddings: FloatArray) -> None:
@@ -160,16 +160,16 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _prepare(self, S: FloatArray) -> Any:
-        """What depends on the candidates and not on the images; nothing, for most methods."""
+        """Compute what depends on the candidates and not on the images; None by default."""
         return None
 
     def _seen_rows(self, S: FloatArray) -> IntArray:
-        """For each row of S the training class with exactly this embedding, by its place in `classes_`, or -1."""
+        """Return the training class with exactly the embedding of each row of S, by its place in `classes_`, or -1."""
         return match_rows(S, self.signatures_)
 
 
 def check_training(X: npt.ArrayLike, y: npt.ArrayLike, S: npt.ArrayLike) -> tuple[FloatArray, IntArray, FloatArray]:
-    """Features, labels and embeddings that belong together, or a `DataError` that says why they do not."""
+    """Return checked features, labels and embeddings; raise a `DataError` if they do not belong together."""
     features, embeddings = as_matrix(X, "features X"), as_matrix(S, "class embeddings S")
     labels = np.asarray(y)
     if labels.ndim != 1 or len(labels) != len(features):
@@ -185,7 +185,7 @@ def check_training(X: npt.ArrayLike, y: npt.ArrayLike, S: npt.ArrayLike) -> tupl
 
 
 def as_matrix(values: npt.ArrayLike, what: str) -> FloatArray:
-    """A finite two-dimensional array of float32 or float64."""
+    """Return a finite two-dimensional array of float32 or float64."""
     array = np.asarray(values)
     if array.ndim != 2 or 0 in array.shape:
         raise DataError(f"{what} must be a table with one row each, not empty; found shape {array.shape}.")
@@ -199,7 +199,7 @@ def as_matrix(values: npt.ArrayLike, what: str) -> FloatArray:
 
 
 def match_rows(rows: FloatArray, table: FloatArray) -> IntArray:
-    """For each of `rows` the first row of `table` that equals it exactly, or -1."""
+    """Return the first row of `table` that equals each of `rows` exactly, or -1."""
     place: dict[bytes, int] = {}
     for i, row in enumerate(np.ascontiguousarray(table, np.float64)):
         place.setdefault(row.tobytes(), i)
@@ -207,26 +207,26 @@ def match_rows(rows: FloatArray, table: FloatArray) -> IntArray:
 
 
 def unit_rows(matrix: FloatArray) -> FloatArray:
-    """Rows scaled to length 1; a zero row stays zero."""
+    """Scale rows to length 1; a zero row stays zero."""
     length = np.linalg.norm(matrix, axis=1, keepdims=True)
     return np.asarray(matrix / np.where(length > 0, length, 1))
 
 
 def one_hot(y: IntArray, classes: int, dtype: npt.DTypeLike = np.float64) -> FloatArray:
-    """(n, classes) with a 1 at each label."""
+    """Return (n, classes) with a 1 at each label."""
     matrix = np.zeros((len(y), classes), dtype)
     matrix[np.arange(len(y)), y] = 1
     return matrix
 
 
 def squared_distances(a: FloatArray, b: FloatArray) -> FloatArray:
-    """(n, m) squared Euclidean distances of all pairs of rows."""
+    """Return (n, m) squared Euclidean distances of all pairs of rows."""
     cross = a @ b.T
     return np.asarray(np.maximum((a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] - 2 * cross, 0))
 
 
 def group_by(grid: Sequence[Params], names: Collection[str]) -> dict[tuple[tuple[str, Any], ...], list[Params]]:
-    """Settings that differ in the parameters `names` alone, together, keyed by what they share."""
+    """Group settings that differ in the parameters `names` alone, keyed by the shared parameters."""
     groups: dict[tuple[tuple[str, Any], ...], list[Params]] = {}
     for params in grid:
         shared = tuple(sorted((k, v) for k, v in params.items() if k not in names))

@@ -1,4 +1,4 @@
-"""Is an image of a seen class? Two answers from the space of class embeddings, as CMT* needs them.
+"""Novelty detectors of CMT*: whether an image is of a seen class, from the space of class embeddings.
 
 Paper:      Socher, Ganjoo, Manning & Ng, NeurIPS 2013, section 4.1 [P];
             Kriegel, Kroeger, Schubert & Zimek, "LoOP: local outlier probabilities", CIKM 2009 [L]
@@ -7,8 +7,8 @@ Implements: Gaussian: a sphere per seen class, centred on its embedding; an imag
             radius leaves out the share `quantile` of the class's own training images [P].
             LoOP: how much farther an image is from its k nearest training images than those are from theirs, as a
             probability; an image is new above the (1 - quantile) quantile of the training images' own values [L]
-Differs:    LoOP compares with at most 5,000 training images, drawn once. [L] has lambda = 3 inside both deviations: it
-            cancels in all but the last division, where it stands here
+Differs:    LoOP compares with at most 5,000 training images, sampled once. [L] has lambda = 3 inside both deviations:
+            it cancels in all but the last division, where it stands here
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class Novelty(Protocol):
-    """Tells images that are new from those of seen classes."""
+    """A detector of images that are not of a seen class."""
 
     def measure(self, points: FloatArray) -> FloatArray:
-        """What the answer hangs on, whatever the threshold."""
+        """Return the measurements that any threshold is compared with."""
         ...
 
     def is_new(self, measured: FloatArray, quantile: float) -> BoolArray:
-        """Whether each point is new, where the share `quantile` of the training images would count as new."""
+        """Return whether each point is new, at the threshold that calls the share `quantile` of training images new."""
         ...
 
 
@@ -50,7 +50,7 @@ class GaussianNovelty:
         self.own = [np.sort(own[y == c]) for c in range(len(centres))]
 
     def measure(self, points: FloatArray) -> FloatArray:
-        """(n, c) squared distances to the centres."""
+        """Return (n, c) squared distances to the centres."""
         return squared_distances(points, self.centres)
 
     def is_new(self, measured: FloatArray, quantile: float) -> BoolArray:
@@ -72,24 +72,24 @@ class LocalOutliers:
         self.own = np.sort(factor)
 
     def probability(self, points: FloatArray) -> FloatArray:
-        """The local outlier probability of new points."""
+        """Return the local outlier probability of new points."""
         return np.asarray(np.maximum(0, erf(self.measure(points) / (self.scale * np.sqrt(2)))))
 
     def is_new(self, measured: FloatArray, quantile: float) -> BoolArray:
         return np.asarray(measured > np.quantile(self.own, 1 - quantile))
 
     def measure(self, points: FloatArray) -> FloatArray:
-        """(n,) the factor, of which the probability is a monotone function that is 0 for half of the images."""
+        """Return (n,) factors; the probability is a monotone function of them that is 0 for half of the images."""
         distances, index = nearest(points, self.points, self.k, skip_self=False)
         return self._factor(np.sqrt(distances.mean(1)), index)
 
     def _factor(self, spread: FloatArray, index: IntArray) -> FloatArray:
-        """How much farther a point is from its neighbours than those are from theirs."""
+        """Return how much farther each point is from its neighbours than those are from theirs."""
         return np.asarray(spread / np.maximum(self.spread[index].mean(1), np.finfo(np.float32).tiny) - 1)
 
 
 def nearest(points: FloatArray, table: FloatArray, k: int, *, skip_self: bool) -> tuple[FloatArray, IntArray]:
-    """(n, k) squared distances and rows of the k nearest rows of `table`; a row is not its own neighbour."""
+    """Return (n, k) squared distances and rows of the k nearest rows of `table`, without the row itself on request."""
     distances = np.empty((len(points), k), points.dtype)
     index = np.empty((len(points), k), np.int64)
     for start in range(0, len(points), _BLOCK):

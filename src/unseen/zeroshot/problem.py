@@ -1,21 +1,46 @@
 """A zero-shot problem: features, labels and class embeddings, divided into seen and unseen classes, and checked.
 
+Paper:      Xian et al., TPAMI 2018, section 5.2 [P]
 Shapes:     X (n, d) features; y (n,) class indices; S (c, a) class embeddings, one row per class index
+Implements: splits of any dataset with class names. PS: test classes are sampled among those that the leak audit clears,
+            so that no feature can have seen them; SS: sampled among all classes, as earlier work did; the ImageNet
+            splits of [P] (2-hops, 3-hops, most-500 ... all) with ImageNet-1K as seen classes; `file:PATH`, a list of
+            unseen classes by name or WordNet id
+Differs:    [P] fixed its splits once; these are sampled by a seed from the names, the same on every machine
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
+from unseen.concepts import (
+    Audit,
+    Relation,
+    audit_classes,
+    imagenet_1k,
+    imagenet_zeroshot_split,
+    list_unknown,
+    load_wordnet,
+    match_names,
+    read_split,
+)
 from unseen.core.errors import DataError, UnknownNameError
+from unseen.data.subset import draw_order
 from unseen.zeroshot.method import FloatArray, IntArray, as_matrix, unit_rows
 
-Normalisation = Literal["l2", "standard", "none"]
 NORMALISATIONS = ("l2", "standard", "none")
+IMAGENET_SPLITS = (
+    "2-hops",
+    "3-hops",
+    *(f"{kind}-{size}" for kind in ("most", "least") for size in ("500", "1k", "5k")),
+    "all",
+)
+SPLITS = ("PS", "SS", *IMAGENET_SPLITS)
+_FOLDS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,24 +62,23 @@ class Images:
         return len(self.y)
 
     def of(self, classes: IntArray) -> Images:
-        """The images of some classes."""
+        """Return the images of some classes."""
         rows = np.isin(self.y, classes)
         return Images(self.X[rows], self.y[rows])
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What a method is trained, tuned and tested on.
+    """Training, validation and test data of a method.
 
     Attributes:
         train: images of the seen classes ("trainval").
         test_unseen: images of the unseen classes.
-        test_seen: images of the seen classes that were held out; none where the split has no generalized test.
+        test_seen: held-out images of the seen classes; none if the split has no generalized test.
         S: (c, a) class embeddings.
         class_names: one per row of S.
         folds: of the seen classes, to tune on.
-        split: what the split is called, such as "PS".
-        notes: what a reader of the result should know.
+        split: the name of the split, such as "PS".
     """
 
     train: Images
@@ -64,7 +88,6 @@ class Problem:
     class_names: Sequence[str]
     folds: Sequence[Fold]
     split: str = "PS"
-    notes: Sequence[str] = field(default=())
 
     @property
     def seen(self) -> IntArray:
@@ -113,7 +136,7 @@ class Problem:
             raise DataError(f"fold {number} needs two classes at least on either side.")
 
     def normalised(self, kind: str) -> Problem:
-        """The same problem with features scaled: rows to length 1, columns to deviation 1 (of training), or not."""
+        """Return the problem with features scaled: rows to length 1, columns to deviation 1 (of training), or not."""
         if kind == "none":
             return self
         if kind not in NORMALISATIONS:
@@ -128,5 +151,127 @@ class Problem:
 
 
 def no_images(dimension: int) -> Images:
-    """An empty set of images."""
+    """Return an empty set of images."""
     return Images(np.empty((0, dimension), np.float32), np.empty(0, np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSplit:
+    """Seen and unseen classes by index, folds of the seen ones, and entries of the split file that were ignored."""
+
+    seen: IntArray
+    unseen: IntArray
+    folds: tuple[Fold, ...]
+    unknown: tuple[str, ...] = ()
+
+
+def split_classes(
+    kind: str,
+    names: Sequence[str],
+    wnids: Sequence[str | None],
+    *,
+    counts: Sequence[int],
+    share: float = 0.2,
+    seed: int = 0,
+    drop_unknown: bool = False,
+) -> ClassSplit:
+    """Divide the classes of a dataset.
+
+    Args:
+        kind: one of `SPLITS`, or "file:PATH", a list of unseen classes by name or WordNet id (`read_split`).
+        names, wnids: of the classes.
+        counts: images per class, which the ImageNet splits rank by.
+        share: of the classes that are unseen, in PS and SS.
+        seed: of the sampled classes.
+        drop_unknown: whether to ignore classes of the file that the dataset does not have; otherwise they are an error.
+
+    Raises:
+        DataError: the file names a class that the dataset does not have, or too few classes are seen or unseen.
+    """
+    keys = [wnid or name for wnid, name in zip(wnids or [None] * len(names), names, strict=True)]
+    unknown: tuple[str, ...] = ()
+    if kind in ("PS", "SS"):
+        unseen = _sampled_unseen(kind, names, wnids, keys, share, seed)
+        seen = np.setdiff1d(np.arange(len(names)), unseen)
+    elif kind in IMAGENET_SPLITS:
+        seen, unseen = _imagenet(kind, keys, dict(zip(keys, counts, strict=True)))
+    elif kind.startswith("file:") or Path(kind).is_file():
+        unseen, unknown = _listed(Path(kind.removeprefix("file:")).expanduser(), names, keys, drop_unknown)
+        seen = np.setdiff1d(np.arange(len(names)), unseen)
+    else:
+        raise UnknownNameError("zero-shot split", kind, SPLITS, hint="A list of unseen classes is file:PATH.")
+    if len(unseen) < 2 or len(seen) < 4:
+        raise DataError(f"split {kind!r} leaves {len(seen)} seen and {len(unseen)} unseen classes; 4 and 2 are needed.")
+    return ClassSplit(seen, unseen, draw_folds(seen, [keys[i] for i in seen], seed), unknown)
+
+
+def draw_folds(seen: IntArray, keys: Sequence[str], seed: int, *, share: float = 0.25) -> tuple[Fold, ...]:
+    """Return three folds of the seen classes, with disjoint validation classes."""
+    count = max(2, min(round(share * len(seen)), len(seen) // _FOLDS))
+    order = draw_order(keys, seed)
+    folds = []
+    for number in range(_FOLDS):
+        val = np.sort(seen[order[number * count : (number + 1) * count]])
+        if len(val) >= 2:
+            folds.append(Fold(np.setdiff1d(seen, val), val))
+    return tuple(folds)
+
+
+def audit_unseen(names: Sequence[str], wnids: Sequence[str | None], unseen: IntArray) -> Audit:
+    """Return the audit of the test classes that a model trained on ImageNet-1K has seen."""
+    own = [wnids[i] for i in unseen] if wnids else ()
+    return audit_classes(
+        [names[i] for i in unseen], imagenet_1k(), wnids=own, seen_name="ImageNet-1K", noun="test classes"
+    )
+
+
+def _listed(
+    path: Path, names: Sequence[str], keys: Sequence[str], drop_unknown: bool
+) -> tuple[IntArray, tuple[str, ...]]:
+    """Return the classes that a split file lists, and its entries that are no class of the dataset."""
+    places: dict[str, set[int]] = {}
+    for i, pair in enumerate(zip(names, keys, strict=True)):
+        for name in pair:
+            places.setdefault(name, set()).add(i)
+    found = match_names(read_split(path), places)
+    unknown = tuple(name for name, own in found.items() if own is None)
+    if unknown and not drop_unknown:
+        raise DataError(
+            f"{path}: {len(unknown):,} of {len(found):,} classes are no class of the dataset: "
+            f"{list_unknown(unknown, places)}. Correct them, or ignore them with --drop-unknown."
+        )
+    listed = sorted({i for own in found.values() if own is not None for i in places[own]})
+    return np.asarray(listed, np.int64), unknown
+
+
+def _sampled_unseen(
+    kind: str, names: Sequence[str], wnids: Sequence[str | None], keys: Sequence[str], share: float, seed: int
+) -> IntArray:
+    wanted = round(share * len(names))
+    order = draw_order(keys, seed)
+    if kind == "PS":
+        audit = audit_unseen(names, wnids, np.arange(len(names)))
+        clear = {i for i, row in enumerate(audit.rows) if row.relation is Relation.UNSEEN and not row.flagged}
+        order = np.asarray([i for i in order if int(i) in clear], np.int64)
+        if len(order) < wanted:
+            raise DataError(
+                f"PS needs {wanted} classes that no model trained on ImageNet-1K has seen, and the audit clears "
+                f"{len(order)}. Request fewer (share), or SS, whose test classes may have been seen."
+            )
+    return np.sort(order[:wanted])
+
+
+def _imagenet(kind: str, keys: Sequence[str], counts: Mapping[str, int]) -> tuple[IntArray, IntArray]:
+    wordnet = load_wordnet()
+    known = {key: count for key, count in counts.items() if key in wordnet}
+    if len(known) < len(keys):
+        raise DataError(f"split {kind!r} needs WordNet ids; {len(keys) - len(known)} of the classes have none.")
+    training = [wnid for wnid in imagenet_1k() if wnid in known]
+    if len(training) < 4:
+        raise DataError(f"split {kind!r} trains on ImageNet-1K, of which the dataset has {len(training)} classes.")
+    place = {key: i for i, key in enumerate(keys)}
+    unseen = imagenet_zeroshot_split(kind, wordnet, known, list(imagenet_1k()))
+    return (
+        np.asarray(sorted(place[wnid] for wnid in training), np.int64),
+        np.asarray(sorted(place[wnid] for wnid in unseen if wnid in place), np.int64),
+    )

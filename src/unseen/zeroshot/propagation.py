@@ -1,4 +1,4 @@
-"""Label propagation: scores that neighbours in a graph of images agree upon.
+"""Label propagation: scores averaged over a graph of neighbouring images.
 
 Paper:      Fujiwara & Irie, "Efficient label propagation", ICML 2014; as used in Ye & Guo, CVPR 2017
 Shapes:     points (n, a) images in the space of class embeddings; S_0 (n, c) first scores
@@ -23,16 +23,9 @@ _MOST_STEPS = 500
 
 
 def propagate(
-    points: FloatArray, first: FloatArray, *, neighbours: int, alpha: float, sigma: float | None = None
-) -> FloatArray:
-    """(n, c) propagated scores."""
-    return propagate_by(points, first, [(neighbours, alpha)], sigma=sigma)[0]
-
-
-def propagate_by(
     points: FloatArray, first: FloatArray, settings: Sequence[tuple[int, float]], *, sigma: float | None = None
 ) -> list[FloatArray]:
-    """Propagated scores for each (neighbours, alpha); settings with as many neighbours share their graph."""
+    """Return propagated scores for each (neighbours, alpha); settings with as many neighbours share a graph."""
     graphs: dict[int, csr_array] = {}
     found = []
     for neighbours, alpha in settings:
@@ -44,7 +37,7 @@ def propagate_by(
 
 
 def laplacian(points: FloatArray, k: int, sigma: float | None = None) -> csr_array:
-    """L of the graph that joins two images if one is among the k nearest neighbours of the other."""
+    """Return L of the graph that joins two images if one is among the k nearest neighbours of the other."""
     squared, index = nearest(points.astype(np.float64), points.astype(np.float64), k, skip_self=True)
     distances = np.sqrt(squared)
     width = sigma if sigma is not None else float(np.sqrt(distances.mean() / 2)) or 1.0
@@ -58,7 +51,7 @@ def laplacian(points: FloatArray, k: int, sigma: float | None = None) -> csr_arr
 
 
 def solve(L: csr_array, first: FloatArray, alpha: float) -> FloatArray:
-    """(I - alpha L)^-1 first by conjugate gradients, one column each, all columns in step."""
+    """Return (I - alpha L)^-1 first by conjugate gradients on all columns at once."""
     x = first.copy()
     r = first - (x - alpha * (L @ x))
     p = r.copy()

@@ -6,7 +6,7 @@ Implements: hyper-parameters by the mean per-class top-1 over folds of classes, 
             trainval; Eqs. (21), (22). A method that is `tuned_by` H has its validation images among the training
             classes too, of which a fifth of the images is held out. Calibrated stacking subtracts a constant from the
             scores of seen classes: a given one, or the one with the best H on the folds, with images held out in the
-            same way. It is off unless asked for. The seen-unseen curve and its area [C] need no constant
+            same way. It is off by default. The seen-unseen curve and its area [C] need no constant
 Differs:    [P] does not say how its three folds are joined into one choice: ours is the mean accuracy over them
 """
 
@@ -18,28 +18,24 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from unseen.core.errors import DataError, UsageError
 from unseen.metrics.accuracy import per_class_accuracy, top_k_correct
-from unseen.metrics.seen_unseen import (
-    SeenUnseenCurve,
-    seen_leads,
+from unseen.metrics.seen_unseen import SeenUnseenCurve, seen_leads, seen_unseen_curve, seen_unseen_outcomes
+from unseen.metrics.zeroshot import harmonic_mean, mean_per_class
+from unseen.stats import (
+    Interval,
+    accuracy_interval,
+    area_components,
+    harmonic_mean_interval,
+    per_class_interval,
     seen_unseen_area_interval,
-    seen_unseen_curve,
-    seen_unseen_outcomes,
 )
-from unseen.metrics.significance import Interval
-from unseen.metrics.zeroshot import (
-    harmonic_interval,
-    harmonic_mean,
-    mean_per_class,
-    mean_per_class_interval,
-    share_interval,
-)
-from unseen.zeroshot.catalogue import load_method
-from unseen.zeroshot.grids import grid_of
+from unseen.zeroshot.catalogue import grid_of, load_method
 from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod
+from unseen.zeroshot.outcomes import ImageOutcomes
 from unseen.zeroshot.problem import Fold, Images, Problem
 
 TOP_K = (5, 10)
@@ -51,18 +47,25 @@ _THREADS_PAY = 4_000_000
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was tried on validation classes.
+    """The settings that were tried on validation classes, and their accuracies.
 
     Attributes:
-        trials: every setting with `value`, its mean accuracy over folds, and `values`, one per fold.
+        trials: every setting with `value`, its mean accuracy over folds, `values`, one per fold, and `error` if its
+            scores were not numbers.
         grid: the settings themselves, in the same order.
     """
 
     trials: tuple[Mapping[str, Any], ...]
     grid: tuple[Mapping[str, Any], ...]
 
+    def on(self, folds: Sequence[int]) -> list[Mapping[str, Any]]:
+        """Return the trials with `value` as the mean over some folds."""
+        return [
+            {**t, "value": float(np.mean([t["values"][i] for i in folds]))} if t["values"] else t for t in self.trials
+        ]
+
     def best(self, folds: Sequence[int] | None = None) -> Mapping[str, Any]:
-        """The setting with the greatest mean accuracy over some folds, by default all; of equals the first."""
+        """Return the first setting with the greatest mean accuracy over some folds, by default all."""
         if len(self.grid) == 1:
             return self.grid[0]
         values = np.asarray([trial["values"] for trial in self.trials], np.float64)
@@ -72,14 +75,16 @@ class Tuning:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What came of a method on a problem; fractions in full precision.
+    """The result of a method on a problem; fractions in full precision.
 
     Attributes:
         metrics: `zsl` per-class top-1 among unseen classes, `zsl_top5`, `zsl_top10`; `ts`, `tr`, `H` among all
             classes, for the 5 and 10 best too (`H_top5`, ...); `AUSUC`, the area under the seen-unseen curve; the
             same per image (`zsl_per_image`, ...).
-        intervals: of every metric, over test images.
-        curve: ts and tr as a constant is subtracted from the scores of seen classes; None without seen test images.
+        intervals: the 95 % confidence interval of every metric, over test images.
+        outcomes: per test image; what `stats.decide` compares methods by.
+        curve: ts and tr as a constant is subtracted from the scores of seen classes; None without seen test images, and
+            for a method that rules out all seen or all unseen classes, because no constant changes its predictions.
         best: the setting that was chosen.
         per_class: accuracy per unseen class, among unseen classes.
         calibration: what was subtracted from the scores of seen classes, 0 by default.
@@ -94,6 +99,7 @@ class Evaluation:
     timings: Mapping[str, float] = field(default_factory=dict)
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     curve: SeenUnseenCurve | None = None
+    outcomes: ImageOutcomes | None = None
 
 
 def evaluate_method(
@@ -111,19 +117,19 @@ def evaluate_method(
 
     Args:
         method: a name, or an estimator whose parameters are the defaults.
-        name: what messages call it; by default what its card does.
-        problem: features as the method is to see them (see `Problem.normalised`).
+        name: its name in messages; by default the one of its card.
+        problem: with scaled features (see `Problem.normalised`).
         grid: settings to try, or which of the method's own grids: "full" or "quick".
         folds: positions of the folds to tune on; all by default.
         calibration: subtracted from the scores of seen classes among all classes; "auto" tunes it on the folds.
         test: another problem over the same classes to test on, trained and tuned on the first (Table 4).
         tuning: of an earlier call over all folds, to choose from without trying again.
     """
-    estimator = _estimator(method)
+    estimator = load_method(method)() if isinstance(method, str) else method
     settings = grid_of(estimator, grid) if isinstance(grid, str) else [dict(setting) for setting in grid]
-    if strange := sorted({key for setting in settings for key in setting} - set(estimator.get_params())):
-        called = name or estimator.card.id or type(estimator).__name__
-        raise UsageError(f"{called} has no parameter {strange[0]!r}; it has {', '.join(estimator.get_params())}.")
+    if unknown := sorted({key for setting in settings for key in setting} - set(estimator.get_params())):
+        title = name or estimator.card.id or type(estimator).__name__
+        raise UsageError(f"{title} has no parameter {unknown[0]!r}; it has {', '.join(estimator.get_params())}.")
     chosen = range(len(problem.folds)) if folds is None else folds
     with threadpool_limits(1 if problem.train.X.size < _THREADS_PAY else None, user_api="blas"):
         began = perf_counter()
@@ -141,18 +147,20 @@ def evaluate_method(
         target = _same_classes(problem, test)
         tested = _test(fitted, target, problem.seen, subtracted)
         timings = {"tune": tuned - began, "fit": trained - tuned, "test": perf_counter() - trained}
+    metrics = {metric: interval.value for metric, interval in tested.intervals.items()}
     return Evaluation(
-        tested.metrics, tuning, best, tested.per_class, subtracted, timings, tested.intervals, tested.curve
+        metrics, tuning, best, tested.per_class, subtracted, timings, tested.intervals, tested.curve, tested.outcomes
     )
 
 
 def tune(method: ZeroShotMethod, problem: Problem, grid: Sequence[Mapping[str, Any]], folds: Sequence[Fold]) -> Tuning:
-    """What each setting reaches on each fold, by what the method is tuned by; test images are not touched."""
+    """Evaluate each setting on each fold by the criterion of the method, without test images."""
     if not folds:
         raise DataError("tuning needs at least one fold of classes.")
     if len(grid) == 1:
         return Tuning(({**grid[0], "value": float("nan"), "values": []},), tuple(grid))
     values = np.full((len(grid), len(folds)), np.nan)
+    diverged = [False] * len(grid)
     place = {id(setting): i for i, setting in enumerate(grid)}
     for column, fold in enumerate(folds):
         trial = Trial.make(problem, fold, generalized=method.tuned_by == "H")
@@ -161,17 +169,23 @@ def tune(method: ZeroShotMethod, problem: Problem, grid: Sequence[Mapping[str, A
             trial.train.X, trial.train.y, problem.S, trial.tested.X, candidates, grid
         ):
             values[place[id(setting)], column] = trial.value(scores)
+            diverged[place[id(setting)]] |= not bool(np.isfinite(scores).any(axis=1).all())
     means = values.mean(1)
     trials = tuple(
-        {**setting, "value": float(mean), "values": row.tolist()}
-        for setting, mean, row in zip(grid, means, values, strict=True)
+        {
+            **setting,
+            "value": float(mean),
+            "values": row.tolist(),
+            **({"error": "scores are not finite"} if failed else {}),
+        }
+        for setting, mean, row, failed in zip(grid, means, values, diverged, strict=True)
     )
     return Tuning(trials, tuple(grid))
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What a setting is tried on: one fold, in the generalized setting with held-out images of its training classes.
+    """Data of one fold; in the generalized setting with held-out images of its training classes.
 
     Attributes:
         tested: images of the validation classes, then those that were held out.
@@ -197,7 +211,7 @@ class Trial:
         return cls(Images(train.X[~held], train.y[~held]), both, np.union1d(fold.train, fold.val), len(new))
 
     def value(self, scores: FloatArray) -> float:
-        """Per-class accuracy, or H where images were held out."""
+        """Return the per-class accuracy, or H if images were held out."""
         y, right = self.tested.y, self.among[_argmax(scores)] == self.tested.y
         if self.new == len(y):
             return mean_per_class(y, right)
@@ -206,15 +220,7 @@ class Trial:
         )
 
 
-def _estimator(method: str | ZeroShotMethod) -> ZeroShotMethod:
-    if isinstance(method, str):
-        return load_method(method)()
-    return method
-
-
 def _fresh(method: ZeroShotMethod, params: Mapping[str, Any]) -> ZeroShotMethod:
-    from sklearn.base import clone
-
     fresh: ZeroShotMethod = clone(method).set_params(**params)
     return fresh
 
@@ -229,45 +235,52 @@ def _same_classes(problem: Problem, test: Problem | None) -> Problem:
     return test
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class _Tested:
-    metrics: dict[str, float] = field(default_factory=dict)
-    per_class: dict[str, float] = field(default_factory=dict)
-    intervals: dict[str, Interval] = field(default_factory=dict)
+    per_class: Mapping[str, float]
+    intervals: Mapping[str, Interval]
+    outcomes: ImageOutcomes
     curve: SeenUnseenCurve | None = None
-
-    def add(self, name: str, y: IntArray, ranks: Mapping[int, Any]) -> None:
-        """Eq. (21) for each k, per image, and with its interval."""
-        for k, right in ranks.items():
-            self.put(name if k == 1 else f"{name}_top{k}", mean_per_class_interval(y, right))
-        self.put(f"{name}_per_image", share_interval(ranks[1]))
-
-    def put(self, name: str, found: Interval) -> None:
-        self.metrics[name], self.intervals[name] = found.value, found
 
 
 def _test(method: ZeroShotMethod, problem: Problem, seen: IntArray, calibration: float) -> _Tested:
     unseen, new, old = problem.unseen, problem.test_unseen, problem.test_seen
-    tested = _Tested()
-    found = _outcomes(method, new, problem.S, unseen)
-    tested.add("zsl", new.y, found.right)
-    per_class = per_class_accuracy(new.y, found.best, unseen)
-    tested.per_class = {problem.class_names[c]: float(v) for c, v in zip(unseen, per_class, strict=True)}
-    # Seen and unseen images go in together: a transductive method is not told which are which.
+    alone = _outcomes(method, new, problem.S, unseen)
+    per_class = per_class_accuracy(new.y, alone.best, unseen)
+    # Seen and unseen images are tested together: a transductive method does not know which are which.
     everything = Images(np.concatenate([new.X, old.X]), np.concatenate([new.y, old.y]))
     among = np.union1d(seen, unseen)
     found = _outcomes(method, everything, problem.S, among, seen=np.isin(among, seen), calibration=calibration)
     of_new = {k: right[: len(new)] for k, right in found.right.items()}
-    tested.add("ts", new.y, of_new)
+    of_old = {k: right[len(new) :] for k, right in found.right.items()}
+    intervals = {**_accuracies("zsl", new.y, alone.right), **_accuracies("ts", new.y, of_new)}
+    sides = (found.leads, found.right_of_kind, everything.y, np.arange(len(everything)) >= len(new))
+    curve, areas = None, np.empty(0)
     if len(old):
-        of_old = {k: right[len(new) :] for k, right in found.right.items()}
-        tested.add("tr", old.y, of_old)
-        for k in found.right:  # Eq. (22)
-            tested.put("H" if k == 1 else f"H_top{k}", harmonic_interval((new.y, of_new[k]), (old.y, of_old[k])))
-        outcomes = (found.leads, found.right_of_kind, everything.y, np.arange(len(everything)) >= len(new))
-        tested.curve = seen_unseen_curve(*outcomes)
-        tested.put("AUSUC", seen_unseen_area_interval(*outcomes))
-    return tested
+        intervals |= _accuracies("tr", old.y, of_old)
+        for end in ("", *(f"_top{k}" for k in found.right if k > 1)):  # Eq. (22)
+            intervals[f"H{end}"] = harmonic_mean_interval(intervals[f"ts{end}"], intervals[f"tr{end}"])
+        if np.isfinite(found.leads).any():
+            curve, areas = seen_unseen_curve(*sides), area_components(*sides)
+            intervals["AUSUC"] = seen_unseen_area_interval(*sides)
+    by_class, also = np.argsort(new.y, kind="stable"), np.argsort(old.y, kind="stable")
+    outcomes = ImageOutcomes(
+        zsl=alone.right[1][by_class],
+        ts=of_new[1][by_class],
+        tr=of_old[1][also],
+        unseen_counts=np.unique(new.y, return_counts=True)[1],
+        seen_counts=np.unique(old.y, return_counts=True)[1],
+        areas=areas[np.concatenate([by_class, len(new) + also])] if len(areas) else areas,
+    )
+    return _Tested(
+        {problem.class_names[c]: float(v) for c, v in zip(unseen, per_class, strict=True)}, intervals, outcomes, curve
+    )
+
+
+def _accuracies(name: str, y: IntArray, right: Mapping[int, Any]) -> dict[str, Interval]:
+    """Return Eq. (21) for each k, and the accuracy per image, with their intervals."""
+    found = {name if k == 1 else f"{name}_top{k}": per_class_interval(each, y) for k, each in right.items()}
+    return found | {f"{name}_per_image": accuracy_interval(right[1])}
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,12 +318,12 @@ def _outcomes(
 
 
 def _argmax(scores: FloatArray) -> IntArray:
-    """A setting that diverges has scores that are not numbers: its images count as the first class."""
+    """Return the best class per image; scores of a setting that diverged are NaN and count as the lowest."""
     return np.asarray(np.argmax(np.where(np.isnan(scores), -np.inf, scores), axis=1))
 
 
 def _tune_calibration(method: ZeroShotMethod, problem: Problem, folds: Sequence[Fold]) -> float:
-    """The constant with the best mean H over folds, a fifth of each training class's images being held out [C]."""
+    """Return the constant with the best mean H over folds, with a fifth of the training images held out [C]."""
     tried: list[tuple[Trial, FloatArray, Any]] = []
     for fold in folds:
         trial = Trial.make(problem, fold, generalized=True)

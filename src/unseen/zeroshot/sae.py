@@ -35,14 +35,14 @@ class SAE(ZeroShotMethod):
         scaled_rows: whether the rows of W are scaled to length 1 before anything is projected.
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="SAE",
         name="Semantic auto-encoder, images to attributes",
         group="zero-shot, linear compatibility",
         paper="gbu",
         citation="Kodirov et al., CVPR 2017",
     )
-    version: ClassVar[int] = 1
+    version = 1
     grid: ClassVar[Grid] = _GRID
     quick_grid: ClassVar[Grid] = _GRID
 
@@ -64,7 +64,7 @@ class SAE(ZeroShotMethod):
     def _grid_scores(
         self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
     ) -> Iterator[tuple[Params, FloatArray]]:
-        """All settings from one factorisation."""
+        """Yield the scores for all settings from one factorisation."""
         system = _Sylvester(X, y, self.signatures_)
         solved: dict[float, FloatArray] = {}
         for params, full in self._full(grid):
@@ -78,14 +78,14 @@ class SAE(ZeroShotMethod):
 class SAEReverse(SAE):
     """SAE with class embeddings projected into feature space: the second number that its paper reports."""
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="SAE-reverse",
         name="Semantic auto-encoder, attributes to images",
         group="zero-shot, linear compatibility",
         paper="gbu",
         citation="Kodirov et al., CVPR 2017",
     )
-    version: ClassVar[int] = 1
+    version = 1
     grid: ClassVar[Grid] = _GRID
     quick_grid: ClassVar[Grid] = _GRID
 

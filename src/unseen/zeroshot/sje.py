@@ -22,14 +22,14 @@ from unseen.zeroshot.method import FloatArray, Grid, IntArray
 class SJE(CompatibilityMethod):
     """Structured joint embedding."""
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="SJE",
         name="Structured joint embedding",
         group="zero-shot, linear compatibility",
         paper="gbu",
         citation="Akata et al., CVPR 2015",
     )
-    version: ClassVar[int] = 1
+    version = 1
     grid: ClassVar[Grid] = {"learning_rate": (0.003, 0.01, 0.03, 0.1, 0.3), "epochs": (1, 2, 5, 10, 20, 50)}
     quick_grid: ClassVar[Grid] = {"learning_rate": (0.03, 0.3), "epochs": (1, 2, 5, 10, 20)}
 

@@ -1,11 +1,12 @@
 """SSE: images and classes as mixtures of seen classes.
 
-Paper:      Zhang & Saligrama, "Zero-shot learning via semantic similarity embedding", ICCV 2015 [P]
+Paper:      Zhang & Saligrama, "Zero-shot learning via semantic similarity embedding", ICCV 2015 [P]; projection onto
+            the simplex: Duchi, Shalev-Shwartz, Singer & Chandra, "Efficient projections onto the l1-ball", ICML 2008
 Shapes:     X (n, d) features; S (c, a) class embeddings; z (c, s) mixtures; v (s, d), w (d,); pi (n, s)
 Implements: GBU Eq. (14). psi is sparse coding on the simplex: min over z >= 0, sum z = 1 of
             gamma / 2 |z|^2 + 1 / 2 |a - S'z|^2. pi_s(x) = w' phi_s(x) with phi_s(x) = min(x, v_s) (intersection) or
             max(0, x - v_s) (rectified). w and v are learned with a margin between classes by turns, as in [P]: a pass
-            over the images moves w, v being what it is, the next one v
+            over the images moves w with v fixed, the next one v
 Differs:    each turn is a pass of mini-batch gradient steps on the multi-class hinge loss, and the number of turns
             regularises; [P] solves a support vector machine for w, with weight decay
 Expected:   GBU Table 3, PS: SUN 51.5, CUB 43.9, AWA1 60.1, AWA2 61.0, aPY 34.0
@@ -20,9 +21,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from unseen.core.records import MethodCard
-from unseen.zeroshot.early_stopping import EarlyStoppedMethod
+from unseen.zeroshot.compatibility import EarlyStoppedMethod
 from unseen.zeroshot.method import FloatArray, Grid, IntArray, one_hot
-from unseen.zeroshot.simplex import project_to_simplex
 
 _SIMPLEX_STEPS = 300
 _BLOCK_VALUES = 20_000_000  # float32 values of phi held at once
@@ -40,14 +40,14 @@ class SSE(EarlyStoppedMethod):
         seed: of the order of images.
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="SSE",
         name="Semantic similarity embedding",
         group="zero-shot, hybrid",
         paper="gbu",
         citation="Zhang & Saligrama, ICCV 2015",
     )
-    version: ClassVar[int] = 1
+    version = 1
     grid: ClassVar[Grid] = {
         "gamma": (0.01, 0.1, 1.0),
         "learning_rate": (1e-5, 1e-4, 1e-3),
@@ -93,7 +93,7 @@ class SSE(EarlyStoppedMethod):
             yield epoch, (self.w_, self.v_, self.scale_)
 
     def _begin_at(self, X: FloatArray, y: IntArray, classes: int) -> None:
-        """v starts at the mean of each class, w at 1 / d."""
+        """Set v to the mean of each class, and w to 1 / d."""
         self.scale_ = float(X.std()) or 1.0
         counts = np.bincount(y, minlength=classes)[:, None]
         self.v_ = ((one_hot(y, classes, X.dtype).T @ X) / counts / self.scale_).astype(X.dtype)
@@ -104,7 +104,7 @@ class SSE(EarlyStoppedMethod):
         self.w_, self.v_ = w.copy(), v.copy()
 
     def _slope(self, x: FloatArray, y: IntArray, z: FloatArray, turn: str) -> FloatArray:
-        """Of the mean hinge loss of a batch with respect to w, or to v."""
+        """Return the gradient of the mean hinge loss of a batch with respect to w, or to v."""
         rows = np.arange(len(x))
         phi = self._phi(x)
         pi = phi @ self.w_
@@ -123,7 +123,7 @@ class SSE(EarlyStoppedMethod):
         return np.asarray(along if self.transform == "intersection" else -along)
 
     def _phi(self, x: FloatArray) -> FloatArray:
-        """(b, s, d) transformed features."""
+        """Return (b, s, d) transformed features."""
         if self.transform == "intersection":
             return np.minimum(x[:, None], self.v_[None])
         return np.maximum(x[:, None] - self.v_[None], 0)
@@ -140,14 +140,14 @@ class SSE(EarlyStoppedMethod):
 
 
 def mixtures(S: FloatArray, dictionary: FloatArray, gamma: float) -> FloatArray:
-    """(c, s) mixtures of the dictionary's rows nearest to the rows of S, by accelerated projected gradient steps."""
+    """Return (c, s) mixtures of the dictionary's rows nearest to the rows of S, by accelerated projected gradients."""
     A, D = (np.ascontiguousarray(rows, np.float64) for rows in (S, dictionary))
     return _mixtures(A.tobytes(), D.tobytes(), A.shape[1], gamma)
 
 
 @lru_cache(maxsize=8)
 def _mixtures(candidates: bytes, dictionary: bytes, attributes: int, gamma: float) -> FloatArray:
-    """The same for every learning rate and number of turns on a grid: kept, for it costs more than a turn."""
+    """Compute `mixtures`; cached, because it is the same for every learning rate and number of turns of a grid."""
     S, D = (np.frombuffer(rows).reshape(-1, attributes) for rows in (candidates, dictionary))
     quadratic = D @ D.T + gamma * np.eye(len(D))
     linear = S @ D.T
@@ -161,3 +161,13 @@ def _mixtures(candidates: bytes, dictionary: bytes, attributes: int, gamma: floa
         z, t = moved, t_next
     z.flags.writeable = False
     return z
+
+
+def project_to_simplex(rows: FloatArray) -> FloatArray:
+    """Move each row to the nearest point with entries >= 0 that sum to 1 (Duchi et al.)."""
+    ordered = -np.sort(-rows, axis=1)
+    excess = np.cumsum(ordered, axis=1) - 1
+    places = np.arange(1, rows.shape[1] + 1)
+    kept = (ordered - excess / places > 0).sum(1)
+    shift = excess[np.arange(len(rows)), kept - 1] / kept
+    return np.asarray(np.maximum(rows - shift[:, None], 0))

@@ -23,7 +23,7 @@ from unseen.core.records import MethodCard
 from unseen.metrics.softmax import softmax
 from unseen.zeroshot.lbfgs import minimise
 from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, squared_distances, unit_rows
-from unseen.zeroshot.simplex import project_to_simplex
+from unseen.zeroshot.sse import project_to_simplex
 
 _SMOOTHING = (1.0, 0.1, 0.01)
 Loss = Literal["one-vs-other", "crammer-singer", "structured"]
@@ -39,14 +39,14 @@ class SYNC(ZeroShotMethod):
         iterations: of L-BFGS.
     """
 
-    card: ClassVar[MethodCard] = MethodCard(
+    card = MethodCard(
         id="SYNC",
         name="Synthesised classifiers",
         group="zero-shot, hybrid",
         paper="gbu",
         citation="Changpinyo et al., CVPR 2016",
     )
-    version: ClassVar[int] = 1
+    version = 1
     # The ranges of its paper and of its released code, lambda in steps of 2^4.
     grid: ClassVar[Grid] = {
         "loss": ("one-vs-other", "crammer-singer", "structured"),
@@ -58,7 +58,7 @@ class SYNC(ZeroShotMethod):
         "lam": (2.0**-18, 2.0**-12),
         "sigma": (0.125, 0.25, 0.5, 1.0, 2.0),
     }
-    scoring_params: ClassVar[tuple[str, ...]] = ("sigma",)
+    scoring_params = ("sigma",)
     W_: FloatArray
     unit_: float
 
@@ -85,13 +85,13 @@ class SYNC(ZeroShotMethod):
         return np.asarray(X @ (self._graph(S) @ V).T.astype(X.dtype))
 
     def _graph(self, S: FloatArray) -> FloatArray:
-        """(c, r) weights of the phantoms."""
+        """Return (c, r) weights of the phantoms."""
         a, b = (unit_rows(rows.astype(np.float64)) / self.unit_ for rows in (S, self.signatures_))
         return np.asarray(softmax(-squared_distances(a, b) / (2 * self.sigma**2)))
 
 
 def one_versus_other(X: FloatArray, y: IntArray, classes: int, lam: float, iterations: int) -> FloatArray:
-    """(c, d) W that minimises the mean over images and classes of [1 - (+-1) w_c'x]_+^2, plus lam / 2 |W|^2."""
+    """Return W (c, d) that minimises the mean over images and classes of [1 - (+-1) w_c'x]_+^2 + lam / 2 |W|^2."""
     n, d = X.shape
     sign = np.full((n, classes), -1.0, X.dtype)
     sign[np.arange(n), y] = 1.0
@@ -106,7 +106,7 @@ def one_versus_other(X: FloatArray, y: IntArray, classes: int, lam: float, itera
 
 
 def greatest_violation(X: FloatArray, y: IntArray, margins: FloatArray, lam: float, iterations: int) -> FloatArray:
-    """(c, d) W that minimises the mean over images of max_c (margin(y, c) + w_c'x - w_y'x), plus lam / 2 |W|^2."""
+    """Return W (c, d) that minimises the mean over images of max_c (margin(y, c) + w_c'x - w_y'x) + lam / 2 |W|^2."""
     n, d = X.shape
     rows, wanted = np.arange(n), margins.astype(X.dtype)[y]  # 0 at the right class: the maximum is never below 0
     W: FloatArray = np.zeros((len(margins), d))

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from unseen.backbones.cog.cards import cog_models
-from unseen.benchmarks.cog.analysis import ConceptScore, concept_scores, level_scores
-from unseen.benchmarks.cog.charts import levels_chart
-from unseen.benchmarks.cog.concept_charts import Placed, kin_chart, ranking_chart
-from unseen.benchmarks.cog.falls import controls_said, measure_fall
-from unseen.benchmarks.cog.figures import FIGURES, Request, draw
+from unseen.backbones.cog.release import cog_models
+from unseen.benchmarks.cog.analysis import (
+    ConceptScore,
+    concept_scores,
+    control_sentence,
+    level_scores,
+    measure_fall,
+    relative_to,
+)
+from unseen.benchmarks.cog.charts import kin_chart, levels_chart, ranking_chart
+from unseen.benchmarks.cog.figures import Request, draw
 from unseen.benchmarks.cog.section import cog_section
-from unseen.benchmarks.probing import pack_correct
 from unseen.cli import main
-from unseen.cli.cog.figures import CHARTS, known_cards
+from unseen.cli.cog.run import show_levels
+from unseen.cli.papers import known_cards
 from unseen.concepts.levels import Level, Levels, RankedConcept
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.records import Cell, Result
-from unseen.metrics import wilson_interval
 from unseen.reports import save_chart
 from unseen.reports.blocks import Material
 from unseen.reports.charts import percent_axis, series_keys, to_spec
 from unseen.results import FILE_NAME, ResultsDatabase
+from unseen.results.outcomes import pack_correct
+from unseen.results.render import latex_table
+from unseen.results.table import result_tables
+from unseen.stats import accuracy_interval, paired_difference
 
 MODELS = [f"cog:{name}" for name in cog_models()]
 LEVELS = {"seen": 0.8, "L1": 0.74, "L2": 0.66, "L3": 0.58}
@@ -95,17 +105,13 @@ def words_of(chart: Any) -> str:
     return json.dumps(to_spec(chart))
 
 
-def test_every_figure_has_a_command() -> None:
-    assert set(CHARTS) == set(FIGURES)
-
-
 def test_models_and_categories_are_chosen(many: list[Result]) -> None:
     cards = known_cards(set(MODELS))
     assert len(cards) == 31
     request = Request(many, cards)
     all_of_them, said = draw("levels", request)
     assert words_of(all_of_them).count('"s-DINO"') > 1
-    assert said[0].startswith("Yes: accuracy falls by ")
+    assert said[0].startswith("With all images accuracy falls significantly, by ")
     few = words_of(draw("levels", Request(many, cards, models=["cog:s-dino", "*deit-s"]))[0])
     assert "s-DINO" in few and "a-DeiT-S" in few and "s-SwAV" not in few
     category, _ = draw("relative", Request(many, cards, category="web data"))
@@ -114,7 +120,7 @@ def test_models_and_categories_are_chosen(many: list[Result]) -> None:
     grid = to_spec(draw("relative", request)[0])
     groups = [panel["title"] for panel in grid["concat"]]
     assert groups == ["architecture", "self-supervision", "regularization", "web data"]
-    scales = {tuple(panel["layer"][0]["encoding"]["y"]["scale"]["domain"]) for panel in grid["concat"]}
+    scales = {tuple(panel["layer"][-1]["encoding"]["y"]["scale"]["domain"]) for panel in grid["concat"]}
     assert len(scales) == 1, "panels are read side by side, so they have one scale"
     with pytest.raises(UnknownNameError, match="self-supervision"):
         draw("levels", Request(many, cards, category="self"))
@@ -145,14 +151,15 @@ def test_another_seen_set_takes_the_place_of_the_first() -> None:
     with pytest.raises(UsageError, match="settings"):
         draw("levels", Request(results))
     means = []
+    seen_value = r'"level": "seen", "shots": "all", [^}]*"value": ([0-9.]+)'
     for seen in ("imagenet:in1k", "in1k-blurred"):
         drawn = words_of(draw("levels", Request(results, seen=seen))[0])
-        means.append([float(mean) for mean in re.findall(r'"level": "seen", "shots": "all", "mean": ([0-9.]+)', drawn)])
+        means.append([float(mean) for mean in re.findall(seen_value, drawn)])
     one = [made_up("cog:s-dino", level, "all", 0.9, dataset="imagenet:cog") for level in LEVELS]
     other = [made_up("cog:s-dino", level, "all", 0.3, dataset="imagenet:cog?seen=in1k-blurred") for level in LEVELS]
     for seen, least in (("in1k", 0.8), ("in1k-blurred", 0.2)):
         drawn = words_of(draw("levels", Request([*one, *other], seen=seen))[0])
-        (mean,) = re.findall(r'"level": "seen", "shots": "all", "mean": ([0-9.]+)', drawn)
+        (mean,) = re.findall(seen_value, drawn)
         assert least < float(mean) < least + 0.2
     assert means[0][0] > 0.8 and means[1][0] < 0.4
 
@@ -204,9 +211,10 @@ def test_the_kin_of_a_concept() -> None:
     with pytest.raises(UsageError, match="--concept"):
         draw("kin", Request())
     picture = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
-    assert picture in words_of(kin_chart("cat", [Placed("dog", 0.5, "", picture=picture)], "Lin"))
-    assert "image" not in words_of(kin_chart("cat", [Placed("dog", 0.5, "")], "Lin"))
-    assert "image" not in words_of(ranking_chart([Placed("dog", 0.5, "L1"), Placed("ox", 0.4, "L2")], "lin", "seen"))
+    dog = {"name": "dog", "value": 0.5, "shown": "0.50", "level": "L1", "picture": ""}
+    assert picture in words_of(kin_chart("cat", [{**dog, "picture": picture}], "Lin"))
+    assert "image" not in words_of(kin_chart("cat", [dog], "Lin"))
+    assert "image" not in words_of(ranking_chart([dog, {**dog, "name": "ox", "level": "L2"}], "lin", "seen"))
 
 
 @pytest.mark.parametrize(
@@ -250,10 +258,10 @@ def test_no_axis_goes_beyond_all_images() -> None:
     assert domains and all(float(high) <= 1 for _, high in domains)
 
 
-def test_a_fall_by_chance_is_called_clear_one_time_in_twenty() -> None:
+def test_a_fall_by_chance_is_significant_one_time_in_twenty() -> None:
     """Levels whose concepts differ by chance only; the interval over test images alone would be wrong far oftener."""
     rng = np.random.default_rng(0)
-    clear = images_alone = 0
+    significant = images_alone = 0
     for _ in range(400):
         scores = []
         for level in ("L1", "L5"):
@@ -262,28 +270,32 @@ def test_a_fall_by_chance_is_called_clear_one_time_in_twenty() -> None:
             scores += [ConceptScore("m", level, f"{level}{i}", "", float(a), 0.5, "", 9) for i, a in enumerate(right)]
         fall = measure_fall(scores, ["m"])
         assert fall is not None
-        clear += fall.clear
+        significant += fall.significant
         means = [np.mean([s.accuracy for s in scores if s.level == level]) for level in ("L1", "L5")]
         images_alone += abs(means[0] - means[1]) > 1.96 * np.sqrt(sum(m * (1 - m) / 600 for m in means))
-    assert 0.02 <= clear / 400 <= 0.085
+    assert 0.02 <= significant / 400 <= 0.085
     assert images_alone / 400 > 0.2
 
 
 def test_controls_in_words() -> None:
     results = run_of(["cog:s-dino"])
-    told = controls_said(level_scores(results), ["cog:s-dino"])
-    assert told.startswith("L1 lies above every one of 3 random draws")
-    assert "L3 lies below every one of 3" in told
+    told = control_sentence(level_scores(results), ["cog:s-dino"])
+    assert told.startswith("L1 is above every one of 3 random draws")
+    assert "L3 is below every one of 3" in told
     inside = [made_up("cog:s-dino", level, "all", 0.66) for level in ("L1", "L3")]
     spread = [made_up("cog:s-dino", f"R{i}", "all", value) for i, value in ((1, 0.3), (2, 0.95))]
-    assert "by chance can be as hard" in controls_said(level_scores([*inside, *spread]), ["cog:s-dino"])
-    assert controls_said(level_scores(inside), ["cog:s-dino"]) == ""
+    assert "a random draw of concepts can be as hard" in control_sentence(
+        level_scores([*inside, *spread]), ["cog:s-dino"]
+    )
+    assert control_sentence(level_scores(inside), ["cog:s-dino"]) == ""
 
 
 def test_the_section_of_many_models(many: list[Result]) -> None:
     section = cog_section(Material(many, known_cards(set(MODELS)), picture=lambda d, name: f"data:{name}"), "cog")
     assert section is not None
-    assert len(section.answer) == 1 and section.answer[0][1].startswith("Yes: accuracy falls by ")
+    assert len(section.answer) == 1 and section.answer[0][1].startswith(
+        "With all images accuracy falls significantly, by "
+    )
     assert "mean over 31 models" in section.answer[0][1]
     assert len(section.points) == 1, "31 models are not spoken of one by one"
     assert len(section.legend_groups) == 5
@@ -296,11 +308,13 @@ def test_the_section_of_many_models(many: list[Result]) -> None:
     captions = [table.caption for table in section.tables if table.folded]
     assert any(caption.startswith("The funnel: 99 classes, 40 eligible") for caption in captions)
     (first,) = [table for table in section.tables if table.caption.startswith("L1: 12 concepts")]
-    assert [cell.text for cell in first.rows[0][:3]] == ["L1 concept 0", "cat", "0.750"]
-    share = float(first.rows[0][5].sort)
-    interval = wilson_interval(share, PER_CLASS)
-    assert first.rows[0][4].text == str(PER_CLASS)
-    assert first.rows[0][5].text == f"{100 * share:.1f} [{100 * interval.low:.0f} to {100 * interval.high:.0f}]"
+    assert [cell.shown for cell in first.rows[0][:3]] == ["L1 concept 0", "cat", "0.7500"]
+    cell = first.rows[0][5]
+    assert first.rows[0][4].text == str(PER_CLASS) and cell.n == PER_CLASS
+    assert cell.value is not None and cell.interval is not None
+    right = cell.value * PER_CLASS  # a mean over models, so not a whole number
+    ends = [accuracy_interval([1.0] * k + [0.0] * (PER_CLASS - k)) for k in (math.floor(right), math.ceil(right))]
+    assert ends[0].low <= cell.interval.low <= ends[1].low and ends[0].high <= cell.interval.high <= ends[1].high
     assert first.rows[0][0].picture == "data:L1 concept 0" and first.rows[0][0].note == "n100"
 
 
@@ -322,3 +336,61 @@ def test_files_of_grids(many: list[Result], tmp_path: Path) -> None:
     small = [r for r in many if r.cell.model in MODELS[:8]]
     for name, request in (("relative", Request(small, known_cards(set(MODELS)))), ("few-shot", Request(small))):
         assert save_chart(draw(name, request)[0], tmp_path / f"{name}.svg").stat().st_size > 10_000
+
+
+def test_intervals_of_several_models_are_side_by_side() -> None:
+    few = [r for r in run_of(MODELS[:2]) if r.cell.parameters["shots"] == "all"]
+    for kind in ("levels", "relative"):
+        layers = to_spec(draw(kind, Request(few))[0])["layer"]
+        assert [layer["mark"]["type"] for layer in layers] == ["rule", "line", "point"]
+        assert all(layer["encoding"]["xOffset"]["field"] == "name" for layer in layers)
+    assert "xOffset" not in words_of(draw("levels", Request(few, models=[MODELS[0]]))[0])
+
+
+def test_intervals_of_relative_charts_are_paired() -> None:
+    few = [r for r in run_of(MODELS[:2]) if r.cell.parameters["shots"] == "all"]
+    scores = [s for s in level_scores(few) if s.level == "L1"]
+    correct = [s.summary.candidate.outcomes for s in scores]
+    ((_, own), (_, found)) = relative_to(scores, MODELS[0])
+    expected = paired_difference(correct[1], correct[0])
+    assert (own.value, found.value) == (0.0, pytest.approx(expected.value))
+    assert (found.low, found.high, found.paired) == (expected.low, expected.high, True)
+
+
+def test_all_outputs_show_the_same_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """A clear winner, a tie and random weights: values, intervals and marks of page, terminal and papers agree."""
+    results = [made_up(MODELS[0], level, shots, 0.95) for level in LEVELS for shots in (1, 4, "all")]
+    results += [made_up(MODELS[1], level, shots, 0.6) for level in LEVELS for shots in (1, 4, "all")]
+    results += [made_up("random:resnet50", level, shots, 0.58) for level in LEVELS for shots in (1, 4, "all")]
+    tables = result_tables(results)
+    section = cog_section(Material(results), "cog")
+    assert section is not None
+    page = [table for table in section.tables if "by level with" in table.caption]
+    assert len(tables) == 3 and [t.caption for t in page] == [t.caption for t in tables]
+    assert [t.caption.partition(" with ")[2] for t in tables] == [
+        "all training images", "4 training images per concept", "1 training image per concept"
+    ]  # fmt: skip
+    for one, other in zip(tables, page, strict=True):
+        assert [[c.to_dict() for c in row[1:]] for row in one.rows] == [
+            [c.to_dict() for c in row[1:]] for row in other.rows
+        ]
+        assert one.notes == other.notes
+    first = tables[0].rows[0][2]
+    assert (first.mark, first.n or CLASSES * PER_CLASS) == ("best", 300)
+    assert tables[0].rows[1][2].mark == ""
+    assert f"\\textbf{{{first.shown}}}" in latex_table(tables[0], "t")
+    show_levels(results)
+    shown = capsys.readouterr().out
+    assert first.full in shown and tables[2].rows[1][2].full in shown
+    assert "with all training images" in shown and "with 1 training image per concept" in shown
+    assert "also prints the tables with 4 training images per concept" in shown
+
+
+def test_results_without_outcomes_have_their_stored_interval() -> None:
+    result = made_up(MODELS[0], "L1", "all", 0.8)
+    details = {name: value for name, value in result.details.items() if name != "correct"}
+    bounds = {**result.metrics, "top1_low": 0.7, "top1_high": 0.9}
+    (score,) = level_scores([replace(result, details=details, metrics=bounds)])
+    assert (score.interval.low, score.interval.high) == (0.7, 0.9)
+    (bare,) = level_scores([replace(result, details=details)])
+    assert not bare.interval.known and bare.text == f"{100 * bare.mean:.1f}"

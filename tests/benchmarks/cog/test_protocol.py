@@ -16,27 +16,30 @@ import pytest
 
 from unseen.benchmarks import Workbench, make_benchmark
 from unseen.benchmarks.cog.analysis import (
+    ConceptScore,
+    Line,
     concept_scores,
-    duels,
+    decide_levels,
     level_scores,
     order_levels,
     relative_to,
     slope_sentence,
     slopes,
     statements,
+    trend_sentences,
 )
 from unseen.benchmarks.cog.domains import DomainRecipe, given_domain, make_domains
 from unseen.benchmarks.cog.protocol import _balance, restrict
-from unseen.benchmarks.probing import pack_correct, unpack_correct
 from unseen.benchmarks.workbench import SplitRows
 from unseen.concepts import build_levels, read_taxonomy
 from unseen.core.errors import DataError, StoreError, UsageError
 from unseen.core.records import Cell, Result
 from unseen.data import load_dataset
 from unseen.engines import make_engine
-from unseen.features.rows import ChosenRows
-from unseen.metrics.slope import fit_line
+from unseen.features.rows import FeatureRows
 from unseen.results import ResultsDatabase
+from unseen.results.outcomes import pack_correct, unpack_correct
+from unseen.stats import accuracy_interval
 from unseen.study import Outcome, Study, run_study
 
 
@@ -85,7 +88,7 @@ def test_levels_of_a_file_are_taken_as_they_are(world: tuple[str, dict[str, str]
     given = make_domains(dataset, recipe)
     assert {c.id for c in given.domains["L1"].concepts} == set(ids["L2"])
     assert (given.domains["L1"].mean_similarity or 0) < (given.domains["L2"].mean_similarity or 0)
-    assert given.account["size"] == 3
+    assert given.account.size == 3
     # Written by ourselves, with similarities, and put in order again by another measure.
     build = build_levels(read_taxonomy(world[1]["ontology"]), [*ids["L1"], *ids["L2"]], ["class0"], levels=2, size=3)
     build.save(file)
@@ -126,11 +129,11 @@ def test_no_level_is_copied(world: tuple[str, dict[str, str]], tmp_path: Path) -
     features = np.arange(60.0).reshape(30, 2)
     rows = SplitRows(features, np.arange(30) % 6, np.arange(30), 30)
     some = restrict(rows, np.array([1, 4]))
-    assert isinstance(some.features, ChosenRows) and some.features._rows is features
+    assert isinstance(some.features, FeatureRows) and some.features._parts[0].map() is features
     np.testing.assert_array_equal(some.features[:], features[some.index])
     np.testing.assert_array_equal(some.labels, np.where(some.index % 6 == 4, 1, 0))
     few = _balance(some, 2, 0)
-    assert few.features._rows is features, "a view of a view is one of the rows themselves"
+    assert few.features._parts[0].map() is features, "a view of a view is one of the rows themselves"
     np.testing.assert_array_equal(few.features[1:3], features[few.index][1:3])
     np.testing.assert_array_equal(few.features[np.array([3, 0])], features[few.index[[3, 0]]])
     np.testing.assert_array_equal(np.asarray(few.features), features[few.index])
@@ -143,8 +146,8 @@ def test_emoji_becomes_a_cog() -> None:
     assert list(made.domains) == ["seen", "L1", "L2", "L3", "L4", "L5"]
     similarity = [domain.mean_similarity or 0.0 for domain in made.domains.values()]
     assert all(a > b for a, b in pairwise(similarity))
-    assert {len(domain.concepts) for domain in made.domains.values()} == {made.account["size"]}
-    assert all(concept.nearest_name for concept in made.domains["L5"].concepts)
+    assert {len(domain.concepts) for domain in made.domains.values()} == {made.account.size}
+    assert all(concept.nearest for concept in made.domains["L5"].concepts)
 
 
 def test_too_few_concepts_are_refused(images: Path, world: tuple[str, dict[str, str]]) -> None:
@@ -186,7 +189,9 @@ def test_a_run_has_every_level_shot_and_seed(outcome: Outcome) -> None:
     concepts = concept_scores(outcome.results)
     assert {c.level for c in concepts} == {"seen", "L1", "L2", "L3"}
     relative = relative_to(scores, scores[0].model)
-    assert all(gap == 0 for score, gap in relative if score.model == scores[0].model)
+    assert all(gap.value == 0 for score, gap in relative if score.model == scores[0].model)
+    base = {(s.level, s.shots): s.mean for s in scores if s.model == scores[0].model}
+    assert all(gap.value == pytest.approx(score.mean - base[score.level, score.shots]) for score, gap in relative)
     with pytest.raises(DataError, match="no results here"):
         relative_to(scores, "nobody")
 
@@ -258,32 +263,87 @@ def test_statements_say_what_is_true() -> None:
         *[made_up("b", level, acc) for level, acc in (("seen", 0.7), ("L1", 0.6), ("L5", 0.6))],
         *[made_up("c", level, acc) for level, acc in (("seen", 0.8), ("L1", 0.6), ("L5", 0.5))],
     ]
-    said = statements(duels(results), {"a": "A", "b": "B", "c": "C"})
-    assert said[0].startswith("A beats B on seen (by ")
-    assert "but loses to it on L5 (by " in said[0]
-    assert said[1] == "A and C cannot be told apart on any level."
-    verdicts = {(d.first, d.second, d.level): d.verdict for d in duels(results)}
-    assert verdicts["a", "b", "seen"] == 1
-    assert verdicts["a", "b", "L5"] == -1
-    assert verdicts["a", "b", "L1"] == 0
+    scores = level_scores(results)
+    said = statements(scores, {"a": "A", "b": "B", "c": "C"})
+    assert said[0].startswith("A is significantly better than B on seen (by ")
+    assert "; B is significantly better than A on L5 (by " in said[0]
+    assert said[0].endswith("; A and B are statistically tied on L1.")
+    assert said[1] == "A and C are statistically tied on all levels."
+    decisions = decide_levels(scores)
+    assert decisions["seen", "all"].pairs["a", "b"].significant
+    assert decisions["L5", "all"].pairs["b", "a"].significant
+    assert not decisions["L1", "all"].pairs["a", "b"].significant
+    assert decisions["seen", "all"].possibly_best == ("a", "c")
 
 
-def test_holm_against_the_textbook() -> None:
-    """Holm's own example of steps: p sorted, times n, n-1, ..., made monotone."""
-    from unseen.metrics import holm
+def test_intervals_of_levels_are_those_of_stats() -> None:
+    results = [made_up("a", "L1", 0.6, seed, images=90) for seed in range(3)]
+    (score,) = level_scores(results)
+    correct = [unpack_correct(result.details["correct"]) for result in results]
+    assert score.interval == accuracy_interval(correct)
+    assert (score.images, score.seeds) == (90, 3)
 
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    assert holm([]) == []
+
+def test_all_correct_has_an_interval() -> None:
+    (score,) = level_scores([made_up("a", "L1", 1.1, images=10)])
+    assert score.mean == 1.0 and 0.69 <= score.interval.low <= 0.75
+    assert score.text == f"100.0 [{100 * score.interval.low:.1f}, 100.0]"
 
 
 def test_slope_sentences() -> None:
     x = np.linspace(0.2, 0.9, 50)
     noise = np.random.default_rng(0).normal(0, 0.001, 50)
-    assert slope_sentence("M", fit_line(x, 0.6 * x + noise)).startswith("M loses 6.0 ±")
-    assert slope_sentence("M", fit_line(x, -0.6 * x + noise)).startswith("M gains 6.0 ±")
-    assert "no clear trend" in slope_sentence("M", fit_line(x, np.random.default_rng(5).normal(0, 1, 50)))
+    assert slope_sentence("M", Line.fit(x, 0.6 * x + noise)).startswith("M loses 6.0 points [6.0, 6.0] per 0.1")
+    assert slope_sentence("M", Line.fit(x, -0.6 * x + noise)).startswith("M gains 6.0 points [6.0, 6.0] per 0.1")
+    flat = slope_sentence("M", Line.fit(x, np.random.default_rng(5).normal(0, 1, 50)))
+    assert flat.startswith("M has no significant trend with distance (")
     assert slopes([]) == {}
+    constant = Line.fit([0.1, 0.2, 0.4], [0.3, 0.3, 0.3])
+    assert (constant.slope.value, constant.intercept) == (pytest.approx(0.0, abs=1e-15), pytest.approx(0.3))
+    assert not constant.slope.significant
+
+
+def concepts_of(level: str, accuracy: np.ndarray, similarity: float) -> list[ConceptScore]:
+    return [
+        ConceptScore("m", level, f"{level}-{i}", "", float(a), similarity - i / 1000, "", 9)
+        for i, a in enumerate(accuracy)
+    ]
+
+
+def test_a_fall_at_every_step_needs_significant_steps() -> None:
+    """40 % on L1 and 20 % on L2 of ten images each are no fall; the claim needs every step to be significant."""
+    few = [*concepts_of("L1", np.array([0.5, 0.3]), 0.9), *concepts_of("L2", np.array([0.2, 0.2]), 0.5)]
+    said = trend_sentences([], few, {"m": "M"})
+    assert len(said) == 1 and said[0].startswith("No significant trend with distance")
+    rng = np.random.default_rng(0)
+    levels = {"L1": (0.8, 0.9), "L2": (0.6, 0.6), "L3": (0.3, 0.3)}
+    steep = [s for level, (mean, x) in levels.items() for s in concepts_of(level, rng.normal(mean, 0.02, 12), x)]
+    scores = level_scores([made_up("m", level, mean) for level, (mean, _) in levels.items()])
+    shown = ", ".join(f"{100 * s.mean:.1f}" for s in scores)
+    assert trend_sentences(scores, steep, {"m": "M"}) == [
+        f"Accuracy falls significantly at every step from L1 to L3: M ({shown})."
+    ]
+    upwards = [replace(s, accuracy=1 - s.accuracy) for s in steep]
+    assert "rises significantly at every step" in trend_sentences(scores, upwards, {"m": "M"})[0]
+    # One step without a fall: the slope with its interval instead.
+    one = [s if s.level != "L2" else replace(s, accuracy=s.accuracy + 0.2) for s in steep]
+    (sentence,) = trend_sentences(scores, one, {"m": "M"})
+    assert sentence.startswith("Accuracy falls significantly with distance (") and "95 % confidence" in sentence
+    twice = [*one, *(replace(s, model="n") for s in one)]
+    (both,) = trend_sentences(scores, twice, {"m": "M", "n": "N"})
+    assert both.count("points [") == 2, "models with the same kind of trend share a sentence"
+
+
+@pytest.mark.parametrize("concepts", [12, 39])
+def test_trends_of_null_data_are_significant_one_time_in_twenty(concepts: int) -> None:
+    rng = np.random.default_rng(concepts)
+    found = 0
+    for _ in range(1000):
+        hard = np.clip(rng.normal(0.7, 0.15, concepts), 0, 1)
+        scores = concepts_of("L1", rng.binomial(20, hard) / 20, 0.9)
+        scores = [replace(s, similarity=float(x)) for s, x in zip(scores, rng.uniform(0.2, 0.9, concepts), strict=True)]
+        found += slopes(scores)["m"].slope.significant
+    assert 0.03 <= found / 1000 <= 0.065
 
 
 def test_correct_images_are_packed_and_unpacked() -> None:

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unseen.benchmarks.cog.analysis import concept_scores, duels, level_scores, settings
+from unseen.benchmarks.cog.analysis import concept_scores, level_scores, settings
 from unseen.benchmarks.cog.charts import levels_chart
-from unseen.benchmarks.cog.finetune_section import cog_finetune_section
-from unseen.benchmarks.cog.section import cog_section
-from unseen.benchmarks.probing import pack_correct
+from unseen.benchmarks.cog.section import cog_finetune_section, cog_section
 from unseen.cli import main
 from unseen.core.errors import UsageError
 from unseen.core.records import Cell, Result
@@ -20,6 +18,8 @@ from unseen.reports import save_chart
 from unseen.reports.blocks import Material
 from unseen.reports.charts import series_keys
 from unseen.results import FILE_NAME, ResultsDatabase
+from unseen.results.outcomes import pack_correct
+from unseen.results.table import result_tables
 
 RECIPE = {"seen": "imagenet-1k", "levels": 5, "size": 0, "measure": "lin", "rerank": "", "ontology": "", "draw_seed": 0}
 CONCEPTS = [{"id": f"n{i}", "name": f"c{i}", "similarity": 0.9 - i / 10, "nearest": "cat"} for i in range(4)]
@@ -53,7 +53,7 @@ def two_runs() -> list[Result]:
 
 def test_two_runs_are_not_averaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = two_runs()
-    for analyse in (level_scores, concept_scores, duels):
+    for analyse in (level_scores, concept_scores):
         with pytest.raises(UsageError, match=r"2 settings.*\(1\) levels 5, solver fast; \(2\) levels 3, solver ncm"):
             analyse(results)
     means = [[(s.mean, s.seeds) for s in level_scores(group.results)] for group in settings(results)]
@@ -74,11 +74,13 @@ def test_the_section_shows_both_runs_apart(tmp_path: Path) -> None:
     section = cog_section(Material([*two_runs(), made_up(0.5, "L1", model="m:b")]), "cog")
     assert section is not None
     assert "shown apart: (1) levels 5, solver fast; (2) levels 3, solver ncm." in section.prose[0]
-    tables = [table for table in section.tables if table.caption.startswith("Top-1")]
+    tables = [table for table in section.tables if "top-1 accuracy (%) by level" in table.caption]
     assert [table.caption.partition(" · ")[2] for table in tables] == ["levels 5, solver fast", "levels 3, solver ncm"]
-    shown = [[(row[2].text, row[2].note) for row in table.rows] for table in tables]
-    assert shown == [[("99.0", "[94.6, 99.8]"), ("50.0", "[40.4, 59.6]")], [("97.0", "[91.5, 99.0]")]]
-    assert tables[0].columns[2] == "L1 (n = 100)"
+    shown = [[row[2].full for row in table.rows] for table in tables]
+    assert shown == [["99.0 [95.2, 99.9]", "50.0 [40.3, 59.7]"], ["97.0 [92.1, 99.2]"]]
+    assert [row[2].mark for row in tables[0].rows] == ["best", ""]
+    assert tables[0].columns[2] == "L1"
+    assert [table.caption for table in result_tables(two_runs())] == [table.caption for table in tables]
     assert [key.label for key in section.legend] == ["a", "b"]
     for number, figure in enumerate(section.figures):
         assert save_chart(figure.spec, tmp_path / f"{number}.svg").stat().st_size > 1000
@@ -119,12 +121,14 @@ def test_fine_tuning_stands_beside_probes_on_the_same_concepts() -> None:
     assert section is not None
     first, second = section.tables
     assert first.columns == ["model", "level", "fine-tuned", "frozen", "frozen / fine-tuned"]
-    assert [[cell.text for cell in row[1:]] for row in first.rows] == [
-        ["seen", "90.0", "99.0", "1.10"],
-        ["L1", "90.0", "99.0", "1.10"],
+    assert [[cell.shown for cell in row[1:]] for row in first.rows] == [
+        ["seen", "90.0", "99.0", "1.100"],
+        ["L1", "90.0", "99.0", "1.100"],
     ]
-    assert [row[2].text for row in second.rows] == ["40.0", "40.0"]
-    assert first.rows[0][3].note == "[94.6, 99.8], n = 100"
+    assert [row[2].shown for row in second.rows] == ["40.0", "40.0"]
+    assert first.rows[0][3].below == "[95.2, 99.9]"
+    ratio = first.rows[0][4].interval
+    assert ratio is not None and 1.02 < ratio.low < 1.1 < ratio.high < 1 / 0.82
     assert second.caption.endswith("steps 2")
 
 

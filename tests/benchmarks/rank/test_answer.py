@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unseen.benchmarks.rank.answer import Candidate, answer
+from unseen.benchmarks.rank.answer import answer, with_truth
 from unseen.benchmarks.rank.combine import combine
-from unseen.benchmarks.rank.wording import recommend
+from unseen.benchmarks.rank.halving import Dropped, with_dropped
 from unseen.core.errors import DataError
 from unseen.core.records import Cell, Result
 
@@ -20,7 +20,7 @@ SHARED = {"split": "train", "sample": 0, "resamples": 2, "seed": 0}
 def record(value: float, draws: list[float], **cell: Any) -> Result:
     details = {
         "terms": [value],
-        "draws": [[d] for d in draws],
+        "draws": [[float(d)] for d in draws],
         "draw_images": 3,
         "notes": [],
         "images": 6,
@@ -98,7 +98,7 @@ def test_no_candidate_is_an_answer_too() -> None:
     found = answer([failed("a", "nleep", "no such file"), failed("b", "nleep", "no weights")])
     assert found.recommendation == "No checkpoint could be ranked."
     assert [(c.model, c.error) for c in found.failed] == [("a", "no such file"), ("b", "no weights")]
-    assert found.best is None
+    assert found.choice is None
 
 
 def test_two_versions_of_a_score_are_not_compared() -> None:
@@ -147,7 +147,7 @@ def test_a_clear_lead_in_accuracy() -> None:
     assert found.clear
     assert found.choice is not None and found.choice.model == "a"
     assert found.recommendation.startswith(
-        "Fine-tune a: expect 90 ± 2 % with a linear head. The lead is clear: 8.0 points"
+        "Fine-tune a: expect 90 ± 2 % with a linear head. The lead is significant: 8.0 points"
     )
     assert found.candidates[1].behind == pytest.approx(0.08)
     assert 0 < found.candidates[1].behind_low < 0.08 < found.candidates[1].behind_high
@@ -165,11 +165,10 @@ def test_equals_are_said_and_the_cheapest_is_recommended() -> None:
     found = answer(results)
     assert not found.clear
     assert [c.model for c in found.equals] == ["a", "c", "b"]
-    assert found.best is not None and found.best.model == "a"
     assert found.choice is not None and found.choice.model == "b"
     assert "Fine-tune b: expect 89 ± 2 %" in found.recommendation
-    assert "The lead is not clear: a (89 ± 2 %) and c (89 ± 2 %) cannot be told apart from it" in found.recommendation
-    assert "cheapest of the 3" in found.recommendation
+    assert "The lead is not significant: a (89 ± 2 %) and c (89 ± 2 %) are statistically tied" in found.recommendation
+    assert "b is the cheapest of the 3 (300 operations per image)." in found.recommendation
     assert [c.may_be_best for c in found.candidates] == [True, True, True, False]
 
 
@@ -199,9 +198,8 @@ def test_one_checkpoint_under_two_names_is_said_and_beats_nobody() -> None:
 
 
 def test_what_cannot_be_said_is_not_said() -> None:
-    assert recommend([], images=0) == (None, "No checkpoint could be ranked.")
-    choice, text = recommend([Candidate("a", rank=1), Candidate("b", rank=2)], images=10)
-    assert choice is None and "No accuracy could be estimated" in text
+    found = answer([scored("a", "logme", 2.0), scored("b", "logme", 1.0)])
+    assert found.choice is None and "No accuracy could be estimated" in found.recommendation
     (only,) = answer([probed("a", hits(0))]).equals
     assert "it is the only candidate; expect 90 ± 2 %" in answer([probed("a", hits(0))]).recommendation
     assert only.model == "a"
@@ -212,3 +210,126 @@ def test_a_share_of_resamples_needs_two_hundred() -> None:
     assert all(np.isnan(c.first_share) for c in answer(few).candidates)
     many = [replace(r, details={**r.details, "draws": [[r.details["terms"][0]]] * 200}) for r in few]
     assert [c.first_share for c in answer(many).candidates] == [1.0, 0.0]
+
+
+def tied(**costs: dict[str, int | None]) -> list[Result]:
+    """Candidates with the same accuracy on different images, so that none of them leads, with their costs."""
+    found = [probed(name, hits(10, 100 * i)) for i, name in enumerate(costs)]
+    return [replace(r, details={**r.details, **costs[r.cell.model]}) for r in found]
+
+
+UNKNOWN: dict[str, int | None] = {"flops": None, "parameters": None}
+
+
+@pytest.mark.parametrize(
+    ("costs", "choice", "reason"),
+    [
+        ({"a": UNKNOWN, "b": UNKNOWN}, "a", "a has the highest estimate."),
+        ({"a": UNKNOWN, "b": {"flops": 5, "parameters": 5}}, "a", "a has the highest estimate."),
+        ({"a": {"flops": 5, "parameters": 7}, "b": {"flops": 5, "parameters": 7}}, "a", "a has the highest estimate."),
+        ({"a": {"flops": 5, "parameters": 7}, "b": {"flops": 5, "parameters": 6}}, "b", "the two (6 parameters)."),
+        (
+            {"a": {"flops": None, "parameters": 7}, "b": {"flops": 1, "parameters": 6}},
+            "b",
+            "b is the cheaper of the two (6 parameters).",
+        ),
+        (
+            {"a": {"flops": 9}, "b": {"flops": 3}, "c": {"flops": 3}},
+            "b",
+            "none of them has fewer operations per image than b (3).",
+        ),
+    ],
+)
+def test_cheaper_is_stated_only_if_the_cost_is_known_and_smaller(
+    costs: dict[str, dict[str, int | None]], choice: str, reason: str
+) -> None:
+    found = answer(tied(**costs))
+    assert found.choice is not None and found.choice.model == choice
+    assert reason in found.recommendation
+    assert ("cheaper" in found.recommendation) == ("cheaper" in reason or "the two (6" in reason)
+
+
+def test_names_are_inserted_and_not_replaced() -> None:
+    """A model whose name is a part of another name, or of a word of the sentence."""
+    found = answer([probed("m", hits(0)), probed("m?size=64", hits(100)), probed("lead", hits(150))])
+    names = {"m": "full", "m?size=64": "tiny", "lead": "m"}
+    text = found.describe(names)
+    assert text.startswith("Fine-tune full: expect 90") and "The lead is significant: 10.0 points on tiny" in text
+    assert found.to_dict()["recommendation"] == found.recommendation
+    assert found.to_dict()["choice"]["model"] == "m"
+
+
+def trained(model: str, accuracy: float) -> Result:
+    return Result(Cell("rank", model, "d", {"score": "truth"}), metrics={"top1": accuracy})
+
+
+def test_fine_tuning_is_compared_with_its_prediction() -> None:
+    ranking = answer([probed("a", hits(0)), probed("b", hits(80))])
+    found = with_truth(ranking, [trained("a", 0.44), trained("b", 0.36)])
+    low, high = (100 * value for value in (found.candidates[0].low, found.candidates[0].high))
+    gap = f"{low - 44:.1f} points below the 95 % confidence interval of the prediction"
+    assert f"a 44.0 %, {gap}" in found.recommendation
+    assert f"({low:.1f} to {high:.1f} %)" in found.recommendation
+    assert "confirm" not in found.recommendation
+    inside = with_truth(ranking, [trained("a", 0.9), trained("b", 0.36)])
+    assert inside.recommendation.endswith("This confirms what was expected of a.")
+    above = with_truth(ranking, [trained("a", 0.99)])
+    assert "points above the 95 %" in above.recommendation and "confirm" not in above.recommendation
+
+
+def test_the_choice_stays_if_another_reached_more_without_a_test() -> None:
+    found = with_truth(answer([probed("a", hits(0)), probed("b", hits(80))]), [trained("a", 0.9), trained("b", 0.95)])
+    assert found.choice is not None and found.choice.model == "a"
+    assert "b reached 5.0 points more than a; this difference was not tested." in found.recommendation
+    assert "confirm" not in found.recommendation
+
+
+def test_the_last_of_dropped_candidates_is_not_the_only_one() -> None:
+    first = answer([probed("a", hits(0)), probed("b", hits(300))])
+    last = answer([probed("a", hits(0))])
+    found = with_dropped(last, [Dropped(first.candidates[1:], 200, 0.001)])
+    assert "only candidate" not in found.recommendation
+    assert "The lead is significant: 30.0 points on b, the next" in found.recommendation
+    assert "on the same 200 images" in found.recommendation
+
+
+def test_the_ranking_and_its_decision_agree() -> None:
+    found = answer([probed("a", hits(10)), probed("b", hits(12, 300)), probed("c", hits(200)), probed("d", hits(10))])
+    decision = found.decision
+    assert tuple(c.label for c in found.candidates) == decision.order
+    assert tuple(c.label for c in found.equals) == decision.possibly_best
+    for c in found.candidates:
+        interval = decision.intervals[c.label]
+        assert (c.expected, c.low, c.high) == (interval.value, interval.low, interval.high)
+        assert c.best_share == decision.best_share[c.label]
+    assert found.to_dict()["possibly_best"] == list(decision.possibly_best)
+
+
+def test_a_clipped_interval_is_shown_by_its_limits() -> None:
+    found = answer([probed("a", np.ones(48, bool))])
+    low = found.candidates[0].low
+    assert f"expect {100 * low:.0f} to 100 % with a linear head" in found.recommendation
+    none = answer([probed("a", np.zeros(48, bool))])
+    assert f"expect 0 to {100 * none.candidates[0].high:.0f} %" in none.recommendation
+    assert "± 2 %" in answer([probed("a", hits(0))]).recommendation
+
+
+def with_majority(result: Result, majority: float) -> Result:
+    return replace(result, details={**result.details, "majority": majority})
+
+
+@pytest.mark.parametrize(
+    ("majority", "text"),
+    [
+        (0.99, "No candidate beats guessing: always predicting the most frequent class (99.0 %)."),
+        (
+            0.9,
+            "No candidate is significantly better than guessing: always predicting the most frequent class (90.0 %).",
+        ),
+        (0.5, ""),
+    ],
+)
+def test_an_accuracy_of_guessing_is_stated(majority: float, text: str) -> None:
+    found = answer([with_majority(probed("a", hits(0)), majority), with_majority(probed("b", hits(80)), majority)])
+    assert text in found.recommendation and ("guessing" in found.recommendation) == bool(text)
+    assert (found.to_dict()["chance"], found.to_dict()["majority"]) == (0.5, majority)

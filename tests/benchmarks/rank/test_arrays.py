@@ -88,18 +88,18 @@ def test_2500_classes_of_20_images_have_a_whole_answer() -> None:
     found = rank_features(
         {"near": near.astype(np.float32), "far": far.astype(np.float32)}, labels, resamples=2, kind="classes"
     )
-    assert found.clear and found.best is not None and found.best.model == "near"
+    assert found.clear and found.choice is not None and found.choice.model == "near"
     assert (found.images, found.classes, found.resamples) == (50_000, 2500, 2)
     assert all(c.low < c.expected < c.high for c in found.candidates)
     assert found.counted == ("logme", "parc", "knn")
-    assert "The lead is clear" in found.recommendation
+    assert "The lead is significant" in found.recommendation
 
 
 def test_what_would_take_hours_is_left_out_and_said() -> None:
     assert affordable(50_000, 2048, 2500) == (DEFAULT_SCORES, [])
     kept, notes = affordable(1_000_000, 1024, 1000)
     assert "knn" not in kept and "logme" in kept
-    assert any(note.startswith("knn is left out: with 1,000,000 images of 1,000 classes") for note in notes)
+    assert any(note.startswith("knn was not computed: with 1,000,000 images of 1,000 classes") for note in notes)
 
 
 def test_many_classes_have_an_answer_with_intervals() -> None:
@@ -114,5 +114,26 @@ def test_many_classes_have_an_answer_with_intervals() -> None:
     found = rank_features(
         {"a": features, "b": generator.normal(size=(1000, 16))}, labels, scores=["logme"], resamples=3
     )
-    assert found.clear and found.best is not None and found.best.model == "a"
+    assert found.clear and found.choice is not None and found.choice.model == "a"
     assert found.resamples == 3
+
+
+def test_a_column_of_labels_is_the_labels(arrays: tuple) -> None:
+    """(n, 1) is (n,): two classes in a column are no single label that every image has or lacks."""
+    features, hidden = arrays
+    for targets in ((hidden[:, 0] > 0).astype(int), hidden[:, :5].argmax(axis=1), hidden[:, 0]):
+        flat, column = (rank_features(features, each, resamples=3) for each in (targets, targets[:, None]))
+        assert column.measure == flat.measure
+        assert column.recommendation == flat.recommendation
+        assert [c.expected for c in column.candidates] == [c.expected for c in flat.candidates]
+
+
+def test_rows_without_a_label_do_not_count_as_right() -> None:
+    """Noise cannot foretell labels, however many rows have none."""
+    generator = np.random.default_rng(0)
+    noise, labels = generator.normal(size=(200, 8)), np.zeros((200, 4), int)
+    labels[np.arange(40), np.arange(40) % 4] = 1
+    found = rank_features({"noise": noise}, labels)
+    alone = rank_features({"noise": noise[:40]}, labels[:40])
+    assert found.candidates[0].expected == alone.candidates[0].expected
+    assert found.candidates[0].expected < 0.7

@@ -1,4 +1,4 @@
-"""The tables of docs/rank.md are those that the rows in the repository give."""
+"""The tables of docs/evidence/rank.md are those that the rows in the repository give."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_tables_of_the_page_are_those_of_the_rows(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sys, "path", [str(ROOT / "bench"), *sys.path])
     import rank_truth
 
-    page = (ROOT / "docs" / "rank.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "evidence" / "rank.md").read_text(encoding="utf-8")
     assert rank_truth.tables() in page, "run: python bench/rank_truth.py --table"
     names, models, found = rank_truth.values()
     assert len(names) >= 3 and len(models) >= 10

@@ -13,10 +13,11 @@ import pytest
 from unseen.backbones import load_backbone, model_cards
 from unseen.backbones.load import check_backbone
 from unseen.benchmarks.rank.protocol import TRUTH, RankBenchmark
-from unseen.benchmarks.rank.published import GROUPS, ranking_table, source
+from unseen.benchmarks.rank.published import GROUPS, published_results, published_table
 from unseen.benchmarks.rank.scoring import half_samples
 from unseen.benchmarks.rank.section import rank_section
 from unseen.benchmarks.rank.table import ranking_rows
+from unseen.benchmarks.rank.tables import published_score_tables
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.names import Name
@@ -25,8 +26,7 @@ from unseen.data import load_dataset
 from unseen.data.load import SOURCES
 from unseen.finetuning.stages import train_stages
 from unseen.ranking import SCORES, nleep
-from unseen.ranking.cards import find_score, score_terms
-from unseen.ranking.cost import Sizes, paper_flops
+from unseen.ranking.cards import Sizes, find_score, paper_flops, score_terms
 from unseen.reports.blocks import Material
 from unseen.study import Study, plan_study, run_study, shipped_studies
 
@@ -204,17 +204,17 @@ def test_every_score_and_the_truth_on_real_networks(images: Path, home: Path, sm
     costs = {r.cell.parameters["score"]: r.details["gflops"] for r in results if "gflops" in r.details}
     assert costs["finetune-5"] > costs["finetune-1"] > 0
     assert {"etran", "ncti"} == {r.cell.parameters["score"] for r in results if not {"score", "top1"} & set(r.metrics)}
-    # Whatever could not be read is in every result that looked at it, and no training state is left.
-    assert all("bad.png" in str(r.details["skipped"]) for r in results)
+    # Every result that read the unreadable image records it once, and no training state remains.
+    assert all(r.record.count("image") == 1 and "bad.png" in r.record.dropped[0].name for r in results)
     assert not list((home / "finetuning").iterdir())
     assert outcome.page is not None
     page = outcome.page.read_text(encoding="utf-8")
-    assert "Which score foretells what fine-tuning will reach?" in page
-    assert "Published, Table 1" in page
+    assert "Which score predicts fine-tuned accuracy?" in page
+    assert "Table 1" in page
     section = rank_section(Material(results), "rank")
     assert section is not None
     assert section.answer[0][1].startswith("Fine-tune ") and "random weights" in section.answer[0][1]
-    assert "agrees best with the fine-tuned order" in section.prose[-1]
+    assert "highest Kendall's tau with fine-tuned accuracy" in section.prose[-1]
 
 
 def test_a_truth_that_was_interrupted_goes_on(
@@ -283,19 +283,30 @@ def test_stages_that_make_no_sense_are_refused(images: Path, tmp_path: Path) -> 
 
 
 def test_published_tables_are_those_of_the_paper() -> None:
-    tables = {group: ranking_table(group) for group in GROUPS}
-    assert [table.number for table in tables.values()] == [1, 2, 3]
-    assert all(set(table.rows) <= set(SCORES) and len(table.rows) == 11 for table in tables.values())
-    assert tables["I"].rows["nleep"]["kendall"] == 76.0
-    assert tables["I"].rows["leep"]["kendall"] is None
-    assert tables["II"].rows["linear"]["pearson"] == 79.30
-    assert tables["III"].rows["finetune-5"]["gflops"] == 2.91e6
+    assert [published_table(group).number for group in GROUPS] == [1, 2, 3]
+    tables = {group: {r.cell.model: r.metrics for r in published_results(group)} for group in GROUPS}
+    assert all(set(rows) <= set(SCORES) and len(rows) == 11 for rows in tables.values())
+    assert tables["I"]["nleep"]["kendall"] == pytest.approx(0.76)
+    assert tables["I"]["leep"] == {}  # a dash
+    assert tables["II"]["linear"]["pearson"] == pytest.approx(0.793)
+    assert tables["III"]["finetune-5"]["paper_gflops"] == 2.91e6
     # Four tasks: recalls come in quarters.
-    recalls = [row[c] for t in tables.values() for row in t.rows.values() for c in ("recall@1", "recall@3")]
-    assert {value for value in recalls if value is not None} <= {0.0, 25.0, 50.0, 75.0, 100.0}
-    assert "CVPR 2021" in source()
+    recalls = [
+        row[c] for rows in tables.values() for row in rows.values() if row for c in ("recall_at_1", "recall_at_3")
+    ]
+    assert set(recalls) <= {0.0, 0.25, 0.5, 0.75, 1.0}
+    assert all("CVPR 2021" in r.details["source"] for group in GROUPS for r in published_results(group))
     with pytest.raises(UnknownNameError, match="group"):
-        ranking_table("IV")
+        published_table("IV")
+
+
+def test_published_tables_are_shown_like_own_ones() -> None:
+    first = published_score_tables()[0]
+    assert first.columns == [
+        "score", "Recall@1", "Rel@1", "Recall@3", "Rel@3", "Pearson", "Kendall", "GFLOPs as the paper counts",
+    ]  # fmt: skip
+    nleep = next(row for row in first.rows if row[0].shown == "N-LEEP")
+    assert [cell.shown for cell in nleep[1:7]] == ["75.00", "99.65", "75.00", "99.65", "84.30", "76.00"]
 
 
 def test_operations_as_the_paper_counts_them_are_those_of_its_tables() -> None:
@@ -305,11 +316,11 @@ def test_operations_as_the_paper_counts_them_are_those_of_its_tables() -> None:
     """
     forward, network = 3.04e14, 4.1e9
     sizes = Sizes(forward / network, 2048, 54, 1000)
-    printed = ranking_table("I").rows
+    printed = {r.cell.model: r.metrics for r in published_results("I")}
     for score in ("linear-1", "linear-5", "linear", "finetune-1", "finetune-5"):
         found = paper_flops(score, sizes, network, 4.94e13 / network)
         assert found is not None
-        assert found / 1e9 == pytest.approx(printed[score]["gflops"], rel=0.03)
+        assert found / 1e9 == pytest.approx(printed[score]["paper_gflops"], rel=0.03)
     small = paper_flops("nleep", sizes, network, 1.0)
     assert small is not None and 1 < small / 1e9 < 100  # printed: 12.85; classes differ from task to task
     assert paper_flops("logme", sizes, network, 1.0) is None

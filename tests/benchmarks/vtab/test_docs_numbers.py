@@ -1,4 +1,4 @@
-"""Numbers of docs/vtab.md that come from the published tables: computed again, and compared with what is written."""
+"""Compute the numbers of docs/evidence/vtab.md again that come from the published tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unseen.benchmarks.vtab.relations import published_sweeps
 from unseen.metrics.aggregation import agreement_with_mean
 from unseen.metrics.subsets import left_out_taus, unseen_pair_accuracy
 
-PAGE = (Path(__file__).parents[3] / "docs" / "vtab.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "evidence" / "vtab.md").read_text()
 NAMES = {
     "per dataset": "datasets",
     "per group": "groups",

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from unseen.backbones import load_backbone
 from unseen.benchmarks import Workbench, make_benchmark
@@ -17,10 +18,13 @@ from unseen.benchmarks.vtab.heavy import RUNGS, draw_settings
 from unseen.benchmarks.vtab.protocol import VtabBenchmark, scratch_model
 from unseen.benchmarks.vtab.sealed import SealedTest, Selection, select
 from unseen.benchmarks.vtab.suites import MINI, suite, task_info
-from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.core.errors import DataError, OutOfMemoryError, UnknownNameError, UsageError
 from unseen.core.records import Cell
+from unseen.core.search_record import search_record
 from unseen.data import Dataset, Split, load_dataset
 from unseen.finetuning.train import FinetuneOptions
+from unseen.results.outcomes import unpack_correct
+from unseen.stats import accuracy_interval
 
 DATA = "procedural:sprites-location?train=48&val=24&test=40"
 SMALL = {"learning_rates": (0.1, 0.01), "steps": (20, 40), "batch_size": 16, "seeds": (0, 1, 2)}
@@ -165,6 +169,11 @@ def test_linear_results_are_whole(bench: Workbench, small_model: str) -> None:
             "data": "sprites",
         }
         assert result.details["train_images"] == 72
+        correct = unpack_correct(result.details["correct"])
+        assert len(correct) == result.details["test_images"]
+        assert correct.mean() == result.metrics["top1"]
+        interval = accuracy_interval(correct)
+        assert (interval.low, interval.high) == (result.metrics["top1_low"], result.metrics["top1_high"])
 
 
 def test_linear_against_the_probe_by_hand(bench: Workbench, small_model: str) -> None:
@@ -368,14 +377,18 @@ def test_one_trial_that_fails_fails_alone(
 
     def failing(*arguments: Any, **named: Any) -> Any:
         if named["learning_rate"] == rate:
-            raise RuntimeError("CUDA out of memory")
+            raise RuntimeError("the loss is not finite")
         return true_finetune(*arguments, **named)
 
     monkeypatch.setattr(module, "finetune", failing)
     adapter = make_adapter("g")
     found = adapter.tune()
     assert [trial["state"] for trial in found.trials] == ["complete", "failed", "complete", "complete"]
-    assert found.trials[1]["error"] == "RuntimeError: CUDA out of memory"
+    assert found.trials[1]["error"] == "RuntimeError: the loss is not finite"
+    record = search_record(found.trials, {"learning_rate": rate, "batch_size": 8})
+    assert [(d.kind, d.name, d.reason) for d in record.dropped] == [
+        ("candidate", f"batch_size=8, learning_rate={rate:.4g}", "RuntimeError: the loss is not finite")
+    ]
     assert adapter.waiting() == []
     list(adapter.predict(found, []))  # once all is stored, a later search may try again
     assert adapter.waiting() == [(1, 1.0)]
@@ -383,6 +396,40 @@ def test_one_trial_that_fails_fails_alone(
     with pytest.raises(DataError, match=r"came to an end.*no disk"):
         make_adapter("h").tune()
     assert len(make_adapter("h").waiting()) == 4
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 41.3 GiB."),
+        RuntimeError("MPS backend out of memory (MPS allocated: 8 GB)"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory: you tried"),
+        MemoryError("Unable to allocate 41.3 GiB"),
+    ],
+)
+def test_out_of_memory_is_no_failed_candidate_but_ends_the_search_with_advice(
+    error: Exception, make_adapter: Callable[..., FinetuneAdapter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from unseen.finetuning.trainer import Trainer
+
+    def update(*_: Any) -> float:
+        raise error
+
+    monkeypatch.setattr(Trainer, "update", update)
+    adapter = make_adapter("o")
+    with pytest.raises(OutOfMemoryError, match=r"8 images per forward pass \(batch size 8\).*--micro-batch 4"):
+        adapter.tune()
+    assert adapter.waiting() == [(trial, 1.0) for trial in range(4)], "no candidate is settled"
+
+
+def test_programming_errors_are_no_failed_candidates(
+    make_adapter: Callable[..., FinetuneAdapter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from unseen.finetuning.trainer import Trainer
+
+    monkeypatch.setattr(Trainer, "update", lambda: 0.0)
+    with pytest.raises(TypeError):
+        make_adapter("p").tune()
 
 
 @pytest.mark.slow

@@ -18,12 +18,9 @@ import pytest
 import torch
 
 from unseen.benchmarks import Workbench
-from unseen.benchmarks.vtab.heavy import draw_settings
-from unseen.cli import main
 from unseen.engines import make_engine
 from unseen.features import Extraction
-from unseen.finetuning.cost import TrainingRate
-from unseen.study import Study, expect_plan, plan_study, run_study
+from unseen.study import Study, plan_study, run_study
 
 DATA = "procedural:sprites-location?train=16&val=8&test=8"
 MODEL = "random:test_efficientnet?size=16"
@@ -104,34 +101,6 @@ def test_a_pruned_search_is_the_same_over_workers(tmp_path: Path) -> None:
     assert found[0] == found[1]
     states = [trial["state"] for trial in found[0][0]["sweep"]]
     assert (states.count("complete"), states.count("pruned")) == (2, 6)
-
-
-def test_a_dry_run_says_what_it_takes(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["vtab", "run", "--tasks", DATA, "--models", MODEL, "--adaptation", "finetune", "--dry-run"]
-    assert main([*arguments, "--steps", "1000", "--batch-size", "8", "--seeds", "2"]) == 0
-    told = capsys.readouterr().out
-    assert "minutes on one worker (32,000 images to train on, " in told  # two rates and two seeds
-    assert "GB of memory" in told
-    assert not (home / "vtab").exists()
-    assert main([*arguments, "--steps", "10", "--batch-size", "8", "--seeds", "2"]) == 0
-    assert "on one worker" not in capsys.readouterr().out
-
-
-def test_what_a_search_takes_is_counted(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = TrainingRate(per_second=50.0, kept=1000, weights=4_000_000)
-    monkeypatch.setattr("unseen.finetuning.cost.training_rate", lambda *_, **__: measured)
-    found = {}
-    for prune in (False, True):
-        study = search(100, longest=0, prune=prune)
-        (expected,) = expect_plan(plan_study(study, home), Workbench(home)).values()
-        found[prune] = expected
-    settings = draw_settings(100, images=16, size=16)
-    images = [setting["steps"] * setting["batch_size"] for setting in settings]
-    assert found[False].images == sum(images) + 2 * max(images)
-    assert found[True].images == pytest.approx((1 / 3 + 1 / 6 + 1 / 12) * sum(images) + 2 * max(images), abs=1)
-    assert found[False].seconds == pytest.approx((found[False].images + (100 * 8 + 2 * 8) / 3) / 50)
-    assert found[False].disk == 12_000_000  # weights and two moments of Adam
-    assert found[True].disk == 100 * found[False].disk
 
 
 def test_the_device_of_the_command_is_the_devices_of_the_training(home: Path) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unseen.benchmarks.vtab.analysis import comparisons, model_scores, settings, standings
+from unseen.benchmarks.vtab.analysis import model_scores, reference_tasks, settings
+from unseen.benchmarks.vtab.ranking import compare
 from unseen.benchmarks.vtab.relations import budget_curves, metric_agreement
 from unseen.benchmarks.vtab.section import vtab_section
 from unseen.benchmarks.vtab.suites import MINI
-from unseen.core.errors import DataError, UsageError
+from unseen.core.errors import DataError
 from unseen.core.records import Cell, Result
 from unseen.reports import save_chart
 from unseen.reports.blocks import Material
@@ -60,8 +61,13 @@ def test_a_mean_over_fewer_tasks_is_not_compared() -> None:
     best = [Result(r.cell, {**r.metrics, "top1": 0.99}, details=r.details) for r in some if r.cell.model == "random:c"]
     section = vtab_section(Material([r for r in some if r.cell.model != "random:c"] + best), "vtab")
     assert section is not None
-    last = section.tables[0].rows[-1]
-    assert (last[0].text, last[0].note, last[1].text) == ("c, random weights", "random:c, 2 of 6 tasks", "–")
+    ranked, incomplete = section.tables[:2]
+    assert [row[0].text for row in ranked.rows] == ["a", "b"]
+    assert [row[0].text for row in incomplete.rows] == ["c, random weights"]
+    assert "not ranked" in incomplete.caption
+    (note,) = incomplete.notes
+    assert note.startswith("c, random weights: 4 tasks of 6 missing: Shapes-Count, Shapes-Distance, Sprites-Location")
+    assert not any(cell.mark for cell in incomplete.rows[0])
     means = next(figure for figure in section.figures if figure.title == "Means by group of tasks")
     assert "c, random weights" not in means.description
     assert {standing.model for standing in section.standings} == {"timm:a", "timm:b"}
@@ -69,13 +75,14 @@ def test_a_mean_over_fewer_tasks_is_not_compared() -> None:
 
 
 def test_published_methods_stand_in_the_table_of_their_tasks() -> None:
-    section = vtab_section(Material(results(("vtab:pets", "vtab:svhn"))), "vtab")
+    section = vtab_section(Material(results(("vtab:svhn", "vtab:pets"))), "vtab")
     assert section is not None
     table = section.tables[0]
-    assert table.columns == ["method", "mean", "Pets", "SVHN"]
+    assert table.columns == ["method", "Pets", "SVHN", "2 tasks"]
+    assert table.groups == ["", "Natural", "Natural", "Mean of"]
     assert len(table.rows) == 3 + 17
     assert "linear" in table.caption
-    means = [row[1].sort for row in table.rows]
+    means = [row[-1].value for row in table.rows]
     assert means == sorted(means, reverse=True)  # type: ignore[type-var]
 
 
@@ -99,26 +106,24 @@ def test_no_results_no_section() -> None:
     assert vtab_section(Material([]), "vtab") is None
 
 
-def test_medians_and_intervals_of_a_model() -> None:
+def test_medians_of_a_model() -> None:
     first = model_scores(results())[0]
     by_hand = np.mean([np.median(values) for values in first.runs.values()])
-    groups = first.groups()
-    assert groups["all"].value == pytest.approx(by_hand)
-    assert list(groups) == ["natural", "structured", "all"]
-    assert groups["all"].low <= by_hand <= groups["all"].high
+    mean = first.mean(reference_tasks([first])).interval
+    assert mean is not None
+    assert mean.value == pytest.approx(by_hand)
     (group,) = settings(results())
     assert metric_agreement(group) == {"mean_per_class": 1.0, "kappa": 1.0}
 
 
-def test_standings_on_shared_tasks() -> None:
-    own = model_scores(results(("vtab:pets", "procedural:shapes-count")))
-    rows = standings(own)
-    assert list(rows[0].scores) == ["pets"]
-    assert sum(row.own for row in rows) == 3
+def test_comparison_on_the_tasks_of_the_paper() -> None:
+    (ranking,) = compare(model_scores(results(("vtab:pets", "procedural:shapes-count"))))
+    assert list(ranking.tasks) == ["pets"]
+    assert sum(not row.source for row in ranking.rows) == 3
     with pytest.raises(DataError, match="never run"):
-        standings(model_scores(results()))
+        compare(model_scores(results()))
     with pytest.raises(DataError, match="no VTAB results"):
-        standings([])
+        compare([])
 
 
 def test_runs_of_two_steps_are_compared_apart() -> None:
@@ -131,40 +136,34 @@ def test_runs_of_two_steps_are_compared_apart() -> None:
         ("timm:a", "steps [2500,10000]", ["pets", "svhn"]),
         ("timm:a", "steps [2]", ["pets"]),
     ]
-    with pytest.raises(UsageError, match=r"2 settings.*\(1\) steps \[2500,10000\]; \(2\) steps \[2\]"):
-        standings(own)
-    first, second = comparisons(own)
-    alone = standings(model_scores(whole))
-    assert [(row.method, row.mean) for row in first.rows] == [(row.method, row.mean) for row in alone]
-    assert (second.setting, list(second.rows[0].scores), second.rows[-1].mean) == ("steps [2]", ["pets"], 5.0)
+    first, second = compare(own)
+    (alone,) = compare(model_scores(whole))
+    assert [(row["method"], row["mean"]) for row in first.to_rows()] == [
+        (row["method"], row["mean"]) for row in alone.to_rows()
+    ]
+    last = second.to_rows()[-1]
+    assert (second.setting, list(second.tasks), last["mean"]) == ("steps [2]", ["pets"], 5.0)
 
 
 def test_sizes_roots_and_adaptations_are_kept_apart() -> None:
-    both = [*results(("vtab:pets",)), *results(("vtab:pets?size=full",)), *results(("vtab:pets?root=/x",))]
+    both = [*results(("vtab:pets",)), *results(("vtab:pets?size=full",)), *results(("vtab:pets?root=/a/x",))]
     tuned = results(("vtab:pets",), adaptation="finetune")
     scratch = results(("vtab:pets",), adaptation="scratch")
-    own = comparisons(model_scores([*both, *tuned, *scratch]))
-    assert [(c.setting, c.table, c.size, sum(row.own for row in c.rows)) for c in own] == [
+    own = compare(model_scores([*both, *tuned, *scratch]))
+    assert [(c.setting, c.table, c.size, sum(not row.source for row in c.rows)) for c in own] == [
         ("table linear, size 1000", "linear", "1000", 3),
         ("table linear, size full", "linear", "full", 3),
-        ("table linear, size 1000, root /x", "linear", "1000", 3),
+        ("table linear, size 1000, root x", "linear", "1000", 3),
         ("table lightweight, size 1000", "lightweight", "1000", 6),
     ]
-    names = [sorted(row.method for row in c.rows if row.own and "timm:a" in row.method) for c in own]
-    assert names == [
-        ["timm:a (linear)"],
-        ["timm:a (linear, all examples)"],
-        ["timm:a (linear)"],
-        ["timm:a (fine-tuned)", "timm:a (from scratch)"],
-    ]
-    assert len(comparisons(model_scores(both), size="full")) == 1
+    names = [sorted(row["method"] for row in c.to_rows() if row["model"] == "timm:a") for c in own]
+    assert names == [["timm:a"], ["timm:a"], ["timm:a"], ["timm:a (fine-tuned)", "timm:a (from scratch)"]]
+    assert len(compare(model_scores(both), size="full")) == 1
 
 
 def test_embedded_tasks_do_not_hide_the_published_ones() -> None:
-    own = model_scores([*results(("vtab:pets",), steps=[1]), *results(steps=[2])])
-    first, second = comparisons(own)
-    assert (len(first.rows), len(second.rows)) == (20, 0)
-    assert "never run on the embedded tasks" in second.note
+    (only,) = compare(model_scores([*results(("vtab:pets",), steps=[1]), *results(steps=[2])]))
+    assert (only.setting, len(only.rows)) == ("steps [1]", 20)
 
 
 def test_the_section_shows_settings_apart() -> None:
@@ -175,6 +174,6 @@ def test_the_section_shows_settings_apart() -> None:
     )
     means = [f.title for f in section.figures if f.title.startswith("Means")]
     assert means == ["Means by group of tasks · steps [5000]", "Means by group of tasks · steps [2]"]
-    tables = [table for table in section.tables if table.caption.startswith("Top-1")]
+    tables = [table for table in section.tables if table.caption.startswith("VTAB, top-1")]
     assert [len(table.rows) for table in tables] == [3, 3]
     assert [h.question for h in section.headlines] == ["Unseen tasks · steps [5000]", "Unseen tasks · steps [2]"]

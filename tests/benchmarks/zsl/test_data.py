@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy.io import loadmat, savemat
 
-from unseen.benchmarks.zsl.compare import settings
+from unseen.benchmarks.zsl.analysis import settings
 from unseen.benchmarks.zsl.look import look_figures
 from unseen.benchmarks.zsl.published import printed_value
 from unseen.cli import main
@@ -67,7 +67,7 @@ def test_compare_after_mixed_runs_drops_nothing(release: Path, home: Path, capsy
         f"test_on {two}",
         f"test_on {one}",
         "SS against PS: ZSL (%)",
-        "AWA1:AWA1 AWA1:AWA2 AWA2:AWA2 AWA2:AWA1",
+        "AWA1:AWA1, AWA1:AWA2, AWA2:AWA2, AWA2:AWA1",
         "transductive beside inductive (%)",
     ):
         assert words in out or all(word in out for word in words.split(", ")), words

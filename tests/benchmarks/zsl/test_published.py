@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
-from unseen.benchmarks.zsl.published import DATASETS, cross_dataset_pairs, observations, published_value, source, table
+from unseen.benchmarks.zsl.analysis import cross_dataset_test, published_ranks
+from unseen.benchmarks.zsl.published import (
+    DATASETS,
+    printed_tables,
+    published_results,
+    published_value,
+    source,
+    table,
+)
+from unseen.benchmarks.zsl.tables import zsl_tables
 from unseen.core.errors import UnknownNameError
 
 
@@ -24,9 +34,7 @@ def test_numbers_by_eye() -> None:
     assert table(5).value("GFZSL", "all") is None
     assert table(2).value("SSE", "AWA1 O") == 76.3
     assert table(1).value("AWA2", "ps_test_unseen") == 7913
-    assert table(3).value("nobody", "CUB PS") is None
-    with pytest.raises(UnknownNameError, match="column"):
-        table(3).column("CUB")
+    assert table(3).value("unknown", "CUB PS") is None
     with pytest.raises(UnknownNameError, match="table"):
         table(7)
 
@@ -46,10 +54,35 @@ def test_values_for_our_cells() -> None:
     assert published_value("packaged:emoji", "DAP", "zsl", "PS") is None
 
 
-def test_observations_have_no_gaps() -> None:
+def test_numbers_are_results_with_a_source() -> None:
+    """Every number of Tables 3 to 6 that is not a dash, once; ranks over the five datasets have no gaps."""
+    results = published_results()
+    assert all("10.1109/TPAMI.2018.2857768" in result.record.source for result in results.values())
+    printed = [v for n in (3, 5, 6) for row in table(n).rows.values() for v in row if not math.isnan(v)]
+    across = [v for c in ("AWA1:AWA2", "AWA2:AWA1") for v in (table(4).value(row, c) for row in table(4).rows)]
+    stored = [v for result in results.values() for v in result.metrics.values()]
+    np.testing.assert_allclose(sorted(stored), np.sort([*printed, *across]) / 100)
+    ale = results["AWA1", "AWA2", "ALE", "PS"]
+    assert (ale.cell.dataset, ale.cell.parameters["test_on"]) == ("xlsa17:AWA1", "xlsa17:AWA2")
+    wanted = {"zsl": 0.549, "ts": 0.237, "tr": 0.628, "H": 0.344}
+    assert results["CUB", "CUB", "ALE", "PS"].metrics == pytest.approx(wanted)
     for metric, split, methods in (("zsl", "PS", 13), ("zsl", "SS", 13), ("ts", "PS", 14), ("H", "PS", 14)):
-        found = observations(metric, split)
-        assert len(found) == methods
-        assert all(len(v) == len(DATASETS) and not any(map(math.isnan, v)) for v in found.values())
-    first, second = cross_dataset_pairs()
-    assert len(first) == len(second) == 24
+        ranks = published_ranks(metric, split)
+        assert ranks.table.ranks.shape == (methods, len(DATASETS))
+        assert ranks.left_out == ()
+    assert cross_dataset_test().pairs == 24
+
+
+def test_printed_tables_have_the_decimals_of_the_paper() -> None:
+    (part, rest) = printed_tables(5)
+    shown = {row[0].shown: [cell.shown for cell in row[1:]] for row in part.rows}
+    assert shown["DEVISE"] == ["5.25", "1.29", "10.36", "6.68", "1.94", "4.23"]
+    assert [cell.shown for cell in rest.rows[-1]] == ["GFZSL", "1.11", "0.13", "–"]
+    assert printed_tables(3)[0].rows[0][1].shown == "38.9"
+
+
+def test_tables_accept_published_results() -> None:
+    """The paper's numbers have no interval: they are ordered, and no claim is made."""
+    tables = zsl_tables([r for (home, *_), r in published_results().items() if home == "CUB"], {})
+    assert [t.caption.split(" · ")[1:3] for t in tables] == [["xlsa17:CUB", "SS"], ["xlsa17:CUB", "PS"]]
+    assert not any(cell.mark for table in tables for row in table.rows for cell in row)

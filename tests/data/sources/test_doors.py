@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 
 from unseen.core.errors import DataError, UnseenError, UsageError
-from unseen.core.torchvision_shim import ensure_torchvision
+from unseen.core.extras import ensure_torchvision
 from unseen.data import load_dataset
+from unseen.data.adapters import as_dataset, label_object
 from unseen.data.load import resolve_dataset
-from unseen.data.objects import as_dataset, label_object
 
 
 def picture(number: int) -> Image.Image:
@@ -142,10 +142,10 @@ def test_a_zip_is_its_folder(tmp_path: Path) -> None:
     damaged = bytearray((tmp_path / "photos.zip").read_bytes())
     damaged[200:400] = bytes(200)
     (tmp_path / "damaged.zip").write_bytes(damaged)
-    split = load_dataset(f"zip:{tmp_path}/damaged.zip").split("train")
     with pytest.raises((DataError, OSError)):
-        for i in range(len(split)):
-            split.open(i).load()
+        for split in load_dataset(f"zip:{tmp_path}/damaged.zip").splits.values():
+            for i in range(len(split)):
+                split.open(i).load()
     (tmp_path / "no.zip").write_bytes(b"PK nonsense")
     with pytest.raises(DataError, match="as a zip file"):
         load_dataset(f"zip:{tmp_path}/no.zip")
@@ -248,11 +248,11 @@ def test_datasets_of_hugging_face(tmp_path: Path) -> None:
 def test_offline_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("datasets")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    from unseen.core import hub
+    from unseen.core import extras
 
-    hub.reachable.cache_clear()
+    extras.reachable.cache_clear()
     try:
         with pytest.raises(DataError, match=r"cannot be reached\. In the cache"):
             load_dataset("hf:nobody/nothing")
     finally:
-        hub.reachable.cache_clear()
+        extras.reachable.cache_clear()

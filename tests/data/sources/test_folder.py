@@ -57,7 +57,7 @@ def test_a_smaller_version(make_folder: MakeFolder) -> None:
     assert len(load_dataset(f"folder:{root}?limit=6").splits["train"]) == 6
 
 
-@pytest.mark.parametrize("held_out", ["val", "valid", "validation"])
+@pytest.mark.parametrize("held_out", ["val", "valid", "validation", "Val", "VALIDATION", "dev", "Eval"])
 def test_train_val_and_test_folders(make_folder: MakeFolder, held_out: str) -> None:
     root = make_folder({"train/cat": 3, "train/dog": 2, f"{held_out}/dog": 1, "test/cat": 2, "test/dog": 1, "notes": 1})
     dataset = load_dataset(f"folder:{root}")
@@ -86,6 +86,127 @@ def test_a_class_may_be_called_train(make_folder: MakeFolder) -> None:
     assert list(dataset.class_names) == ["plane", "train"]
 
 
+@pytest.mark.parametrize(
+    ("train", "test"), [("Train", "Test"), ("training", "testing"), ("TRAIN", "eval"), ("train", "dev")]
+)
+def test_split_folders_of_any_name_are_no_classes(make_folder: MakeFolder, train: str, test: str) -> None:
+    root = make_folder({f"{train}/cat": 3, f"{train}/dog": 2, f"{test}/cat": 2, f"{test}/dog": 1})
+    dataset = load_dataset(f"folder:{root}")
+    assert list(dataset.class_names) == ["cat", "dog"]
+    assert {name: split.labels.tolist() for name, split in dataset.splits.items()} == {
+        "train": [0, 0, 0, 1, 1],
+        "test": [0, 0, 1],
+    }
+    assert dataset.record.clean
+
+
+def test_dev_and_eval_folders_are_validation_and_test(make_folder: MakeFolder) -> None:
+    root = make_folder({"train/cat": 2, "train/dog": 2, "dev/cat": 1, "eval/dog": 1})
+    assert {n: list(s.names) for n, s in load_dataset(f"folder:{root}").splits.items() if n != "train"} == {
+        "val": ["dev/cat/000.png"],
+        "test": ["eval/dog/000.png"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("folders", "message"),
+    [
+        ({"Test": 3, "Train": 3}, "'Test', 'Train' are named like splits.*layout=classes"),
+        ({"cat": 3, "dog": 3, "test": 3}, "'test' are named like splits"),
+        ({"test/cat": 3, "test/dog": 3}, "'test' are named like splits"),
+        ({"train": 3, "val": 3, "plane": 3}, "'train', 'val' are named like splits"),
+        ({"train/cat": 3, "train/dog": 3, "bird": 3}, "'bird' lies beside it.*layout=splits.*layout=classes"),
+        ({"train/cat": 3, "Train/cat": 3}, "both name the train split"),
+        ({"train/cat": 2, "train/dog": 2, "val/cat": 1, "valid/cat": 1}, "'val' and 'valid' both name the val split"),
+    ],
+)
+def test_classes_that_are_named_like_splits_are_refused(
+    make_folder: MakeFolder, folders: Mapping[str, int], message: str
+) -> None:
+    root = make_folder(folders)
+    with pytest.raises(DataError, match=message):
+        load_dataset(f"folder:{root}")
+
+
+def test_an_option_says_that_they_are_classes(make_folder: MakeFolder) -> None:
+    root = make_folder({"test": 3, "train": 3, "val/old": 2})
+    dataset = load_dataset(f"folder:{root}?layout=classes")
+    assert list(dataset.class_names) == ["test", "train", "val"] and dataset.record.clean
+    with pytest.raises(DataError, match="layout=splits is wrong"):
+        load_dataset(f"folder:{root}?layout=splits")
+
+
+def test_unlabelled_test_images_are_recorded(make_folder: MakeFolder) -> None:
+    """Kaggle's layout: class folders in train, and test images without any."""
+    root = make_folder({"train/cat": 5, "train/dog": 5, "test": 4})
+    dataset = load_dataset(f"folder:{root}")
+    assert {name: len(split) for name, split in dataset.splits.items()} == {"train": 8, "test": 2}
+    assert dataset.record.notes == ("4 images of test/ were not used: they are in no class folder.",)
+
+
+def test_folders_beside_the_splits_and_loose_images_are_recorded(make_folder: MakeFolder) -> None:
+    root = make_folder(
+        {"train/cat": 2, "train/dog": 2, "test/cat": 1, "test/dog": 1, "extra/cat": 3, "train": 1, ".": 1}
+    )
+    dataset = load_dataset(f"folder:{root}")
+    assert {name: len(split) for name, split in dataset.splits.items()} == {"train": 4, "test": 2}
+    assert set(dataset.record.notes) == {
+        f"1 image of the folder {str(root)!r} are in no class folder and were not used.",
+        "3 images of extra/ were not used: the folder is not a split.",
+        "1 image of train/ are in no class folder and were not used.",
+    }
+
+
+def test_nested_folders_are_never_merged_silently(make_folder: MakeFolder) -> None:
+    root = make_folder({"a/abbey": 3, "a/airport": 2, "b/bank/indoor": 2, "b/bank/outdoor": 2, "b/bar": 2})
+    with pytest.raises(DataError, match=r"'a' has no images of its own.*layout=nested.*'a/abbey'.*layout=classes"):
+        load_dataset(f"folder:{root}")
+    nested = load_dataset(f"folder:{root}?layout=nested&test=0")
+    assert list(nested.class_names) == ["a/abbey", "a/airport", "b/bank/indoor", "b/bank/outdoor", "b/bar"]
+    train = nested.split("train")
+    assert all(
+        name.startswith(nested.class_names[label] + "/") for name, label in zip(train.names, train.labels, strict=True)
+    )
+    merged = load_dataset(f"folder:{root}?layout=classes&test=0")
+    assert list(merged.class_names) == ["a", "b"] and merged.record.clean
+
+
+def test_nested_classes_inside_splits(make_folder: MakeFolder) -> None:
+    folders = {f"{split}/{name}": 2 for split in ("train", "test") for name in ("a/abbey", "a/airport", "b/bar")}
+    root = make_folder(folders)
+    with pytest.raises(DataError, match=r"layout=nested.*layout=splits"):
+        load_dataset(f"folder:{root}")
+    nested = load_dataset(f"folder:{root}?layout=nested")
+    assert list(nested.class_names) == ["a/abbey", "a/airport", "b/bar"] and len(nested.split("test")) == 6
+    assert list(load_dataset(f"folder:{root}?layout=splits").class_names) == ["a", "b"]
+
+
+def test_sub_folders_of_a_class_with_images_belong_to_it_and_are_recorded(make_folder: MakeFolder) -> None:
+    dataset = load_dataset(f"folder:{make_folder({'cat': 2, 'dog': 2, 'dog/holiday': 2, 'dog/home': 2})}")
+    assert list(dataset.class_names) == ["cat", "dog"]
+    assert dataset.record.notes == ("Images in sub-folders of the class folders 'dog' belong to these classes.",)
+
+
+def test_a_link_out_of_a_class_folder_is_not_followed(make_folder: MakeFolder) -> None:
+    root = make_folder({"alpha": 4, "beta": 3, "gamma": 4})
+    (root / "beta" / "loop").symlink_to(root, target_is_directory=True)
+    (root / "beta" / "other").symlink_to(root / "alpha", target_is_directory=True)
+    (root / "whole").symlink_to(root, target_is_directory=True)
+    dataset = load_dataset(f"folder:{root}?test=0")
+    assert list(dataset.class_names) == ["alpha", "beta", "gamma"]
+    assert np.bincount(dataset.split("train").labels).tolist() == [4, 3, 4]
+    (note,) = dataset.record.notes
+    assert note == "Links inside class folders, or to a folder above, were not followed: beta/loop and 2 more."
+
+
+def test_links_to_class_folders_are_followed_inside_splits(make_folder: MakeFolder, tmp_path: Path) -> None:
+    root = make_folder({"train/cat": 2, "train/dog": 2, "test/cat": 1})
+    (root / "test" / "dog").symlink_to(root / "train" / "dog", target_is_directory=True)
+    dataset = load_dataset(f"folder:{root}")
+    assert list(dataset.split("test").names) == ["test/cat/000.png", "test/dog/000.png", "test/dog/001.png"]
+    assert dataset.record.clean
+
+
 def test_litter_is_left_out_and_other_files_are_counted(make_folder: MakeFolder) -> None:
     root = make_folder({"cat": 2, "dog": 2, ".git": 1, "__MACOSX": 1, "dog/deep/er": 1})
     for name in (".DS_Store", ".hidden.png", "Thumbs.db", "desktop.ini"):
@@ -102,6 +223,7 @@ def test_litter_is_left_out_and_other_files_are_counted(make_folder: MakeFolder)
         "dog/deep/er/000.png",
     ]
     assert dataset.card.notes == "2 files without an image's extension were left out"
+    assert "2 files in class folders do not have the ending of an image (.eps, .txt)." in dataset.record.notes
 
 
 def test_rubbish_with_an_image_name_stays_and_fails_when_opened(make_folder: MakeFolder) -> None:
@@ -193,6 +315,33 @@ def test_wnids_and_names(make_folder: MakeFolder) -> None:
     (root / "map.txt").write_text("bird\tn02085620\n")
     with pytest.raises(DataError, match="says nothing of any class"):
         load_dataset(f"folder:{root}?wnids=map.txt")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("okapi\tn02439032\n", r"line 1: 'okapi' has n02439032, which is no noun.*Did you mean n02439398 \(okapi\)"),
+        ("okapi\tn02439398\nemmu\tn01519873\n", r"a class that the data do not have: 'emmu' \(did you mean 'emu'\?\)"),
+        ("okapi\tn02439398\nokapi\tn02439398\n", "line 2: the class 'okapi' is on line 1 already"),
+        ("okapi n02439398\nsnow leopart n02128757\n", r"'snow leopart' \(did you mean 'snow leopard'\?\)"),
+        ("okapi\tn0243903\n", "which is no WordNet id such as"),
+    ],
+)
+def test_a_wrong_mapping_shrinks_nothing(make_folder: MakeFolder, text: str, message: str) -> None:
+    root = make_folder({"okapi": 2, "emu": 2, "snow leopard": 2})
+    (root / "map.tsv").write_text(text)
+    with pytest.raises(DataError, match=message):
+        load_dataset(f"folder:{root}?wnids=map.tsv")
+
+
+@pytest.mark.parametrize("ending", ["txt", "csv"])
+def test_class_names_with_spaces_in_a_mapping(make_folder: MakeFolder, ending: str) -> None:
+    root = make_folder({"okapi": 2, "emu": 2, "snow leopard": 2})
+    lines = ["okapi n02439398 # the animal", "snow leopard n02128757", "emu ?"]
+    if ending == "csv":
+        lines = ["class,wnid", "okapi,n02439398", "snow leopard,n02128757", "emu,?"]
+    (root / f"map.{ending}").write_text("\n".join(lines))
+    assert load_dataset(f"folder:{root}?wnids=map.{ending}").wnids == [None, "n02439398", "n02128757"]
 
 
 def test_lists_with_integers_and_class_names(make_folder: MakeFolder) -> None:

@@ -101,12 +101,12 @@ def same_names(name: str) -> str:
 
 
 def mopro_names(name: str) -> str:
-    """MoPro calls its class head `classifier`; its `fc` is the projection."""
+    """Return MoPro's name: its class head is `classifier`, its `fc` the projection."""
     return re.sub(r"^fc\.", "classifier.", name)
 
 
 def pycls_names(name: str) -> str:
-    """timm's EfficientNet in the words of pycls: stem, stages s1..s7 of blocks b1.., head."""
+    """Return pycls' name of a tensor of timm's EfficientNet: stem, stages s1..s7 of blocks b1.., head."""
     outside = {"conv_stem": "stem.conv", "bn1": "stem.bn", "conv_head": "head.conv", "bn2": "head.conv_bn"}
     outside["classifier"] = "head.fc"
     inside = {"conv_dw": "dwise", "conv_pwl": "lin_proj", "bn3": "lin_proj_bn"}
@@ -123,7 +123,7 @@ def pycls_names(name: str) -> str:
 
 
 def clip_names(name: str) -> str:
-    """timm's ResNet of CLIP in the words of OpenAI's `visual` module."""
+    """Return the name in OpenAI's `visual` module of a tensor of timm's CLIP ResNet."""
     kinds = {"conv": "conv", "bn": "bn"}
     if match := re.match(r"stem\.conv(\d)\.(conv|bn)\.(.+)", name):
         return f"{kinds[match[2]]}{match[1]}.{match[3]}"
@@ -136,7 +136,7 @@ def clip_names(name: str) -> str:
 
 
 def haiku_names(name: str) -> str:
-    """A ResNet in the words of Haiku, as `read_haiku_file` shortens them."""
+    """Return Haiku's name of a tensor of a ResNet, as `read_haiku_file` shortens it."""
     path, _, leaf = name.rpartition(".")
     path = re.sub(r"^layer(\d)\.(\d+)\.", lambda m: f"block_group_{int(m[1]) - 1}/block_{m[2]}/", path)
     path = re.sub(r"\b(conv|bn)(\d)$", lambda m: f"{m[1]}_{int(m[2]) - 1}", path)
@@ -151,7 +151,7 @@ def haiku_names(name: str) -> str:
 
 
 def simclr_names(blocks: tuple[int, ...] = (3, 4, 6, 3)) -> Rename:
-    """A ResNet in the words of SimCLR's TensorFlow code, which numbers layers in the order in which they are made.
+    """Return the name in SimCLR's TensorFlow code, which numbers layers in the order of their creation.
 
     Args:
         blocks: how many blocks each stage has.
@@ -193,10 +193,10 @@ LAYOUTS: dict[str, Layout] = {
 
 
 def first_key(tensors: Mapping[str, Tensor]) -> str:
-    """How a file begins, for error messages."""
+    """Return the first name in a file, for error messages."""
     return next(iter(tensors), "no tensor at all")
 
 
 def as_tensors(arrays: Mapping[str, npt.NDArray[Any]], names: Iterable[str]) -> dict[str, Tensor]:
-    """NumPy arrays as tensors, one at a time; `names` says which."""
+    """Convert the NumPy arrays called `names` to tensors, one at a time."""
     return {name: torch.tensor(arrays[name]) for name in names}

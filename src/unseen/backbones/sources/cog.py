@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unseen.backbones.cog.cards import CogModel, cog_models
-from unseen.backbones.cog.weights import file_digest, locate
-from unseen.backbones.load import BackboneSource
-from unseen.backbones.names import ModelName
+from unseen.backbones.cog.release import CogModel, cog_models, locate
+from unseen.backbones.load import BackboneSource, ModelName
 from unseen.core.errors import CheckpointError, UnknownNameError, UsageError
+from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard
+from unseen.core.run_record import LoadedModel
 
 if TYPE_CHECKING:
     from unseen.backbones.backbone import Backbone
@@ -47,10 +47,10 @@ class CogSource(BackboneSource):
 
 def load_cog(model: CogModel, path: Path, name: ModelName) -> Backbone:
     """Build a model and fill it from its published file; strict about every name and shape."""
-    from unseen.backbones.backbone import Backbone
+    from unseen.backbones.backbone import FEATURES, Backbone
     from unseen.backbones.cog.architectures import build_network
+    from unseen.backbones.cog.formats import choose_prefix, read_published
     from unseen.backbones.cog.layouts import LAYOUTS, first_key, fit
-    from unseen.backbones.cog.published import choose_prefix, read_published
 
     card = model.card
     assert card.preprocessing is not None
@@ -73,6 +73,7 @@ def load_cog(model: CogModel, path: Path, name: ModelName) -> Backbone:
         preprocessing=preprocessing,
         prefix_tokens=_prefix_tokens(card.architecture),
         notes=(_provenance(model, path), *((card.notes,) if card.notes else ())),
+        loaded=LoadedModel(path.name, architecture=card.architecture, matched=len(module.state_dict()), layer=FEATURES),
     )
 
 
@@ -84,14 +85,14 @@ def _model(name: ModelName) -> CogModel:
 
 
 def _main_file(path: Path) -> Path:
-    """The file whose checksum stands for the weights: of a TensorFlow checkpoint, the index (it holds the others')."""
+    """Return the file whose checksum identifies the weights; for a TensorFlow checkpoint, its index."""
     if path.is_dir():
         return next(iter(sorted(path.glob("*.index"))), path)
     return path if path.is_file() else path.with_name(path.name + ".index")
 
 
 def _provenance(model: CogModel, path: Path) -> str:
-    """Which file was loaded, by checksum, and whether that is the published one."""
+    """Describe the loaded file by its checksum, and whether it is the published one."""
     found = file_digest(_main_file(path))
     if not model.sha256:
         known = "its authors publish no checksum to compare with"

@@ -1,28 +1,32 @@
-"""`file:PATH?arch=timm:resnet50`: one's own checkpoint, in the architecture that it was trained with.
+"""`file:PATH?arch=timm:resnet50`: your own checkpoint, in the architecture that it was trained with.
 
-Options: `arch` is a timm name, or one of another source (`torchvision:NAME`), guessed from names and shapes when left
-out; `key` is where the state dict stands in the file ("teacher"), found by itself when left out; `ema=true` prefers an
-average of the weights; `partial=true` accepts a checkpoint that fills only part of the network; `rename=true` takes
+Options: `arch` is a timm name, or one of another source (`torchvision:NAME`); without it the architecture is inferred
+from names and shapes. `key` is the network in the file ("teacher", "state_dict.module.encoder_q", or a part of such a
+path); without it the network that fits, and of several the one that the training recipe evaluates. `ema=true` chooses
+an average of the weights; `partial=true` accepts a checkpoint that fills only part of the network; `rename=true` takes
 tensors that agree with the network in order and shape under other names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
-
-from unseen.backbones.backbone import Backbone
-from unseen.backbones.checkpoints import LoadReport, find_state_dict, load_into, read_checkpoint, rename_in_order
-from unseen.backbones.guess import guess_architecture
-from unseen.backbones.load import DEFAULT_ARCHITECTURES, BackboneSource, architecture, build_backbone
-from unseen.backbones.names import ModelName
+from unseen.backbones.load import DEFAULT_ARCHITECTURES, BackboneSource, ModelName, architecture, build_backbone
+from unseen.backbones.model_files import check_weights_file, may_hold_several_networks
 from unseen.core.errors import CheckpointError
 from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard
+from unseen.core.run_record import LoadedModel
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from unseen.backbones.backbone import Backbone
+    from unseen.backbones.checkpoints import LoadReport
+    from unseen.backbones.networks import Choice
 
 _OPTIONS = ("arch", "key", "ema", "partial", "rename")
 
@@ -33,64 +37,110 @@ class FileSource(BackboneSource):
     pattern, hint = "file:PATH?arch=timm:NAME", "your own checkpoint; the path alone does too, arch is then guessed"
     paths = ("",)
 
-    def cards(self) -> Iterator[ModelCard]:
-        return iter(())
-
     def check(self, name: ModelName) -> None:
         name.check_options(*_OPTIONS)
         if name.options.get("arch"):
             architecture(_arch(name), name)
-        _existing(name)
+        name.flag("ema"), name.flag("partial"), name.flag("rename")
+        check_weights_file(_existing(name))
 
     def load(self, name: ModelName) -> Backbone:
+        from unseen.backbones.checkpoints import read_checkpoint
+        from unseen.backbones.networks import guess_architecture
+
         self.check(name)
         path = _existing(name)
         checkpoint = read_checkpoint(path)
         arch, notes = _arch(name), []
         if not arch:
-            guess = guess_architecture(checkpoint, path.name)
+            guess = guess_architecture(checkpoint, path.name, name.options.get("key"))
             arch = guess.arch
-            notes.append(f"the architecture was not named; {arch} fits ({100 * guess.share:.0f} % of its tensors)")
-        built, report, headless = _filled(name, arch, path, checkpoint)
-        notes.append(f"{path.name}: {report.sentence()}")
-        if headless:
+            notes.append(f"the architecture was inferred: {arch} fits ({100 * guess.share:.0f} % of its tensors)")
+        filled = _filled(name, arch, path, checkpoint)
+        notes.append(f"{path.name}: {filled.report.sentence()}")
+        if filled.headless:
             notes.append("the class head is not in the file: features only, no class probabilities")
         card = ModelCard(id=str(name), name=Path(name.rest).name, group="file", architecture=arch, source=name.rest)
-        return replace(built, card=card, notes=tuple(notes))
+        loaded = _record(filled, path, arch, name)
+        return replace(filled.backbone, card=card, notes=tuple(notes), loaded=loaded)
 
     def revision(self, name: ModelName) -> str:
-        return "sha256 " + file_digest(_existing(name))[:16]
+        path = _existing(name)
+        # The rule that chooses among several networks is part of what the result was computed with.
+        rule = " networks.2" if may_hold_several_networks(path) else ""
+        return f"sha256 {file_digest(path)[:16]}{rule}"
 
 
-def _filled(name: ModelName, arch: str, path: Path, checkpoint: Any) -> tuple[Backbone, LoadReport, bool]:
-    """The network with the file's weights in it, how they fitted, and whether the file has no class head."""
+@dataclass(frozen=True, eq=False)
+class _Filled:
+    """A network with the weights of a file, and how they fitted.
+
+    Attributes:
+        choice: which network of the file was loaded.
+        head: name of the class head; None if the architecture has none.
+        headless: whether the file has no class head.
+    """
+
+    backbone: Backbone
+    report: LoadReport
+    choice: Choice
+    head: str | None
+    headless: bool
+
+
+def _filled(name: ModelName, arch: str, path: Path, checkpoint: Any) -> _Filled:
+    """Build the architecture and load the file's weights into it."""
+    from unseen.backbones.checkpoints import load_into, rename_in_order
+    from unseen.backbones.networks import find_network, head_name
+
     built = build_backbone(arch, name)
-    key, ema = name.options.get("key"), name.flag("ema")
-    tensors, prefix = find_state_dict(checkpoint, built.module, key, ema=ema)
-    head = _head_name(built.module)
-    if name.flag("rename"):
-        named = rename_in_order(tensors, built.module)
+    choice = find_network(checkpoint, built.module, name.options.get("key"), ema=name.flag("ema"))
+    tensors, prefix = choice.network.tensors, choice.network.prefix
+    head, renamed = head_name(built.module), name.flag("rename")
+    if renamed:
+        own = {key: tensor for key, tensor in tensors.items() if key.startswith(prefix)}
+        named, prefix = rename_in_order(own, built.module), ""
         if named is None:
-            raise CheckpointError(f"{path.name} does not agree with {arch} in order and shape: rename=true cannot be.")
-        report = replace(load_into(built.module, named, ""), renamed=True)
-        headless = _check(report, head, path, arch, partial=name.flag("partial"))
-        if headless:
-            built = build_backbone(arch, name, 0)
-            load_into(built.module, named, "")
-        return built, report, headless
-    if head and (classes := _head_classes(tensors, prefix, head, built.module)) is not None:
+            raise CheckpointError(
+                f"{path.name} does not agree with {arch} in order and shape, so rename=true does not apply."
+            )
+        tensors = named
+    elif head and (classes := _head_classes(tensors, prefix, head, built.module)) is not None:
         built = build_backbone(arch, name, classes)
-    report = load_into(built.module, tensors, prefix)
-    if report.matched == 0 and (renamed := rename_in_order(tensors, built.module)) is not None:
+    report = replace(load_into(built.module, tensors, prefix), renamed=renamed)
+    if report.matched == 0 and (agreeing := rename_in_order(tensors, built.module)) is not None:
+        choice.require_unique(path.name)
         raise CheckpointError(
-            f"{path.name} names its tensors otherwise than {arch}, but all {len(renamed)} agree in order and shape. "
-            "Add rename=true to take them so."
+            f"{path.name} has other tensor names than {arch}, but all {len(agreeing)} agree in order and shape. "
+            "Add rename=true to load them in this order."
         )
     headless = _check(report, head, path, arch, partial=name.flag("partial"))
+    choice.require_unique(path.name)
     if headless:
         built = build_backbone(arch, name, 0)
         load_into(built.module, tensors, prefix)
-    return built, report, headless
+    return _Filled(built, report, choice, head, headless)
+
+
+def _record(filled: _Filled, path: Path, arch: str, name: ModelName) -> LoadedModel:
+    """Return how the file was loaded; tensors of alternative networks do not count as unused."""
+    from unseen.backbones.backbone import FEATURES
+
+    choice, report = filled.choice, filled.report
+    chosen = choice.network
+    others = tuple(each.prefix for each in choice.alternatives if each.container == chosen.container and each.prefix)
+    return LoadedModel(
+        file=path.name,
+        network=chosen.path if choice.alternatives or "key" in name.options else "",
+        alternatives=tuple(each.path for each in choice.alternatives),
+        architecture=arch,
+        inferred=not _arch(name),
+        matched=report.matched,
+        missing=tuple(n for n in report.missing if filled.head is None or not n.startswith(f"{filled.head}.")),
+        unused=tuple(n for n in report.unused if not (others and n.startswith(others))),
+        resized=report.resized,
+        layer=FEATURES,
+    )
 
 
 def _existing(name: ModelName) -> Path:
@@ -105,27 +155,17 @@ def _arch(name: ModelName) -> str:
     return arch if ":" in arch or not arch else f"{DEFAULT_ARCHITECTURES}:{arch}"
 
 
-def _head_name(model: nn.Module) -> str | None:
-    """The dotted name of the last linear layer: the class head."""
-    linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
-    getter = getattr(model, "get_classifier", None)
-    head = getter() if callable(getter) else None
-    if isinstance(head, nn.Linear):
-        return str(next(name for name, module in model.named_modules() if module is head))
-    return linear[-1] if linear else None
-
-
 def _head_classes(tensors: Mapping[str, Tensor], prefix: str, head: str, model: nn.Module) -> int | None:
-    """The number of classes in the file's head, where it differs from the architecture's but is one all the same."""
+    """Return the number of classes of the file's head if it is another class head than the architecture's."""
     weight = tensors.get(f"{prefix}{head}.weight")
-    own = model.get_submodule(head).weight
-    if weight is None or not isinstance(own, Tensor) or weight.ndim != own.ndim:
+    own: Any = model.get_submodule(head).weight
+    if weight is None or weight.ndim != own.ndim:
         return None
     return int(weight.shape[0]) if weight.shape != own.shape and weight.shape[1:] == own.shape[1:] else None
 
 
 def _check(report: LoadReport, head: str | None, path: Path, architecture: str, *, partial: bool) -> bool:
-    """Whether the network is whole but for its head; an error where it is not and nobody said that it may be."""
+    """Return whether only the class head is missing; raise if more is missing and `partial` is false."""
     outside = [n for n in report.missing if head is None or not n.startswith(f"{head}.")]
     if report.matched == 0:
         raise CheckpointError(

@@ -9,7 +9,8 @@ that the repository brings; nothing else does. Preprocessing is that of the mode
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,17 +20,21 @@ import torch
 from torch import Tensor, nn
 
 from unseen.backbones.backbone import Backbone, Forward, TextTower
-from unseen.backbones.load import BackboneSource
-from unseen.backbones.names import ModelName
+from unseen.backbones.load import BackboneSource, ModelName
 from unseen.backbones.transforms import ForeignTransform
 from unseen.core.errors import BackboneError, UnknownNameError, first_line
-from unseen.core.extras import import_extra
-from unseen.core.hub import cached_file, check_available
+from unseen.core.extras import cached_file, check_available, ensure_torchvision, import_extra
 from unseen.core.identity import digest, file_digest
 from unseen.core.records import ModelCard, Preprocessing
-from unseen.core.torchvision_shim import ensure_torchvision
+from unseen.core.run_record import LoadedModel
 
 OUTPUTS = ("cls", "mean", "pooled", "projected")
+_LAYERS = {
+    "cls": "class token",
+    "mean": "mean over patch tokens or positions",
+    "pooled": "output of the model's pooler",
+    "projected": "image embedding",
+}
 _FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
 _OPTIONS = ("output", "trust_remote_code")
 
@@ -40,9 +45,6 @@ class TransformersSource(BackboneSource):
     pattern, hint = "transformers:PATH", "a folder that save_pretrained of transformers has written"
     extra = "hf"
     paths: ClassVar[tuple[str, ...]] = ("",)
-
-    def cards(self) -> Iterator[ModelCard]:
-        return iter(())
 
     def check(self, name: ModelName) -> None:
         name.check_options(*_OPTIONS)
@@ -55,7 +57,8 @@ class TransformersSource(BackboneSource):
 
     def revision(self, name: ModelName) -> str:
         folder = Path(self._place(name)[0])
-        files = sorted(path for path in folder.iterdir() if path.suffix in (".safetensors", ".bin", ".json"))
+        suffixes = (".safetensors", ".bin", ".json", *((".py",) if name.flag("trust_remote_code") else ()))
+        files = sorted(path for path in folder.iterdir() if path.suffix in suffixes)
         return digest([[path.name, file_digest(path)] for path in files])
 
     def _place(self, name: ModelName) -> tuple[str, str | None]:
@@ -89,28 +92,56 @@ class HfSource(TransformersSource):
 
 
 def load_transformers(place: str, name: ModelName, revision: str | None = None) -> Backbone:
-    """The model in a folder or on the hub, with its image processor."""
+    """Load a model from a folder or the hub, with its image processor."""
     transformers = _transformers()
     trust = name.flag("trust_remote_code")
     with _quiet(transformers):
         try:
             more = {"revision": revision, "trust_remote_code": trust}
-            model = transformers.AutoModel.from_pretrained(place, **more)
+            model, info = transformers.AutoModel.from_pretrained(place, output_loading_info=True, **more)
             processor = transformers.AutoImageProcessor.from_pretrained(place, **more)
         except Exception as error:  # a dozen kinds, by library and network
             first = first_line(error).rstrip(".")
             raise BackboneError(f"{name} could not be loaded: {first}.") from error
         tokenizer = None
         if hasattr(model, "get_text_features"):
-            with contextlib.suppress(Exception):  # a folder without its tokenizer has image features all the same
+            with contextlib.suppress(OSError, ValueError, ImportError, KeyError):  # image features need no tokenizer
                 tokenizer = transformers.AutoTokenizer.from_pretrained(place, **more)
-    return transformers_backbone(model, name, processor=processor, tokenizer=tokenizer)
+    built = transformers_backbone(model, name, processor=processor, tokenizer=tokenizer)
+    return replace(built, loaded=_loaded(built, place, info), code=_remote_code(place) if trust else "")
+
+
+def _loaded(built: Backbone, place: str, info: Mapping[str, Any]) -> LoadedModel:
+    """Return how transformers loaded a model; a pooler that the features do not use is not missing."""
+    assert built.loaded is not None
+    lacking = [*info.get("missing_keys", ()), *(str(each[0]) for each in info.get("mismatched_keys", ()))]
+    pooler = built.loaded.layer == _LAYERS["pooled"]
+    missing = sorted(n for n in map(str, lacking) if pooler or ".pooler." not in f".{n}")
+    files = [p.name for p in _weights_files(Path(place))]
+    return replace(
+        built.loaded,
+        file=files[0] if len(files) == 1 else place if not Path(place).is_dir() else Path(place).name,
+        matched=len(built.module.state_dict()) - len(set(lacking)),
+        missing=tuple(missing),
+        unused=tuple(sorted(map(str, info.get("unexpected_keys", ())))),
+    )
+
+
+def _weights_files(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if p.suffix in (".safetensors", ".bin")) if folder.is_dir() else []
+
+
+def _remote_code(place: str) -> str:
+    """Return a digest of the code in a folder, which `trust_remote_code` runs; "" for a repository of the hub."""
+    folder = Path(place)
+    found = [[path.name, file_digest(path)] for path in sorted(folder.glob("*.py"))] if folder.is_dir() else []
+    return digest(found) if found else ""
 
 
 def transformers_backbone(
     model: nn.Module, name: ModelName, *, processor: Any = None, tokenizer: Any = None
 ) -> Backbone:
-    """A model of transformers as a backbone; without a processor images reach it by ImageNet's usual preprocessing."""
+    """Wrap a model of transformers; without a processor it gets ImageNet's usual preprocessing."""
     model = model.eval()
     output = name.options.get("output") or _default_output(model)
     if output not in OUTPUTS:
@@ -129,6 +160,7 @@ def transformers_backbone(
         notes=(f"features: {output}", *(() if transform is None else ("preprocessing by its own processor",))),
         transform=transform,
         text=_text_tower(model, tokenizer) if tokenizer is not None else None,
+        loaded=LoadedModel(architecture=architecture, layer=_LAYERS[output]),
     )
 
 
@@ -139,7 +171,7 @@ def _default_output(model: Any) -> str:
 
 
 def _prefix_tokens(model: Any) -> int:
-    """Class and register tokens before the patch tokens."""
+    """Return the number of class and register tokens before the patch tokens."""
     names = [name.rpartition(".")[2] for name, _ in model.named_parameters()]
     if not any(name in ("cls_token", "class_embedding") for name in names):
         return 0
@@ -181,7 +213,7 @@ def _text_tower(model: Any, tokenizer: Any) -> TextTower:
 
 
 def _preprocessing(processor: Any, config: Any) -> tuple[Preprocessing, ForeignTransform | None]:
-    """The processor as a record, where ours does the same on a test image; otherwise the processor itself."""
+    """Return the processor as a record if that gives the same on a test image; otherwise the processor itself."""
     side = getattr(config, "image_size", None) or getattr(getattr(config, "vision_config", None), "image_size", None)
     side = int(side[0] if isinstance(side, list | tuple) else side or 224)
     if processor is None:
@@ -218,7 +250,7 @@ def _record(processor: Any) -> Preprocessing | None:
 
 
 def agrees(own: ForeignTransform, record: Preprocessing) -> bool:
-    """Whether a record gives what another transform does, but for the rounding of single grey values.
+    """Return whether a record gives the same as another transform, up to the rounding of grey values.
 
     The record's arithmetic is torchvision's on Pillow images; a processor may resize tensors instead.
     """
@@ -238,7 +270,7 @@ def agrees(own: ForeignTransform, record: Preprocessing) -> bool:
 
 @contextlib.contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Without its bars and advice, which a library does not print for another's user."""
+    """Silence the progress bars and advice of transformers."""
     logs = transformers.utils.logging
     level, bars = logs.get_verbosity(), getattr(logs, "is_progress_bar_enabled", lambda: True)()
     logs.set_verbosity_error()

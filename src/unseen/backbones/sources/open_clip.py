@@ -8,6 +8,7 @@ space. Option: `weights=FILE` fills ARCH from a checkpoint of one's own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from unseen.backbones.backbone import Backbone, TextTower
-from unseen.backbones.load import IF_THERE, BackboneSource
-from unseen.backbones.names import ModelName
+from unseen.backbones.load import BackboneSource, ModelName
 from unseen.backbones.transforms import ForeignTransform, read_transform
 from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError, first_line
-from unseen.core.extras import import_extra
-from unseen.core.hub import check_available
+from unseen.core.extras import check_available, ensure_torchvision, import_extra
 from unseen.core.identity import digest, file_digest
 from unseen.core.records import ModelCard, Preprocessing
-from unseen.core.torchvision_shim import ensure_torchvision
+from unseen.core.run_record import LoadedModel
+from unseen.core.source import IF_EXISTS
 
 _CONFIG = "open_clip_config.json"
 
@@ -39,7 +39,7 @@ class OpenClipSource(BackboneSource):
         False,
     )
     extra = "clip"
-    paths = ("weights", IF_THERE)
+    paths = ("weights", IF_EXISTS)
 
     def cards(self) -> Iterator[ModelCard]:
         for arch, tag in _open_clip().list_pretrained():
@@ -62,7 +62,10 @@ class OpenClipSource(BackboneSource):
         except Exception as error:  # a dozen kinds, by library and network
             first = first_line(error).rstrip(".")
             raise BackboneError(f"{name} could not be loaded: {first}.") from error
-        return open_clip_backbone(model, name, transform=transform, tokenizer=tokenizer)
+        built = open_clip_backbone(model, name, transform=transform, tokenizer=tokenizer)
+        assert built.loaded is not None
+        matched = len(model.state_dict())  # open_clip refuses a file that does not fit
+        return replace(built, loaded=replace(built.loaded, file=Path(weights).name or tag, matched=matched))
 
     def revision(self, name: ModelName) -> str:
         model_name, tag, weights = _chosen(name)
@@ -77,7 +80,7 @@ class OpenClipSource(BackboneSource):
 
 
 def open_clip_backbone(model: nn.Module, name: ModelName, *, transform: Any = None, tokenizer: Any = None) -> Backbone:
-    """A model of open_clip as a backbone."""
+    """Wrap a model of open_clip."""
     model = model.eval()
     if transform is None:
         from open_clip.transform import image_transform_v2
@@ -93,6 +96,7 @@ def open_clip_backbone(model: nn.Module, name: ModelName, *, transform: Any = No
         notes=("features: the image tower's output, before it is scaled to length 1",),
         transform=foreign,
         text=_text_tower(model, tokenizer) if tokenizer is not None else None,
+        loaded=LoadedModel(architecture=name.rest.partition("/")[0], layer="image embedding"),
     )
 
 
@@ -118,7 +122,7 @@ def _preprocess_config(model: Any) -> Any:
 
 
 def _chosen(name: ModelName) -> tuple[str, str, str]:
-    """What open_clip calls the model, its tag, and a weights file; an unknown one is refused."""
+    """Return open_clip's name of the model, its tag, and a weights file."""
     library = _open_clip()
     if (folder := _folder(name)) is not None:
         if not (folder / _CONFIG).is_file():
@@ -147,7 +151,7 @@ def _folder(name: ModelName) -> Path | None:
 
 
 def _check_cached(library: Any, arch: str, tag: str, name: ModelName) -> None:
-    """Tell at once where the weights are on the hub and the hub is out of reach."""
+    """Raise at once if the weights are on the hub and the hub cannot be reached."""
     found = library.get_pretrained_cfg(arch, tag)
     repository = str(found.get("hf_hub") or "").strip("/")
     if repository:

@@ -9,8 +9,7 @@ from importlib.metadata import version
 import torch
 
 from unseen.backbones.backbone import Backbone
-from unseen.backbones.load import BackboneSource, architecture
-from unseen.backbones.names import ModelName
+from unseen.backbones.load import BackboneSource, ModelName, architecture
 from unseen.core.errors import UsageError
 from unseen.core.records import ModelCard
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from unseen.backbones.backbone import Backbone
+from unseen.backbones.backbone import FEATURES, Backbone
 from unseen.backbones.forwards import timm_forward
-from unseen.backbones.load import BackboneSource
-from unseen.backbones.names import ModelName
+from unseen.backbones.load import BackboneSource, ModelName
 from unseen.core.errors import BackboneError, UnknownNameError, UsageError, first_line
-from unseen.core.hub import cached_file, check_available
+from unseen.core.extras import cached_file, check_available, ensure_torchvision
 from unseen.core.records import ModelCard, Preprocessing
-from unseen.core.torchvision_shim import ensure_torchvision
+from unseen.core.run_record import LoadedModel
 
 _HUB = "hf-hub:"
 
@@ -37,7 +38,11 @@ class TimmSource(BackboneSource):
         check_timm(name.rest)
         _check_weights(name)
         model = create_timm(name.rest, pretrained=True)
-        return timm_backbone(model, name, architecture=name.rest.rpartition("/")[2].partition(".")[0])
+        built = timm_backbone(model, name, architecture=name.rest.rpartition("/")[2].partition(".")[0])
+        file, matched = _weights_name(model), len(model.state_dict())
+        return replace(
+            built, loaded=LoadedModel(file, architecture=built.card.architecture, matched=matched, layer=FEATURES)
+        )
 
     def check(self, name: ModelName) -> None:
         name.check_options()
@@ -62,8 +67,15 @@ def check_timm(name: str) -> None:
         raise UnknownNameError("timm model", name.partition(".")[0], timm.list_models())
 
 
+def _weights_name(model: torch.nn.Module) -> str:
+    """Return the name of the weights that timm loads: a file, a repository of the hub, or the end of an address."""
+    published: dict[str, Any] = dict(getattr(model, "pretrained_cfg", None) or {})
+    file, address = Path(str(published.get("file") or "")).name, str(published.get("url") or "")
+    return file or str(published.get("hf_hub_id") or "") or address.rpartition("/")[2]
+
+
 def _check_weights(name: ModelName) -> None:
-    """Tell at once where weights are on the hub, not in its cache, and the hub is out of reach."""
+    """Raise at once if the weights are not in the cache and the hub cannot be reached."""
     if name.rest.startswith(_HUB):
         return
     published: Any = _timm().models.get_pretrained_cfg(name.rest, allow_unregistered=True)
@@ -77,7 +89,7 @@ def _check_weights(name: ModelName) -> None:
 
 
 def create_timm(name: str, *, pretrained: bool, **arguments: Any) -> torch.nn.Module:
-    """`timm.create_model` with our errors."""
+    """Call `timm.create_model` and raise errors of this package."""
     check_timm(name)
     try:
         model: torch.nn.Module = _timm().create_model(name, pretrained=pretrained, **arguments)
@@ -91,7 +103,7 @@ def create_timm(name: str, *, pretrained: bool, **arguments: Any) -> torch.nn.Mo
 
 
 def timm_backbone(model: torch.nn.Module, name: ModelName, *, architecture: str) -> Backbone:
-    """A timm model as a backbone, with the preprocessing that timm knows for it."""
+    """Wrap a timm model with the preprocessing that timm knows for it."""
     preprocessing = name.adjust(timm_preprocessing(model))
     return Backbone(
         card=ModelCard(id=str(name), name=architecture, group="timm", architecture=architecture, source="timm"),
@@ -100,6 +112,7 @@ def timm_backbone(model: torch.nn.Module, name: ModelName, *, architecture: str)
         preprocessing=preprocessing,
         prefix_tokens=int(getattr(model, "num_prefix_tokens", 0)),
         notes=_settle_size(model, name, preprocessing.size),
+        loaded=LoadedModel(architecture=architecture, layer=FEATURES),
     )
 
 
@@ -117,7 +130,7 @@ def _settle_size(model: torch.nn.Module, name: ModelName, size: int) -> tuple[st
 
 
 def timm_preprocessing(model: torch.nn.Module) -> Preprocessing:
-    """The evaluation transform that a timm model was published with."""
+    """Return the evaluation transform that a timm model was published with."""
     config: dict[str, Any] = _timm().data.resolve_model_data_config(model)
     size = int(config["input_size"][-1])
     squash = config.get("crop_mode") == "squash"

@@ -7,20 +7,21 @@ A hubconf is code, and it runs. So a checkout is one that the user has made: a f
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import nn
-
-from unseen.backbones.backbone import Backbone
-from unseen.backbones.load import BackboneSource, wrap_module
-from unseen.backbones.names import ModelName
+from unseen.backbones.load import BackboneSource, ModelName, wrap_module
+from unseen.backbones.model_files import folder_digest
 from unseen.core.errors import BackboneError, UnknownNameError, first_line
-from unseen.core.identity import file_digest
+from unseen.core.extras import ensure_torchvision
 from unseen.core.records import ModelCard, Preprocessing
-from unseen.core.torchvision_shim import ensure_torchvision
+
+if TYPE_CHECKING:
+    from unseen.backbones.backbone import Backbone
 
 
 class TorchHubSource(BackboneSource):
@@ -37,34 +38,61 @@ class TorchHubSource(BackboneSource):
         _place(name)
 
     def load(self, name: ModelName) -> Backbone:
+        import torch
+
         self.check(name)
         repository, model, local = _place(name)
+        code = folder_digest(Path(repository)) if local else ""
         ensure_torchvision()
         try:
             hub: Any = torch.hub
-            built = hub.load(repository, model, source="local" if local else "github", trust_repo=True, verbose=False)
-        except Exception as error:  # whatever the hubconf raises
+            with _fresh_imports(repository):
+                built = hub.load(
+                    repository, model, source="local" if local else "github", trust_repo=True, verbose=False
+                )
+        except Exception as error:  # a hubconf may raise anything
             if local and "Cannot find callable" in str(error):
                 raise UnknownNameError(f"model of {repository}", model, _functions(Path(repository))) from None
             first = first_line(error)
             raise BackboneError(f"{name} could not be built: {type(error).__name__}: {first}") from error
-        if not isinstance(built, nn.Module):
+        if not isinstance(built, torch.nn.Module):
             raise BackboneError(f"{name} is {type(built).__name__}, not a torch module.")
-        return wrap_module(str(name), built, preprocessing=name.adjust(Preprocessing(resize=256)))
+        wrapped = wrap_module(str(name), built, preprocessing=name.adjust(Preprocessing(resize=256)))
+        return replace(wrapped, code=code)
 
     def revision(self, name: ModelName) -> str:
         repository, _, local = _place(name)
-        return file_digest(Path(repository) / "hubconf.py")[:16] if local else repository
+        return folder_digest(Path(repository)) if local else repository
+
+
+#: Modules that checkouts have imported in this process.
+_IMPORTED: set[str] = set()
+
+
+@contextmanager
+def _fresh_imports(repository: str) -> Iterator[None]:
+    """Import the modules of a checkout anew: not those of another one, and not as they were before an edit."""
+    for name in _IMPORTED & set(sys.modules):
+        del sys.modules[name]
+    before = set(sys.modules)
+    try:
+        yield
+    finally:
+        folder = Path(repository)
+        for name in set(sys.modules) - before:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file and folder in Path(file).parents:
+                _IMPORTED.add(name)
 
 
 def _functions(folder: Path) -> list[str]:
-    """What a hubconf defines itself, read without running it."""
+    """Return the functions that a hubconf defines, without running it."""
     body = ast.parse((folder / "hubconf.py").read_text(encoding="utf-8")).body
     return [node.name for node in body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
 
 
 def _place(name: ModelName) -> tuple[str, str, bool]:
-    """Repository, model, and whether it is a folder; what nobody has trusted is refused."""
+    """Return repository, model, and whether it is a folder; raise if its code is not trusted."""
     repository, _, model = name.rest.rpartition("/")
     folder = Path(repository).expanduser()
     if (folder / "hubconf.py").is_file():

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from unseen.backbones.backbone import Backbone
+from unseen.backbones.backbone import FEATURES, Backbone
 from unseen.backbones.forwards import classifier_forward, find_classifier, output_forward, replace_module
-from unseen.backbones.load import BackboneSource
-from unseen.backbones.names import ModelName
+from unseen.backbones.load import BackboneSource, ModelName
 from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.extras import ensure_torchvision
 from unseen.core.records import ModelCard, Preprocessing
-from unseen.core.torchvision_shim import ensure_torchvision
+from unseen.core.run_record import LoadedModel
 
 
 class TorchvisionSource(BackboneSource):
@@ -32,7 +32,10 @@ class TorchvisionSource(BackboneSource):
     def load(self, name: ModelName) -> Backbone:
         name.check_options("weights")
         weights = name.options.get("weights", "DEFAULT")
-        return torchvision_backbone(create_torchvision(name.rest, weights=weights), name)
+        built = torchvision_backbone(create_torchvision(name.rest, weights=weights), name)
+        assert built.loaded is not None
+        matched = len(built.module.state_dict())
+        return replace(built, loaded=replace(built.loaded, file=_weights_name(name.rest, weights), matched=matched))
 
     def build(self, name: ModelName, classes: int | None = None) -> Backbone:
         arguments = {"num_classes": classes} if classes else {}
@@ -57,7 +60,7 @@ def check_torchvision(name: str) -> None:
 
 
 def create_torchvision(name: str, *, weights: str | None, **arguments: Any) -> nn.Module:
-    """`torchvision.models.get_model` with our errors."""
+    """Call `torchvision.models.get_model` and raise errors of this package."""
     check_torchvision(name)
     from torchvision import models
 
@@ -82,7 +85,7 @@ def create_torchvision(name: str, *, weights: str | None, **arguments: Any) -> n
 
 
 def torchvision_backbone(model: nn.Module, name: ModelName) -> Backbone:
-    """A torchvision model as a backbone: features are what enters its classifier."""
+    """Wrap a torchvision model: features are the input of its classifier."""
     architecture = name.rest.rpartition(":")[2]
     preprocessing = name.adjust(_preprocessing(architecture, name.options.get("weights", "DEFAULT")))
     size = preprocessing.size
@@ -95,20 +98,21 @@ def torchvision_backbone(model: nn.Module, name: ModelName) -> Backbone:
         forward=classifier_forward(classifier) if classifier else output_forward,
         preprocessing=preprocessing,
         prefix_tokens=1 if architecture.startswith("vit_") else 0,
+        loaded=LoadedModel(architecture=architecture, layer=FEATURES if classifier else "the output of the module"),
     )
 
 
 def without_classifier(backbone: Backbone) -> Backbone:
-    """The same network with nothing in the place of its last linear layer: what it returns is the features."""
+    """Replace the last linear layer by the identity, so that the output is the features."""
     linear = [name for name, module in backbone.module.named_modules() if isinstance(module, nn.Linear)]
     if not linear:
         return backbone
     replace_module(backbone.module, linear[-1], nn.Identity())
-    return replace(backbone, forward=output_forward)
+    return replace(backbone, forward=output_forward)  # the same features, so that the record stays true
 
 
 def _preprocessing(architecture: str, weights: str) -> Preprocessing:
-    """The evaluation transform that the weights were published with."""
+    """Return the evaluation transform that the weights were published with."""
     from torchvision import models
 
     transform: Any = models.get_model_weights(architecture)[weights].transforms()
@@ -119,6 +123,14 @@ def _preprocessing(architecture: str, weights: str) -> Preprocessing:
         mean=tuple(transform.mean),
         std=tuple(transform.std),
     )
+
+
+def _weights_name(architecture: str, weights: str) -> str:
+    """Return the name of the file that torchvision publishes for some weights."""
+    from torchvision import models
+
+    published: Any = models.get_model_weights(architecture)[weights]
+    return str(published.url).rpartition("/")[2]
 
 
 def _names() -> list[str]:

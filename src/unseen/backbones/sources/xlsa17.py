@@ -1,8 +1,8 @@
 """`xlsa17:res101`: the features that came with a zero-shot dataset, under a model's name.
 
-The model itself is not there: the release holds its outputs only. The name lets such features stand beside those of
-models that can be loaded; whoever asks for the model is told how to get it. Own features, which a dataset has by
-`features=vit.npy`, are called by their file: `xlsa17:vit`. Which there are the dataset knows.
+The release has the outputs of the model only. The name puts these features beside those of models that can be loaded;
+loading it raises an error with an alternative. A user's features (`features=vit.npy`) are called by their file,
+`xlsa17:vit`; the dataset knows which exist.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unseen.backbones.backbone import Backbone
-from unseen.backbones.load import BackboneSource
-from unseen.backbones.names import ModelName
+from unseen.backbones.load import BackboneSource, ModelName
 from unseen.core.errors import BackboneError, UnknownNameError
 from unseen.core.records import ModelCard
 

@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.probing import pack_correct
-from unseen.benchmarks.texts import text_embeddings, text_version
-from unseen.benchmarks.workbench import Wanted, Workbench, skipped_details
+from unseen.benchmarks.clip.info import CLIP
+from unseen.benchmarks.texts import PROMPT_VERSION, check_templates, text_embeddings, text_version
+from unseen.benchmarks.workbench import Wanted, Workbench
 from unseen.core.identity import option
 from unseen.core.records import Cell, Result
-from unseen.metrics import bootstrap_interval, per_class_accuracy, top_k_correct
+from unseen.metrics import per_class_accuracy, top_k_correct
+from unseen.results.info import BenchmarkInfo
+from unseen.results.outcomes import pack_correct
+from unseen.stats import accuracy_interval
 
 if TYPE_CHECKING:
     from unseen.data import Dataset
@@ -32,8 +35,7 @@ class ClipBenchmark(Benchmark):
     """Options of classification by prompts."""
 
     name: ClassVar[str] = "clip"
-    question: ClassVar[str] = "How well do text prompts tell the classes apart, without a training image?"
-    command: ClassVar[str] = "clip run"
+    info: ClassVar[BenchmarkInfo] = CLIP
 
     templates: str = option("openai", file=True, help="openai (80), simple (7), plain (1), or a file with {} per line.")
     text_model: str = option("", help="Model whose text tower is asked; the cell's own by default.")
@@ -41,9 +43,10 @@ class ClipBenchmark(Benchmark):
 
     def check(self, dataset: Dataset) -> None:
         dataset.split(self.split)
+        check_templates(self.templates)
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
-        return {"prompt": 1, **text_version(self.text_model)}
+        return {"prompt": PROMPT_VERSION, **text_version(self.text_model)}
 
     def idle(self) -> Collection[str]:
         return () if self.text_model else ("text_model",)
@@ -52,8 +55,8 @@ class ClipBenchmark(Benchmark):
         return bench.wanted(cells[0].dataset, splits=(self.split,))
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
+        from unseen.zeroshot.problem import audit_unseen
         from unseen.zeroshot.prompt import prompt_scores
-        from unseen.zeroshot.splits import audit_unseen
 
         cell, began = cells[0], perf_counter()
         dataset = bench.dataset(cell.dataset)
@@ -65,7 +68,13 @@ class ClipBenchmark(Benchmark):
         predictions = scores.argmax(1)
         correct = predictions == rows.labels
         per_class = per_class_accuracy(rows.labels, predictions, classes)
-        interval = bootstrap_interval(correct)
+        bench.recorder.classes(len(names), len(names))
+        if untested := [name for name, value in zip(names, per_class, strict=True) if np.isnan(value)]:
+            bench.recorder.note(
+                f"{len(untested)} classes are candidates without a {self.split} image, so that the mean per-class "
+                f"accuracy leaves them out: {', '.join(map(repr, untested))}"
+            )
+        interval = accuracy_interval(correct)
         yield Result(
             cell,
             metrics={
@@ -78,12 +87,12 @@ class ClipBenchmark(Benchmark):
             seconds=perf_counter() - began,
             details={
                 "classes": len(names),
+                "class_names": names,
                 "train_images": 0,
                 "test_images": len(rows.labels),
                 "chance": 1 / len(names),
                 "per_class": {str(i): None if np.isnan(v) else float(v) for i, v in enumerate(per_class)},
                 "correct": pack_correct(correct),
                 "audit": audit_unseen(names, dataset.wnids, classes).summary,
-                **skipped_details({self.split: rows}),
             },
         )

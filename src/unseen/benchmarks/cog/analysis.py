@@ -1,70 +1,94 @@
-"""What the results of a CoG say: levels, gaps to a baseline, slopes over distance, statements with tests behind them.
+"""Scores of a CoG, and how accuracy changes with the distance to the seen concepts.
 
-Paper:      Sariyildiz et al., ICCV 2021 [P]: Fig. 3 (levels, relative), Fig. 4 (few-shot), section 4.2 (statements)
-Implements: means over seeds; differences to a baseline model; paired bootstrap over test images for statements, with
-            Holm's correction over all of a page's comparisons
-Beyond:     accuracy per concept against its similarity to the nearest seen one, and the slope of that cloud as one
-            number per model: points lost per 0.1 of similarity
+Paper:      Sariyildiz et al., ICCV 2021 [P]: Fig. 3 (levels, relative), Fig. 4 (few-shot), section 4.2 (statements);
+            supplement D.1 for the random controls
+Implements: accuracy per level: means over seeds with confidence intervals over test images, and on every level one
+            decision (`stats.decide`) over all models, image by image. The fall: the mean over the concepts of the
+            nearest level minus that of the farthest, with Welch's interval over concepts; steps between adjacent
+            levels alike, with Holm's correction. Controls: how many random samples of as many concepts are harder
+Beyond:     the slope of accuracy per concept over similarity: points lost per 0.1, with HC3 errors over concepts
+Why so:     another sample of concepts would change the result most. An interval over test images alone regards the
+            concepts of a level as fixed: on levels whose concepts differ by chance only it would find more than one
+            fall in five significant; over concepts it is one in twenty (tests)
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import Any
+from itertools import combinations, pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from unseen.benchmarks.cog.details import ALL as ALL
+from unseen.benchmarks.cog.details import CogDetails, CogParameters, Shots
 from unseen.benchmarks.cog.domains import CONTROL, SEEN, given_domain
-from unseen.benchmarks.probing import unpack_correct
 from unseen.core.errors import DataError
 from unseen.core.names import Name
 from unseen.core.records import Cell, Result
-from unseen.metrics import Comparison, holm, paired_bootstrap, wilson_interval
-from unseen.metrics.slope import Line, fit_line
+from unseen.reports.wording import counted, listed
 from unseen.results import Group, comparable, only
+from unseen.results.grid import Summary, decide_summaries, summary_of
+from unseen.results.styles import TOP1
+from unseen.results.table import format_interval
+from unseen.stats import Decision, Difference, Interval, holm, slope_interval, welch_difference
 
-ALL = "all"
-SIGNIFICANT = 0.05
+#: Similarity that slopes are stated for.
+_PER = 0.1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LevelScore:
     """Accuracy of one model on one level with one number of shots, over seeds.
 
     Attributes:
-        std: over seeds; 0 where there is one.
-        low, high: 95 % interval of the mean over test images; not a number where these were not kept.
-        images: how many test images it is of; 0 where these were not kept.
+        similarity: mean over the concepts of the level; None for controls.
     """
 
-    model: str
+    summary: Summary
     level: str
-    shots: int | str
-    mean: float
-    std: float
-    seeds: int
+    shots: Shots
     similarity: float | None
-    low: float = math.nan
-    high: float = math.nan
-    images: int = 0
+
+    @property
+    def model(self) -> str:
+        return self.summary.model
+
+    @property
+    def control(self) -> bool:
+        """Whether this is a random control level."""
+        return self.level.startswith(CONTROL)
+
+    @property
+    def mean(self) -> float:
+        return self.summary.value
+
+    @property
+    def seeds(self) -> int:
+        return len(self.summary.values)
+
+    @property
+    def interval(self) -> Interval:
+        """The 95 % confidence interval over test images."""
+        return self.summary.interval
+
+    @property
+    def images(self) -> int:
+        """Number of test images; 0 if unknown."""
+        return self.summary.images or self.interval.n
 
     @property
     def text(self) -> str:
-        """In percent with the interval over test images: "87.5 [83.1, 90.9]"."""
-        shown = f"{100 * self.mean:.1f}"
-        return f"{shown} [{100 * self.low:.1f}, {100 * self.high:.1f}]" if self.images else shown
+        """The score in percent with its interval, such as "87.5 [83.1, 90.9]"."""
+        return f"{TOP1.text(self.mean)} {format_interval(self.interval, TOP1)}".rstrip()
 
 
 @dataclass(frozen=True)
 class ConceptScore:
-    """Accuracy of one model on one concept, over seeds; `dataset` is where its images are.
+    """Accuracy of one model on one concept, over seeds; `dataset` has its images.
 
-    `test_images` is 0 where results of an earlier version do not say it.
+    `test_images` is 0 if a result of an earlier version does not state it.
     """
 
     model: str
@@ -80,32 +104,32 @@ class ConceptScore:
 
 
 @dataclass(frozen=True)
-class Duel:
-    """Two models on one level: first minus second, and the p-value after correction."""
+class Line:
+    """The least-squares line of accuracy over similarity, through the unseen concepts.
 
-    first: str
-    second: str
-    level: str
-    comparison: Comparison
-    corrected: float
+    Attributes:
+        slope: with its 95 % confidence interval over concepts.
+    """
 
-    @property
-    def verdict(self) -> int:
-        """1 where the first is better, -1 where the second is, 0 where the test cannot tell."""
-        if self.corrected >= SIGNIFICANT:
-            return 0
-        return 1 if self.comparison.difference.value > 0 else -1
+    slope: Interval
+    intercept: float
+
+    @classmethod
+    def fit(cls, similarity: Sequence[float], accuracy: Sequence[float]) -> Line:
+        """Return the line through three points or more."""
+        slope = slope_interval(similarity, accuracy)
+        return cls(slope, float(np.mean(accuracy) - slope.value * np.mean(similarity)))
 
 
 def order_levels(levels: Iterable[str]) -> list[str]:
-    """Seen first, then L1 to Ln, then controls."""
+    """Return levels in order: seen first, then L1 to Ln, then controls."""
     return sorted(set(levels), key=lambda name: (name != SEEN, name[:1] != "L", int(name[1:]) if name != SEEN else 0))
 
 
 def settings(results: Iterable[Result], benchmark: str = "cog") -> list[Group]:
-    """Results that may be drawn in one chart: levels and numbers of images beside one another, seeds averaged.
+    """Return groups of results that one chart may show: levels and shots side by side, averaged over seeds.
 
-    ImageNet-1K and the levels of ImageNet-CoG are datasets of their own, and one benchmark together, unless there are
+    ImageNet-1K and the levels of ImageNet-CoG are different datasets, and one benchmark together, unless there are
     several of either.
     """
     own = [result for result in results if result.cell.benchmark == benchmark]
@@ -114,7 +138,7 @@ def settings(results: Iterable[Result], benchmark: str = "cog") -> list[Group]:
     levels = {str(names[d].options): names[d].options for d in names if given_domain(d) not in (None, SEEN)}
     together = len(seen) == 1 and len(levels) == 1
 
-    def place(cell: Cell) -> Mapping[str, Any]:
+    def place(cell: Cell) -> Mapping[str, str]:
         if given_domain(cell.dataset) is None or (cell.dataset in seen and not together):
             return {"dataset": cell.dataset}
         read = next(iter(levels.values())) if cell.dataset in seen else names[cell.dataset].options
@@ -124,146 +148,125 @@ def settings(results: Iterable[Result], benchmark: str = "cog") -> list[Group]:
 
 
 def level_scores(results: Sequence[Result]) -> list[LevelScore]:
-    """One score per model, level and shots, in the order of levels.
+    """Return one score per model, level and number of shots, in the order of levels.
 
     Raises:
         UsageError: results of several settings (see `settings`).
     """
-    groups: dict[tuple[str, str, int | str], list[Result]] = defaultdict(list)
+    groups: dict[tuple[str, str, Shots], list[Result]] = defaultdict(list)
     for result in _one_setting(results):
-        p = result.cell.parameters
-        groups[result.cell.model, p["level"], p["shots"]].append(result)
-    scores = []
-    for (model, level, shots), group in groups.items():
-        values = np.array([result.metrics["top1"] for result in group])
-        std = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-        similarity, mean = group[0].details.get("similarity"), float(values.mean())
-        score = LevelScore(model, level, shots, mean, std, len(values), similarity)
-        if (images := _test_images(group[0])) > 0:
-            doubt = wilson_interval(mean, images)
-            score = replace(score, low=doubt.low, high=doubt.high, images=images)
-        scores.append(score)
+        p = CogParameters.of(result.cell)
+        groups[result.cell.model, p.level, p.shots].append(result)
+    scores = [
+        LevelScore(summary_of(group, TOP1.name), level, shots, CogDetails.of(group[0]).similarity)
+        for (_, level, shots), group in groups.items()
+    ]
     place = {level: i for i, level in enumerate(order_levels(score.level for score in scores))}
     return sorted(scores, key=lambda s: (place[s.level], s.shots == ALL, s.shots if s.shots != ALL else 0))
 
 
-def relative_to(scores: Sequence[LevelScore], baseline: str) -> list[tuple[LevelScore, float]]:
-    """Each score with its difference to the baseline's on the same level and shots."""
-    base = {(s.level, s.shots): s.mean for s in scores if s.model == baseline}
+def decide_levels(scores: Sequence[LevelScore]) -> dict[tuple[str, Shots], Decision]:
+    """Decide which models differ, for every level and number of shots."""
+    groups: dict[tuple[str, Shots], list[Summary]] = defaultdict(list)
+    for score in scores:
+        groups[score.level, score.shots].append(score.summary)
+    return {place: decide_summaries(group) for place, group in groups.items()}
+
+
+def relative_to(scores: Sequence[LevelScore], baseline: str) -> list[tuple[LevelScore, Difference]]:
+    """Return each score with its difference to the baseline on the same level with the same number of shots."""
+    base = {(s.level, s.shots): s.summary for s in scores if s.model == baseline}
     if not base:
         models = ", ".join(sorted({s.model for s in scores}))
         raise DataError(f"the baseline {baseline!r} has no results here. Models with results: {models}.")
-    return [(s, s.mean - base[s.level, s.shots]) for s in scores if (s.level, s.shots) in base]
+
+    def difference(score: LevelScore) -> Difference:
+        if score.model == baseline:
+            return Difference(0.0, 0.0, 0.0)
+        pair = decide_summaries([score.summary, base[score.level, score.shots]])
+        return pair.pairs[score.model, baseline]
+
+    return [(s, difference(s)) for s in scores if (s.level, s.shots) in base]
 
 
-def concept_scores(results: Sequence[Result], *, controls: bool = False, shots: int | str = ALL) -> list[ConceptScore]:
-    """Accuracy per concept, mean over seeds, with all images or with so many per concept."""
+def concept_scores(results: Sequence[Result], *, shots: Shots = ALL) -> list[ConceptScore]:
+    """Return the accuracy per concept of all levels but controls, mean over seeds, with one number of shots."""
     groups: dict[tuple[str, str], list[Result]] = defaultdict(list)
     for result in _one_setting(results):
-        level = str(result.cell.parameters["level"])
-        if result.cell.parameters["shots"] == shots and (controls or not level.startswith(CONTROL)):
-            groups[result.cell.model, level].append(result)
+        p = CogParameters.of(result.cell)
+        if p.shots == shots and not p.level.startswith(CONTROL):
+            groups[result.cell.model, p.level].append(result)
     scores = []
     for (model, level), group in groups.items():
-        details = group[0].details
-        accuracy = np.nanmean([_per_class(result) for result in group], axis=0)
-        tested = details.get("test_per_class") or [0] * len(accuracy)
-        rows = zip(details["concepts"], accuracy, details["train_per_class"], tested, strict=True)
-        for concept, value, images, test_images in rows:
-            if not np.isnan(value) and concept["similarity"] is not None:
+        details = [CogDetails.of(result) for result in group]
+        first = details[0]
+        known = ~np.isnan([each.accuracies for each in details])
+        counts = known.sum(axis=0)
+        totals = np.nansum([each.accuracies for each in details], axis=0)
+        tested = first.test_per_class or (0,) * len(counts)
+        rows = zip(first.concepts, totals, counts, first.train_per_class, tested, strict=True)
+        for concept, total, count, images, test_images in rows:
+            if count and concept.similarity is not None:
                 scores.append(
                     ConceptScore(
-                        model,
-                        level,
-                        concept["id"],
-                        concept["name"],
-                        float(value),
-                        concept["similarity"],
-                        concept["nearest"] or "",
-                        images,
-                        group[0].cell.dataset,
-                        test_images,
+                        model=model,
+                        level=level,
+                        concept=concept.id,
+                        name=concept.name,
+                        accuracy=float(total / count),
+                        similarity=concept.similarity,
+                        nearest=concept.nearest or "",
+                        train_images=images,
+                        dataset=group[0].cell.dataset,
+                        test_images=test_images,
                     )
                 )
     return scores
 
 
 def slopes(scores: Sequence[ConceptScore]) -> dict[str, Line]:
-    """Per model the line of accuracy over similarity, through the unseen concepts only."""
+    """Return per model the line of accuracy over similarity, through the unseen concepts only."""
     lines = {}
     for model in dict.fromkeys(score.model for score in scores):
         own = [s for s in scores if s.model == model and s.level != SEEN]
-        if len(own) >= 3:
-            lines[model] = fit_line([s.similarity for s in own], [s.accuracy for s in own])
+        if len(own) >= 3 and len({s.similarity for s in own}) > 1:
+            lines[model] = Line.fit([s.similarity for s in own], [s.accuracy for s in own])
     return lines
 
 
-def slope_sentence(name: str, line: Line) -> str:
-    """The slope in words: points of accuracy per 0.1 of similarity."""
-    value, low, high = (10 * v for v in (line.slope.value, line.slope.low, line.slope.high))
-    half = (high - low) / 2
-    if low > 0:
-        return f"{name} loses {value:.1f} ± {half:.1f} points per 0.1 of similarity lost"
-    if high < 0:
-        return f"{name} gains {-value:.1f} ± {half:.1f} points per 0.1 of similarity lost"
-    return f"{name} shows no clear trend with distance ({value:+.1f} ± {half:.1f} points per 0.1 of similarity)"
-
-
-def duels(results: Sequence[Result], pairs: Sequence[tuple[str, str]] | None = None) -> list[Duel]:
-    """Paired comparisons with all images, on every level, corrected for their number by Holm's method.
+def statements(
+    scores: Sequence[LevelScore], names: Mapping[str, str], pairs: Sequence[tuple[str, str]] | None = None
+) -> list[str]:
+    """State for each pair of models on which levels they differ significantly, with all training images.
 
     Args:
         pairs: which models to compare; by default every two.
     """
-    right = _right_images(results)
-    models = list(dict.fromkeys(model for model, _ in right))
-    found: list[tuple[str, str, str, Comparison]] = []
-    for first, second in list(combinations(models, 2)) if pairs is None else pairs:
-        for level in order_levels(level for _, level in right):
-            a, b = right.get((first, level)), right.get((second, level))
-            if a is not None and b is not None and len(a) == len(b):
-                found.append((first, second, level, paired_bootstrap(a, b)))
-    corrected = holm([comparison.p_value for *_, comparison in found])
-    return [Duel(*row, corrected=p) for row, p in zip(found, corrected, strict=True)]
-
-
-def statements(fights: Sequence[Duel], names: Mapping[str, str]) -> list[str]:
-    """What can be said of each pair of models, in the paper's manner: who wins on which levels, where nobody does."""
-    said = []
-    for pair in dict.fromkeys((d.first, d.second) for d in fights):
-        own = [d for d in fights if (d.first, d.second) == pair]
-        wins = {sign: [d for d in own if d.verdict == sign] for sign in (1, -1, 0)}
+    whole = [s for s in scores if s.shots == ALL and not s.control]
+    decisions = {level: decision for (level, _), decision in decide_levels(whole).items()}
+    models = list(dict.fromkeys(s.model for s in whole))
+    found = []
+    for pair in list(combinations(models, 2)) if pairs is None else pairs:
+        own = {level: decision.pairs[pair] for level, decision in decisions.items() if pair in decision.pairs}
+        tested = {level: each for level, each in own.items() if each.known}
+        if not tested:
+            continue
         first, second = (names.get(model, model) for model in pair)
-        if wins[1] and wins[-1]:
-            said.append(f"{first} beats {second} on {_levels(wins[1])}, but loses to it on {_levels(wins[-1])}.")
-        elif wins[1] or wins[-1]:
-            winner, loser = (first, second) if wins[1] else (second, first)
-            text = f"{winner} beats {loser} on {_levels(wins[1] or wins[-1])}"
-            said.append(f"{text}, but not on {_names(wins[0])}." if wins[0] else f"{text}: on every level.")
-        else:
-            said.append(f"{first} and {second} cannot be told apart on any level.")
-    return said
+        better = {level: each for level, each in tested.items() if each.significant and each.value > 0}
+        worse = {level: each.reversed() for level, each in tested.items() if each.significant and each.value < 0}
+        tied = [level for level, each in tested.items() if not each.significant]
+        parts = [f"{first} is significantly better than {second} on {_level_differences(better)}"] if better else []
+        parts += [f"{second} is significantly better than {first} on {_level_differences(worse)}"] if worse else []
+        if tied:
+            on = "all levels" if len(tied) == len(tested) else listed(tied)
+            parts.append(f"{first} and {second} are statistically tied on {on}")
+        found.append(f"{'; '.join(parts)}.")
+    return found
 
 
-def _levels(fights: Sequence[Duel]) -> str:
-    """Levels with the difference and its interval, in points."""
-    parts = []
-    for d in fights:
-        value, low, high = (100 * abs(v) for v in (d.comparison.difference.value, *_bounds(d)))
-        parts.append(f"{d.level} (by {value:.1f} points [{min(low, high):.1f}, {max(low, high):.1f}])")
-    return _joined(parts)
-
-
-def _bounds(d: Duel) -> tuple[float, float]:
-    return d.comparison.difference.low, d.comparison.difference.high
-
-
-def _names(fights: Sequence[Duel]) -> str:
-    return _joined([d.level for d in fights])
-
-
-def _joined(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+def _level_differences(differences: Mapping[str, Difference]) -> str:
+    """Return levels with the difference and its interval, in points."""
+    return listed([f"{level} (by {_points(each, sign='')})" for level, each in differences.items()])
 
 
 def _one_setting(results: Sequence[Result]) -> Sequence[Result]:
@@ -272,23 +275,185 @@ def _one_setting(results: Sequence[Result]) -> Sequence[Result]:
     return only(groups).results if groups else ()
 
 
-def _test_images(result: Result) -> int:
-    """How many test images a result is of; 0 where it does not say."""
-    packed = str(result.details.get("correct", ""))
-    return int(packed.partition(":")[0] or result.details.get("test_images", 0))
+@dataclass(frozen=True)
+class Fall:
+    """The change from a level of unseen concepts to one that is farther away.
+
+    Attributes:
+        change: accuracy on the nearer level minus that on the farther one, with its interval over concepts.
+        concepts: number of concepts of both levels.
+        models: number of models that the accuracies are averaged over.
+    """
+
+    nearest: str
+    farthest: str
+    change: Difference
+    concepts: int
+    models: int
+
+    @property
+    def significant(self) -> bool:
+        """Whether the accuracies differ significantly."""
+        return self.change.significant
+
+    @property
+    def verdict(self) -> str:
+        """The change in words, with its interval."""
+        ends = f"from {self.nearest} to {self.farthest}"
+        if not self.significant:
+            return f"accuracy does not change significantly {ends} ({_points(self.change.reversed())})"
+        falls = self.change.value > 0
+        size = _points(self.change if falls else self.change.reversed(), sign="")
+        return f"accuracy {'falls' if falls else 'rises'} significantly, by {size}, {ends}"
 
 
-def _per_class(result: Result) -> npt.NDArray[np.float64]:
-    values: Mapping[str, Any] = result.details["per_class"]
-    count = len(result.details["concepts"])
-    return np.array([np.nan if (v := values.get(str(i))) is None else v for i in range(count)], np.float64)
+def measure_fall(scores: Sequence[ConceptScore], models: Sequence[str]) -> Fall | None:
+    """Return the fall from the nearest to the farthest level over some models; None if it cannot be measured."""
+    levels = _concept_means(scores, models)
+    ends = [next(iter(levels)), next(reversed(levels))] if len(levels) > 1 else []
+    return next(iter(_falls({level: levels[level] for level in ends}, scores, models)), None)
 
 
-def _right_images(results: Sequence[Result]) -> dict[tuple[str, str], npt.NDArray[np.float64]]:
-    """Per model and level, how often each test image was right over the seeds, with all training images."""
-    groups: dict[tuple[str, str], list[npt.NDArray[np.bool_]]] = defaultdict(list)
-    for result in _one_setting(results):
-        level = str(result.cell.parameters["level"])
-        if result.cell.parameters["shots"] == ALL and not level.startswith(CONTROL):
-            groups[result.cell.model, level].append(unpack_correct(result.details["correct"]))
-    return {key: np.mean(masks, axis=0) for key, masks in groups.items()}
+def measure_steps(scores: Sequence[ConceptScore], model: str) -> list[Fall]:
+    """Return the fall from each level to the next, with p-values adjusted by Holm's method over these steps.
+
+    The list is empty if one of the steps cannot be tested.
+    """
+    levels = _concept_means(scores, [model])
+    steps = _falls(levels, scores, [model])
+    if len(steps) < len(levels) - 1:
+        return []
+    adjusted = holm([step.change.p for step in steps])
+    return [replace(s, change=replace(s.change, adjusted_p=p)) for s, p in zip(steps, adjusted, strict=True)]
+
+
+def _concept_means(scores: Sequence[ConceptScore], models: Sequence[str]) -> dict[str, list[float]]:
+    """Return by level, nearest first, the accuracy per concept, averaged over models."""
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for score in scores:
+        if score.level.startswith("L") and score.model in models:
+            found[score.level][score.concept].append(score.accuracy)
+    return {level: [sum(v) / len(v) for v in found[level].values()] for level in order_levels(found)}
+
+
+def _falls(levels: Mapping[str, Sequence[float]], scores: Sequence[ConceptScore], models: Sequence[str]) -> list[Fall]:
+    """Return the falls between adjacent levels that can be tested."""
+    known = len({score.model for score in scores if score.model in models})
+    falls = [
+        Fall(near, far, welch_difference(levels[near], levels[far]), len(levels[near]) + len(levels[far]), known)
+        for near, far in pairwise(levels)
+    ]
+    return [fall for fall in falls if fall.change.known]
+
+
+def answer(fall: Fall | None, few: tuple[Shots, Fall] | None, controls: str) -> str:
+    """Answer in one paragraph: the fall with all images, with few, and whether controls could explain it."""
+    if fall is None:
+        return ""
+    found = f"With all images {fall.verdict}"
+    if few is not None:
+        shots, other = few
+        found += f"; with {counted(int(shots), 'image')} per concept {other.verdict}"
+    over = f"mean over {counted(fall.models, 'model')}, " if fall.models > 1 else ""
+    found += f" ({over}95 % confidence intervals over {fall.concepts} concepts)."
+    return f"{found} {controls}".rstrip()
+
+
+def control_sentence(scores: Sequence[LevelScore], models: Sequence[str]) -> str:
+    """State how the nearest and the farthest level compare with the random control levels; "" without controls."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for score in scores:
+        if score.shots == ALL and score.model in models:
+            found[score.level].append(score.mean)
+    means = {level: sum(found[level]) / len(found[level]) for level in order_levels(found)}
+    levels = [level for level in means if level.startswith("L")]
+    controls = [value for level, value in means.items() if level.startswith(CONTROL)]
+    if not controls or not levels:
+        return ""
+    parts, harder = [], 0
+    for level in dict.fromkeys((levels[0], levels[-1])):
+        harder = sum(value <= means[level] for value in controls)
+        where = {0: "below every one", len(controls): "above every one"}.get(harder, f"above {harder}")
+        parts.append(f"{level} is {where} of {len(controls)} random draws of as many concepts")
+    doubt = "" if harder in (0, len(controls)) else ": a random draw of concepts can be as hard"
+    return f"{listed(parts)}{doubt}."
+
+
+def slope_sentence(name: str, line: Line) -> str:
+    """State the slope: points of accuracy per 0.1 of similarity, without the full stop."""
+    lost = _scaled(line.slope, -_PER)
+    if not lost.significant:
+        return f"{name} has no significant trend with distance ({_points(lost)} per {_PER} of similarity lost)"
+    verb, size = ("loses", _scaled(lost, -1)) if lost.value < 0 else ("gains", lost)
+    return f"{name} {verb} {_points(size, sign='')} per {_PER} of similarity lost"
+
+
+def trend_sentences(
+    scores: Sequence[LevelScore], concepts: Sequence[ConceptScore], names: Mapping[str, str]
+) -> list[str]:
+    """State the trend of each model: a change at every step if all steps are significant, otherwise its slope.
+
+    Models with the same kind of trend share a sentence.
+    """
+    found: dict[str, list[str]] = {}
+    lines = slopes(concepts)
+    for model, name in names.items():
+        steps = measure_steps(concepts, model)
+        falling = {step.change.value > 0 for step in steps}
+        if steps and all(step.significant for step in steps) and len(falling) == 1:
+            own = [s for s in scores if s.model == model and s.shots == ALL and s.level.startswith("L")]
+            verb = "falls" if True in falling else "rises"
+            kind = f"Accuracy {verb} significantly at every step from {steps[0].nearest} to {steps[-1].farthest}"
+            found.setdefault(kind, []).append(f"{name} ({', '.join(TOP1.text(s.mean) for s in own)})")
+        elif model in lines:
+            lost = _scaled(lines[model].slope, -_PER)
+            verb = "falls" if lost.value < 0 else "rises"
+            trend = f"Accuracy {verb} significantly" if lost.significant else "No significant trend"
+            kind = (
+                f"{trend} with distance (change per {_PER} of similarity lost, 95 % confidence interval over concepts)"
+            )
+            found.setdefault(kind, []).append(f"{name} {_points(lost)}")
+    return [f"{kind}: {'; '.join(models)}." for kind, models in found.items()]
+
+
+def agreement(
+    concepts: Sequence[ConceptScore], models: Sequence[str], names: Mapping[str, str], lines: Mapping[str, Line]
+) -> str:
+    """Summarise many models: how many fall, how many significantly, and the extremes."""
+    falls = {model: fall for model in models if (fall := measure_fall(concepts, [model])) is not None}
+    if not falls:
+        return f"{len(models)} models."
+    ranked = sorted(falls, key=lambda model: falls[model].change.value)
+    first = falls[ranked[0]]
+    down = sum(fall.change.value > 0 for fall in falls.values())
+    significant = _significant([fall.change for fall in falls.values()])
+    sloped = _significant([line.slope for model, line in lines.items() if model in falls])
+    smallest, largest = (f"{names[m]} ({_points(falls[m].change.reversed())})" for m in (ranked[0], ranked[-1]))
+    worse = f"All {len(falls)} models" if down == len(falls) else f"Of {len(falls)} models {down}"
+    return (
+        f"{worse} are worse on {first.farthest} than on {first.nearest}, "
+        f"{_all_or(significant, down)} of them significantly. The change is smallest for {smallest}, largest for "
+        f"{largest}. Along the distance of single concepts {_all_or(sloped, len(falls))} lose significantly. "
+        "95 % confidence intervals over concepts; p-values are corrected for the number of models by Holm's method."
+    )
+
+
+def _significant(found: Sequence[Interval]) -> int:
+    """Return how many values are significantly above 0, after Holm's correction."""
+    adjusted = holm([each.p for each in found])
+    return sum(each.value > 0 and p < 1 - each.level for each, p in zip(found, adjusted, strict=True))
+
+
+def _all_or(count: int, total: int) -> str:
+    return "all" if count == total else str(count)
+
+
+def _scaled(interval: Interval, factor: float) -> Interval:
+    low, high = sorted((factor * interval.low, factor * interval.high))
+    return replace(interval, value=factor * interval.value, low=low, high=high)
+
+
+def _points(interval: Interval, *, sign: str = "+") -> str:
+    """Return a change in points such as "-0.4 points [-2.1, +1.3]"; without plus signs if `sign` is empty."""
+    value, low, high = (round(100 * v, 1) + 0.0 for v in (interval.value, interval.low, interval.high))  # no "-0.0"
+    return f"{value:{sign}.1f} points [{low:{sign}.1f}, {high:{sign}.1f}]"

@@ -1,353 +1,255 @@
-"""The charts of a CoG's results: levels, levels relative to a baseline, few-shot curves, controls, image counts.
+"""The charts of the paper, as chart types of the page.
 
-Paper:      Sariyildiz et al., ICCV 2021, Fig. 3 and 4; supplement, Fig. B to G
-Each takes plain rows and a legend entry per model (`series_keys`), and gives an Altair chart; the page and
-`unseen cog chart` use the same ones. Bars are 95 % intervals over test images; no axis of accuracies goes beyond 100 %.
+Paper:      Sariyildiz et al., ICCV 2021: Fig. 1a (kin of a concept), 2 (the ranking), 3 (levels), 4 (few-shot);
+            supplement: Fig. B (fine-tuning), C (controls and other measures), D to G
+Beyond:     every concept against its distance, with a line per model
+Bars are 95 % confidence intervals over test images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from unseen.benchmarks.cog.analysis import ALL, ConceptScore, LevelScore, order_levels, relative_to
-from unseen.benchmarks.cog.domains import CONTROL
-from unseen.reports.blocks import Key
-from unseen.reports.charts import CONTAINER, FOCUS, NEUTRAL, OTHERS, PALETTE, percent_axis, series_channels
+from unseen.benchmarks.cog.analysis import ALL, ConceptScore, LevelScore, Line, order_levels, relative_to
+from unseen.benchmarks.cog.tables import Ratio, shots_of
+from unseen.reports.charts import Axis, Bars, Lines, Scatter, Strip, interval_fields
+from unseen.reports.theme import Key
 
 Keys = Mapping[str, Key]
 
 _HEIGHT = 300
-_GRID_WIDTH, _GRID_HEIGHT = 250, 210
-#: Beyond so many lines, intervals would cover each other.
-_MOST_BARS = 6
+_TOOLTIP = {
+    "name": "model",
+    "level": "level",
+    "shots": "images per concept",
+    "shown": "top-1 (%)",
+    "images": "test images",
+    "difference": "difference (points)",
+    "similarity": "mean similarity",
+}
 
 
-def levels_chart(scores: Sequence[LevelScore], keys: Keys) -> Any:
-    """Top-1 by level with all images (Fig. 3a, D)."""
-    rows = _rows(_whole(scores), keys)
-    return _finished(_lines(rows, keys, x="level", order=_order(rows), y="mean", title="top-1 accuracy"))
-
-
-def relative_chart(scores: Sequence[LevelScore], keys: Keys, baseline: str, *, span: Sequence[float] = ()) -> Any:
-    """Top-1 by level, less that of the baseline (Fig. 3b to 3e).
-
-    Args:
-        span: what the axis is to hold, in points, so that charts can be compared; what is drawn, by default.
-    """
-    return _finished(_relative_lines(scores, keys, baseline, span))
-
-
-def relative_grid(scores: Sequence[LevelScore], keys: Keys, baseline: str) -> Any:
-    """`relative_chart` for each category of models, side by side on one scale (Fig. 3b to 3e)."""
-    span = [row["gap"] for row in _relative(_whole(scores), keys, baseline)]
-    panels = []
-    for category, own in by_category(keys).items():
-        if set(own) != {baseline}:
-            shown = {**own, baseline: keys[baseline]}
-            panels.append(_panel(_relative_lines(scores, shown, baseline, span), category))
-    return _grid(panels, 2)
-
-
-def _relative_lines(scores: Sequence[LevelScore], keys: Keys, baseline: str, span: Sequence[float]) -> list[Any]:
-    rows = _relative(_whole(scores), keys, baseline)
-    title = f"points over {keys[baseline].label}"
-    return _lines(rows, keys, x="level", order=_order(rows), y="gap", title=title, span=span)
-
-
-def few_shot_chart(
-    scores: Sequence[LevelScore], keys: Keys, level: str, baseline: str | None = None, *, span: Sequence[float] = ()
-) -> Any:
-    """Top-1 over images per concept on one level (Fig. 4), raw or less that of a baseline.
+def levels_chart(
+    scores: Sequence[LevelScore], keys: Keys, baseline: str = "", *, include: Sequence[float] = ()
+) -> Lines:
+    """Return top-1 by level with all images (Fig. 3a, D), or its difference to a baseline in points (Fig. 3b to 3e).
 
     Args:
-        span: what the axis is to hold, so that levels can be compared.
+        include: values that the axis contains, so that several charts have one scale.
     """
-    return _finished(_few_shot_lines(scores, keys, level, baseline, span))
+    own = [s for s in scores if s.shots == ALL and not s.control]
+    return _lines(own, keys, "level", "", baseline, include)
 
 
-def few_shot_grid(scores: Sequence[LevelScore], keys: Keys, levels: Sequence[str], baseline: str | None = None) -> Any:
-    """`few_shot_chart` of several levels on one scale (Fig. 4; all levels: Fig. F, and G relative to a baseline)."""
-    own = [s for s in scores if s.level in levels]
-    rows = _rows(own, keys) if baseline is None else _relative(own, keys, baseline)
-    span = [row["mean" if baseline is None else "gap"] for row in rows]
-    return _grid([_panel(_few_shot_lines(own, keys, level, baseline, span), level) for level in levels], 3, shared=True)
-
-
-def _few_shot_lines(
-    scores: Sequence[LevelScore], keys: Keys, level: str, baseline: str | None, span: Sequence[float]
-) -> list[Any]:
-    own = [s for s in scores if s.level == level]
-    order = [str(s) for s in sorted({s.shots for s in own if s.shots != ALL}, key=int)]
-    order += [ALL] if any(s.shots == ALL for s in own) else []
-    if baseline is None:
-        rows, y, title = _rows(own, keys), "mean", f"top-1 on {level}"
-    else:
-        rows, y, title = _relative(own, keys, baseline), "gap", f"points over {keys[baseline].label} on {level}"
-    return _lines(rows, keys, x="shots", order=order, y=y, title=title, span=span)
-
-
-def images_chart(scores: Sequence[ConceptScore]) -> Any:
-    """Training images per concept, concepts sorted, one line per level (supplement, Fig. E)."""
-    import altair as alt
-
-    one = next((s.model for s in scores), "")
-    rows: list[dict[str, Any]] = []
-    levels = order_levels(s.level for s in scores)
-    for level in levels:
-        counts = sorted((s.train_images for s in scores if s.level == level and s.model == one), reverse=True)
-        # A thousand concepts draw the same line as every fifth of them.
-        places = range(0, len(counts), max(1, len(counts) // 200))
-        rows += [{"level": level, "rank": i + 1, "images": counts[i]} for i in places]
-    chart = (
-        alt.Chart(alt.InlineData(values=rows))
-        .mark_line(interpolate="step-after", strokeWidth=2)
-        .encode(
-            x=alt.X("rank:Q", title="concepts, from most to fewest images", axis=alt.Axis(tickMinStep=1, grid=False)),
-            y=alt.Y("images:Q", title="training images", axis=alt.Axis(tickMinStep=1)),
-            color=alt.Color(
-                "level:N",
-                title=None,
-                scale=alt.Scale(domain=levels, range=[OTHERS[i % len(OTHERS)] for i in range(len(levels))]),
-                legend=alt.Legend(columns=6),
-            ),
-            tooltip=["level:N", "rank:Q", "images:Q"],
-        )
-    )
-    return chart.properties(width=CONTAINER, height=_HEIGHT)
-
-
-def control_chart(scores: Sequence[LevelScore], keys: Keys) -> Any:
-    """Levels against random control levels: points over the mean of a model's own controls (supplement, Fig. C).
-
-    The band has all controls of all models in it, each less the mean of its model's.
-    """
-    import altair as alt
-
-    own = [s for s in scores if s.shots == ALL and s.model in keys]
-    middles = {model: _mean(s.mean for s in own if s.model == model and s.level.startswith(CONTROL)) for model in keys}
-    rows = [
-        {**row, "gap": 100 * (row["mean"] - middles[row["model"]])}
-        for row in _rows([s for s in own if not s.level.startswith(CONTROL) and middles[s.model] is not None], keys)
-    ]
-    spread = [100 * (s.mean - middle) for s in own if s.level.startswith(CONTROL) and (middle := middles[s.model])]
-    lines = _lines(rows, keys, x="level", order=_order(rows), y="gap", title="points over the mean of random draws")
-    band = alt.Chart(alt.InlineData(values=[{"low": min(spread), "high": max(spread)}]))
-    area = band.mark_rect(opacity=0.22, color=NEUTRAL).encode(y=alt.Y("low:Q"), y2="high:Q")
-    return _finished([area, *lines])
-
-
-def rankings_chart(lines: Mapping[str, Sequence[LevelScore]], controls: Sequence[float], name: str) -> Any:
-    """One model on levels that different measures cut, beside the mean of random draws (supplement, Fig. C).
-
-    Args:
-        lines: by what the levels were ranked with, the scores of the model.
-        controls: its accuracies on random draws.
-        name: of the model.
-    """
-    import altair as alt
-
-    rows: list[dict[str, Any]] = [
-        {
-            "ranking": ranking,
-            "level": s.level,
-            "mean": s.mean,
-            "low": _known(s.low, s.mean),
-            "high": _known(s.high, s.mean),
-            "shown": s.text,
-        }
-        for ranking, scores in lines.items()
-        for s in scores
-    ]
-    axis = percent_axis([v for row in rows for v in (row["low"], row["high"])] + list(controls))
-    colour = alt.Color("ranking:N", title=None, scale=alt.Scale(domain=list(lines), range=list(PALETTE)))
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=alt.X("level:N", sort=_order(rows), title=None, axis=alt.Axis(labelAngle=0)), color=colour
-    )
-    y = _value("mean", f"top-1 of {name}", axis)
-    layers = [
-        base.mark_line(point=alt.OverlayMarkDef(size=60), strokeWidth=2.5).encode(
-            y=y, tooltip=["ranking:N", "level:N", "shown:N"]
-        ),
-        base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q"), y2="high:Q"),
-    ]
-    if controls:
-        mean = sum(controls) / len(controls)
-        told = [{"mean": mean, "low": min(controls), "high": max(controls), "said": f"{len(controls)} random draws"}]
-        under = alt.Chart(alt.InlineData(values=told))
-        layers.insert(0, under.mark_rect(opacity=0.2, color=NEUTRAL).encode(y=alt.Y("low:Q"), y2="high:Q"))
-        layers.insert(1, under.mark_rule(color=NEUTRAL, strokeDash=[5, 4]).encode(y="mean:Q"))
-        layers.append(
-            under.mark_text(align="left", dx=4, dy=-6, baseline="bottom", color=NEUTRAL).encode(
-                x=alt.value(0), y="mean:Q", text="said:N"
-            )
-        )
-    return alt.layer(*layers).properties(width=CONTAINER, height=_HEIGHT)
-
-
-def finetune_chart(rows: Sequence[Mapping[str, Any]], levels: Sequence[str]) -> Any:
-    """Frozen accuracy relative to fine-tuned, by level (supplement, Fig. B).
-
-    Args:
-        rows: each with `name`, `level`, `ratio`, and `low` and `high` where they are known.
-    """
-    import altair as alt
-
-    names = list(dict.fromkeys(row["name"] for row in rows))
-    plain = [{k: row[k] for k in ("model", "name", "level", "ratio", "low", "high") if k in row} for row in rows]
-    base = alt.Chart(alt.InlineData(values=plain)).encode(
-        x=alt.X("level:N", sort=list(levels), title=None, axis=alt.Axis(labelAngle=0)),
-        color=alt.Color(
-            "name:N",
-            title=None,
-            scale=alt.Scale(domain=names, range=list(PALETTE)),
-            legend=alt.Legend(columns=2, labelLimit=300),
-        ),
-        tooltip=["name:N", "level:N", alt.Tooltip("ratio:Q", format=".3f")],
-    )
-    y = alt.Y("ratio:Q", title="frozen / fine-tuned top-1", scale=alt.Scale(zero=False), axis=alt.Axis(format=".2f"))
-    one = alt.Chart(alt.InlineData(values=[{"one": 1.0}])).mark_rule(color=NEUTRAL, strokeDash=[5, 4]).encode(y="one:Q")
-    line = base.mark_line(point=alt.OverlayMarkDef(size=60), strokeWidth=2.5).encode(y=y)
-    bars = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q"), y2="high:Q").transform_filter("isValid(datum.low)")
-    return alt.layer(one, bars, line).properties(width=CONTAINER, height=280)
-
-
-def by_category(keys: Keys) -> dict[str, dict[str, Key]]:
-    """Legend entries by category, in order of appearance."""
-    found: dict[str, dict[str, Key]] = {}
+def relative_charts(scores: Sequence[LevelScore], keys: Keys, baseline: str) -> dict[str, Lines]:
+    """Return a chart of differences to a baseline for each category of models, on one scale (Fig. 3b to 3e)."""
+    categories: dict[str, dict[str, Key]] = {}
     for model, key in keys.items():
-        found.setdefault(key.group, {})[model] = key
-    return found
+        if model != baseline:
+            categories.setdefault(key.group, {})[model] = key
+    span = list(levels_chart(scores, keys, baseline).ends())
+    return {
+        category: levels_chart(scores, {**own, baseline: keys[baseline]}, baseline, include=span)
+        for category, own in categories.items()
+    }
 
 
-def _whole(scores: Sequence[LevelScore]) -> list[LevelScore]:
-    return [s for s in scores if s.shots == ALL and not s.level.startswith(CONTROL)]
-
-
-def _rows(scores: Sequence[LevelScore], keys: Keys) -> list[dict[str, Any]]:
-    return [
-        {
-            "model": s.model,
-            "group": keys[s.model].group,
-            "name": keys[s.model].label,
-            "level": s.level,
-            "shots": str(s.shots),
-            "mean": s.mean,
-            "low": _known(s.low, s.mean),
-            "high": _known(s.high, s.mean),
-            "shown": s.text,
-            "images": s.images,
-            "similarity": "" if s.similarity is None else f"{s.similarity:.3f}",
-        }
-        for s in scores
-        if s.model in keys
-    ]
-
-
-def _relative(scores: Sequence[LevelScore], keys: Keys, baseline: str) -> list[dict[str, Any]]:
-    pairs = relative_to([s for s in scores if s.model in keys], baseline)
-    rows = _rows([s for s, _ in pairs], keys)
-    return [{**row, "gap": 100 * gap} for row, (_, gap) in zip(rows, pairs, strict=True)]
-
-
-def _known(value: float, otherwise: float) -> float:
-    return value if value == value else otherwise
-
-
-def _mean(values: Iterable[float]) -> float | None:
-    found = list(values)
-    return sum(found) / len(found) if found else None
-
-
-def _order(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    return order_levels(row["level"] for row in rows)
-
-
-def _value(field: str, title: str, axis: Mapping[str, Any]) -> Any:
-    import altair as alt
-
-    return alt.Y(
-        f"{field}:Q",
-        title=title,
-        axis=alt.Axis(format=axis["format"], values=axis["ticks"]),
-        scale=alt.Scale(domain=axis["domain"], nice=False, zero=False),
-    )
+def few_shot_charts(
+    scores: Sequence[LevelScore], keys: Keys, levels: Sequence[str], baseline: str = ""
+) -> dict[str, Lines]:
+    """Return top-1 over images per concept by level, on one scale (Fig. 4, F), or relative to a baseline (Fig. G)."""
+    own = {level: [s for s in scores if s.level == level] for level in levels}
+    span = [end for part in own.values() for end in _lines(part, keys, "shots", "", baseline).ends()]
+    return {level: _lines(part, keys, "shots", f" on {level}", baseline, span) for level, part in own.items()}
 
 
 def _lines(
-    rows: Sequence[Mapping[str, Any]],
-    keys: Keys,
-    *,
-    x: str,
-    order: Sequence[str],
-    y: str,
-    title: str,
-    span: Sequence[float] = (),
-) -> list[Any]:
-    """Layers: one line per model over an ordered axis, a point at each place, its interval where lines are few."""
-    import altair as alt
-
-    bars = y == "mean" and len({row["model"] for row in rows}) <= _MOST_BARS
-    shown = [r for r in keys.values() if any(row["name"] == r.label for row in rows)]
-    color, shape = series_channels(shown)
-    base = alt.Chart(alt.InlineData(values=list(rows))).encode(
-        x=alt.X(
-            f"{x}:N",
-            sort=list(order),
-            title="images per concept" if x == "shots" else None,
-            axis=alt.Axis(labelAngle=0, grid=False),
-            scale=alt.Scale(type="point", padding=0.3),
-        ),
-        color=color,
-        opacity=alt.condition(FOCUS, alt.value(1.0), alt.value(0.1)),
-        tooltip=[
-            alt.Tooltip("name:N", title="model"),
-            alt.Tooltip("level:N"),
-            alt.Tooltip("shots:N", title="images per concept"),
-            alt.Tooltip("shown:N", title="top-1 (%)"),
-            alt.Tooltip("images:N", title="test images"),
-            *([alt.Tooltip("gap:Q", title="difference (points)", format="+.2f")] if y == "gap" else []),
-            alt.Tooltip("similarity:N", title="mean similarity"),
-        ],
-    )
-    if y == "mean":
-        ends = [v for row in rows for v in ((row["low"], row["high"]) if bars else (row["mean"],))]
-        value = _value(y, title, percent_axis([*ends, *span]))
+    scores: Sequence[LevelScore], keys: Keys, x: str, on: str, baseline: str = "", include: Sequence[float] = ()
+) -> Lines:
+    """Return one line per model over levels or over shots."""
+    own = [s for s in scores if s.model in keys]
+    if baseline:
+        rows = [
+            {**_row(s, keys), **interval_fields(gap, 100), "difference": f"{100 * gap.value:+.2f}"}
+            for s, gap in relative_to(own, baseline)
+        ]
+        y = Axis(f"points over {keys[baseline].label}{on}", "points", include)
     else:
-        limits = alt.Undefined if not span else [min(span), max(span)]
-        value = alt.Y(
-            f"{y}:Q",
-            title=title,
-            axis=alt.Axis(format="+,.1~f", tickCount=6),
-            scale=alt.Scale(zero=False, nice=True, domain=limits),
-        )
-    many = len(shown) > _MOST_BARS
-    parts = [
-        base.mark_line(strokeWidth=1.6 if many else 2.5).encode(y=value, detail="model:N"),
-        base.mark_point(filled=True, size=36 if many else 70).encode(y=value, shape=shape),
+        rows = [{**_row(s, keys), **interval_fields(s.interval)} for s in own]
+        y = Axis(f"top-1{on}" if on else "top-1 accuracy", include=include)
+    if x == "level":
+        axis = Axis(kind="names", order=order_levels(s.level for s in own))
+    else:
+        axis = Axis("images per concept", "names", order=[str(shots) for shots in reversed(shots_of(own))])
+    return Lines(rows=rows, keys=list(keys.values()), x=x, x_axis=axis, y=y, tooltip=_TOOLTIP, height=_HEIGHT)
+
+
+def _row(score: LevelScore, keys: Keys) -> dict[str, Any]:
+    return {
+        "model": score.model,
+        "group": keys[score.model].group,
+        "name": keys[score.model].label,
+        "level": score.level,
+        "shots": str(score.shots),
+        "shown": score.text,
+        "images": score.images,
+        "similarity": "" if score.similarity is None else f"{score.similarity:.3f}",
+    }
+
+
+def control_chart(scores: Sequence[LevelScore], keys: Keys) -> Lines:
+    """Return levels against random control levels: points over the mean of a model's controls (supplement, Fig. C).
+
+    The band contains all controls of all models, each minus the mean of its model.
+    """
+    own = [s for s in scores if s.shots == ALL and s.model in keys]
+    controls = {model: [s.mean for s in own if s.control and s.model == model] for model in keys}
+    means = {model: sum(values) / len(values) for model, values in controls.items() if values}
+    rows = [
+        {**_row(s, keys), "value": 100 * (s.mean - means[s.model])} for s in own if not s.control and s.model in means
     ]
-    if bars:
-        parts.insert(0, base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q"), y2="high:Q"))
-    return parts
+    spread = [100 * (value - means[model]) for model, values in controls.items() for value in values]
+    return Lines(
+        rows=rows,
+        keys=list(keys.values()),
+        x="level",
+        y=Axis("points over the mean of random draws", "points"),
+        band=(min(spread), max(spread)),
+        tooltip=_TOOLTIP,
+        height=_HEIGHT,
+    )
 
 
-def _panel(layers: Sequence[Any], title: str) -> Any:
-    """One chart of a grid: a fixed size and a title of its own."""
-    import altair as alt
+def rankings_chart(lines: Mapping[str, Sequence[LevelScore]], controls: Sequence[float], name: str) -> Lines:
+    """Return one model on levels cut by different measures, with the mean of random draws (supplement, Fig. C).
 
-    return alt.layer(*layers).properties(width=_GRID_WIDTH, height=_GRID_HEIGHT, title=title or alt.Undefined)
+    Args:
+        lines: the scores of the model, by the measure that ranked the concepts.
+        controls: its accuracies on random draws.
+        name: the name of the model.
+    """
+    return Lines(
+        rows=[
+            {"ranking": ranking, "level": s.level, **interval_fields(s.interval), "shown": s.text}
+            for ranking, scores in lines.items()
+            for s in scores
+        ],
+        series="ranking",
+        x="level",
+        y=Axis(f"top-1 of {name}"),
+        rule=sum(controls) / len(controls) if controls else None,
+        band=(min(controls), max(controls)) if controls else None,
+        band_text=f"{len(controls)} random draws",
+        height=_HEIGHT,
+    )
 
 
-def _grid(panels: Sequence[Any], columns: int, *, shared: bool = False) -> Any:
-    """Charts side by side, with one legend where all show the same models."""
-    import altair as alt
+def images_chart(scores: Sequence[ConceptScore]) -> Lines:
+    """Return training images per concept, concepts sorted, one line per level (supplement, Fig. E)."""
+    rows: list[dict[str, Any]] = []
+    own = [s for s in scores if s.model == scores[0].model]
+    for level in order_levels(s.level for s in own):
+        counts = sorted((s.train_images for s in own if s.level == level), reverse=True)
+        # Every fifth of a thousand concepts gives the same line.
+        places = range(0, len(counts), max(1, len(counts) // 200))
+        rows += [{"level": level, "concepts": i + 1, "value": counts[i]} for i in places]
+    return Lines(
+        rows=rows,
+        series="level",
+        x="concepts",
+        x_axis=Axis("concepts, from most to fewest images", "number"),
+        y=Axis("training images", "number"),
+        points=False,
+        steps=True,
+        height=_HEIGHT,
+    )
 
-    joined = alt.concat(*panels, columns=columns)
-    joined = joined if shared else joined.resolve_scale(color="independent", shape="independent")
-    return joined.add_params(alt.param(name="focus", value=""))
+
+def finetune_chart(found: Sequence[Ratio]) -> Lines:
+    """Return frozen accuracy relative to fine-tuned, by level (supplement, Fig. B)."""
+    rows = [
+        {"model": r.frozen.model, "name": r.name, "level": r.frozen.level, "shown": f"{r.ratio.value:.3f}"}
+        | interval_fields(r.ratio)
+        for r in found
+    ]
+    axis = Axis(kind="names", order=order_levels(r.frozen.level for r in found))
+    return Lines(rows=rows, x="level", x_axis=axis, y=Axis("frozen / fine-tuned top-1", "number"), rule=1.0)
 
 
-def _finished(layers: Sequence[Any]) -> Any:
-    import altair as alt
+def distance_chart(
+    scores: Sequence[ConceptScore], lines: Mapping[str, Line], keys: Keys, picture: Callable[[ConceptScore], str]
+) -> Scatter:
+    """Return accuracy per unseen concept over its similarity to the nearest seen one.
 
-    return alt.layer(*layers).add_params(alt.param(name="focus", value="")).properties(width=CONTAINER, height=_HEIGHT)
+    Every model has a line; the points are those of the model under the pointer, or of the one that the reader chooses.
+    """
+    models = [model for model in keys if model in lines]
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for s in scores:
+        if not s.level.startswith("L") or s.model not in models:
+            continue
+        if (s.level, s.concept) not in rows:
+            address = picture(s)
+            rows[s.level, s.concept] = {
+                "concept": s.name,
+                "level": s.level,
+                "similarity": round(s.similarity, 4),
+                "nearest": s.nearest,
+                "value": [None] * len(models),
+                **({"picture": address} if address else {}),
+            }
+        rows[s.level, s.concept]["value"][models.index(s.model)] = round(s.accuracy, 4)
+    ends = [min(r["similarity"] for r in rows.values()), max(r["similarity"] for r in rows.values())]
+    fits = [
+        {"model": m, "group": keys[m].group, "name": keys[m].label, "similarity": x}
+        | {"value": lines[m].intercept + lines[m].slope.value * x}
+        for m in models
+        for x in ends
+    ]
+    return Scatter(
+        rows=list(rows.values()),
+        keys=[keys[model] for model in models],
+        x="similarity",
+        x_axis=Axis("similarity to the nearest seen concept", "number"),
+        y=Axis("accuracy on the concept"),
+        lines=fits,
+        choice=True,
+        tooltip={
+            "picture": "image",
+            "concept": "concept",
+            "nearest": "nearest seen",
+            "similarity": "similarity",
+            "value": "accuracy",
+            "name": "model",
+            "level": "level",
+        },
+        height=340,
+    )
+
+
+def ranking_chart(ranked: Sequence[Mapping[str, Any]], measure: str, seen: str) -> Strip:
+    """Return all eligible concepts by similarity to the seen ones, levels in colour, gaps in grey (Fig. 2).
+
+    Args:
+        ranked: rows with `name`, `value`, `level` ("" in a gap) and `picture`, the most similar first.
+        measure: the measure of similarity.
+        seen: the name of the seen concepts.
+    """
+    return Strip(
+        rows=ranked,
+        section="level",
+        between="left out",
+        x="eligible concepts, the most similar first",
+        y=f"{measure} similarity to {seen}",
+    )
+
+
+def kin_chart(concept: str, kin: Sequence[Mapping[str, Any]], measure: str) -> Bars:
+    """Return concepts by their similarity to one, the nearest first (Fig. 1a).
+
+    Args:
+        kin: rows with `name`, `value`, `shown` and `picture`.
+    """
+    axis = Axis(f"{measure} similarity to {concept}", "number", include=(0.0, 1.0), zero=True)
+    return Bars(rows=kin, series="", x=axis, pictures="picture" if any(row["picture"] for row in kin) else "")

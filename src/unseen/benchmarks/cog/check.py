@@ -18,7 +18,7 @@ from unseen.core.errors import DataError
 from unseen.core.names import is_wnid
 from unseen.data import decode_rgb
 from unseen.data.sources.imagenet.cog import Caps, Lists, pick_image_lists, read_split_file
-from unseen.data.sources.imagenet.in1k import CLASSES, find_in1k, read_validation
+from unseen.data.sources.imagenet.source import CLASSES, find_in1k, read_validation
 from unseen.data.sources.imagenet.tree import Images, ImageTree, Progress, find_tree, some
 
 

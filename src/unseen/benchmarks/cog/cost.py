@@ -1,43 +1,56 @@
-"""What a run of ImageNet-CoG costs in images, disk, memory and time, worked out before anything is paid for.
+"""Cost of ImageNet-CoG before a run: images, disk, memory and hours, here and on other machines.
 
 Model:      images     the train and test images of every set, each through every model once
-            disk       images x (dim x bytes per number + 16), the 16 being label and index; and about 1 KiB per part
-            memory     working copies x 4 bytes x dim x training images of the largest set while a probe runs; where
-                       that is more than the probes' limit, rows are read from the disk again at every pass and the
-                       limit is what they take
+            disk       images x (dim x bytes per number + 16 for label and index), and about 1 KiB per part
+            memory     working copies x 4 bytes x dim x training images of the largest set while a probe runs; above
+                       the limit of the probes, rows are read from the disk at every pass and the limit is used
             extraction images / measured images per second
-            probes     per set, seed and number of shots: a + b x rows x dim x classes, fitted to measured probes
-Limits:     a probe's time also depends on how hard the classes are to tell apart and, where rows are streamed, on the
-            disk, which is not in the model. On one core, predicting a probe from ones of a half to a quarter of its
-            work missed by -27 % (`fast`) and +62 % (`paper`): take hours of probes as good to a factor of two at best
-Expected:   the whole of ImageNet-CoG: 6,810,655 training images (1,281,167 seen, 5,529,488 unseen) and 300,000 test
-            images; 2,048 float32 numbers of each are 58 GB
+            probes     rows x dim x classes multiply-adds per pass; the measured seconds per billion of them, for every
+                       set, seed and number of shots
+            machines   hours measured here x GFLOP/s here / GFLOP/s there: every machine reaches the same share of its
+                       peak, and cells are independent
+Limits:     the time of a probe also depends on how similar the classes are and on the disk: expect hours of probes
+            within a factor of two, and hours on other machines within a factor of three
+Expected:   all of ImageNet-CoG: 6,810,655 training images (1,281,167 seen, 5,529,488 unseen) and 300,000 test images;
+            2,048 float32 numbers of each take 58 GB
 """
 
 from __future__ import annotations
 
+import io
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from math import ceil
 from typing import Any, Literal
 
+import numpy as np
+from PIL import Image
+
 from unseen.core.errors import UsageError
+from unseen.data import Split
+from unseen.data.decode import open_image
 
 Shots = int | Literal["all"]
 
 #: Section 3.4 of the paper: all images, and 1, 2, 4 ... 128 of each concept.
 PAPER_SHOTS: tuple[Shots, ...] = ("all", 1, 2, 4, 8, 16, 32, 64, 128)
 PAPER_SEEDS = 5
+#: Stated float32 peak of an A100, without tensor cores.
+GPU_GFLOPS = 19_500.0
 
 _BYTES = {"float32": 4, "float16": 2}
 _ROW = 16  # int64 label and int64 index beside each row of features
-_PART = 1024  # header of a part file and its entry in the manifest
+_PART = 1024  # images per part file, and bytes of its header
 _GB = 1e9
+#: Mean size of an image of ImageNet, in pixels; about 110 kB.
+_WIDTH, _HEIGHT = 500, 375
 
 
 @dataclass(frozen=True)
 class ImageSet:
-    """How large one set of images is: the seen concepts, or a level."""
+    """Size of one set of images: the seen concepts, or a level."""
 
     name: str
     classes: int
@@ -62,7 +75,7 @@ FULL_COG = (
 
 @dataclass(frozen=True)
 class ModelSpeed:
-    """A model, the length of its features, and how fast it goes on this machine, decoding included."""
+    """A model, the length of its features, and its images per second on this machine, decoding included."""
 
     model: str
     dim: int
@@ -76,58 +89,14 @@ class ModelSpeed:
 
 
 @dataclass(frozen=True)
-class ProbeTiming:
-    """A probe that was measured: one seed, tuning and final fit together, on `rows` training images."""
-
-    rows: int
-    dim: int
-    classes: int
-    seconds: float
-
-    @property
-    def work(self) -> float:
-        """Multiply-adds of one pass over the rows, in billions."""
-        return self.rows * self.dim * self.classes / 1e9
-
-
-@dataclass(frozen=True)
-class ProbeCost:
-    """Seconds of a probe: `fixed` + `per_billion` x billions of multiply-adds in one pass over its rows."""
-
-    fixed: float
-    per_billion: float
-
-    def seconds(self, rows: int, dim: int, classes: int) -> float:
-        return self.fixed + self.per_billion * rows * dim * classes / 1e9
-
-
-def fit_probe_cost(timings: Sequence[ProbeTiming]) -> ProbeCost:
-    """The cost model that comes nearest to what was measured, by the sum of squared relative errors.
-
-    One measurement gives a cost in proportion to the work; several also give the fixed part. Neither is negative.
-    """
-    if not timings or any(each.seconds <= 0 or each.work <= 0 for each in timings):
-        raise UsageError("the cost of probes is fitted to at least one measurement, of a probe that took some time.")
-    if len({each.work for each in timings}) == 1:
-        return ProbeCost(0.0, sum(each.seconds for each in timings) / sum(each.work for each in timings))
-    import numpy as np
-    from scipy.optimize import nnls
-
-    seconds = np.asarray([each.seconds for each in timings])
-    terms = np.stack([np.ones(len(timings)), np.asarray([each.work for each in timings])], axis=1)
-    fixed, per_billion = nnls(terms / seconds[:, None], np.ones(len(timings)))[0]
-    return ProbeCost(float(fixed), float(per_billion))
-
-
-@dataclass(frozen=True)
 class ModelCost:
-    """What one model costs over all sets.
+    """Cost of one model over all sets.
 
     Attributes:
-        disk_gb: of its features.
-        memory_gb: that the largest probe takes if its rows are held in memory.
-        streams: whether they are not, because that is more than the limit.
-        probe_hours: None where no probe was measured.
+        disk_gb: size of its features.
+        memory_gb: memory of the largest probe if its rows are in memory.
+        streams: whether they are read from the disk instead, because that is more than the limit.
+        probe_hours: None if no probe was measured.
     """
 
     model: str
@@ -141,8 +110,32 @@ class ModelCost:
 
 
 @dataclass(frozen=True)
+class MachineCost:
+    """Hours of a plan on a machine with some devices.
+
+    Attributes:
+        gflops: float32 GFLOP/s of each device.
+        images_per_second: images to decode while features are extracted.
+        device_gb: rows of the largest set in float32, if a device keeps them; half in float16.
+    """
+
+    name: str
+    gflops: float
+    devices: int
+    extraction_hours: float
+    probe_hours: float | None
+    images_per_second: float
+    device_gb: float
+
+    def line(self) -> str:
+        """Return the cost as one line of text."""
+        extraction = f"extraction {in_words(self.extraction_hours)}, {self.images_per_second:,.0f} images/s to decode"
+        return f"{self.name}: {extraction}; probes {in_words(self.probe_hours)}, {self.device_gb:,.1f} GB of rows"
+
+
+@dataclass(frozen=True)
 class CogPlan:
-    """What a whole run costs."""
+    """Cost of a whole run."""
 
     sets: tuple[ImageSet, ...]
     models: tuple[ModelCost, ...]
@@ -153,7 +146,7 @@ class CogPlan:
 
     @property
     def images(self) -> int:
-        """In one pass, for one model."""
+        """Images of one pass, for one model."""
         return sum(each.images for each in self.sets)
 
     @property
@@ -171,24 +164,46 @@ class CogPlan:
 
     @property
     def memory_gb(self) -> float:
-        """That the largest probe really takes, with rows streamed where they are too many."""
-        return max(
-            (min(each.memory_gb, self.memory_limit_gb) if each.streams else each.memory_gb for each in self.models),
-            default=0.0,
+        """Memory of the largest probe; the limit if its rows are read from the disk."""
+        used = (min(each.memory_gb, self.memory_limit_gb) if each.streams else each.memory_gb for each in self.models)
+        return max(used, default=0.0)
+
+    def on_machine(self, name: str, here: float, gflops: float, devices: int = 1) -> MachineCost:
+        """Return the cost on a machine of `devices` devices; `here` and `gflops` are GFLOP/s of this one and of each.
+
+        Raises:
+            UsageError: no device, or no speed.
+        """
+        if not gflops > 0 or devices < 1:
+            raise UsageError(f"{name}: {gflops} GFLOP/s on {devices} devices; both must be above 0.")
+        share = here / (gflops * devices)
+        hours = self.extraction_hours * share
+        rows = max((each.train for each in self.sets), default=0) * max((each.dim for each in self.models), default=0)
+        return MachineCost(
+            name,
+            gflops,
+            devices,
+            hours,
+            None if self.probe_hours is None else self.probe_hours * share,
+            self.images * len(self.models) / (hours * 3600) if hours else 0.0,
+            rows * 4 / _GB,
         )
 
+    def on_usual_machines(self, here: float, cpu: float, gpu: float = GPU_GFLOPS) -> list[MachineCost]:
+        """Return the cost on a CPU, one GPU and eight of them, by their GFLOP/s."""
+        return [
+            self.on_machine(f"one CPU ({cpu:,.0f} GFLOP/s)", here, cpu),
+            self.on_machine(f"one GPU ({gpu:,.0f} GFLOP/s)", here, gpu),
+            self.on_machine(f"eight GPUs ({gpu:,.0f} GFLOP/s each)", here, gpu, 8),
+        ]
+
     def to_dict(self) -> dict[str, Any]:
-        totals = {
-            "images": self.images,
-            "disk_gb": self.disk_gb,
-            "memory_gb": self.memory_gb,
-            "extraction_hours": self.extraction_hours,
-            "probe_hours": self.probe_hours,
-        }
-        return {**asdict(self), "totals": totals}
+        """Return the plan and its totals as plain values."""
+        names = ("images", "disk_gb", "memory_gb", "extraction_hours", "probe_hours")
+        return {**asdict(self), "totals": {name: getattr(self, name) for name in names}}
 
     def lines(self) -> list[str]:
-        """The plan in words, a line for each thing that costs."""
+        """Return the plan as text, one line per resource."""
         train, test = sum(each.train for each in self.sets), sum(each.test for each in self.sets)
         probes = len(self.sets) * len(self.shots) * self.seeds * len(self.models)
         streamed = sum(each.streams for each in self.models)
@@ -206,52 +221,53 @@ def plan_cost(
     sets: Sequence[ImageSet],
     models: Sequence[ModelSpeed],
     *,
-    probe: ProbeCost | None = None,
+    probe: float | None = None,
     shots: Sequence[Shots] = PAPER_SHOTS,
     seeds: int = PAPER_SEEDS,
     dtype: str = "float32",
-    part_size: int = 1024,
     memory_limit: int | None = None,
 ) -> CogPlan:
-    """What the models cost on the sets.
+    """Return the cost of some models on some sets.
 
     Args:
-        models: with their speed as measured here.
-        probe: cost of probes, as fitted to measured ones; without it their hours stay unknown.
-        memory_limit: bytes that probes may take before rows are streamed; by default the probes' own.
+        models: with their speed measured on this machine.
+        probe: seconds of a probe per billion multiply-adds of one pass (`time_probe`); if None, hours stay unknown.
+        memory_limit: bytes that probes may use before rows are read from the disk; by default the limit of the probes.
     """
     from unseen.probes.rows import MEMORY_LIMIT, WORKING_COPIES
 
     if dtype not in _BYTES:
         raise UsageError(f"features are stored as {' or '.join(_BYTES)}, not as {dtype!r}.")
     limit = MEMORY_LIMIT if memory_limit is None else memory_limit
-    largest = max((each.train for each in sets), default=0)
+    images = sum(one.images for one in sets)
+    largest = max((one.train for one in sets), default=0)
+    parts = sum(ceil(count / _PART) for one in sets for count in (one.train, one.test))
+    # rows x classes of all probes of one model
+    work = seeds * sum(_rows(one, number) * one.classes for one in sets for number in shots)
     costs = []
     for each in models:
         memory = WORKING_COPIES * 4 * each.dim * largest
-        images = sum(one.images for one in sets)
         costs.append(
             ModelCost(
                 model=each.model,
                 dim=each.dim,
                 images=images,
-                disk_gb=sum(_disk(n, each.dim, dtype, part_size) for one in sets for n in (one.train, one.test)) / _GB,
+                disk_gb=(images * (each.dim * _BYTES[dtype] + _ROW) + parts * _PART) / _GB,
                 memory_gb=memory / _GB,
                 streams=memory > limit,
                 extraction_hours=images / each.images_per_second / 3600,
-                probe_hours=None if probe is None else _probe_hours(sets, each.dim, probe, shots, seeds),
+                probe_hours=None if probe is None else probe * work * each.dim / 1e9 / 3600,
             )
         )
     return CogPlan(tuple(sets), tuple(costs), dtype, tuple(shots), seeds, limit / _GB)
 
 
-def plan_full_cog(models: Sequence[ModelSpeed], *, probe: ProbeCost | None = None, **options: Any) -> CogPlan:
-    """What the models cost on the whole of ImageNet-CoG; options as those of `plan_cost`."""
-    return plan_cost(FULL_COG, models, probe=probe, **options)
+def _rows(images: ImageSet, shots: Shots) -> int:
+    return images.train if shots == "all" else min(shots * images.classes, images.train)
 
 
 def in_words(hours: float | None) -> str:
-    """Hours as a person would say them."""
+    """Return a duration in seconds, minutes, hours or days."""
     if hours is None:
         return "not known: no probe was measured"
     if hours < 1 / 60:
@@ -261,14 +277,49 @@ def in_words(hours: float | None) -> str:
     return f"{hours:.1f} hours" if hours < 48 else f"{hours:,.0f} hours ({hours / 24:,.1f} days)"
 
 
-def _disk(images: int, dim: int, dtype: str, part_size: int) -> int:
-    return images * (dim * _BYTES[dtype] + _ROW) + ceil(images / part_size) * _PART
+@cache
+def imagenet_like(count: int = 32) -> Split:
+    """Make JPEG images of ImageNet's usual size in memory: smooth shapes with noise, as costly to decode."""
+    encoded = []
+    for number in range(count):
+        rng = np.random.default_rng(number)
+        coarse = Image.fromarray(rng.integers(0, 256, (12, 16, 3), np.uint8)).resize(
+            (_WIDTH, _HEIGHT), Image.Resampling.BICUBIC
+        )
+        grain = rng.normal(0, 12, (_HEIGHT, _WIDTH, 1))
+        picture = Image.fromarray(np.uint8(np.clip(np.asarray(coarse) + grain, 0, 255)))
+        buffer = io.BytesIO()
+        picture.save(buffer, "JPEG", quality=92)
+        encoded.append(buffer.getvalue())
+    return Split(
+        names=[f"sample{i}" for i in range(count)],
+        labels=np.zeros(count, np.int64),
+        open=lambda i: open_image(encoded[i]),
+        fingerprint="samples",
+    )
 
 
-def _probe_hours(sets: Sequence[ImageSet], dim: int, probe: ProbeCost, shots: Sequence[Shots], seeds: int) -> float:
-    seconds = 0.0
-    for each in sets:
-        for number in shots:
-            rows = each.train if number == "all" else min(number * each.classes, each.train)
-            seconds += seeds * probe.seconds(rows, dim, each.classes)
-    return seconds / 3600
+def time_probe(rows: int = 4000, dim: int = 512, classes: int = 50) -> float:
+    """Measure the default probe on random features; return seconds per billion multiply-adds of one pass."""
+    from unseen.probes import evaluate_probe
+
+    rng = np.random.default_rng(rows)
+    centres = rng.normal(size=(classes, dim)).astype(np.float32)
+    labels = rng.integers(classes, size=rows)
+    features = (centres[labels] * 0.3 + rng.normal(size=(rows, dim))).astype(np.float32)
+    began = time.perf_counter()
+    evaluate_probe(features, labels, features[:50], labels[:50], solver="logistic", seeds=(22,))
+    return (time.perf_counter() - began) / (rows * dim * classes / 1e9)
+
+
+def peak_gflops(size: int = 1024, times: int = 8) -> float:
+    """Measure the best of several float32 matrix products, with the threads of the probes."""
+    import torch
+
+    left, right = torch.randn(size, size), torch.randn(size, size)
+    best = float("inf")
+    for _ in range(times):
+        began = time.perf_counter()
+        left @ right
+        best = min(best, time.perf_counter() - began)
+    return 2 * size**3 / best / 1e9

@@ -3,24 +3,24 @@
 Paper:      Sariyildiz et al., ICCV 2021, sections 3.1 to 3.3 [P]; supplement A and D [S]
 Implements: any dataset whose classes have ids in an ontology becomes a CoG: eligible unseen classes are ranked by
             their similarity to the seen list (Eq. 2 of [P]) and cut into levels of equal size; or the levels are those
-            of a file. ImageNet-CoG itself is such a dataset: a domain is a set of classes, whatever it comes from
-Differs:    a dataset holds only some of the seen concepts; similarity is taken to the whole seen list, which is what
-            the model was trained on. All domains are cut to one size, the seen one by a seeded draw, because accuracy
-            over more classes is not comparable. A class that stands under its level's size for want of images stays
+            of a file. ImageNet-CoG itself is such a dataset: a domain is a set of classes of any origin
+Differs:    a dataset has only some of the seen concepts; similarity is measured to the whole seen list, which is what
+            the model was trained on. All domains have one size, the seen one by a seeded sample, because accuracies
+            over different numbers of classes are not comparable. A class with too few images stays in its level
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unseen.benchmarks.cog.level_files import level_names, read_level_file
+from unseen.benchmarks.cog.details import DomainDetails, FunnelStep
 from unseen.concepts import (
     MEASURES,
     Level,
@@ -30,7 +30,10 @@ from unseen.concepts import (
     build_levels,
     corpus_information,
     filters_for,
+    list_unknown,
     load_wordnet,
+    match_classes,
+    match_names,
     nearest_seen,
     random_levels,
     read_class_list,
@@ -40,16 +43,21 @@ from unseen.concepts import (
     run_funnel,
     text_measure,
 )
-from unseen.concepts.levels import RankedConcept
-from unseen.concepts.nearest import SimilarityFunction
+from unseen.concepts.levels import FORMAT, RankedConcept
+from unseen.concepts.similarity import SimilarityFunction
 from unseen.core.errors import DataError, UnknownNameError, UsageError
-from unseen.core.identity import digest, option, parameters_of
+from unseen.core.identity import digest, file_behind, file_digest, option, parameters_of
 from unseen.core.options import Natural, Positive
+from unseen.core.run_record import RunRecord, dropped
 from unseen.data import Dataset
+from unseen.data.sources.imagenet.cog import read_levels
+from unseen.data.sources.imagenet.tree import some
 
 SEEN = "seen"
-#: What the names of random control levels begin with.
+#: Prefix of the names of random control levels.
 CONTROL = "R"
+
+_LEVEL_NAME = re.compile(r"[LR]\d+")
 
 
 @dataclass(frozen=True)
@@ -58,8 +66,8 @@ class Concept:
 
     Attributes:
         label: its class index in the dataset.
-        similarity: to the nearest seen concept; 1 for a seen one.
-        nearest: id of that concept.
+        similarity: similarity to the nearest seen concept; 1 for a seen one, None for a control.
+        nearest: name of that concept.
     """
 
     label: int
@@ -67,12 +75,11 @@ class Concept:
     name: str
     similarity: float | None
     nearest: str | None
-    nearest_name: str | None = None
 
 
 @dataclass(frozen=True)
 class Domain:
-    """A set of classes that a classifier is learnt on: "seen", "L1" ..., or a control "R1" ..."""
+    """A set of classes that a classifier is trained on: "seen", "L1" ..., or a control "R1" ..."""
 
     name: str
     concepts: tuple[Concept, ...]
@@ -84,27 +91,31 @@ class Domain:
 
     @property
     def mean_similarity(self) -> float | None:
+        """Mean similarity of the concepts; None for controls."""
         known = [c.similarity for c in self.concepts if c.similarity is not None]
         return float(np.mean(known)) if known else None
 
 
 @dataclass(frozen=True)
 class DomainRecipe:
-    """How domains are made."""
+    """Options that define the domains."""
 
-    seen: str = option("imagenet-1k", file=True, help="What the models were trained on: imagenet-1k, or a file of ids.")
+    seen: str = option("imagenet-1k", file=True, help="Training classes of the models: imagenet-1k, or a file of ids.")
     levels: Positive | str = option(
-        5, file=True, help="How many levels of unseen concepts, or a file of them (unseen cog levels --out FILE)."
+        5, file=True, help="Number of levels of unseen concepts, or a file of them (unseen cog levels --out FILE)."
     )
     size: Natural = option(0, help="Classes per domain; 0 means as many as all domains can have.")
-    measure: str = option("lin", help="What ranks the unseen classes: lin, wu-palmer, text ...")
-    rerank: str = option("", help="Another measure that orders the chosen classes anew (supplement D).")
+    measure: str = option("lin", help="Measure that ranks the unseen classes: lin, wu-palmer, text ...")
+    rerank: str = option("", help="Another measure that ranks the chosen classes again (supplement D).")
     vectors: str = option("", file=True, help="Word vectors for text: a word2vec, GloVe or Wikipedia2Vec file.")
     controls: Natural = option(
         0, neutral="a control's draw does not depend on how many follow it", help="Random control levels (15 in D)."
     )
-    ontology: str = option("", file=True, help="An edge list of your own; WordNet by default.")
-    draw_seed: int = option(0, help="Of the draws of seen classes and controls.")
+    ontology: str = option("", file=True, help="Your own edge list; WordNet by default.")
+    drop_unknown: bool = option(
+        False, help="Drop classes and seen concepts that the ontology lacks; otherwise they are an error."
+    )
+    draw_seed: int = option(0, help="Seed of the samples of seen classes and controls.")
 
     def __post_init__(self) -> None:
         if isinstance(self.levels, str) and self.levels.isdecimal():  # a command line has texts only
@@ -114,61 +125,85 @@ class DomainRecipe:
         if isinstance(self.levels, str) and not Path(self.levels).is_file():
             raise UsageError(f"levels must be a number (int) or a file of levels; there is no file {self.levels!r}.")
 
+    def idle(self) -> Collection[str]:
+        """Return `drop_unknown` where it is off, beside the fields that the other options leave unused."""
+        inherited: Collection[str] = getattr(super(), "idle", tuple)()
+        return inherited if self.drop_unknown else (*inherited, "drop_unknown")
+
     @property
     def recipe(self) -> DomainRecipe:
-        """The recipe alone, of a benchmark whose options include one."""
+        """The options of the domains alone, of a benchmark that has more options."""
         return DomainRecipe(**{f.name: getattr(self, f.name) for f in fields(DomainRecipe)})
 
     def domain_names(self, dataset: str) -> list[str]:
-        """The domains of a dataset, in order: one, where it is a level of ImageNet-CoG itself."""
-        if (given := given_domain(dataset)) is not None:
-            return [given]
-        unseen = level_names(self.levels)
+        """Return the domains of a dataset in order; one, if it is itself a level of ImageNet-CoG."""
+        if (domain := given_domain(dataset)) is not None:
+            return [domain]
+        if isinstance(self.levels, int):
+            unseen = [f"L{i + 1}" for i in range(self.levels)]
+        else:
+            unseen = [level.name for level in _read_levels(self.levels).levels]
         return [SEEN, *unseen, *(f"{CONTROL}{i + 1}" for i in range(self.controls))]
 
-    def idle_beside(self, *given: str) -> None:
-        """Refuse options that would change nothing."""
-        for name in given:
+    def refuse_unused(self, *names: str) -> None:
+        """Raise if one of these options, which would change nothing, is set."""
+        for name in names:
             default = next(f.default for f in fields(DomainRecipe) if f.name == name)
             if getattr(self, name) != default:
-                raise UsageError(f"{name} = {getattr(self, name)!r} would change nothing here: {_IDLE[name]}.")
+                raise UsageError(f"{name} = {getattr(self, name)!r} would change nothing here: {_UNUSED[name]}.")
 
 
-_IDLE = {
-    "levels": "the dataset is one level already; name the whole, such as imagenet:cog",
-    "controls": "the dataset is one level already; name the whole, such as imagenet:cog",
-    "rerank": "the dataset is one level already; name the whole, such as imagenet:cog",
-    "size": "a level that is given is taken as it is; ask for a number of levels to have them cut anew",
+_ONE_LEVEL = "the dataset is one level already; name the whole, such as imagenet:cog"
+_UNUSED = {
+    "levels": _ONE_LEVEL,
+    "controls": _ONE_LEVEL,
+    "rerank": _ONE_LEVEL,
+    "size": "levels of a file are used unchanged; give a number of levels to build new ones",
     "ontology": "the levels of ImageNet-CoG are WordNet's",
-    "measure": "levels from a file are taken as they are; rerank orders their concepts anew",
-    "vectors": "they are for the measure text; ask for it by measure or rerank",
+    "measure": "levels of a file are used unchanged; rerank ranks their concepts again",
+    "vectors": "they are for the measure text; set measure or rerank to it",
 }
 
 
 @dataclass(frozen=True)
 class Domains:
-    """The domains of one dataset, with the account of how its classes came to be in them."""
+    """The domains of one dataset.
+
+    Attributes:
+        account: how they were made from the classes.
+        record: number of classes of the dataset and in domains, and why each of the others is in no domain.
+    """
 
     domains: dict[str, Domain]
-    account: dict[str, Any] = field(default_factory=dict)
+    account: DomainDetails
+    record: RunRecord
 
 
 def check_domains(dataset: Dataset, recipe: DomainRecipe) -> None:
-    """Raise where the domains cannot be made as asked: before anything is extracted, and no option is passed over."""
+    """Raise if the domains cannot be made or an option would be ignored, before features are extracted."""
     for measure in filter(None, (recipe.measure, recipe.rerank)):
         if measure not in (*MEASURES, "text"):
             raise UnknownNameError("measure", measure, [*MEASURES, "text"])
     if "text" not in (recipe.measure, recipe.rerank):
-        recipe.idle_beside("vectors")
+        recipe.refuse_unused("vectors")
     if given_domain(dataset.id) is not None:
-        recipe.idle_beside("levels", "size", "rerank", "controls", "ontology")
+        recipe.refuse_unused("levels", "size", "rerank", "controls", "ontology")
     elif isinstance(recipe.levels, str):
-        recipe.idle_beside("size", "measure")
-    domains_of(dataset, recipe)
+        recipe.refuse_unused("size", "measure")
+    used = sorted(
+        {concept.label for domain in domains_of(dataset, recipe).domains.values() for concept in domain.concepts}
+    )
+    for split, what in (("train", "training"), ("test", "test")):
+        counts = np.bincount(dataset.split(split).labels, minlength=len(dataset.class_names))
+        if empty := [dataset.class_names[label] for label in used if not counts[label]]:
+            raise DataError(
+                f"{len(empty):,} of {len(used):,} classes of {dataset.id!r} have no {what} image: {some(empty)}. CoG "
+                "trains and tests on every class, so each needs two images or more. Add images, or remove the classes."
+            )
 
 
 def domains_of(dataset: Dataset, recipe: DomainRecipe) -> Domains:
-    """`make_domains`, once for a dataset and a recipe, whose files count with their content."""
+    """Return `make_domains`, cached by dataset, options and the content of their files."""
     return _cached(dataset, recipe, digest(parameters_of(recipe)))
 
 
@@ -183,110 +218,174 @@ def make_domains(dataset: Dataset, recipe: DomainRecipe) -> Domains:
     Raises:
         DataError: the classes have no ids, or too few are seen or unseen.
     """
-    if (given := given_domain(dataset.id)) is not None:
-        return _whole(dataset, given, recipe)
-    taxonomy = _taxonomy(recipe)
-    ids = _class_ids(dataset, taxonomy)
-    seen_name, seen = _seen(recipe.seen, taxonomy)
-    known = sorted(set(ids).intersection(seen))
-    account: dict[str, Any] = {"seen": seen_name, "classes": len(ids)}
+    if (domain := given_domain(dataset.id)) is not None:
+        return _single_domain(dataset, domain, recipe)
+    taxonomy = read_taxonomy(Path(recipe.ontology)) if recipe.ontology else load_wordnet()
+    ids, reasons = _class_ids(dataset, taxonomy, recipe)
+    own = sorted(set(ids) - {""})
+    seen_name, seen, ignored = _seen(recipe, taxonomy)
+    known = sorted(set(own).intersection(seen))
+    funnel: list[FunnelStep] = []
     if isinstance(recipe.levels, str):
-        levels = read_level_file(Path(recipe.levels), dataset.id, set(ids), seen)
+        levels = _read_own_levels(Path(recipe.levels), dataset.id, own, seen)
         size = min(len(level.concepts) for level in levels.levels)
+        why = dict.fromkeys(ids, f"in no level of {Path(recipe.levels).name}")
     else:
-        eligible, account["funnel"] = _eligible(taxonomy, sorted(set(ids) - {""}), seen)
-        size = recipe.size or min(len(eligible) // recipe.levels, len(known))
+        eligible = run_funnel(taxonomy, own, filters_for(taxonomy, own, seen))
+        funnel = [FunnelStep(s.name, s.dropped, s.left) for s in eligible.steps]
+        size = recipe.size or min(len(eligible.concepts) // recipe.levels, len(known))
         if size < 2:
             raise DataError(
-                f"{dataset.id!r} has {len(known)} classes in {seen_name} and {len(eligible)} eligible unseen ones: too "
-                f"few for a seen set and {recipe.levels} levels of two classes or more."
+                f"{dataset.id!r} has {len(known)} classes in {seen_name} and {len(eligible.concepts)} eligible unseen "
+                f"ones: too few for a seen set and {recipe.levels} levels of two classes or more."
             )
         measure = _measure(recipe.measure, taxonomy, recipe)
-        levels = build_levels(taxonomy, eligible, seen, levels=recipe.levels, size=size, measure=measure)
-    levels = _varied(levels, taxonomy, seen, recipe, size)
-    describe = _Describer(dataset, taxonomy, {identifier: label for label, identifier in enumerate(ids) if identifier})
-    drawn = _draw(known, size, recipe.draw_seed)
-    domains = {SEEN: Domain(SEEN, tuple(describe(identifier, 1.0, identifier) for identifier in drawn))}
-    for level in levels.levels:
-        domains[level.name] = Domain(level.name, tuple(describe(c.id, c.similarity, c.nearest) for c in level.concepts))
-    return Domains(domains, {**account, "size": size, "measure": levels.measure})
+        levels = build_levels(taxonomy, eligible.concepts, seen, levels=recipe.levels, size=size, measure=measure)
+        why = dict.fromkeys(ids, f"cut: every domain has {size:,} classes")
+        why |= {concept: f"not eligible as an unseen concept: {name}" for concept, name in eligible.reasons.items()}
+    why |= dict.fromkeys(known, f"a seen concept that was not sampled: every domain has {size:,} classes")
+    levels = _complete(levels, taxonomy, seen, recipe, size)
+    sampled = [RankedConcept(identifier, 1.0, identifier) for identifier in _sample(known, size, recipe.draw_seed)]
+    domains = {
+        level.name: Domain(level.name, _concepts(dataset, taxonomy, ids, level.concepts))
+        for level in (Level(SEEN, tuple(sampled)), *levels.levels)
+    }
+    record = _record(dataset, domains, reasons | {label: why[i] for label, i in enumerate(ids) if i}, ids)
+    notes = (f"{len(ignored):,} seen concepts are not in the ontology: {some(ignored)}",) if ignored else ()
+    account = DomainDetails(seen_name, levels.measure, len(ids), size, tuple(funnel))
+    return Domains(domains, account, replace(record, notes=notes))
 
 
-class _Describer:
-    """Turns an id into a concept of the dataset."""
-
-    def __init__(self, dataset: Dataset, taxonomy: Taxonomy, labels: dict[str, int]) -> None:
-        self.dataset, self.taxonomy, self.labels = dataset, taxonomy, labels
-
-    def __call__(self, identifier: str, similarity: float | None, nearest: str | None) -> Concept:
-        label = self.labels[identifier]
-        name = self.taxonomy.label(nearest) if nearest and isinstance(self.taxonomy, WordNet) else nearest
-        return Concept(label, identifier, self.dataset.class_names[label], similarity, nearest, name)
-
-
-def _taxonomy(recipe: DomainRecipe) -> Taxonomy:
-    return read_taxonomy(Path(recipe.ontology)) if recipe.ontology else load_wordnet()
+def _concepts(
+    dataset: Dataset, taxonomy: Taxonomy, ids: Sequence[str], ranked: Sequence[RankedConcept]
+) -> tuple[Concept, ...]:
+    """Return the classes of the dataset that have some ids; `ids` has the id of each class."""
+    labels = {identifier: label for label, identifier in enumerate(ids) if identifier}
+    name = taxonomy.label if isinstance(taxonomy, WordNet) else str
+    return tuple(
+        Concept(label, c.id, dataset.class_names[label], c.similarity, name(c.nearest) if c.nearest else None)
+        for c in ranked
+        for label in [labels[c.id]]
+    )
 
 
-def _class_ids(dataset: Dataset, taxonomy: Taxonomy) -> list[str]:
-    """One id per class; classes without one, or whose id the ontology lacks, stay out (an empty id)."""
-    wnids = dataset.wnids or [None] * len(dataset.class_names)
-    # An ontology of one's own speaks of classes by their names, or by their WordNet ids.
-    names = [None] * len(wnids) if isinstance(taxonomy, WordNet) else dataset.class_names
-    ids = [
-        next((word for word in (name, wnid) if word and word in taxonomy), "")
-        for name, wnid in zip(names, wnids, strict=True)
-    ]
+def _record(
+    dataset: Dataset, domains: Mapping[str, Domain], reasons: Mapping[int, str], ids: Sequence[str]
+) -> RunRecord:
+    """Return the record of the classes that are in a domain, and of those that are not.
+
+    Args:
+        reasons: why each class would be in no domain, by its index.
+        ids: id of each class, "" if it has none.
+    """
+    used = {concept.label for domain in domains.values() for concept in domain.concepts}
+    holders = {ids[label]: dataset.class_names[label] for label in used}
+    lost = {
+        name: f"{holders[ids[label]]!r} has the same id {ids[label]}" if ids[label] in holders else reasons[label]
+        for label, name in enumerate(dataset.class_names)
+        if label not in used
+    }
+    return RunRecord(classes_given=len(ids), classes_used=len(used), dropped=dropped("class", lost))
+
+
+def _class_ids(dataset: Dataset, taxonomy: Taxonomy, recipe: DomainRecipe) -> tuple[list[str], dict[int, str]]:
+    """Return one id per class, "" for a class without one, and by class index the reason why it has none.
+
+    Raises:
+        DataError: no class has an id; a class has a WordNet id that WordNet lacks, or is not in the ontology of the
+            user, unless the options drop such classes.
+    """
+    names, wnids = dataset.class_names, dataset.wnids or [None] * len(dataset.class_names)
+    if isinstance(taxonomy, WordNet):
+        ids = [wnid if wnid and wnid in taxonomy else "" for wnid in wnids]
+        reasons = {
+            label: f"WordNet has no {wnids[label]}" if wnids[label] else "no WordNet id"
+            for label, identifier in enumerate(ids)
+            if not identifier
+        }
+    else:  # an ontology has the names of classes, or their WordNet ids
+        own = match_names(names, taxonomy.ids)
+        ids = [
+            own[name] or (wnid if wnid and wnid in taxonomy else "") for name, wnid in zip(names, wnids, strict=True)
+        ]
+        reasons = {label: "not in the ontology" for label, identifier in enumerate(ids) if not identifier}
     if not any(ids):
         raise DataError(
             f"no class of {dataset.id!r} has an id in the ontology. Give its classes WordNet ids "
             f"(folder:PATH?wnids=FILE, lines of class<TAB>wnid; `unseen cog run PATH` and `unseen audit PATH "
             f"--write-mapping FILE` propose them), or your own ontology."
         )
-    return ids
+    unknown = [label for label, reason in reasons.items() if reason != "no WordNet id"]
+    if unknown and not recipe.drop_unknown:
+        raise DataError(
+            f"{len(unknown):,} of {len(names):,} classes of {dataset.id!r} are not in "
+            f"{_unknown_words(dataset, taxonomy, recipe, unknown)}. Correct them, or use --drop-unknown."
+        )
+    return ids, reasons
 
 
-def _seen(seen: str, taxonomy: Taxonomy) -> tuple[str, list[str]]:
+def _unknown_words(dataset: Dataset, taxonomy: Taxonomy, recipe: DomainRecipe, unknown: Sequence[int]) -> str:
+    names = [dataset.class_names[label] for label in unknown]
+    if not isinstance(taxonomy, WordNet):
+        return f"{Path(recipe.ontology).name}: {list_unknown(names, taxonomy.ids)}"
+    shown = unknown[:5]
+    near = match_classes(taxonomy, [dataset.class_names[label] for label in shown])
+    words = [
+        f"{match.name!r} has {dataset.wnids[label]}" + (f" (did you mean {match.wnid}?)" if match.wnid else "")
+        for label, match in zip(shown, near, strict=True)
+    ]
+    return f"WordNet: {', '.join(words)}" + (f" and {len(unknown) - 5:,} more" if len(unknown) > 5 else "")
+
+
+def _seen(recipe: DomainRecipe, taxonomy: Taxonomy) -> tuple[str, list[str], list[str]]:
+    """Return the name of the seen list, its ids in the taxonomy, and its entries that the taxonomy lacks.
+
+    Raises:
+        DataError: the ontology of the user lacks an entry, unless the options drop it.
+    """
     if isinstance(taxonomy, WordNet):
-        return read_seen(seen, taxonomy)
-    return Path(seen).name, [name for name in read_class_list(seen) if name in taxonomy]
-
-
-def _eligible(taxonomy: Taxonomy, own: Sequence[str], seen: Sequence[str]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Unseen classes that may enter a level, by the paper's filters, and how many each filter dropped."""
-    funnel = run_funnel(taxonomy, own, filters_for(taxonomy, own, seen))
-    return list(funnel.concepts), [{"filter": s.name, "dropped": s.dropped, "left": s.left} for s in funnel.steps]
+        return *read_seen(recipe.seen, taxonomy), []
+    found = match_names(read_class_list(recipe.seen), taxonomy.ids)
+    unknown = [name for name, own in found.items() if own is None]
+    if unknown and not recipe.drop_unknown:
+        raise DataError(
+            f"{len(unknown):,} of {len(found):,} seen concepts of {recipe.seen} are not in "
+            f"{Path(recipe.ontology).name}: {list_unknown(unknown, taxonomy.ids)}. Correct them, or use --drop-unknown."
+        )
+    return Path(recipe.seen).name, list(dict.fromkeys(own for own in found.values() if own is not None)), unknown
 
 
 def _measure(name: str, taxonomy: Taxonomy, recipe: DomainRecipe) -> str | SimilarityFunction:
     return text_measure(taxonomy, recipe.vectors) if name == "text" and recipe.vectors else name
 
 
-def _varied(levels: Levels, taxonomy: Taxonomy, seen: Sequence[str], recipe: DomainRecipe, size: int) -> Levels:
-    """The levels with every similarity known, in the order of `rerank` where asked for, and controls beside them."""
-    ranked = [level for level in levels.levels if not level.name.startswith(CONTROL)]
-    drawn = [level for level in levels.levels if level.name.startswith(CONTROL)]
-    kept = Levels(tuple(ranked), levels.gaps, levels.measure, levels.details)
-    if ranked and (recipe.rerank or any(c.similarity is None for level in ranked for c in level.concepts)):
-        if recipe.rerank:
-            kept = rerank_levels(kept, taxonomy, seen, _measure(recipe.rerank, taxonomy, recipe))
-        else:
-            kept = _with_similarity(kept, taxonomy, seen, recipe.measure)
+def _complete(levels: Levels, taxonomy: Taxonomy, seen: Sequence[str], recipe: DomainRecipe, size: int) -> Levels:
+    """Return the levels with all similarities, ranked again by `rerank` if it is set, then the controls."""
+    ranked = tuple(level for level in levels.levels if not level.name.startswith(CONTROL))
+    controls = [level for level in levels.levels if level.name.startswith(CONTROL)]
+    found = replace(levels, levels=ranked)
+    if ranked and recipe.rerank:
+        found = rerank_levels(found, taxonomy, seen, _measure(recipe.rerank, taxonomy, recipe))
+    elif any(c.similarity is None for level in ranked for c in level.concepts):
+        # A file of ids alone, such as that of the authors.
+        near = {c.id: c for c in _rank(taxonomy, found.ids, seen, recipe.measure)}
+        similar = tuple(Level(level.name, tuple(near[i] for i in level.ids)) for level in ranked)
+        found = replace(found, levels=similar, measure=recipe.measure)
     if recipe.controls:
-        drawn += random_levels(levels.ids, draws=recipe.controls, size=size, seed=recipe.draw_seed).levels
-    return Levels((*kept.levels, *drawn), kept.gaps, kept.measure, kept.details)
+        controls += random_levels(levels.ids, draws=recipe.controls, size=size, seed=recipe.draw_seed).levels
+    return replace(found, levels=(*found.levels, *controls))
 
 
-def _with_similarity(levels: Levels, taxonomy: Taxonomy, seen: Sequence[str], measure: str) -> Levels:
-    """Levels whose file says which concepts they have and no more, such as the authors' own."""
-    found = nearest_seen(taxonomy, levels.ids, seen, measure, ic=corpus_information(taxonomy))
-    near = dict(zip(levels.ids, zip(found.similarity.tolist(), found.nearest, strict=True), strict=True))
-    known = [Level(level.name, tuple(RankedConcept(i, *near[i]) for i in level.ids)) for level in levels.levels]
-    return Levels(tuple(known), levels.gaps, measure, levels.details)
+def _rank(
+    taxonomy: Taxonomy, ids: Sequence[str], seen: Sequence[str], measure: str | SimilarityFunction
+) -> list[RankedConcept]:
+    """Return concepts with their similarity to the nearest seen concept."""
+    found = nearest_seen(taxonomy, ids, seen, measure, ic=corpus_information(taxonomy))
+    return list(map(RankedConcept, ids, found.similarity.tolist(), found.nearest))
 
 
-def _draw(ids: Sequence[str], size: int, seed: int) -> list[str]:
-    """A seeded draw of seen classes, so that all domains have one size."""
+def _sample(ids: Sequence[str], size: int, seed: int) -> list[str]:
+    """Return a seeded sample of seen classes, so that all domains have one size."""
     if len(ids) < size:
         raise DataError(f"domains of {size} classes need as many seen ones; the dataset has {len(ids)}.")
     chosen = np.random.default_rng([seed, 1]).choice(len(ids), size, replace=False)
@@ -294,7 +393,7 @@ def _draw(ids: Sequence[str], size: int, seed: int) -> list[str]:
 
 
 def given_domain(dataset: str) -> str | None:
-    """The domain that a dataset of ImageNet-CoG is: "seen", or "L3" for imagenet:cog-l3; None for any other."""
+    """Return the domain of a dataset that is one: "seen", or "L3" for imagenet:cog-l3; None for any other dataset."""
     scheme, _, rest = dataset.partition("?")[0].partition(":")
     if scheme != "imagenet":
         return None
@@ -303,14 +402,60 @@ def given_domain(dataset: str) -> str | None:
     return rest.removeprefix("cog-").upper() if rest.startswith("cog-l") else None
 
 
-def _whole(dataset: Dataset, name: str, recipe: DomainRecipe) -> Domains:
-    """A dataset that is one domain already: all of its classes."""
+def _single_domain(dataset: Dataset, name: str, recipe: DomainRecipe) -> Domains:
+    """Return the one domain of a dataset that is a domain itself, with all its classes."""
     taxonomy = load_wordnet()
-    ids = _class_ids(dataset, taxonomy)
-    seen_name, seen = _seen(recipe.seen, taxonomy)
-    measure = _measure(recipe.measure, taxonomy, recipe)
-    found = nearest_seen(taxonomy, ids, seen, measure, ic=corpus_information(taxonomy))
-    rows = zip(ids, found.similarity, found.nearest, strict=True)
-    describe = _Describer(dataset, taxonomy, {identifier: label for label, identifier in enumerate(ids)})
-    domain = Domain(name, tuple(describe(identifier, float(s), nearest) for identifier, s, nearest in rows))
-    return Domains({name: domain}, {"seen": seen_name, "classes": len(ids), "measure": recipe.measure})
+    ids, _ = _class_ids(dataset, taxonomy, recipe)
+    seen_name, seen, _ = _seen(recipe, taxonomy)
+    ranked = _rank(taxonomy, ids, seen, _measure(recipe.measure, taxonomy, recipe))
+    domain = Domain(name, _concepts(dataset, taxonomy, ids, ranked))
+    account = DomainDetails(seen_name, recipe.measure, len(ids))
+    return Domains({name: domain}, account, RunRecord(classes_given=len(ids), classes_used=len(ids)))
+
+
+def _read_own_levels(path: Path, dataset: str, own: Collection[str], seen: Collection[str]) -> Levels:
+    """Return the levels of a file, with the ids of the classes of the dataset (`own`).
+
+    Raises:
+        DataError: the dataset has no class for a concept, a concept is seen, or a level has fewer than two concepts.
+    """
+    levels = _read_levels(str(path))
+    known = match_names(levels.ids, own)
+    if missing := sorted(name for name, found in known.items() if found is None):
+        raise DataError(
+            f"{len(missing):,} of the {len(known):,} concepts of {path} are no class of {dataset!r}: "
+            f"{list_unknown(missing, own)}. Correct them, or make levels of the classes in a folder: unseen cog levels "
+            "--images FOLDER"
+        )
+    named = [
+        Level(each.name, tuple(replace(c, id=known[c.id] or c.id) for c in each.concepts)) for each in levels.levels
+    ]
+    levels = replace(levels, levels=tuple(named))
+    if twice := [level.name for level in levels.levels if len(set(level.ids)) < len(level.ids)]:
+        raise DataError(f"{path} lists a concept of the level {twice[0]} twice.")
+    if both := sorted(set(levels.ids).intersection(seen)):
+        raise DataError(f"{len(both):,} concepts of {path} are seen concepts, such as {both[0]}: they are no level.")
+    if small := [level.name for level in levels.levels if len(level.concepts) < 2]:
+        raise DataError(f"{path}: the level {small[0]} has fewer than two concepts; a classifier needs two.")
+    return levels
+
+
+def _read_levels(text: str) -> Levels:
+    path = file_behind(text)
+    if path is None:
+        raise DataError(f"levels {text!r} are neither a number nor a file. Make a file: unseen cog levels --out FILE")
+    return _parse_levels(path, file_digest(path))
+
+
+@lru_cache(maxsize=8)
+def _parse_levels(path: Path, _content: str) -> Levels:
+    """Read a file; rename its levels to L1, L2 and so on unless their names have this form."""
+    if path.suffix == ".json" and f'"{FORMAT}"' in path.read_text(encoding="utf-8", errors="replace")[:200]:
+        found = Levels.load(path)
+    else:
+        plain = read_levels(path)
+        found = Levels(tuple(Level(name.upper(), tuple(map(RankedConcept, ids))) for name, ids in plain.items()))
+    if not all(_LEVEL_NAME.fullmatch(level.name) for level in found.levels):
+        named = tuple(Level(f"L{i}", level.concepts) for i, level in enumerate(found.levels, start=1))
+        found = replace(found, levels=named)
+    return found

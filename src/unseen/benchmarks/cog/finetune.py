@@ -18,15 +18,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from unseen.benchmarks.benchmark import WORTH_MEASURING, Benchmark, Expectation
+from unseen.benchmarks.benchmark import Benchmark
+from unseen.benchmarks.cog.details import COG_FINETUNE, CogParameters
 from unseen.benchmarks.cog.domains import Domain, DomainRecipe, check_domains, domains_of
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
 from unseen.core.options import Positive, Rate
 from unseen.core.records import Cell, Result
+from unseen.core.run_record import split_record
 from unseen.data import Dataset, Split
 from unseen.data.subset import hold_out
+from unseen.results.info import BenchmarkInfo
+from unseen.results.outcomes import pack_correct
 
 if TYPE_CHECKING:
     from unseen.finetuning.train import FinetuneOptions, FinetuneResult
@@ -37,10 +41,7 @@ class CogFinetuneBenchmark(DomainRecipe, Benchmark):
     """Options of the fine-tuning, beside those of the domains."""
 
     name: ClassVar[str] = "cog-finetune"
-    question: ClassVar[str] = "How far do frozen features fall behind fine-tuning, level by level?"
-    paper: ClassVar[str] = "cog"
-    section: ClassVar[str] = "unseen.benchmarks.cog.finetune_section:cog_finetune_section"
-    command: ClassVar[str] = "cog finetune"
+    info: ClassVar[BenchmarkInfo] = COG_FINETUNE
     # Begins at the probe, with images as the frozen features saw them and a warm-up; the corpus is pinned.
     version: ClassVar[int] = 2
 
@@ -67,29 +68,13 @@ class CogFinetuneBenchmark(DomainRecipe, Benchmark):
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)
-        domains = domains_of(dataset, self.recipe).domains
+        domains = domains_of(dataset, self.recipe)
+        bench.recorder.add(domains.record)
         for cell in cells:
-            yield self._one(cell, bench, dataset, domains[str(cell.parameters["level"])])
-            # Whoever asks for the next one has stored this one: its states are of no more use.
+            yield self._one(cell, bench, dataset, domains.domains[CogParameters.of(cell).level])
+            # The caller has stored this result when it continues: its checkpoints are not needed any more.
             for state in self._states(cell, bench):
                 state.unlink(missing_ok=True)
-
-    def expect(self, cells: Sequence[Cell], bench: Workbench) -> Expectation | None:
-        images = len(cells) * (len(self.rates) + 1) * self.steps * self.batch_size
-        if images < WORTH_MEASURING:
-            return None
-        from unseen.finetuning.cost import training_rate
-
-        dataset, backbone = bench.dataset(cells[0].dataset), bench.backbone(cells[0].model)
-        train, options = dataset.split("train"), self._options(bench)
-        rate = training_rate(backbone, train, classes=len(dataset.class_names), options=options)
-        return Expectation(
-            seconds=rate.seconds(images),
-            memory=rate.memory(self.batch_size, options, side=backbone.preprocessing.size, images=len(train)),
-            disk=rate.checkpoint() * (len(self.rates) + 1),
-            images=images,
-            per_second=rate.per_second,
-        )
 
     def _options(self, bench: Workbench) -> FinetuneOptions:
         from unseen.finetuning.train import FinetuneOptions
@@ -112,7 +97,7 @@ class CogFinetuneBenchmark(DomainRecipe, Benchmark):
         from unseen.finetuning.train import finetune
 
         backbone = bench.backbone(cell.model)
-        seed = int(cell.parameters["seed"])
+        seed = CogParameters.of(cell).seed
         everything, test = (_restricted(dataset.split(name), domain) for name in ("train", "test"))
         own = _restricted(dataset.split("val"), domain) if "val" in dataset.splits else None
         train, validation = hold_out(everything, own, seed=seed)
@@ -135,21 +120,28 @@ class CogFinetuneBenchmark(DomainRecipe, Benchmark):
         tried = [(candidate, run(candidate, train, validation, "select")) for candidate in self._candidates()]
         best = max(tried, key=lambda pair: pair[1].top1)[0]  # the first of equals: the probe, if it is as good
         final = run(best, everything, test, "final")
+        readable = final.predictions >= 0
         return Result(
             cell=cell,
             metrics={"top1": float(final.top1)},
             seconds=float(final.seconds + sum(outcome.seconds for _, outcome in tried)),
-            sweep=tuple({"lr": rate, "steps": steps, "value": float(o.top1)} for (rate, steps), o in tried),
+            sweep=tuple({**_setting(*each), "value": float(outcome.top1)} for each, outcome in tried),
             details={
                 "classes": len(domain.concepts),
                 "chance": 1 / len(domain.concepts),
                 "similarity": domain.mean_similarity,
                 "train_images": len(everything),
-                "test_images": len(test),
-                "best": dict(zip(("lr", "steps"), best, strict=True)),
-                **({"skipped": final.skipped} if final.skipped else {}),
+                "test_images": int(readable.sum()),
+                "best": _setting(*best),
+                "correct": pack_correct((final.predictions == test.labels)[readable]),
             },
+            record=split_record({"train": everything, "test": test}, final.dropped),
         )
+
+
+def _setting(rate: float, steps: int) -> dict[str, float]:
+    """Return a candidate as the sweep shows it: without a step, no learning rate is used."""
+    return {"lr": rate, "steps": steps} if steps else {"steps": steps}
 
 
 def _restricted(split: Split, domain: Domain) -> Split:

@@ -1,9 +1,9 @@
-"""CoG: how does a representation keep up as concepts move away from those it was trained on?
+"""CoG: how does accuracy change with the distance of concepts to the training classes?
 
 Paper:      Sariyildiz et al., "Concept generalization in visual representation learning", ICCV 2021 [P]
 Implements: section 3.4: a linear classifier per concept domain (the seen concepts, each level of unseen ones), with
             all images and with N per concept, on frozen l2-normalised features; several seeds
-Differs:    a dataset that brings a validation split has it pooled with train, unless validation="own" selects on it
+Differs:    the validation split of a dataset is added to train, unless validation="own" selects on it
 Expected:   accuracy falls from level to level (Fig. 3a of [P])
 """
 
@@ -14,10 +14,12 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from unseen.benchmarks.benchmark import Benchmark
+from unseen.benchmarks.cog.details import COG, CogParameters, DomainDetails
 from unseen.benchmarks.cog.domains import Domain, DomainRecipe, check_domains, domains_of
 from unseen.benchmarks.probing import ProbeOptions, probe_cells
 from unseen.benchmarks.workbench import SplitRows, Wanted, Workbench
@@ -26,18 +28,16 @@ from unseen.core.identity import option
 from unseen.core.options import Natural
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
-from unseen.features.rows import ChosenRows
+from unseen.features.rows import FeatureRows
+from unseen.results.info import BenchmarkInfo
 
 
 @dataclass(frozen=True)
 class CogBenchmark(DomainRecipe, ProbeOptions, Benchmark):
-    """Options of the CoG benchmark, with those of the domains and of the probes."""
+    """Options of the CoG benchmark, of its domains and of its probes."""
 
     name: ClassVar[str] = "cog"
-    question: ClassVar[str] = "How does accuracy fall as concepts move away from the seen ones?"
-    paper: ClassVar[str] = "cog"
-    section: ClassVar[str] = "unseen.benchmarks.cog.section:cog_section"
-    command: ClassVar[str] = "cog run"
+    info: ClassVar[BenchmarkInfo] = COG
     # 2: the corpus of the information content is pinned, so that a dataset's own classes do not change it.
     version: ClassVar[int] = 2
 
@@ -64,8 +64,9 @@ class CogBenchmark(DomainRecipe, ProbeOptions, Benchmark):
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)
         domains = domains_of(dataset, self.recipe)
+        bench.recorder.add(domains.record)
         splits = bench.splits(cells[0].model, cells[0].dataset, self.layer)
-        for level, group in groupby(cells, key=lambda cell: str(cell.parameters["level"])):
+        for level, group in groupby(cells, key=lambda cell: CogParameters.of(cell).level):
             domain = domains.domains[level]
             parts = {name: restrict(rows, domain.labels) for name, rows in splits.items()}
             if self.balanced:
@@ -76,7 +77,7 @@ class CogBenchmark(DomainRecipe, ProbeOptions, Benchmark):
 
 
 def restrict(rows: SplitRows, classes: npt.NDArray[np.int64]) -> SplitRows:
-    """The rows of some classes (ascending), labels counted from 0 in their order."""
+    """Return the rows of some classes (ascending), with labels from 0 in their order."""
     place = np.searchsorted(classes, rows.labels)
     inside = classes[np.minimum(place, len(classes) - 1)] == rows.labels
     if inside.all():
@@ -85,30 +86,28 @@ def restrict(rows: SplitRows, classes: npt.NDArray[np.int64]) -> SplitRows:
 
 
 def _balance(rows: SplitRows, count: int, seed: int) -> SplitRows:
-    """At most `count` images per class, by a seeded draw (supplement A.4)."""
+    """Return at most `count` images per class, by a seeded sample (supplement A.4)."""
     generator = np.random.default_rng([seed, 2])
     order = generator.permutation(len(rows.labels))
-    kept = [order[rows.labels[order] == label][:count] for label in np.unique(rows.labels)]
-    return _take(rows, np.sort(np.concatenate(kept)))
+    chosen = [order[rows.labels[order] == label][:count] for label in np.unique(rows.labels)]
+    return _take(rows, np.sort(np.concatenate(chosen)))
 
 
 def _take(rows: SplitRows, chosen: npt.NDArray[np.int64]) -> SplitRows:
-    """Some rows, as a view of the features."""
-    features = ChosenRows(rows.features, chosen)
+    """Return some rows, as a view of the features."""
+    features = FeatureRows.of(rows.features).select(chosen)
     return replace(rows, features=features, labels=rows.labels[chosen], index=rows.index[chosen])
 
 
-def _details(domain: Domain, parts: dict[str, SplitRows], account: dict[str, Any]) -> dict[str, Any]:
+def _details(domain: Domain, parts: dict[str, SplitRows], account: DomainDetails) -> dict[str, Any]:
     by_label = sorted(domain.concepts, key=lambda concept: concept.label)
     return {
         "similarity": domain.mean_similarity,
-        "concepts": [
-            {"id": c.id, "name": c.name, "similarity": c.similarity, "nearest": c.nearest_name or c.nearest}
-            for c in by_label
-        ],
+        "class_names": [c.name for c in by_label],
+        "concepts": [{"id": c.id, "name": c.name, "similarity": c.similarity, "nearest": c.nearest} for c in by_label],
         **{
             f"{split}_per_class": np.bincount(parts[split].labels, minlength=len(by_label)).tolist()
             for split in ("train", "test")
         },
-        "domains": dict(account),
+        "domains": msgspec.to_builtins(account),
     }

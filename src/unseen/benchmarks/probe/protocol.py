@@ -12,13 +12,15 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from unseen.benchmarks.benchmark import Benchmark
+from unseen.benchmarks.probe.info import PROBE
 from unseen.benchmarks.probing import ProbeOptions, Validation, probe_cells
 from unseen.benchmarks.workbench import Wanted, Workbench
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
-from unseen.data.dataset import CLASS, NUMBER
+from unseen.data.dataset import CLASS, NUMBER, check_classes
+from unseen.results.info import BenchmarkInfo
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,7 @@ class ProbeBenchmark(ProbeOptions, Benchmark):
     """Options of the probe benchmark."""
 
     name: ClassVar[str] = "probe"
-    question: ClassVar[str] = "How well do frozen features separate the classes?"
-    paper: ClassVar[str] = "cog"
-    command: ClassVar[str] = "probe"
+    info: ClassVar[BenchmarkInfo] = PROBE
 
     validation: Validation = option(
         "own", help="own: select on the dataset's validation split where it has one; drawn: on a fifth of train."
@@ -50,8 +50,7 @@ class ProbeBenchmark(ProbeOptions, Benchmark):
         return kind(**{f.name: getattr(self, f.name) for f in fields(kind)})
 
     def check(self, dataset: Dataset) -> None:
-        for split in ("train", "test"):
-            dataset.split(split)
+        check_classes(dataset)
 
     def features(self, cells: Sequence[Cell], bench: Workbench) -> list[Wanted]:
         return bench.wanted(cells[0].dataset, self.layer)
@@ -59,4 +58,6 @@ class ProbeBenchmark(ProbeOptions, Benchmark):
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)
         parts = bench.splits(cells[0].model, cells[0].dataset, self.layer)
-        yield from probe_cells(cells, parts, self, classes=len(dataset.class_names), how=bench.how)
+        names = list(dataset.class_names)
+        details = {"class_names": names}
+        yield from probe_cells(cells, parts, self, classes=len(names), details=details, how=bench.how)

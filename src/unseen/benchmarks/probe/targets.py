@@ -2,33 +2,42 @@
 
 Implements: the protocol of `probe`: the penalty chosen on validation images only, then refit; ridge regression on
             numbers, one logistic regression per label on several labels
-Differs:    no shots: neither has classes to draw from. Where a dataset has no validation split, or is not to use it,
-            images are left out: each in turn, or a fifth. Intervals are of 2,000 resamples of the test images
+Differs:    no shots: neither has classes to sample from. Where a dataset has no validation split, or is not to use it,
+            penalties are chosen by cross-validation or on a fifth. Intervals are those of `unseen.stats`
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.probing import Validation, pack_values
-from unseen.benchmarks.workbench import SplitRows, Workbench, skipped_details
+from unseen.benchmarks.probe.info import MULTILABEL, REGRESSION
+from unseen.benchmarks.probing import Validation
+from unseen.benchmarks.workbench import SplitRows, Workbench
 from unseen.core.identity import option
 from unseen.core.options import Natural
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import NUMBER, SEVERAL
+from unseen.features.rows import FeatureRows
 from unseen.probes.protocol import SEEDS
-from unseen.results.styles import MetricStyle
-
-if TYPE_CHECKING:
-    from unseen.metrics import Interval
+from unseen.results.info import BenchmarkInfo
+from unseen.results.outcomes import pack_values
+from unseen.stats import (
+    Interval,
+    bootstrap_share_interval,
+    correlation_interval,
+    mean_average_precision_interval,
+    mean_interval,
+    r_squared_interval,
+)
+from unseen.stats.interval import FloatArray
 
 Arrays = tuple[Any, npt.NDArray[Any]]
 
@@ -36,8 +45,6 @@ Arrays = tuple[Any, npt.NDArray[Any]]
 @dataclass(frozen=True)
 class TargetBenchmark(Benchmark):
     """What both have in common."""
-
-    command: ClassVar[str] = "probe"
 
     layer: str = option("pooled", help="Which features: pooled, logits, or the name of a module.")
     validation: Validation = option(
@@ -65,17 +72,14 @@ class TargetBenchmark(Benchmark):
         parts = bench.splits(cells[0].model, cells[0].dataset, self.layer)
         rows = {name: (part.features, _targets(dataset, name, part)) for name, part in parts.items()}
         if self.validation == "drawn" and "val" in rows:
-            from unseen.probes.rows import Joined
-
             held, pooled = rows.pop("val"), rows["train"]
-            rows["train"] = Joined(pooled[0], held[0]), np.concatenate([pooled[1], held[1]])
+            rows["train"] = FeatureRows.of(pooled[0]).join(held[0]), np.concatenate([pooled[1], held[1]])
         how: dict[str, Any] = {"square_root": self.square_root}
         if self.memory_limit:
             how["memory_limit"] = self.memory_limit * 1_000_000
         about = {
             "train_images": len(rows["train"][1]),
             "test_images": len(rows["test"][1]),
-            **skipped_details(parts),
         }
         for cell in cells:
             seed = int(cell.parameters.get("seed", 0))
@@ -96,15 +100,7 @@ class RegressionBenchmark(TargetBenchmark):
     """Options of the probe of numbers. Nothing of it is drawn, so that it has no seeds."""
 
     name: ClassVar[str] = "regression"
-    question: ClassVar[str] = "How well do frozen features tell a number?"
-    targets: ClassVar[tuple[str, ...]] = (NUMBER,)
-    metrics: ClassVar[tuple[MetricStyle, ...]] = (
-        MetricStyle("r2", "R²", long_title="R², the share of variance explained"),
-        MetricStyle("mae", "MAE", higher_is_better=False, long_title="mean absolute error"),
-        MetricStyle("rmse", "RMSE", higher_is_better=False, long_title="root mean squared error"),
-        MetricStyle("pearson", "Pearson", long_title="Pearson's correlation"),
-        MetricStyle("spearman", "Spearman", long_title="Spearman's rank correlation"),
-    )
+    info: ClassVar[BenchmarkInfo] = REGRESSION
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
         from unseen.probes.regression import VERSION
@@ -114,20 +110,16 @@ class RegressionBenchmark(TargetBenchmark):
     def judge(
         self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: Any
     ) -> tuple[dict[str, float], dict[str, Any], Any]:
-        from scipy.stats import rankdata
-
-        from unseen.metrics.targets import correlation, mean_absolute_error, r_squared, resampled
         from unseen.probes.regression import evaluate_regression, explained
 
         fit = evaluate_regression(train, test[0], validation=held, **how)
         y, p = test[1], fit.predictions
-        ranks = rankdata(y), rankdata(p)
         metrics = {
-            **_bounded("r2", resampled(lambda w: r_squared(y, p, w), len(y))),
-            **_bounded("mae", resampled(lambda w: mean_absolute_error(y, p, w), len(y))),
+            **_bounded("r2", r_squared_interval(y, p)),
+            **_bounded("mae", mean_interval(np.abs(y - p))),
             "rmse": float(np.sqrt(((y - p) ** 2).mean())),
-            **_bounded("pearson", resampled(lambda w: correlation(y, p, w), len(y))),
-            **_bounded("spearman", resampled(lambda w: correlation(*ranks, w), len(y))),
+            **_bounded("pearson", correlation_interval(y, p)),
+            **_bounded("spearman", correlation_interval(y, p, kind="spearman")),
         }
         return metrics, {"target": NUMBER, "image_scores": pack_values(explained(y, p))}, fit
 
@@ -137,14 +129,7 @@ class MultilabelBenchmark(TargetBenchmark):
     """Options of the probe of several labels per image."""
 
     name: ClassVar[str] = "multilabel"
-    question: ClassVar[str] = "How well do frozen features tell which labels an image has?"
-    targets: ClassVar[tuple[str, ...]] = (SEVERAL,)
-    metrics: ClassVar[tuple[MetricStyle, ...]] = (
-        MetricStyle("map", "mAP", percent=True, long_title="mean average precision"),
-        MetricStyle("f1_macro", "F1, macro", percent=True, long_title="F1 averaged over labels"),
-        MetricStyle("f1_micro", "F1, micro", percent=True, long_title="F1 of all decisions together"),
-        MetricStyle("lrap", "LRAP", percent=True, long_title="label ranking average precision"),
-    )
+    info: ClassVar[BenchmarkInfo] = MULTILABEL
 
     seeds: tuple[int, ...] = option(SEEDS, axis="seed", count=SEEDS, help="One run each: a count, or the seeds.")
 
@@ -156,13 +141,7 @@ class MultilabelBenchmark(TargetBenchmark):
     def judge(
         self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: Any
     ) -> tuple[dict[str, float], dict[str, Any], Any]:
-        from unseen.metrics.targets import (
-            average_precisions,
-            f1_scores,
-            label_ranking_precision,
-            mean_known,
-            resampled,
-        )
+        from unseen.metrics.targets import average_precisions, f1_scores, label_ranking_precision
         from unseen.probes.one_vs_rest import evaluate_one_vs_rest
 
         fit = evaluate_one_vs_rest(train, test[0], seed=seed, validation=held, **how)
@@ -172,10 +151,10 @@ class MultilabelBenchmark(TargetBenchmark):
         per_image = label_ranking_precision(truth, scores)
         known = np.isfinite(each)
         metrics = {
-            **_bounded("map", resampled(lambda w: mean_known(average_precisions(truth, scores, w)), images)),
-            **_bounded("f1_macro", resampled(lambda w: f1_scores(truth, said, w)[0], images)),
-            **_bounded("f1_micro", resampled(lambda w: f1_scores(truth, said, w)[1], images)),
-            **_bounded("lrap", resampled(lambda w: np.asarray((w @ per_image) / images), images)),
+            **_bounded("map", mean_average_precision_interval(truth, scores)),
+            **_bounded("f1_macro", _bootstrapped(lambda w: f1_scores(truth, said, w)[0], images)),
+            **_bounded("f1_micro", _bootstrapped(lambda w: f1_scores(truth, said, w)[1], images)),
+            **_bounded("lrap", mean_interval(per_image, bounds=(0, 1))),
         }
         details = {
             "target": SEVERAL,
@@ -192,7 +171,14 @@ class MultilabelBenchmark(TargetBenchmark):
 
 
 def _bounded(name: str, interval: Interval) -> dict[str, float]:
-    return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+    """Return a metric with the limits of its interval, if it has any."""
+    limits = {f"{name}_low": interval.low, f"{name}_high": interval.high} if interval.known else {}
+    return {name: interval.value, **limits}
+
+
+def _bootstrapped(statistic: Callable[[FloatArray], FloatArray], images: int) -> Interval:
+    """Return a statistic of weighted images with its bootstrap interval."""
+    return bootstrap_share_interval(statistic, images, size=float(images))
 
 
 def _targets(dataset: Dataset, split: str, part: SplitRows) -> npt.NDArray[Any]:

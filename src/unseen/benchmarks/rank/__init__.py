@@ -1,1 +1,1 @@
-"""Which checkpoint will transfer best, and which score foretells it (NeuCRaB)?"""
+"""Rank checkpoints by their expected accuracy, and evaluate transferability scores (NeuCRaB)."""

@@ -1,7 +1,7 @@
-"""Ranking arrays: feature matrices of the same images by name, and classes, values or several labels to foretell.
+"""Rank arrays: feature matrices of the same images by name, and classes, values or several labels to predict.
 
-Values and several labels have no class, so that two measures remain: R^2 or precision of a ridge regression on images
-left out in turn, which the answer speaks in, and LogME.
+For values and several labels two scores exist: cross-validated R^2 or precision of a ridge regression, which the answer
+is based on, and LogME.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.benchmarks.rank.answer import answer
-from unseen.benchmarks.rank.candidates import CheckpointRanking
+from unseen.benchmarks.rank.candidates import POOLED, CheckpointRanking
+from unseen.benchmarks.rank.details import RankDetails
 from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, affordable
-from unseen.benchmarks.rank.scoring import EXPECTED, MEASURES, score_result, target_result
+from unseen.benchmarks.rank.scoring import EXPECTED, MEASURES, ScoredImages, score_result
 from unseen.benchmarks.workbench import SplitRows
 from unseen.core.errors import DataError, UnseenError, UsageError
 from unseen.core.identity import digest
@@ -38,14 +39,15 @@ def rank_features(
     seed: int = 0,
     top: int = 1,
 ) -> CheckpointRanking:
-    """Rank feature matrices by what a linear head on them will reach.
+    """Rank feature matrices by the expected accuracy of a linear head on them.
 
     Args:
         features: (n, d) by name, rows of the same images in the same order; d may differ.
-        targets: (n,) classes, (n,) or (n, t) values, or (n, t) labels of 0 and 1.
+        targets: (n,) classes, (n,) or (n, t) values, or (n, t) labels of 0 and 1; (n, 1) is the same as (n,). Rows
+            without any label are dropped.
         kind: of the targets; "auto" takes whole numbers and texts for classes, 0 and 1 in several columns for labels
             and other numbers for values.
-        scores: evidence beside; of classes only.
+        scores: transferability scores to compute in addition; for classes only.
         resamples, seed, top: as for `unseen rank`.
 
     Raises:
@@ -55,6 +57,7 @@ def rank_features(
     if not features:
         raise UsageError('name at least one array of features to rank, such as {"mine": X}.')
     wanted = np.asarray(targets)
+    wanted = wanted[:, 0] if wanted.ndim == 2 and wanted.shape[1] == 1 else wanted
     found = kind_of(wanted) if kind == "auto" else kind
     for name in scores:
         if find_score(name).needs_head or find_score(name).needs_training:
@@ -64,83 +67,46 @@ def rank_features(
     if found == "classes" and scores is DEFAULT_SCORES:
         wide = max(np.asarray(given).shape[-1] for given in features.values())
         scores, notes = affordable(len(wanted), wide, len(np.unique(wanted)))
+    scores, resamples = (scores, resamples) if found == "classes" else (("logme",), 0)
     for name, given in features.items():
         rows = np.asarray(given)
         if rows.ndim != 2 or len(rows) != len(wanted):
             raise DataError(f"{name!r} has features of shape {rows.shape}; there are {len(wanted)} targets.")
-        if found == "classes":
-            results += _by_class(name, rows, wanted, scores, resamples, seed)
-        else:
-            results += _by_target(name, rows, wanted, found, seed)
+        images = _ArrayImages(rows, wanted, _TARGETS[found])
+        for score in dict.fromkeys((EXPECTED, *scores)):
+            cell = _cell(name, score, images.revision, resamples, seed)
+            try:
+                results.append(score_result(cell, find_score(score), images, resamples=resamples, seed=seed))
+            except UnseenError as error:
+                results.append(Result(cell, error=str(error)))
     return answer(results, top=top, notes=notes, measure=MEASURES[_TARGETS[found]])
 
 
+class _ArrayImages(ScoredImages):
+    """Feature rows and their targets in place of a checkpoint and its images."""
+
+    def __init__(self, rows: npt.NDArray[Any], targets: npt.NDArray[Any], kind: Target) -> None:
+        self.split, self.total, self.seconds = "train", len(rows), 0.0
+        labels = np.zeros(len(rows), np.int64)
+        if kind == CLASS:
+            targets = labels = np.unique(targets, return_inverse=True)[1].astype(np.int64).reshape(-1)
+        self._features = {POOLED: SplitRows(rows, labels, np.arange(len(rows)), len(rows))}
+        given = SimpleNamespace(targets=targets, names=[f"row {i}" for i in range(len(rows))])
+        self.dataset: Any = SimpleNamespace(id="arrays", target=kind, split=lambda _split: given)
+        self.about = RankDetails(checkpoint=_content(rows))
+        self.revision = f"{self.about.checkpoint[:12]}+{_content(targets)[:12]}"
+
+
 def kind_of(targets: npt.NDArray[Any]) -> Literal["classes", "values", "labels"]:
-    """What targets are, by their shape and type."""
+    """Return the kind of targets, by their shape and type."""
     if targets.ndim == 1:
         return "values" if targets.dtype.kind == "f" and not (targets == np.rint(targets)).all() else "classes"
     return "labels" if np.isin(targets, (0, 1)).all() else "values"
 
 
-def _by_class(
-    name: str, rows: npt.NDArray[Any], labels: npt.NDArray[Any], scores: Sequence[str], resamples: int, seed: int
-) -> list[Result]:
-    index = np.unique(labels, return_inverse=True)[1].astype(np.int64).reshape(-1)
-    about = {"parameters": None, "flops": None, "checkpoint": _content(rows)}
-    split = SplitRows(rows, index, np.arange(len(rows)), len(rows))
-    images: Any = SimpleNamespace(
-        rows=lambda _layer: split,
-        dataset=SimpleNamespace(target=CLASS),
-        about=about,
-        total=len(rows),
-        seconds=0.0,
-        speed=None,
-        split="train",
-    )
-    found = []
-    for score in dict.fromkeys((EXPECTED, *scores)):
-        cell = _cell(name, score, rows, index, resamples, seed)
-        try:
-            found.append(score_result(cell, find_score(score), images, resamples=resamples, seed=seed))
-        except UnseenError as error:
-            found.append(Result(cell, error=str(error)))
-    return found
-
-
-def _by_target(name: str, rows: npt.NDArray[Any], targets: npt.NDArray[Any], kind: str, seed: int) -> list[Result]:
-    about = {"parameters": None, "flops": None, "checkpoint": _content(rows)}
-    split = SplitRows(rows, np.zeros(len(rows), np.int64), np.arange(len(rows)), len(rows))
-    dataset = SimpleNamespace(id="arrays", target=_TARGETS[kind], split=lambda _split: SimpleNamespace(targets=targets))
-    images: Any = SimpleNamespace(
-        rows=lambda _layer: split,
-        dataset=dataset,
-        about=about,
-        total=len(rows),
-        seconds=0.0,
-        speed=None,
-        split="train",
-    )
-    found = []
-    for score in (EXPECTED, "logme"):
-        cell = _cell(name, score, rows, targets, 0, seed)
-        try:
-            found.append(target_result(cell, images, resamples=0, seed=seed))
-        except UnseenError as error:
-            found.append(Result(cell, error=str(error)))
-    return found
-
-
-def _cell(name: str, score: str, rows: npt.NDArray[Any], targets: npt.NDArray[Any], resamples: int, seed: int) -> Cell:
-    parameters = {
-        "score": score,
-        "layer": "pooled",
-        "split": "train",
-        "sample": 0,
-        "resamples": resamples,
-        "seed": seed,
-    }
-    revision = f"{_content(rows)[:12]}+{_content(targets)[:12]}"
-    return Cell("rank", name, "arrays", parameters, revision=revision)
+def _cell(name: str, score: str, revision: str, resamples: int, seed: int) -> Cell:
+    options = {"split": "train", "sample": 0, "resamples": resamples, "seed": seed}
+    return Cell("rank", name, "arrays", {"score": score, "layer": POOLED, **options}, revision=revision)
 
 
 def _content(values: npt.NDArray[Any]) -> str:

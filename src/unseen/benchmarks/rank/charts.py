@@ -1,4 +1,4 @@
-"""Charts of a ranking: what to expect, against what it costs, the paper's Fig. 1 and Fig. 2."""
+"""Charts of a ranking: expected accuracy, accuracy against cost, and Fig. 1 and Fig. 2 of the paper."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unseen.reports.charts import CONTAINER, FAINT, FOCUS, INK, NEUTRAL, PALETTE
 from unseen.reports.wording import is_reference
 
 _STEP = 42
-_OPEN, _BEHIND = "may be the best", "behind"
+_OPEN, _BEHIND = "best, or statistically tied with it", "significantly worse"
 
 #: What a candidate costs: the attribute, its title, and whether less is better.
 COSTS = (
@@ -22,7 +22,7 @@ COSTS = (
 
 
 def expected_chart(candidates: Sequence[Candidate], keys: Mapping[str, Key], *, percent: bool = True) -> Any:
-    """What to expect of each candidate, with its 95 % interval, in the order of the ranking; hollow: behind."""
+    """Draw the expected accuracy of each candidate with its 95 % interval, in the order of the ranking."""
     import altair as alt
 
     rows = [_row(c, keys) for c in candidates]
@@ -38,7 +38,7 @@ def expected_chart(candidates: Sequence[Candidate], keys: Mapping[str, Key], *, 
     x = alt.X("low:Q", title="expected with a linear head", axis=axis, scale=alt.Scale(zero=False, padding=8))
     spans = base.mark_rule(strokeWidth=2.5, strokeCap="round").encode(x=x, x2="high:Q")
     dots = base.mark_point(size=80, strokeWidth=2).encode(x="expected:Q", shape=shape, fill=_fill(rows, keys))
-    # Names stand over the track, so that it has the whole width, also on a phone.
+    # Names are above the track, which then has the whole width, also on a phone.
     words: dict[str, Any] = {"dy": -_STEP * 0.42, "baseline": "middle", "fontSize": 12}
     name = base.mark_text(align="left", limit=230, **words).encode(x=alt.value(0), text="label:N", color=alt.value(INK))
     value = base.mark_text(align="right", fontWeight=600, **words).encode(
@@ -56,7 +56,7 @@ def cost_chart(
     less: bool,
     percent: bool = True,
 ) -> Any:
-    """What to expect against a cost, and the line of those that nobody beats in both."""
+    """Draw the expected accuracy against a cost, with the line of candidates that no other beats in both."""
     import altair as alt
 
     known = [c for c in candidates if getattr(c, cost)]
@@ -87,7 +87,7 @@ def cost_chart(
 
 
 def pareto(candidates: Sequence[Candidate], cost: str, *, less: bool) -> list[Candidate]:
-    """Those that no other beats in what to expect without costing more, cheapest first."""
+    """Return the candidates with no cheaper and better alternative, cheapest first."""
     sign = 1.0 if less else -1.0
     found: list[Candidate] = []
     learned = [c for c in candidates if not is_reference(c.model)] or candidates  # random weights are no choice
@@ -98,7 +98,7 @@ def pareto(candidates: Sequence[Candidate], cost: str, *, less: bool) -> list[Ca
 
 
 def offset_chart(rows: Sequence[Mapping[str, Any]], order: Sequence[str], names: Mapping[str, str]) -> Any:
-    """Fine-tuned accuracies less the mean of their task, a bar per checkpoint, a panel per task (Fig. 1 of the paper).
+    """Draw fine-tuned accuracies minus the mean of their task, a panel per task (Fig. 1 of the paper).
 
     Args:
         rows: each with `model`, `task`, `value` (a fraction) and `kind`, which is coloured.
@@ -136,7 +136,7 @@ def offset_chart(rows: Sequence[Mapping[str, Any]], order: Sequence[str], names:
 
 
 def ablation_chart(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Kendall's tau by the energy that PCA keeps and the Gaussians per class (Fig. 2 of the paper).
+    """Draw Kendall's tau by the energy that PCA keeps and the Gaussians per class (Fig. 2 of the paper).
 
     Args:
         rows: each with `energy` and `gaussians` as texts, and `kendall`.
@@ -179,7 +179,7 @@ def _row(candidate: Candidate, keys: Mapping[str, Key]) -> dict[str, Any]:
 
 
 def _fill(rows: Sequence[Mapping[str, Any]], keys: Mapping[str, Key]) -> Any:
-    """The colour of those that may be the best; the others are hollow."""
+    """Return the fill: the colour of candidates that may be the best; the others are hollow."""
     import altair as alt
 
     filled = {row["name"] for row in rows if row["state"] == _OPEN}

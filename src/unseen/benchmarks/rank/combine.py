@@ -1,19 +1,19 @@
-"""From the scores of candidates to mean ranks, and how much those depend on the images.
+"""Mean ranks of candidates over scores, and how much they depend on the images.
 
-A score on fewer images is not the score on all of them: N-LEEP of half the images is higher by 0.2 for one checkpoint
-and by 0.4 for another. So a draw says only how far it is from the mean of a candidate's draws, and that distance,
-scaled to what all images would give, is added to the score on all images. Order and shares then agree.
+A score on half of the images differs from the score on all of them: N-LEEP is higher by 0.2 for one checkpoint and by
+0.4 for another. Only the deviation of a draw from the mean of a candidate's draws is used: scaled to the number of all
+images, it is added to the score on all images. The shares of draws then agree with the order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from unseen.benchmarks.rank.details import RankDetails
 from unseen.core.errors import UnseenError
 from unseen.core.records import Result
 from unseen.ranking.cards import combine_terms, find_score
@@ -48,7 +48,7 @@ class Combined:
 
 
 def combine(candidates: Sequence[Mapping[str, Result]], scores: Sequence[str]) -> Combined:
-    """Ranks by each score, averaged over the scores that every candidate has.
+    """Return the ranks by each score, averaged over the scores that every candidate has.
 
     Args:
         candidates: the results of each, by score.
@@ -65,7 +65,11 @@ def combine(candidates: Sequence[Mapping[str, Result]], scores: Sequence[str]) -
             notes.append(f"{name} does not count: some candidates have it from another version of the score")
             continue
         try:
-            values = combine_terms(find_score(name), [result.details["terms"] for result in own]) if own else []
+            values = (
+                combine_terms(find_score(name), [list(RankDetails.read(result.details).terms) for result in own])
+                if own
+                else []
+            )
         except UnseenError as error:
             notes.append(f"{name} does not count: {error}")
             continue
@@ -83,12 +87,12 @@ def combine(candidates: Sequence[Mapping[str, Result]], scores: Sequence[str]) -
 
 
 def _draw_ranks(candidates: Sequence[Mapping[str, Result]], counted: Sequence[str]) -> FloatArray:
-    """Mean ranks of every half-sample in which every score of every candidate could be computed."""
-    # What was trained is not trained again on half of the images: it stands as it is in every draw.
+    """Return the mean ranks of every half-sample in which every score of every candidate could be computed."""
+    # Scores that train are not trained again on half of the images.
     counted = [name for name in counted if not find_score(name).needs_training]
-    many = {name: [results[name].details for results in candidates] for name in counted}
-    asked = min((len(d.get("draws", ())) for own in many.values() for d in own), default=0)
-    able = [n for n in range(asked) if all(d["draws"][n] for own in many.values() for d in own)]
+    many = {name: [RankDetails.read(results[name].details) for results in candidates] for name in counted}
+    asked = min((len(d.draws) for own in many.values() for d in own), default=0)
+    able = [n for n in range(asked) if all(d.draws[n] for own in many.values() for d in own)]
     if not able:
         return np.zeros((0, len(candidates)))
     moved = {name: np.stack([_centred(details, able) for details in own], axis=1) for name, own in many.items()}
@@ -99,17 +103,17 @@ def _draw_ranks(candidates: Sequence[Mapping[str, Result]], counted: Sequence[st
     return np.asarray(rows, dtype=np.float64)
 
 
-def _centred(details: Mapping[str, Any], able: Sequence[int]) -> FloatArray:
-    """(draws, terms) of one score of one candidate about its terms on all images, with the spread of these."""
-    draws = np.asarray([details["draws"][n] for n in able], dtype=np.float64)
-    images, size = int(details["images"]), int(details.get("draw_images", 0))
+def _centred(details: RankDetails, able: Sequence[int]) -> FloatArray:
+    """Return the (draws, terms) of one score of one candidate, centred on its terms on all images."""
+    draws = np.asarray([details.draws[n] for n in able], dtype=np.float64)
+    images, size = details.images, details.draw_images
     # A sample of m of n without replacement scatters by sqrt(1/m - 1/n): a new sample of n would by sqrt(1/n).
     scale = np.sqrt(size / (images - size)) if 0 < size < images else 1.0
-    return np.asarray(np.asarray(details["terms"]) + scale * (draws - draws.mean(axis=0)))
+    return np.asarray(np.asarray(details.terms) + scale * (draws - draws.mean(axis=0)))
 
 
 def _ranks(values: Sequence[float]) -> FloatArray:
-    """1 is the highest; equal values share the mean of their places, and what differs by rounding only is equal."""
+    """Return ranks, 1 for the highest; values that are equal up to rounding share the mean of their ranks."""
     from scipy.stats import rankdata
 
     found = np.asarray(values, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What accuracy to expect: a linear probe, every image judged by a fit that has not seen it.
+"""The expected accuracy: a cross-validated linear probe.
 
 Paper:      Hastie, Tibshirani & Friedman, "The Elements of Statistical Learning", 2nd ed., 7.10 (cross-validation)
 Shapes:     X (n, d) features; y (n,) classes, (n,) values or (n, t) labels in {0, 1}
@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
-from unseen.ranking.cards import FEATURES, ScoreCard
-from unseen.ranking.cost import LBFGS_STEPS, Sizes
+from unseen.ranking.cards import FEATURES, LBFGS_STEPS, ScoreCard, Sizes
 from unseen.ranking.inputs import FloatArray, check_features
 from unseen.ranking.ridge import class_hits
 
@@ -29,10 +28,10 @@ _DEFAULT = 10.0**-4.5  # penalty
 
 
 def left_out_hits(features: npt.ArrayLike, labels: npt.ArrayLike, *, seed: int = 0) -> FloatArray:
-    """1 where an image is right by a probe that was fitted without it, 0 where not; NaN where it always trained."""
+    """Return 1 for images that a probe fitted without them classifies correctly, else 0; NaN if never held out."""
     rows, known = check_features(features, labels)
     if known.counts.max() < 2:
-        raise DataError("no class has two images, so none can be left out. Add images, or take fewer classes.")
+        raise DataError("no class has two images, so cross-validation is impossible. Add images, or use fewer classes.")
     if rows.size * known.classes >= LARGEST:
         return class_hits(rows, known, seed=seed)
     from unseen.probes.draws import draw_rows
@@ -59,7 +58,7 @@ def left_out_hits(features: npt.ArrayLike, labels: npt.ArrayLike, *, seed: int =
 
 
 def expected_accuracy(features: npt.ArrayLike, labels: npt.ArrayLike, *, seed: int = 0) -> float:
-    """Accuracy to expect of a linear head on other images like these; between 0 and 1, higher is better."""
+    """Return the expected accuracy of a linear head on other images like these."""
     return float(np.nanmean(left_out_hits(features, labels, seed=seed)))
 
 
@@ -69,11 +68,11 @@ def _cost(s: Sizes) -> float:
 
 CARD = ScoreCard(
     "probe",
-    "Linear probe, left out in turn",
+    "Linear probe, cross-validated",
     FEATURES,
     expected_accuracy,
     _cost,
     parts=left_out_hits,
     seeded=True,
-    notes="the accuracy that the answer speaks in",
+    notes="the expected accuracy of the answer",
 )

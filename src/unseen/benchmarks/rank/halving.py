@@ -1,10 +1,10 @@
 """Successive halving: all candidates on a few hundred images, the best and its rivals on more.
 
 Paper:      Jamieson & Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization", AISTATS 2016
-Differs:    not half of the candidates go, but those that together come first in at most RISK of the draws of a round
-            (`leads`), and none that cannot be told apart from the best. What that leaves to chance is said. It is the
-            chance of the images drawn: a candidate that needs more images than a round has to show its strength is
-            not covered.
+Differs:    instead of half of the candidates, a round drops those that together come first in at most RISK of the
+            samples of its decision (`stats.decide`), and none that is statistically tied with the best. The ranking
+            states this probability. It covers the choice of images only, not a candidate that needs more images than
+            a round has.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from time import perf_counter
 from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import UnseenError
-from unseen.features.speed import measure_speed
+from unseen.features.extraction import measure_speed
 from unseen.ranking.ridge import FEWEST
 from unseen.reports.wording import counted
 
@@ -43,17 +43,17 @@ class Dropped:
 
 
 def first_size(images: int, classes: int) -> int:
-    """Images of the first round."""
+    """Return the number of images of the first round."""
     return min(images, max(FIRST, PER_CLASS * classes))
 
 
 def is_worth_it(candidates: int, images: int, classes: int) -> bool:
-    """Whether rounds save anything: few candidates, or images that are soon through, are scored at once."""
+    """Return whether rounds save time: few candidates or few images are scored at once."""
     return candidates >= LEAST_CANDIDATES and images >= LEAST_GROWTH * first_size(images, classes)
 
 
 def drop(ranking: CheckpointRanking) -> Dropped:
-    """Who is dropped after a round: never all but the last of several equals, nor what failed."""
+    """Return the candidates to drop after a round: none that may be the best, none that failed."""
     losers: list[Candidate] = []
     chance = 0.0
     for candidate in reversed([c for c in ranking.candidates if not c.error]):
@@ -66,24 +66,24 @@ def drop(ranking: CheckpointRanking) -> Dropped:
 
 
 def next_size(size: int, images: int) -> int:
-    """Images of the next round; all of them where the round after it would not be far."""
+    """Return the number of images of the next round; all of them if few would remain."""
     grown = GROWTH * size
     return images if grown * 1.5 >= images else grown
 
 
 def size_within(seconds: float, rate: float, candidates: int, images: int) -> int:
-    """Images per candidate that fit into the time left, at so many seconds per image and candidate."""
+    """Return the number of images per candidate that fit into the remaining time."""
     fits = int(max(seconds, 0.0) * (1 - _RESERVE) / max(rate * candidates, 1e-9))
     return min(images, fits)
 
 
 @dataclass(frozen=True)
 class Pilot:
-    """What a few images of every checkpoint tell of the time that all will take.
+    """The expected time of a ranking, measured on a few images.
 
     Attributes:
         size: images of the first round.
-        short: what to say where the budget is too small for it.
+        short: a remark if the budget is too small for it.
         loading: seconds to load all checkpoints.
         rate: seconds per image and checkpoint of the extraction alone.
     """
@@ -94,9 +94,9 @@ class Pilot:
     rate: float = 0.0
 
     def rate_after(self, spent: float, size: int, candidates: int) -> float:
-        """Seconds per image and candidate of a round, scoring included, less what loading takes, whatever its size.
+        """Return the seconds per image and candidate of a round, with scoring and without loading.
 
-        A round of few images is mostly loading, and what is left of it tells little: never below what was measured.
+        A round of few images is mostly loading; the result is never below the measured rate of the extraction.
         """
         return max(max(spent - self.loading, 0.3 * spent) / (size * candidates), self.rate)
 
@@ -104,7 +104,7 @@ class Pilot:
 def pilot(
     budget: float, bench: Workbench, dataset: str, split: str, models: Sequence[str], classes: int, *, began: float
 ) -> Pilot:
-    """The first round of a budget, from the speed of each checkpoint on a few images.
+    """Plan the first round of a budget from the speed of each checkpoint on a few images.
 
     Args:
         budget: seconds for the whole, from `began` (of `perf_counter`) on.
@@ -122,7 +122,7 @@ def pilot(
             continue  # it will fail again, and be reported, when it is ranked
     loading = max(perf_counter() - start - measured, 0.0)
     left = budget - (perf_counter() - began)
-    # Fewer than two images per class say nothing: better late than meaningless.
+    # Fewer than two images per class are useless: the budget is exceeded instead.
     least = min(len(images), 2 * classes + 1 if classes > 1 else FEWEST)
     fits = int(max(_FIRST_SHARE * left - loading, 0.0) / per_image) if per_image > 0 else len(images)
     late = fits < least and loading + least * per_image > (1 - _RESERVE) * left
@@ -131,7 +131,7 @@ def pilot(
 
 
 def with_dropped(ranking: CheckpointRanking, rounds: Sequence[Dropped]) -> CheckpointRanking:
-    """The ranking with the candidates that rounds before it dropped, behind those that went on, and what that risks."""
+    """Return the ranking with the candidates that earlier rounds dropped at the end, and the risk as a note."""
     if not rounds:
         return ranking
     ranked = [c for c in ranking.candidates if not c.error]

@@ -1,12 +1,12 @@
-"""Ranking checkpoints: which one will fine-tune best, told from its features; on request, how well that was told.
+"""Rank checkpoints by their features before fine-tuning; on request, evaluate how well scores predict the result.
 
 Paper:      Li et al., "Ranking neural checkpoints" (NeuCRaB), CVPR 2021 [P]
 Implements: a cell per checkpoint, layer and score: the score on the training images, Eq. (2), and on half-samples of
-            them; with truth=true a cell per checkpoint with its fine-tuned accuracy, Eq. (1). What the cells say
-            together is said when they are read: `answer` orders the checkpoints, `ranking_rows` judges the scores by
-            the metrics of section 2.3
-Differs:    pools, tasks and budgets are those of the study file, so that a laptop can run one; scores that [P] could
-            not know are there too
+            them; with truth=true a cell per checkpoint with its fine-tuned accuracy, Eq. (1). Cells are
+            combined when they are read: `answer` orders the checkpoints, `ranking_rows` evaluates the scores by the
+            metrics of section 2.3
+Differs:    pools, tasks and budgets are those of the study file, so that a laptop can run one; scores that are
+            newer than [P] are included
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
+from unseen.benchmarks.rank.details import RankParameters
+from unseen.benchmarks.rank.info import RANK, TRUTH
 from unseen.benchmarks.rank.scoring import EXPECTED, ScoredImages, score_result
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import DataError, DiskFullError, UnseenError, UsageError
@@ -29,18 +31,15 @@ from unseen.core.options import Natural, Positive, Rate
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import CLASS, NUMBER, SEVERAL
-from unseen.ranking.cards import SCORES, find_score
-from unseen.ranking.cost import score_flops
+from unseen.ranking.cards import SCORES, find_score, score_flops
 from unseen.ranking.ridge import FEWEST
-from unseen.results import MetricStyle
+from unseen.results.info import BenchmarkInfo
 
-#: The score of a cell that holds what fine-tuning really reached.
-TRUTH = "truth"
 TRUTH_VERSION = 3  # 1 started from an empty head, one seed; 2 was SGD without an early stop
-#: What to rank by where nobody says otherwise; docs/rank.md has the experiment behind the choice.
+#: Default scores; docs/rank.md has the experiment behind the choice.
 DEFAULT_SCORES = ("logme", "parc", "knn")
 
-#: Operations from which a score is computed only where somebody asks for it: half an hour of a core.
+#: Scores with more operations are computed only if the user names them: half an hour of a core.
 DEAR = 5e13
 
 #: What a number depends on, beside score and layer: of a score over features, of one that trains, of the truth.
@@ -58,17 +57,7 @@ class RankBenchmark(Benchmark):
     """Options of the ranking."""
 
     name: ClassVar[str] = "rank"
-    question: ClassVar[str] = "Which checkpoint will fine-tune best?"
-    paper: ClassVar[str] = "neucrab"
-    section: ClassVar[str] = "unseen.benchmarks.rank.section:rank_section"
-    command: ClassVar[str] = "rank"
-    targets: ClassVar[tuple[str, ...]] = (CLASS, SEVERAL, NUMBER)
-    metrics: ClassVar[tuple[MetricStyle, ...]] = (
-        MetricStyle("expected", "expected", percent=True, long_title="expected accuracy of a linear head"),
-        MetricStyle("top1", "top-1", percent=True, long_title="fine-tuned top-1 accuracy"),
-        MetricStyle("probe_top1", "probe", percent=True, long_title="accuracy of the linear probe before fine-tuning"),
-        MetricStyle("mean_rank", "mean rank", higher_is_better=False),
-    )
+    info: ClassVar[BenchmarkInfo] = RANK
 
     scores: tuple[str, ...] = option(DEFAULT_SCORES, axis="score", help="Ids of unseen ls scores, or all.")
     layers: tuple[str, ...] = option(("pooled",), axis="layer", help="Layers to score; each is a candidate.")
@@ -97,12 +86,12 @@ class RankBenchmark(Benchmark):
             raise UsageError("benchmark 'rank': the ground truth needs at least one learning rate and one length.")
 
     def score_names(self) -> tuple[str, ...]:
-        """The scores asked for, each once, behind the one that the answer speaks in."""
+        """Return the requested scores, each once, after the one that the answer is based on."""
         asked = tuple(SCORES) if "all" in self.scores else self.scores
         return tuple(dict.fromkeys((EXPECTED, *asked))) if asked else ()
 
     def suited(self, dataset: Dataset) -> RankBenchmark:
-        """Of numbers and several labels, LogME alone where nothing else was asked for."""
+        """Return the benchmark for a dataset: LogME alone for numbers and several labels, unless scores are given."""
         if dataset.target == CLASS or self.scores != DEFAULT_SCORES:
             return self
         return replace(self, scores=("logme",))
@@ -115,8 +104,9 @@ class RankBenchmark(Benchmark):
         images, classes = len(labels), len(np.unique(labels))
         if classes < 2:
             raise DataError(
-                f"{dataset.id!r}, split {self.split!r}: {images} images, {classes} class found; ranking needs at least "
-                "two classes. Put the images of each class into a folder of their own."
+                f"{dataset.id!r}, split {self.split!r}: {images} images, {classes} class found"
+                f"{f' ({dataset.class_names[labels[0]]!r})' if images else ''}; ranking needs at least two classes. "
+                "Put the images of each class into a folder of their own."
             )
         if min(images, self.sample or images) <= classes:
             raise DataError(
@@ -149,7 +139,7 @@ class RankBenchmark(Benchmark):
     def points(self, dataset: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         for name in self.score_names():
-            # What comes from the class head, or from training, is the same number whatever layer others look at.
+            # A score of the class head, or of training, does not depend on the layer.
             found += [{"score": name, "layer": layer} for layer in dict.fromkeys(self.layers) if has_layer(name)]
             found += [] if has_layer(name) else [{"score": name}]
         return [*found, *([{"score": TRUTH}] if self.truth else [])]
@@ -170,12 +160,12 @@ class RankBenchmark(Benchmark):
             states: list[Path] = []
             result = self._one(cell, bench, images, states)
             yield result
-            # Whoever asks for the next one has stored this one: its training states are of no more use.
+            # The caller has stored this result before it requests the next one; its training states are not needed.
             for state in states if result.ok else ():
                 state.unlink(missing_ok=True)
 
     def _one(self, cell: Cell, bench: Workbench, images: ScoredImages, states: list[Path]) -> Result:
-        """One score or the truth; what one cannot do (LEEP without a head) is no failure of the others."""
+        """Compute one score or the fine-tuned accuracy; a score that fails (LEEP without a head) stops no other."""
         from unseen.benchmarks.rank.truth import early_result, truth_result
 
         def state(*run: Any) -> Path:
@@ -184,7 +174,7 @@ class RankBenchmark(Benchmark):
 
         began = perf_counter()
         try:
-            score = str(cell.parameters["score"])
+            score = RankParameters.read(cell.parameters).score
             if score == TRUTH:
                 return truth_result(cell, bench, state)
             if find_score(score).needs_training:
@@ -194,18 +184,18 @@ class RankBenchmark(Benchmark):
             raise
         except UnseenError as error:
             return Result(cell, error=str(error), seconds=perf_counter() - began)
-        except Exception as error:  # noqa: BLE001 - nor must what nobody thought of end the others
+        except Exception as error:  # noqa: BLE001 - worker boundary: one failed cell must not stop the other cells
             reason = f"{type(error).__name__}: {error}"
             details = {"traceback": traceback.format_exc()}
             return Result(cell, error=reason, seconds=perf_counter() - began, details=details)
 
 
 def affordable(images: int, dimensions: int, classes: int) -> tuple[tuple[str, ...], list[str]]:
-    """The default scores that so much data can carry, and a note on every other one."""
+    """Return the default scores that are affordable for so much data, and a note for every other one."""
     cost = {name: score_flops(name, images, dimensions, classes) for name in DEFAULT_SCORES}
     notes = [
-        f"{name} is left out: with {images:,} images of {classes:,} classes it takes {flops / 1e12:,.0f} TFLOPs a "
-        f"checkpoint; ask for it by --scores"
+        f"{name} was not computed: with {images:,} images of {classes:,} classes it takes {flops / 1e12:,.0f} TFLOPs "
+        f"per checkpoint; request it with --scores"
         for name, flops in cost.items()
         if flops > DEAR
     ]
@@ -213,7 +203,7 @@ def affordable(images: int, dimensions: int, classes: int) -> tuple[tuple[str, .
 
 
 def has_layer(score: str) -> bool:
-    """Whether a score is computed from a layer of one's choice."""
+    """Return whether a score is computed from a chosen layer."""
     if score == TRUTH:
         return False
     card = find_score(score)
@@ -221,13 +211,13 @@ def has_layer(score: str) -> bool:
 
 
 def _concerning(score: str) -> tuple[str, ...]:
-    """The options that a score depends on."""
+    """Return the options that a score depends on."""
     if score == TRUTH:
         return _TRUE
     return _TRAINED if find_score(score).needs_training else _SCORED
 
 
 def _own_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the options that cannot change this cell's number: LEEP does not fine-tune, the truth draws no sample."""
-    kept = ("score", "layer", *_concerning(str(parameters["score"])))
+    """Return the parameters without options that cannot change this cell: LEEP does not fine-tune."""
+    kept = ("score", "layer", *_concerning(RankParameters.read(parameters).score))
     return {name: value for name, value in parameters.items() if name in kept}

@@ -1,34 +1,33 @@
-"""The tables of NeuCRaB, as printed: how well eleven measures ranked three groups of checkpoints.
+"""The tables of NeuCRaB, as printed: how well eleven scores ranked three groups of checkpoints.
 
-Source:     Li et al., "Ranking Neural Checkpoints", CVPR 2021, Tables 1 to 3; data in `neucrab.toml`
-Notes:      averages over four tasks (Caltech101, Flowers102, Sun397, Patch Camelyon), so Recall@k comes in quarters.
-            GFLOPs leave out the forward pass over the training images, which every method needs.
+Source:     Li et al., "Ranking Neural Checkpoints", CVPR 2021, Tables 1 to 3; data in `published.toml`
+Notes:      means over four tasks (Caltech101, Flowers102, Sun397, Patch Camelyon), so Recall@k is a multiple of 25 %.
+            GFLOPs do not include the forward pass over the training images, which every method needs.
 """
 
 from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from unseen.core.errors import UnknownNameError
+from unseen.core.records import Cell, Result
 
 GROUPS = ("I", "II", "III")
 
 
 @dataclass(frozen=True)
-class RankingTable:
+class PublishedTable:
     """A table of the paper.
 
     Attributes:
         group: of checkpoints: "I", "II" or "III".
         checkpoints: how many are in it.
         forward_gflops: of the forward pass that all methods share.
-        rows: id of a score, as `unseen ls scores` has it, to one number per column; None where the paper has a dash.
     """
 
     number: int
@@ -36,34 +35,38 @@ class RankingTable:
     caption: str
     checkpoints: int
     forward_gflops: float
-    columns: tuple[str, ...]
-    rows: Mapping[str, Mapping[str, float | None]]
 
 
-def ranking_table(group: str) -> RankingTable:
-    """The table of a group."""
+def published_table(group: str) -> PublishedTable:
+    """Return what the paper states about the table of a group."""
+    found = _table(group)
+    return PublishedTable(**{field.name: found[field.name] for field in fields(PublishedTable)})
+
+
+def published_results(group: str) -> list[Result]:
+    """Return the rows of a table as results: the score in place of a model, shares and correlations as fractions.
+
+    A dash of the paper is a missing metric.
+    """
+    found = []
+    for score, values in _table(group)["rows"].items():
+        printed = dict(zip(_content()["metrics"], values, strict=True))
+        known = {name: float(value) for name, value in printed.items() if not math.isnan(value)}
+        metrics = {name: value if name == "paper_gflops" else value / 100 for name, value in known.items()}
+        cell = Cell("neucrab", score, f"NeuCRaB group {group}", {"table": _table(group)["number"]})
+        found.append(Result(cell, metrics=metrics, details={"source": source()}))
+    return found
+
+
+def _table(group: str) -> dict[str, Any]:
     if group not in GROUPS:
         raise UnknownNameError("NeuCRaB group", group, GROUPS)
-    content = _content()
-    columns = tuple(content["columns"])
-    table = next(table for table in content["tables"] if table["group"] == group)
-    rows = {
-        name: {c: None if math.isnan(v) else float(v) for c, v in zip(columns, values, strict=True)}
-        for name, values in table["rows"].items()
-    }
-    return RankingTable(
-        number=table["number"],
-        group=group,
-        caption=table["caption"],
-        checkpoints=table["checkpoints"],
-        forward_gflops=float(table["forward_gflops"]),
-        columns=columns,
-        rows=rows,
-    )
+    found: dict[str, Any] = next(table for table in _content()["tables"] if table["group"] == group)
+    return found
 
 
 def source() -> str:
-    """What to cite."""
+    """Return what to cite."""
     return str(_content()["source"])
 
 

@@ -1,9 +1,8 @@
 """Scores of one checkpoint on one labelled set, and on half-samples of it.
 
-A half-sample without replacement has the spread that a new sample of the full size would have (delete-half jackknife);
-a bootstrap with replacement would show every score images that are equal, which nearest neighbours and mixtures mistake
-for structure. A score that is a mean over images is not computed again: its half-samples are means of what the images
-said.
+A half-sample without replacement has the spread of a new sample of the full size (delete-half jackknife). A bootstrap
+with replacement would contain equal images, which nearest neighbours and mixtures mistake for structure. A score that
+is a mean over images is not computed again: its half-samples are means of the values per image.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
 from typing import Any
@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unseen.backbones.names import LOGITS
-from unseen.benchmarks.workbench import SplitRows, Workbench, skipped_details
+from unseen.backbones.load import LOGITS
+from unseen.benchmarks.rank.details import RankDetails, RankParameters
+from unseen.benchmarks.workbench import SplitRows, Workbench
 from unseen.core.errors import DataError, DiskFullError, UnseenError
+from unseen.core.extras import one_thread
 from unseen.core.identity import digest
 from unseen.core.records import Cell, Result
-from unseen.core.threads import one_thread
+from unseen.core.run_record import RunRecord, dropped
 from unseen.data.dataset import CLASS, NUMBER, SEVERAL
 from unseen.data.subset import select
 from unseen.metrics.softmax import softmax
@@ -33,15 +35,15 @@ from unseen.ranking.inputs import FloatArray
 from unseen.ranking.ridge import label_parts, value_parts
 from unseen.ranking.sampling import stratified_rows
 
-#: More rows than this in a half-sample cost more than they tell: fewer are drawn, and their spread is scaled down.
+#: Largest half-sample: larger ones cost time and add little; the spread is scaled to the number of all images.
 LARGEST_SAMPLE = 2000
 
 
-#: What the answer speaks in, by the kind of targets.
+#: The measure of the answer, by kind of targets.
 MEASURES = {CLASS: "accuracy", NUMBER: "R2", SEVERAL: "precision"}
 
 
-#: The score that an answer speaks in: what `unseen.benchmarks.rank.expected` makes.
+#: The score that the answer is based on: `unseen.benchmarks.rank.expected` computes it.
 EXPECTED = "probe"
 
 
@@ -54,25 +56,38 @@ class ScoredImages:
         self.total = len(whole.split(split))
         self.dataset = select(whole, limit=sample, seed=seed) if sample else whole
         self.seconds = 0.0
-        cards = [find_score(str(c.parameters["score"])) for c in cells if "resamples" in c.parameters]
-        self._wanted = list(dict.fromkeys(str(c.parameters["layer"]) for c in cells if "layer" in c.parameters))
+        asked = [RankParameters.read(cell.parameters) for cell in cells]
+        cards = [find_score(each.score) for each in asked if each.resamples is not None]
+        self._wanted = list(dict.fromkeys(each.layer for each in asked if each.layer is not None))
         self._wanted += [LOGITS] if any(card.needs_head for card in cards) and LOGITS not in self._wanted else []
 
     @cached_property
-    def about(self) -> dict[str, Any]:
-        """What a reader of a score should know of the checkpoint."""
+    def about(self) -> RankDetails:
+        """Size, operations and digest of the checkpoint."""
         backbone, card = self.bench.backbone(self.model), self.bench.card(self.model)
         same = digest([backbone.weights, backbone.preprocessing.to_dict()])
-        return {"parameters": card.parameters, "flops": card.flops, "checkpoint": same}
+        return RankDetails(parameters=card.parameters, flops=card.flops, checkpoint=same)
+
+    def described(self, details: RankDetails) -> RankDetails:
+        """Return the details of a score with those of the checkpoint and its extraction."""
+        return replace(
+            details,
+            total=self.total,
+            extraction_seconds=self.seconds,
+            images_per_second=self.speed,
+            parameters=self.about.parameters,
+            flops=self.about.flops,
+            checkpoint=self.about.checkpoint,
+        )
 
     @property
     def speed(self) -> float | None:
-        """Images per second of the extraction behind the features, as the store noted it."""
+        """Images per second of the extraction, as the feature store recorded it."""
         found = next((rows for rows in self._features.values() if isinstance(rows, SplitRows)), None)
         return None if found is None else found.speed
 
     def rows(self, layer: str) -> SplitRows:
-        """Features and labels at a layer, or why there are none."""
+        """Return features and labels at a layer, or raise the error of its extraction."""
         found = self._features[layer]
         if isinstance(found, UnseenError):
             raise found
@@ -83,7 +98,7 @@ class ScoredImages:
         began = perf_counter()
         known = self.bench.backbone(self.model).layer_names()
         found = self._extracted([layer for layer in self._wanted if layer in known])
-        for layer in self._wanted:  # one that is not there is asked for alone, and refused
+        for layer in self._wanted:  # an unknown layer is extracted alone, which raises its error
             found |= self._extracted([layer]) if layer not in known else {}
         self.seconds = perf_counter() - began
         return found
@@ -100,10 +115,10 @@ class ScoredImages:
 
 
 def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples: int, seed: int) -> Result:
-    """One score on all images and on every half-sample."""
+    """Return one score on all images and on every half-sample."""
     if images.dataset.target != CLASS:
         return target_result(cell, images, resamples=resamples, seed=seed)
-    rows = images.rows(LOGITS if card.needs_head else str(cell.parameters["layer"]))
+    rows = images.rows(LOGITS if card.needs_head else str(RankParameters.read(cell.parameters).layer))
     values, labels = np.asarray(rows.features[:]), rows.labels
     (count, width), classes = values.shape, len(np.unique(labels))
     given = softmax(np.asarray(values, np.float64)) if card.needs_head else values
@@ -120,41 +135,43 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
             draws = list(pool.map(lambda some: _sample_terms(card, given[some], labels[some], seed), samples))
     features = int(images.bench.card(cell.model).feature_dim or width) if card.needs_head else width
     flops = score_flops(card, count, features, classes, width)
-    if card.needs_head:  # the head itself, which a forward pass for features leaves out
+    if card.needs_head:  # the head, which a forward pass for features does not include
         flops += 2.0 * count * features * width
-    # A score that is relative to the pool has no value of its own: reading makes one from the terms of all.
+    # A score that is relative to all candidates is computed from the terms of all of them when results are read.
     names = [f"term_{number}" for number in range(1, len(terms) + 1)] if card.pool_relative else ["score"]
-    details = {
-        "terms": terms,
-        "draws": draws,
-        "draw_images": len(samples[0]) if samples else 0,
-        "notes": notes,
-        "images": count,
-        "total": images.total,
-        "classes": classes,
-        "dimensions": features,
-        **({"head": width} if card.needs_head else {}),
-        "gflops": flops / 1e9,
-        "forward_gflops": float(images.about["flops"] or 0) * count / 1e9,
-        "score_seconds": seconds,
-        "extraction_seconds": images.seconds,
-        "images_per_second": images.speed,
-        **images.about,
-        **skipped_details({images.split: rows}),
-    }
-    if parts is not None and card.id == EXPECTED:
-        details["hits"] = written_hits(parts, rows.index, rows.total)
-    return Result(cell, metrics=dict(zip(names, terms, strict=True)), seconds=perf_counter() - began, details=details)
+    details = RankDetails(
+        terms=tuple(map(float, terms)),
+        draws=tuple(tuple(map(float, draw)) for draw in draws),
+        draw_images=len(samples[0]) if samples else 0,
+        notes=tuple(notes),
+        images=count,
+        classes=classes,
+        majority=float(np.unique(labels, return_counts=True)[1].max() / count),
+        dimensions=features,
+        head=width if card.needs_head else RankDetails.head,
+        gflops=flops / 1e9,
+        forward_gflops=float(images.about.flops or 0) * count / 1e9,
+        score_seconds=seconds,
+        hits=written_hits(parts, rows.index, rows.total) if parts is not None and card.id == EXPECTED else "",
+    )
+    details = images.described(details)
+    return Result(
+        cell, metrics=dict(zip(names, terms, strict=True)), seconds=perf_counter() - began, details=details.to_dict()
+    )
 
 
 def target_result(cell: Cell, images: ScoredImages, *, resamples: int, seed: int) -> Result:
-    """`score_result` for values and several labels: ridge regression, or LogME."""
-    from unseen.ranking.scores.logme import logme_targets  # a plan is made without it
+    """Return the result of a score for values and several labels: ridge regression, or LogME."""
+    from unseen.ranking.scores.logme import logme_targets  # planning does not need it
 
-    score, target = str(cell.parameters["score"]), images.dataset.target
-    rows = images.rows(str(cell.parameters["layer"]))
-    features = np.asarray(rows.features[:])
-    wanted = np.asarray(images.dataset.split(images.split).targets, np.float64)[rows.index]
+    score, target = RankParameters.read(cell.parameters).score, images.dataset.target
+    rows = images.rows(str(RankParameters.read(cell.parameters).layer))
+    split = images.dataset.split(images.split)
+    wanted = np.asarray(split.targets, np.float64)[rows.index]
+    # An image without any label has no precision; counted as right, it would raise the value of every checkpoint.
+    kept = wanted.any(axis=1) if target == SEVERAL else np.ones(len(wanted), np.bool_)
+    lost = {split.names[i]: "the image has no label" for i in rows.index[~kept]}
+    features, wanted, index = np.asarray(rows.features[:])[kept], wanted[kept], rows.index[kept]
     began = perf_counter()
     with one_thread():
         if score == EXPECTED:
@@ -167,25 +184,23 @@ def target_result(cell: Cell, images: ScoredImages, *, resamples: int, seed: int
         seconds = perf_counter() - began
         samples = half_samples(np.zeros(len(wanted), np.int64), resamples, seed)
         halves = [parts[some].mean() if score == EXPECTED else _half(features[some], wanted[some]) for some in samples]
-    details: dict[str, Any] = {
-        "terms": [value],
-        "draws": [[float(each)] if np.isfinite(each) else [] for each in halves],
-        "draw_images": len(samples[0]) if samples else 0,
-        "notes": [],
-        "images": len(wanted),
-        "total": images.total,
-        "classes": 1 if wanted.ndim == 1 else wanted.shape[1],
-        "measure": MEASURES[target],
-        "dimensions": features.shape[1],
-        "score_seconds": seconds,
-        "extraction_seconds": images.seconds,
-        "images_per_second": images.speed,
-        **images.about,
-        **skipped_details({images.split: rows}),
-    }
-    if score == EXPECTED:
-        details["hits"] = written_hits(parts, rows.index, rows.total)
-    return Result(cell, metrics={"score": value}, seconds=perf_counter() - began, details=details)
+    details = RankDetails(
+        terms=(float(value),),
+        draws=tuple((float(each),) if np.isfinite(each) else () for each in halves),
+        draw_images=len(samples[0]) if samples else 0,
+        notes=(f"{len(lost):,} images without a label were left out",) if lost else (),
+        images=len(wanted),
+        classes=1 if wanted.ndim == 1 else wanted.shape[1],
+        measure=MEASURES[target],
+        dimensions=features.shape[1],
+        score_seconds=seconds,
+        hits=written_hits(parts, index, rows.total) if score == EXPECTED else "",
+    )
+    details = images.described(details)
+    record = RunRecord(dropped=dropped("unlabelled", lost, images.split))
+    return Result(
+        cell, metrics={"score": value}, seconds=perf_counter() - began, details=details.to_dict(), record=record
+    )
 
 
 def _half(features: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> float:
@@ -194,34 +209,34 @@ def _half(features: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> float:
     try:
         return logme_targets(features, wanted)
     except UnseenError:
-        return float("nan")  # a label that no image of the half has
+        return float("nan")  # a label without an image in the half-sample
 
 
 #: Signs of `written_hits`.
 _WRONG, _RIGHT, _UNKNOWN = "01-"
 
 
-def written_hits(parts: FloatArray, index: npt.NDArray[np.int64], total: int) -> str | list[float | None]:
-    """What every image of the split said, by place: "1" right, "0" wrong, "-" not asked; numbers where it is more."""
+def written_hits(parts: FloatArray, index: npt.NDArray[np.int64], total: int) -> str | tuple[float | None, ...]:
+    """Return the outcome of every image of the split: "1" right, "0" wrong, "-" not evaluated; numbers for scores."""
     placed = np.full(total, np.nan)
     placed[index] = parts
     known = placed[np.isfinite(placed)]
     if np.isin(known, (0.0, 1.0)).all():
         return "".join(_UNKNOWN if value != value else _RIGHT if value else _WRONG for value in placed.tolist())
-    return [None if value != value else round(value, 6) for value in placed.tolist()]
+    return tuple(None if value != value else round(value, 6) for value in placed.tolist())
 
 
 def read_hits(written: str | Sequence[float | None]) -> FloatArray:
-    """What `written_hits` wrote."""
+    """Return the outcomes that `written_hits` wrote; NaN for images that were not evaluated."""
     if isinstance(written, str):
         return np.asarray([np.nan if sign == _UNKNOWN else float(sign) for sign in written])
     return np.asarray([np.nan if value is None else value for value in written], dtype=np.float64)
 
 
 def half_samples(labels: npt.NDArray[np.int64], count: int, seed: int) -> list[npt.NDArray[np.int64]]:
-    """Row numbers of stratified half-samples; none where the images are too few to leave any out.
+    """Return row numbers of stratified half-samples; none if there are too few images.
 
-    Two seeds share no sample but by chance; a larger `count` begins with the samples of a smaller one.
+    Different seeds give independent samples; a larger `count` begins with the samples of a smaller one.
     """
     classes, images = len(np.unique(labels)), len(labels)
     size = min(max(min(images // 2, LARGEST_SAMPLE), 2 * classes), images - 1)
@@ -244,7 +259,7 @@ def _parts(card: ScoreCard, given: Any, labels: npt.NDArray[np.int64], seed: int
 
 
 def _sample_terms(card: ScoreCard, given: Any, labels: npt.NDArray[np.int64], seed: int) -> list[float]:
-    """Terms on some rows; empty where a sample cannot carry the score."""
+    """Return the terms on some rows; empty if the sample is too small for the score."""
     try:
         return _terms(card, given, labels, seed)
     except UnseenError:

@@ -15,8 +15,7 @@ Differs:    [P] takes the best test accuracy of the sweep. Here a setting is cho
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -26,18 +25,20 @@ import numpy as np
 from PIL import Image
 from torch import nn
 
-from unseen.benchmarks.rank.candidates import CheckpointRanking
+from unseen.benchmarks.rank.details import RankDetails, RankParameters
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.records import Cell, Result
+from unseen.core.run_record import Dropped, RunRecord, split_record
+from unseen.core.search_record import search_record
 from unseen.data import Dataset, Split
 from unseen.data.subset import hold_out
-from unseen.finetuning.feeding import CACHE_BYTES
+from unseen.finetuning.data import CACHE_BYTES
 from unseen.finetuning.train import FinetuneOptions, FinetuneResult, finetune
 from unseen.finetuning.views import TrainView
 from unseen.ranking import finetune_flops
 from unseen.ranking.cards import ScoreCard
 
-#: The file that keeps the state of one run of a cell, so that a killed one goes on where it was.
+#: Return the file with the training state of one run of a cell, from which an interrupted run resumes.
 StateFile = Callable[..., Path]
 
 
@@ -46,14 +47,16 @@ def truth_result(cell: Cell, bench: Workbench, state: StateFile) -> Result:
     dataset = bench.dataset(cell.dataset)
     size = bench.backbone(cell.model).preprocessing.size
     train, validation, test = (_resized(s, size) for s in (*_held_out(dataset, cell), dataset.split("test")))
-    skipped: dict[str, str] = {}
-    seed = int(cell.parameters["seed"])
+    lost = RunRecord()
+    options = RankParameters.read(cell.parameters)
+    seed, rates = options.seed, options.learning_rates
     how = FinetuneOptions(device=bench.how.device, start="probe", optimizer="adam")
 
     def trial(steps: int, rate: float, seed: int, head: nn.Linear | None) -> tuple[dict[str, Any], nn.Linear]:
+        nonlocal lost
         run = state(steps, rate, seed)
         found = _train(cell, bench, train, test, steps, rate, run, seed, how, held_out=validation, head=head)
-        skipped.update(_skipped(found, train, test))
+        lost = lost.merge(_record(dataset, {"train": train, "val": validation, "test": test}, found.dropped))
         told = {
             "steps": steps,
             "learning_rate": rate,
@@ -65,13 +68,12 @@ def truth_result(cell: Cell, bench: Workbench, state: StateFile) -> Result:
         }
         return told, found.head
 
-    rates = cell.parameters["learning_rates"]
     alone, head = trial(0, rates[0], seed, None)  # the probe alone, which all others start from
-    settings = product(cell.parameters["steps"], rates)
+    settings = product(options.steps, rates)
     sweep = [alone, *(trial(steps, rate, seed, head)[0] for steps, rate in settings)]
     best = max(sweep, key=lambda one: one["validation"])  # the first of equals, so the shortest
-    seeds = range(seed + 1, seed + int(cell.parameters["truth_seeds"]))
-    # Chance has no part in the probe: there is nothing to train again.
+    seeds = range(seed + 1, seed + options.truth_seeds)
+    # The probe does not depend on the seed.
     again = [trial(best["steps"], best["learning_rate"], other, head)[0] for other in seeds] if best["steps"] else []
     classes = len(dataset.class_names)
     return Result(
@@ -83,43 +85,52 @@ def truth_result(cell: Cell, bench: Workbench, state: StateFile) -> Result:
         },
         seconds=sum(one["seconds"] for one in [*sweep, *again]),
         sweep=(*sweep, *again),
-        details={"classes": classes, "chance": 1 / classes, **({"skipped": skipped} if skipped else {})},
+        details=RankDetails(classes=classes, chance=1 / classes).to_dict(),
+        record=lost.merge(search_record(sweep, _setting(best))),  # runs with other seeds are no candidates
     )
 
 
+def _setting(trial: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the hyper-parameters of a candidate: without a step, no learning rate is used."""
+    return {name: trial[name] for name in ("steps", "learning_rate") if trial["steps"] or name == "steps"}
+
+
 def early_result(cell: Cell, bench: Workbench, dataset: Dataset, card: ScoreCard, state: StateFile) -> Result:
-    """Validation accuracy after the few epochs of a score that trains the network itself."""
+    """Return the validation accuracy after the few epochs of a score that trains the network."""
     train, validation = _held_out(dataset, cell)
-    batch = int(cell.parameters["batch_size"])
+    options = RankParameters.read(cell.parameters)
+    batch, rate = options.batch_size, float(options.early_learning_rate or 0)
     steps = max(1, round(card.epochs * len(train) / batch))
-    rate = float(cell.parameters["early_learning_rate"])
     how = FinetuneOptions(device=bench.how.device)
-    seed = int(cell.parameters["seed"])
-    found = _train(cell, bench, train, validation, steps, rate, state(steps, rate), seed, how)
+    found = _train(cell, bench, train, validation, steps, rate, state(steps, rate), options.seed, how)
     flops = finetune_flops(float(bench.card(cell.model).flops or 0), steps * batch, 1.0)
-    skipped = _skipped(found, train, validation)
+    shown = [replace(one, split="val") if one.split == "test" else one for one in found.dropped]
     return Result(
         cell,
         metrics={"score": found.top1},
         seconds=found.seconds,
-        details={
-            "terms": [found.top1],
-            "gflops": flops / 1e9,
-            **_sizes(cell, bench, train),
-            **({"skipped": skipped} if skipped else {}),
-        },
+        details=RankDetails(
+            terms=(float(found.top1),),
+            gflops=flops / 1e9,
+            images=len(train),
+            dimensions=bench.card(cell.model).feature_dim,
+            classes=len(bench.dataset(cell.dataset).class_names),
+            flops=bench.card(cell.model).flops,
+        ).to_dict(),
+        record=_record(dataset, {"train": train, "val": validation}, shown),
     )
 
 
-def _sizes(cell: Cell, bench: Workbench, train: Split) -> dict[str, Any]:
-    """What the paper's count of operations is made from."""
-    card = bench.card(cell.model)
-    classes = len(bench.dataset(cell.dataset).class_names)
-    return {"images": len(train), "dimensions": card.feature_dim, "classes": classes, "flops": card.flops}
+def _record(dataset: Dataset, images: Mapping[str, Split], lost: Sequence[Dropped]) -> RunRecord:
+    """Return the record of a training; without a split "val", validation images are a part of "train"."""
+    if "val" in dataset.splits:
+        return split_record(images, lost)
+    images = {name: dataset.split(name) for name in images if name != "val"}
+    return split_record(images, [replace(one, split="train") if one.split == "val" else one for one in lost])
 
 
 def _resized(split: Split, size: int) -> Split:
-    """The split with images that are decoded and resized, as training shows them, once instead of in every trial."""
+    """Return the split with images that are decoded and resized once instead of in every trial."""
     if len(split) * size * size * 3 > CACHE_BYTES:
         return split
     kept: dict[int, Image.Image] = {}
@@ -133,7 +144,7 @@ def _resized(split: Split, size: int) -> Split:
 
 
 def _held_out(dataset: Dataset, cell: Cell) -> tuple[Split, Split]:
-    return hold_out(dataset.split("train"), dataset.splits.get("val"), seed=int(cell.parameters["seed"]))
+    return hold_out(dataset.split("train"), dataset.splits.get("val"), seed=RankParameters.read(cell.parameters).seed)
 
 
 def _train(
@@ -155,34 +166,9 @@ def _train(
         classes=len(bench.dataset(cell.dataset).class_names),
         steps=steps,
         learning_rate=rate,
-        batch_size=int(cell.parameters["batch_size"]),
+        batch_size=RankParameters.read(cell.parameters).batch_size,
         seed=seed,
         checkpoint=checkpoint,
         options=how,
         **more,
     )
-
-
-def _skipped(found: FinetuneResult, train: Split, shown: Split) -> dict[str, str]:
-    """Images that could not be read, by name: the trainer knows them by their place."""
-    names = {"train": train.names, "test": shown.names}
-    places = ((*place.split(":"), reason) for place, reason in found.skipped.items())
-    return {names[part][int(number)]: reason for part, number, reason in places}
-
-
-def with_truth(ranking: CheckpointRanking, results: Iterable[Result]) -> CheckpointRanking:
-    """The ranking with what fine-tuning some of its candidates reached, and whether that confirms the first of them."""
-    found = {result.cell.model: result for result in results}
-    reached = {model: result.metrics["top1"] for model, result in found.items() if result.ok}
-    candidates = tuple(replace(c, finetuned=reached.get(c.model, math.nan)) for c in ranking.candidates)
-    notes = [f"fine-tuning {model} failed: {result.error}" for model, result in found.items() if not result.ok]
-    if not reached:
-        return replace(ranking, candidates=candidates, notes=(*ranking.notes, *notes))
-    best = max(reached, key=lambda model: reached[model])
-    listing = ", ".join(f"{model} {100 * value:.1f} %" for model, value in reached.items())
-    chosen = ranking.choice.model if ranking.choice is not None else ""
-    verdict = "which confirms it" if best == chosen else f"so that {best} is the better choice"
-    said = f" Fine-tuned on the training images and tested: {listing}; {verdict}."
-    choice = next(c for c in candidates if c.model == best)
-    text = ranking.recommendation + said
-    return replace(ranking, candidates=candidates, choice=choice, recommendation=text, notes=(*ranking.notes, *notes))

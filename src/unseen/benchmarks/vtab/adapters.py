@@ -12,17 +12,19 @@ from typing import Any, Protocol
 import numpy as np
 
 from unseen.benchmarks.vtab.sealed import Selection, select
+from unseen.core.run_record import RunRecord
 from unseen.data.dataset import IntArray
+from unseen.features.rows import FeatureRows
 
 
 class Adapter(Protocol):
     """One model on one task.
 
     Attributes:
-        skipped: what a result's details say of images that could not be read.
+        record: what it dropped while it trained.
     """
 
-    skipped: dict[str, Any]
+    record: RunRecord
 
     def tune(self) -> Selection:
         """Try the settings on train, judge them on val, choose one."""
@@ -49,7 +51,7 @@ class LinearAdapter:
     classes: int
     settings: Sequence[tuple[float, int]]
     batch_size: int
-    skipped: dict[str, Any] = field(default_factory=dict)
+    record: RunRecord = field(default_factory=RunRecord)
 
     def tune(self) -> Selection:
         from unseen.probes.lightweight import LinearSetting, sweep_linear
@@ -59,26 +61,12 @@ class LinearAdapter:
 
     def predict(self, selection: Selection, seeds: Sequence[int]) -> Iterator[IntArray]:
         from unseen.probes.lightweight import LinearSetting, fit_linear, predict
-        from unseen.probes.rows import Joined
 
         chosen = selection.setting
         setting = LinearSetting(float(chosen["learning_rate"]), int(chosen["steps"]), int(chosen["batch_size"]))
-        both = Joined(self.train[0], self.val[0])
+        both = FeatureRows.of(self.train[0]).join(self.val[0])
         labels = np.concatenate([self.train[1], self.val[1]])
-        for model in fit_linear((_Sized(both), labels), self.classes, setting, seeds):
+        for model in fit_linear((both, labels), self.classes, setting, seeds):
             predictions = np.full(self.count, -1, np.int64)
             predictions[self.rows] = predict(model, self.test)
             yield predictions
-
-
-class _Sized:
-    """Joined rows with a length, as NumPy arrays have."""
-
-    def __init__(self, rows: Any) -> None:
-        self.shape, self._rows = rows.shape, rows
-
-    def __len__(self) -> int:
-        return int(self.shape[0])
-
-    def __getitem__(self, chosen: Any) -> Any:
-        return self._rows[chosen]

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from unseen.benchmarks.vtab import charts, own_figures, relations
+from unseen.benchmarks.vtab.analysis import complete, published_scores, row_names
 from unseen.benchmarks.vtab.own_figures import Own
 from unseen.benchmarks.vtab.published_tables import Adaptation, Size, published_aggregations, score_table, task_titles
 from unseen.core.errors import DataError, UnknownNameError
@@ -50,7 +51,7 @@ def draw(name: str, own: Own | None = None, *, size: Size = "1000", published: b
 
     Raises:
         UnknownNameError: there is no such figure.
-        DataError: nothing can be drawn; it says what is needed.
+        DataError: nothing can be drawn; the message states what is needed.
     """
     if name not in FIGURES:
         raise UnknownNameError("figure", name, tuple(FIGURES))
@@ -68,7 +69,7 @@ def draw(name: str, own: Own | None = None, *, size: Size = "1000", published: b
 
 
 def published_figures(size: Size) -> list[Figure]:
-    """All that can be drawn for the published methods, but for Figure 3, which the table of the page says better."""
+    """Return all figures of the published methods except Figure 3, whose numbers are in the table of the page."""
     kinds = [kind for name, kind in FIGURES.items() if name != "groups"]
     return _packed([figure for kind in kinds if kind.published for figure in kind.published(size)])
 
@@ -110,23 +111,10 @@ def _kinds(size: Size) -> list[Figure]:
 
 
 def _groups(size: Size) -> list[Figure]:
-    table = score_table("lightweight", size)
-    order = [table.methods[k] for k in np.argsort(-table.scores.mean(axis=1))]
-    rows = []
-    for method in order:
-        scores = dict(zip(table.tasks, table.row(method).tolist(), strict=True))
-        for group in ("natural", "specialized", "structured", "all"):
-            mean = float(np.mean([v for t, v in scores.items() if group in ("all", vtab_tasks()[t].group)])) / 100
-            rows.append({"model": method, "name": method, "group": group, "mean": mean, "low": mean, "high": mean})
-    return [
-        Figure(
-            title="Published methods by group of tasks",
-            spec=to_spec(charts.group_chart(rows, order)),
-            description=f"{len(order)} methods, best first: {', '.join(order[:3])}.",
-            caption="Means of the printed medians (Figure 3); its intervals need the single runs, which are not "
-            "published.",
-        )
-    ]
+    rows = complete(published_scores("lightweight", size))
+    caption = "Means of the printed medians (Figure 3); lines are 95 % confidence intervals over test images, from the "
+    caption += "printed accuracies and the sizes of the test sets."
+    return [own_figures.group_figure("Published methods by group of tasks", rows, row_names(rows), caption)]
 
 
 def _pairs(size: Size) -> list[Figure]:
@@ -251,5 +239,5 @@ _NEEDS: Mapping[str, str] = {
 def one_spec(figures: Sequence[Figure]) -> Mapping[str, object]:
     """Several figures as one, each under its title."""
     if len(figures) == 1:
-        return figures[0].spec
-    return beside([figure.spec for figure in figures], titles=[figure.title for figure in figures], columns=1)
+        return figures[0].vega
+    return beside([figure.vega for figure in figures], titles=[figure.title for figure in figures], columns=1)

@@ -9,18 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen.benchmarks.benchmark import WORTH_MEASURING, Expectation
 from unseen.benchmarks.vtab.heavy import heavy_options
 from unseen.benchmarks.vtab.sealed import OUTCOME, Selection, select
-from unseen.core.errors import DataError, DiskFullError, UnavailableError
+from unseen.core.errors import DataError, DiskFullError, OutOfMemoryError, UnavailableError, UnseenError
 from unseen.core.files import write_whole
+from unseen.core.run_record import RunRecord, split_record
 from unseen.data import Split
 from unseen.data.dataset import IntArray
 
@@ -36,11 +35,11 @@ class FinetuneAdapter:
     Attributes:
         test: images with blank labels.
         settings: candidates; those of the heavyweight search name an optimizer.
-        options: of all trainings, but for what a setting says.
+        options: of all trainings; a setting overrides them.
         folder: where trainings and their checkpoints are kept.
         name: gives the name of a training from its kind, setting and seed; all else that it depends on is in it.
         rungs: shares of the training time after which the worse half of the candidates is given up.
-        tolerant: whether a candidate that fails is left out instead of ending the search.
+        tolerant: whether a candidate that fails is recorded instead of ending the search; out of memory always ends it.
     """
 
     backbone: Backbone
@@ -55,7 +54,7 @@ class FinetuneAdapter:
     rungs: Sequence[float] = ()
     tolerant: bool = False
     seed: int = 0
-    skipped: dict[str, Any] = field(default_factory=dict)
+    record: RunRecord = field(default_factory=RunRecord)
 
     def tune(self) -> Selection:
         while waiting := self.waiting():
@@ -87,9 +86,9 @@ class FinetuneAdapter:
         until, outcome = ceil(share * int(setting["steps"])), dict[str, Any]()
         try:
             result = self._run(self.train, self.val, setting, self.seed, path.with_suffix(".pt"), until)
-        except (DiskFullError, UnavailableError):  # they say nothing about the setting
+        except (DiskFullError, UnavailableError, OutOfMemoryError):  # they say nothing about the setting
             raise
-        except Exception as error:
+        except (UnseenError, RuntimeError, ValueError, ArithmeticError) as error:
             if not self.tolerant:
                 raise
             outcome = {"state": "failed", "error": f"{type(error).__name__}: {error}"}
@@ -132,11 +131,18 @@ class FinetuneAdapter:
         return [seed for seed in seeds if not self._place("final", _plain(selection), seed).exists()]
 
     def finish(self, selection: Selection, seed: int) -> None:
-        """Train the chosen setting on train and val, and keep what it says of the test images."""
+        """Train the chosen setting on train and val, and store its predictions for the test images."""
         setting = _plain(selection)
         path = self._place("final", setting, seed)
         result = self._run(self.train.join(self.val), self.test, setting, seed, path.with_suffix(".pt"), None)
-        _write(path, {"predictions": result.predictions.tolist(), "skipped": result.skipped})
+        own = {"train": self.train, "val": self.val, "test": self.test}
+        only_val = set(self.val.names) - set(self.train.names)  # train and val are joined under the name "train"
+        lost = [
+            replace(one, split="val") if one.split == "train" and one.name in only_val else one
+            for one in result.dropped
+        ]
+        facts = {"predictions": result.predictions.tolist(), "record": split_record(own, lost).to_dict()}
+        _write(path, facts)
         path.with_suffix(".pt").unlink(missing_ok=True)
 
     def predict(self, selection: Selection, seeds: Sequence[int]) -> Iterator[IntArray]:
@@ -145,38 +151,10 @@ class FinetuneAdapter:
                 self.finish(selection, seed)
             path = self._place("final", _plain(selection), seed)
             finished = json.loads(path.read_text(encoding="utf-8"))
-            if finished.get("skipped"):
-                self.skipped = {"skipped": {**self.skipped.get("skipped", {}), **finished["skipped"]}}
+            self.record = self.record.merge(RunRecord.from_dict(finished.get("record", {})))
             yield np.array(finished["predictions"], np.int64)
-            path.unlink(missing_ok=True)  # whoever asks for the next one has stored this one's result
+            path.unlink(missing_ok=True)  # the caller has stored this result before it takes the next one
         self.forget_failures()
-
-    def expect(self, seeds: int) -> Expectation | None:
-        """What the search and so many final trainings take; None where that is not worth a measurement."""
-        from unseen.finetuning.cost import training_rate
-
-        images = [int(setting["steps"]) * int(setting["batch_size"]) for setting in self.settings]
-        ends = (0.0, *self.rungs, 1.0)
-        share = sum((end - start) / 2**place for place, (start, end) in enumerate(pairwise(ends)))
-        trained = round(share * sum(images)) + seeds * max(images)
-        if trained < WORTH_MEASURING:
-            return None
-        looked_at = len(self.val) * len(images) * (1 + len(self.rungs)) + seeds * len(self.test)
-        rate = training_rate(self.backbone, self.train, classes=self.classes, options=self.options)
-        heavy = any(setting.get("optimizer") == "adam" for setting in self.settings)
-        options = replace(self.options, optimizer="adam" if heavy else self.options.optimizer)
-        return Expectation(
-            seconds=rate.seconds(trained, looked_at),
-            memory=rate.memory(
-                max(int(setting["batch_size"]) for setting in self.settings),
-                options,
-                side=self.backbone.preprocessing.size,
-                images=len(self.train) + len(self.val),
-            ),
-            disk=rate.checkpoint(options.optimizer) * (len(images) if self.rungs else 1),
-            images=trained,
-            per_second=rate.per_second,
-        )
 
     def _run(
         self,
@@ -187,21 +165,23 @@ class FinetuneAdapter:
         checkpoint: Path,
         until: int | None,
     ) -> FinetuneResult:
-        from unseen.finetuning.train import finetune
+        from unseen.finetuning.train import advised_on_memory, finetune
 
-        return finetune(
-            self.backbone,
-            train,
-            test,
-            classes=self.classes,
-            steps=int(setting["steps"]),
-            learning_rate=float(setting["learning_rate"]),
-            batch_size=int(setting["batch_size"]),
-            seed=seed,
-            checkpoint=checkpoint,
-            until=until,
-            options=heavy_options(setting, self.options) if "optimizer" in setting else self.options,
-        )
+        batch_size = int(setting["batch_size"])
+        with advised_on_memory(batch_size, self.options.micro_batch):
+            return finetune(
+                self.backbone,
+                train,
+                test,
+                classes=self.classes,
+                steps=int(setting["steps"]),
+                learning_rate=float(setting["learning_rate"]),
+                batch_size=batch_size,
+                seed=seed,
+                checkpoint=checkpoint,
+                until=until,
+                options=heavy_options(setting, self.options) if "optimizer" in setting else self.options,
+            )
 
     def _record(self, trial: int) -> dict[str, Any]:
         """What is known of a candidate; without a state where nothing is."""

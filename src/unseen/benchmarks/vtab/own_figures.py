@@ -12,14 +12,18 @@ import numpy as np
 from unseen.benchmarks.vtab import charts, relations
 from unseen.benchmarks.vtab.analysis import (
     ModelScores,
+    complete,
     full_table,
     group_scores,
-    ranked,
+    reference_tasks,
     row_names,
     settings,
     shared_tasks,
 )
+from unseen.benchmarks.vtab.details import VtabParameters
+from unseen.benchmarks.vtab.info import IMAGENET_BENCHMARK
 from unseen.benchmarks.vtab.search_charts import good_values_chart, short, violin_chart
+from unseen.benchmarks.vtab.suites import task_info
 from unseen.core.errors import DataError
 from unseen.core.records import ModelCard, Result
 from unseen.metrics.aggregation import aggregations, tau_matrix
@@ -64,43 +68,44 @@ class Own:
         return row_names(self.scores, self.short)
 
     def of_group(self, group: Group) -> list[ModelScores]:
-        """The models of a setting, whole ones first, best first."""
-        return [scores for scores, _ in ranked(group_scores(group))]
+        """Return the models of a setting that have all tasks, best first."""
+        return complete(group_scores(group))
 
     def name_of(self, model: str, adaptation: str, group: Group) -> str:
-        """As `names`, for results that are no scores of their own, such as those of one budget."""
-        ways = {str(result.cell.parameters["adaptation"]) for result in group.results}
+        """Return the name of a row of `budget_rows` or of a search, as in `names`."""
+        ways = {VtabParameters.read(result.cell.parameters).adaptation for result in group.results}
         return f"{self.short[model]} ({adaptation})" if len(ways) > 1 else self.short[model]
 
 
 def group_figures(own: Own, group: Group) -> list[Figure]:
     """Means by group of tasks (Figure 3), of models that have the same tasks."""
-    scores = own.of_group(group)
-    if not scores:
+    if not (scores := own.of_group(group)):
         return []
-    rows, told, order = [], [], []
-    for model, lacking in ranked(scores):
-        if lacking:  # its means are over other tasks: they stand in the table, not beside these bars
-            continue
-        name = own.names[model.model, model.way]
-        order.append(name)
-        means = model.groups()
-        for part, mean in means.items():
-            if part != "all" or len(means) > 2:
-                bounds = {"mean": mean.value, "low": mean.low, "high": mean.high}
-                rows.append({"model": model.model, "name": name, "group": part, **bounds})
-        told.append(f"{name} {100 * means['all'].value:.1f} %")
-    left = len(scores) - len(order)
-    caption = "Bars are means over the tasks of a group; lines are 95 % bootstrap intervals over seeds."
-    return [
-        Figure(
-            title="Means by group of tasks",
-            spec=to_spec(charts.group_chart(rows, order)),
-            description=f"Mean top-1 accuracy over all tasks: {listed(told)}.",
-            caption=caption + (f" Left out: {left} without all of these tasks." if left else ""),
-            wide=True,
-        )
-    ]
+    left = len(group_scores(group)) - len(scores)
+    caption = "Bars are means over the tasks of a group; lines are 95 % confidence intervals over test images."
+    caption += f" Not shown: {left} without all of these tasks." if left else ""
+    return [group_figure("Means by group of tasks", scores, own.names, caption)]
+
+
+def group_figure(
+    title: str, scores: Sequence[ModelScores], names: Mapping[tuple[str, str], str], caption: str
+) -> Figure:
+    """Return the means by group of tasks of rows with the same tasks, best first."""
+    tasks, infos = reference_tasks(scores), scores[0].tasks
+    groups = {infos[task].group: [t for t in tasks if infos[t].group == infos[task].group] for task in tasks}
+    parts = {**groups, "all": tasks} if len(groups) > 1 else groups
+    rows, told = [], []
+    for model in scores:
+        name = names[model.model, model.way]
+        for part, some in parts.items():
+            mean = model.mean(some).interval
+            assert mean is not None
+            bounds = {"mean": mean.value, "low": mean.low, "high": mean.high}
+            rows.append({"model": model.model, "name": name, "group": part, **bounds})
+        told.append(f"{name} {100 * rows[-1]['mean']:.1f} %")  # type: ignore[operator]
+    order = list(dict.fromkeys(str(row["name"]) for row in rows))
+    described = f"Mean top-1 accuracy over all tasks: {listed(told)}."
+    return Figure(title, to_spec(charts.group_chart(rows, order)), described, caption, wide=True)
 
 
 def kind_figures(own: Own, group: Group) -> list[Figure]:
@@ -130,7 +135,7 @@ def pair_figures(own: Own, group: Group) -> list[Figure]:
     second = next((s for s in scores if s.model.startswith("random:") or s.adaptation == "scratch"), scores[-1])
     if second is first:
         return []
-    points = relations.pair_differences(*({t: 100 * v for t, v in s.medians.items()} for s in (first, second)))
+    points = relations.pair_differences(first, second)
     label = f"{own.names[first.model, first.way]} less {own.names[second.model, second.way]}"
     return [_task_figure("Where the best model gains", label, points, scores, "points of top-1 accuracy")]
 
@@ -261,7 +266,7 @@ def linear_figures(own: Own) -> list[Figure]:
                     spec=to_spec(chart),
                     description=f"Kendall's tau of {count} models per task, {len(taus)} tasks.",
                     caption=f"Kendall's tau between the rankings of the same {count} models; tasks where one of the "
-                    "two gives all models the same score are left out.",
+                    "two gives all models the same score are not shown.",
                 )
             )
     return figures
@@ -286,15 +291,14 @@ def scale_figures(own: Own) -> list[Figure]:
     """Scores over the number of parameters: means over VTAB's tasks (Figure 17), and ImageNet (Figure 18)."""
     figures = []
     for group in own.groups:
-        whole = [scores for scores, lacking in ranked(group_scores(group)) if not lacking]
-        means = {scores.model: scores.groups()["all"].value for scores in whole if scores.adaptation != "scratch"}
-        said = f" · {group.words}" if group.words else ""
-        figures += _scaled(
-            own, means, f"Larger models{said}", f"mean top-1 over {len(whole[0].runs) if whole else 0} tasks"
-        )
+        whole, said = own.of_group(group), f" · {group.words}" if group.words else ""
+        tasks = reference_tasks(whole)
+        trained = [scores for scores in whole if scores.adaptation != "scratch"]
+        means = {s.model: float(np.mean([s.medians[task] for task in tasks])) for s in trained}
+        figures += _scaled(own, means, f"Larger models{said}", f"mean top-1 over {len(tasks)} tasks")
     found: dict[str, list[float]] = {}
     for result in own.results:
-        if result.ok and result.cell.benchmark == "probe" and result.cell.dataset.startswith("imagenet:"):
+        if result.ok and result.cell.benchmark == IMAGENET_BENCHMARK and result.cell.dataset.startswith("imagenet:"):
             found.setdefault(result.cell.model, []).append(float(result.metrics["top1"]))
     tops = {model: float(np.median(values)) for model, values in found.items()}
     return figures + _scaled(own, tops, "Larger models on ImageNet", "top-1 on ImageNet")
@@ -346,8 +350,8 @@ def _searches(group: Group) -> dict[tuple[str, str], dict[str, dict[str, Sensiti
     for result in group.results:
         cell = result.cell
         done = [t for t in result.sweep if t.get("state", "complete") == "complete"]
-        tasks = found.setdefault((cell.model, str(cell.parameters["adaptation"])), {})
-        title = result.details["task"]["title"] if len(done) >= _FEWEST_TRIALS else ""
+        tasks = found.setdefault((cell.model, VtabParameters.read(cell.parameters).adaptation), {})
+        title = task_info(cell.dataset).title if len(done) >= _FEWEST_TRIALS else ""
         if title and title not in tasks:
             try:
                 tasks[title] = sensitivities(done)

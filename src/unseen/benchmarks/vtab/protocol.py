@@ -16,22 +16,27 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from unseen.benchmarks.benchmark import Benchmark, Expectation
+from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.vtab.adapters import Adapter, LinearAdapter
+from unseen.benchmarks.vtab.details import VtabDetails, VtabParameters
 from unseen.benchmarks.vtab.finetune import FinetuneAdapter
 from unseen.benchmarks.vtab.heavy import RUNGS, TRIALS, draw_settings
+from unseen.benchmarks.vtab.info import VTAB
 from unseen.benchmarks.vtab.sealed import OUTCOME, SealedTest, Selection
 from unseen.benchmarks.vtab.suites import task_info
-from unseen.benchmarks.workbench import Wanted, Workbench, skipped_details
+from unseen.benchmarks.workbench import Wanted, Workbench
 from unseen.core.errors import BackboneError, DataError, UsageError
 from unseen.core.identity import digest, option
 from unseen.core.options import Natural, Positive, Rate
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import IntArray
-from unseen.features.preprocess import tf_preprocessing
-from unseen.metrics import accuracy, bootstrap_interval, mean_per_class_accuracy
+from unseen.features.settings import tf_preprocessing
+from unseen.metrics import mean_per_class_accuracy
 from unseen.metrics.kappa import quadratic_kappa
+from unseen.results.info import BenchmarkInfo
+from unseen.results.outcomes import pack_correct
+from unseen.stats import accuracy_interval
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
@@ -49,10 +54,7 @@ class VtabBenchmark(Benchmark):
     """Options of VTAB."""
 
     name: ClassVar[str] = "vtab"
-    question: ClassVar[str] = "How well does the model adapt to unseen tasks with few labels?"
-    paper: ClassVar[str] = "vtab"
-    section: ClassVar[str] = "unseen.benchmarks.vtab.section:vtab_section"
-    command: ClassVar[str] = "vtab run"
+    info: ClassVar[BenchmarkInfo] = VTAB
     version: ClassVar[int] = 2  # warm-up of the authors' script; evaluation crops and draws of the heavyweight search
 
     adaptation: Literal["linear", "finetune", "scratch"] = option(
@@ -141,14 +143,6 @@ class VtabBenchmark(Benchmark):
         else:
             adapter.advance(int(piece["trial"]), float(piece["share"]))
 
-    def expect(self, cells: Sequence[Cell], bench: Workbench) -> Expectation | None:
-        """Of fine-tuning: every candidate, then the longest of them once per seed."""
-        if self.adaptation == "linear":
-            return None
-        parts = [self._finetuning(group[0], bench, b).expect(len(group)) for b, group in _by_budget(cells).items()]
-        found = [part for part in parts if part is not None]
-        return Expectation.joined(found) if found else None
-
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)
         self.check(dataset)
@@ -163,11 +157,10 @@ class VtabBenchmark(Benchmark):
         adapter = self._adapter(cells[0], bench, dataset, sealed, budget)
         selection = adapter.tune()
         for cell, found in zip(cells, adapter.predict(selection, _seeds(cells)), strict=True):
-            # Only here, with everything chosen and this run predicted, is the seal broken.
-            metrics = _metrics(sealed.open(selection), found)
+            # The test labels are opened only here: everything is chosen, and this run is predicted.
+            result = _result(cell, dataset, sealed.open(selection), found, selection)
             seconds, began = time.perf_counter() - began, time.perf_counter()
-            details = _details(dataset, selection) | adapter.skipped
-            yield Result(cell, metrics, seconds=seconds, sweep=selection.trials, details=details)
+            yield replace(result, seconds=seconds, record=adapter.record)
 
     def _adapter(self, cell: Cell, bench: Workbench, dataset: Dataset, sealed: SealedTest, budget: int) -> Adapter:
         if self.adaptation == "linear":
@@ -230,7 +223,6 @@ class VtabBenchmark(Benchmark):
             classes=len(dataset.class_names),
             settings=settings,
             batch_size=self.batch_size,
-            skipped=skipped_details(rows),
         )
 
     def _view(self, backbone: Backbone) -> Backbone:
@@ -248,7 +240,7 @@ class VtabBenchmark(Benchmark):
         viewed = replace(backbone, preprocessing=own)
         if not self.patches:
             return viewed
-        from unseen.backbones.patchwise import patchwise
+        from unseen.backbones.forwards import patchwise
 
         return patchwise(viewed, reduced_strides=self.reduced_strides)
 
@@ -263,40 +255,39 @@ def scratch_model(model: str, bench: Workbench) -> str:
     return f"random:{architecture}"
 
 
-def _metrics(labels: IntArray, predictions: IntArray) -> dict[str, float]:
+def _result(cell: Cell, dataset: Dataset, labels: IntArray, predictions: IntArray, selection: Selection) -> Result:
+    """Return the metrics and details of one run; images that could not be read have the prediction -1."""
     readable = predictions >= 0
     wanted, found = labels[readable], predictions[readable]
-    interval = bootstrap_interval(found == wanted)
-    return {
-        "top1": accuracy(wanted, found),
+    correct, classes, info = found == wanted, len(dataset.class_names), task_info(dataset.id)
+    interval = accuracy_interval(correct)
+    details = VtabDetails(
+        classes=classes,
+        chance=1 / classes,
+        train_images=len(dataset.split("train")) + len(dataset.split("val")),
+        test_images=len(correct),
+        chosen={k: v for k, v in selection.setting.items() if k not in OUTCOME},
+        validation_accuracy=selection.accuracy,
+        task={"name": info.name, "title": info.title, "group": info.group, "data": info.data},
+        examples=digest([dataset.split(s).fingerprint for s in ("train", "val")]),
+        correct=pack_correct(correct),
+    )
+    metrics = {
+        "top1": interval.value,
         "mean_per_class": mean_per_class_accuracy(wanted, found),
         "kappa": quadratic_kappa(wanted, found),
         "top1_low": interval.low,
         "top1_high": interval.high,
     }
-
-
-def _details(dataset: Dataset, selection: Selection) -> dict[str, Any]:
-    info = task_info(dataset.id)
-    return {
-        "classes": len(dataset.class_names),
-        "chance": 1 / len(dataset.class_names),
-        "train_images": len(dataset.split("train")) + len(dataset.split("val")),
-        "test_images": len(dataset.split("test")),
-        "chosen": {k: v for k, v in selection.setting.items() if k not in OUTCOME},
-        "validation_accuracy": selection.accuracy,
-        "task": {"name": info.name, "title": info.title, "group": info.group, "data": info.data},
-        # The examples that were learned from: equal words, equal VTAB-1k.
-        "examples": digest([dataset.split(s).fingerprint for s in ("train", "val")]),
-    }
+    return Result(cell, metrics, sweep=selection.trials, details=details.to_dict())
 
 
 def _by_budget(cells: Sequence[Cell]) -> dict[int, list[Cell]]:
     found: dict[int, list[Cell]] = {}
     for cell in cells:
-        found.setdefault(int(cell.parameters.get("budget", 0)), []).append(cell)
+        found.setdefault(VtabParameters.read(cell.parameters).budget, []).append(cell)
     return found
 
 
 def _seeds(cells: Sequence[Cell]) -> list[int]:
-    return [int(cell.parameters["seed"]) for cell in cells]
+    return [VtabParameters.read(cell.parameters).seed for cell in cells]

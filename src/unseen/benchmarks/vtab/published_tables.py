@@ -21,11 +21,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from unseen.benchmarks.vtab.details import VtabDetails
 from unseen.core.errors import DataError
+from unseen.core.records import Cell, Result
+from unseen.core.run_record import RunRecord
 from unseen.data.sources.vtab.tasks import vtab_tasks
 from unseen.metrics.aggregation import Aggregation, aggregations
 from unseen.metrics.kendall import kendall_tau
 from unseen.metrics.nash import READINGS, nash_weights, weighted_means
+from unseen.stats import accuracy_interval
 
 FloatArray = npt.NDArray[np.float64]
 Size = Literal["1000", "full"]
@@ -117,6 +121,38 @@ def read_results_file(path: Path, size: Size) -> ScoreTable:
     except (OSError, UnicodeDecodeError, IndexError, KeyError, ValueError) as error:
         raise DataError(f"{path} is not a VTAB results file: {error!r}. Use the one of the authors' page.") from error
     return ScoreTable(tuple(row[0] for row in body), tuple(titles), scores, np.full(len(body), np.nan))
+
+
+#: The scheme of published methods where models have theirs, such as "timm:".
+PUBLISHED_SCHEME = "published:"
+
+
+@cache
+def published_results(adaptation: Adaptation, size: Size) -> tuple[Result, ...]:
+    """Return the scores of Table 6, 7 or 9 as results, with the table as their source.
+
+    [P] prints no intervals. They follow from the printed accuracy and the size of the test set.
+    """
+    table, tasks = score_table(adaptation, size), vtab_tasks()
+    record = RunRecord(source=f"Zhai et al., 2019, Table {_FILES[adaptation].removeprefix('table')}")
+    found = []
+    for (method, task), percent in np.ndenumerate(table.scores):
+        info, n = tasks[table.tasks[task]], tasks[table.tasks[task]].sizes[2]
+        interval = accuracy_interval(np.arange(n) < round(percent / 100 * n))
+        parameters = {
+            "adaptation": "linear" if adaptation == "linear" else "finetune",
+            "sweep": "heavyweight" if adaptation == "heavyweight" else "lightweight",
+        }
+        dataset = f"vtab:{info.name}{'?size=full' if size == 'full' else ''}"
+        found.append(
+            Result(
+                Cell("vtab", f"{PUBLISHED_SCHEME}{table.methods[method]}", dataset, parameters),
+                {"top1": percent / 100, "top1_low": interval.low, "top1_high": interval.high},
+                details=VtabDetails(classes=info.classes, chance=1 / info.classes, test_images=n).to_dict(),
+                record=record,
+            )
+        )
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,22 @@ Differs:    Figure 21 sets VTAB against the Visual Decathlon, whose scores are n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from unseen.benchmarks.vtab.analysis import ModelScores, group_scores, settings, shared_tasks
-from unseen.benchmarks.vtab.published_tables import GROUPS, KINDS, Adaptation, Size, score_table
+from unseen.benchmarks.vtab.analysis import (
+    ModelScores,
+    complete,
+    group_scores,
+    published_scores,
+    settings,
+    shared_tasks,
+)
+from unseen.benchmarks.vtab.details import VtabParameters
+from unseen.benchmarks.vtab.published_tables import GROUPS, KINDS, PUBLISHED_SCHEME, Adaptation, Size, score_table
 from unseen.benchmarks.vtab.suites import TaskInfo, task_info
 from unseen.core.records import Result
 from unseen.data.sources.vtab.tasks import vtab_tasks
@@ -41,112 +49,96 @@ _OF_DATA = frozenset({"size", "root", "source", "data", "weights"})
 
 
 def kind_rows(size: Size, own: Sequence[ModelScores] = ()) -> list[dict[str, Any]]:
-    """Kind of method and group of tasks to the mean over methods and its deviation over them, in percent (Figure 2).
+    """Return the mean over methods per kind of method and group of tasks, and its deviation, in percent (Figure 2).
 
     Args:
-        own: models of one setting; they are kinds of their own, and all kinds are over the tasks that these have.
+        own: rows of one setting; they are kinds of their own, and all kinds are over the tasks that these share.
     """
-    table = score_table("lightweight", size)
-    tasks = [task for task in shared_tasks(own) if task in table.tasks] if own else list(table.tasks)
-    if not tasks:
-        return []
-    scores = {method: dict(zip(table.tasks, row, strict=True)) for method, row in _rows(table.methods, table.scores)}
-    kinds = {kind: [scores[method] for method in methods] for kind, methods in KINDS.items()}
+    published = {row_name(row): row for row in published_scores("lightweight", size)}
+    tasks = [task for task in shared_tasks(own or list(published.values())) if task in vtab_tasks()]
+    kinds = {kind: [published[method] for method in methods] for kind, methods in KINDS.items()}
     for model in own:
-        kinds.setdefault(f"yours, {model.way}", []).append({t: 100 * v for t, v in model.medians.items()})
+        kinds.setdefault(f"yours, {model.way}", []).append(model)
     rows = []
     for kind, group in product(kinds, GROUPS):
         some = [task for task in tasks if vtab_tasks()[task].group == group]
         if some:
-            means = [float(np.mean([method[task] for task in some])) for method in kinds[kind]]
+            means = [100 * float(np.mean([model.medians[task] for task in some])) for model in kinds[kind]]
             spread = float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
             middle = float(np.mean(means))
-            rows.append(
-                {
-                    "kind": kind,
-                    "group": group,
-                    "mean": middle,
-                    "low": middle - spread,
-                    "high": middle + spread,
-                    "methods": len(means),
-                }
-            )
+            ends = {"low": middle - spread, "high": middle + spread}
+            rows.append({"kind": kind, "group": group, "mean": middle, **ends, "methods": len(means)})
     return rows
 
 
-def pair_differences(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
-    """Task to the difference of two methods' scores, largest first (Figure 4)."""
-    shared = [task for task in first if task in second]
-    return dict(sorted(((task, first[task] - second[task]) for task in shared), key=lambda item: -item[1]))
+def row_name(row: ModelScores) -> str:
+    """Return the name of a published method."""
+    return row.model.removeprefix(PUBLISHED_SCHEME)
+
+
+def pair_differences(first: ModelScores, second: ModelScores) -> dict[str, float]:
+    """Return the difference of two rows by task, in points, largest first (Figure 4)."""
+    found = {t: 100 * (v - second.medians[t]) for t, v in first.medians.items() if t in second.medians}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def published_pair(first: str, second: str, table: Adaptation, size: Size) -> dict[str, float]:
-    """The same for two published methods."""
-    found = score_table(table, size)
-    rows = [dict(zip(found.tasks, found.row(method).tolist(), strict=True)) for method in (first, second)]
-    return pair_differences(*rows)
+    """Return the same for two published methods."""
+    rows = {row_name(row): row for row in published_scores(table, size)}
+    return pair_differences(rows[first], rows[second])
+
+
+def sweep_gains(
+    light: Sequence[ModelScores], heavy: Sequence[ModelScores]
+) -> list[tuple[ModelScores, dict[str, float]]]:
+    """Return the points that the heavyweight search gains over the lightweight sweep, by row and task (Figure 14)."""
+    first = {(s.model, s.adaptation): s for s in light}
+    return [(s, pair_differences(s, other)) for s in heavy if (other := first.get((s.model, s.adaptation)))]
 
 
 def published_sweeps(size: Size) -> dict[str, dict[str, float]]:
-    """Method to task to the points that the heavyweight search gains over the lightweight sweep (Figure 14)."""
-    heavy, light = score_table("heavyweight", size), score_table("lightweight", size)
-    return {
-        method: dict(zip(heavy.tasks, (heavy.row(method) - light.row(method)).tolist(), strict=True))
-        for method in heavy.methods
-    }
+    """Return the same by published method."""
+    light, heavy = published_scores("lightweight", size), published_scores("heavyweight", size)
+    return {row_name(row): points for row, points in sweep_gains(light, heavy)}
 
 
 def own_sweeps(groups: Sequence[Group]) -> list[tuple[ModelScores, dict[str, float]]]:
-    """The same for a user's models that were adapted by both, on the tasks of both."""
-    found = []
-    for light, heavy in _pairs(groups, ("lightweight", "heavyweight")):
-        first = {(s.model, s.adaptation): s for s in group_scores(light)}
-        for scores in group_scores(heavy):
-            if other := first.get((scores.model, scores.adaptation)):
-                gained = pair_differences(scores.medians, other.medians)
-                found.append((scores, {task: 100 * value for task, value in gained.items()}))
-    return found
+    """Return the same for a user's models that were adapted by both, on the tasks of both."""
+    pairs = _pairs(groups, ("lightweight", "heavyweight"))
+    return [found for light, heavy in pairs for found in sweep_gains(group_scores(light), group_scores(heavy))]
 
 
-def linear_against_finetuning(size: Size = "1000") -> dict[str, float]:
-    """Task to Kendall's tau between the published linear and fine-tuning scores (Figures 5 and 16)."""
-    tuned, linear = score_table("lightweight", size), score_table("linear", size)
-    shared = [method for method in linear.methods if method in tuned.methods]
-    return {
-        task: kendall_tau([tuned.row(m)[k] for m in shared], [linear.row(m)[k] for m in shared])
-        for k, task in enumerate(tuned.tasks)
+def linear_taus(linear: Sequence[ModelScores], tuned: Sequence[ModelScores]) -> tuple[int, dict[TaskInfo, float]]:
+    """Return the number of models in both, and Kendall's tau between their scores by task (Figures 5 and 16)."""
+    first = {s.model: s for s in linear}
+    both = [(first[s.model], s) for s in tuned if s.model in first and s.adaptation == "finetune"]
+    infos = {task: info for one, _ in both for task, info in one.tasks.items()}
+    return len(both), {
+        infos[task]: kendall_tau([other.medians[task] for _, other in both], [one.medians[task] for one, _ in both])
+        for task in shared_tasks([row for pair in both for row in pair])
     }
 
 
-def own_linear_against_finetuning(groups: Sequence[Group]) -> list[tuple[int, dict[TaskInfo, float]]]:
-    """The same for a user's models that were adapted in both ways: how many there are, and task to tau.
+def linear_against_finetuning(size: Size = "1000") -> dict[str, float]:
+    """Return the same for the published methods, by name of the task."""
+    _, taus = linear_taus(published_scores("linear", size), published_scores("lightweight", size))
+    return {info.name: tau for info, tau in taus.items()}
 
-    There must be three of them on every task that counts.
-    """
-    found = []
-    for one, other in _pairs(groups, ("linear", "lightweight")):
-        linear = {scores.model: scores for scores in group_scores(one)}
-        tuned = {scores.model: scores for scores in group_scores(other) if scores.adaptation == "finetune"}
-        both = [model for model in linear if model in tuned]
-        if len(both) >= 3:
-            tasks = shared_tasks([*(linear[m] for m in both), *(tuned[m] for m in both)])
-            taus = {
-                linear[both[0]].tasks[task]: kendall_tau(
-                    [tuned[m].medians[task] for m in both], [linear[m].medians[task] for m in both]
-                )
-                for task in tasks
-            }
-            found.append((len(both), {info: tau for info, tau in taus.items() if tau == tau}))
-    return found
+
+def own_linear_against_finetuning(groups: Sequence[Group]) -> list[tuple[int, dict[TaskInfo, float]]]:
+    """Return the same for a user's models, if there are three or more; without tasks where all models are equal."""
+    pairs = _pairs(groups, ("linear", "lightweight"))
+    found = [linear_taus(complete(group_scores(one)), complete(group_scores(other))) for one, other in pairs]
+    return [(count, {info: tau for info, tau in taus.items() if tau == tau}) for count, taus in found if count >= 3]
 
 
 def budget_rows(group: Group) -> list[dict[str, Any]]:
     """One row per model, adaptation, budget and task: the median top-1 (Figures 19 and 20)."""
     runs: dict[tuple[str, str, int, str], list[float]] = {}
     for result in group.results:
-        if budget := result.cell.parameters.get("budget"):
-            cell = result.cell
-            key = (cell.model, str(cell.parameters["adaptation"]), int(budget), cell.dataset)
+        cell, p = result.cell, VtabParameters.read(result.cell.parameters)
+        if p.budget:
+            key = (cell.model, p.adaptation, p.budget, cell.dataset)
             runs.setdefault(key, []).append(result.metrics["top1"])
     infos = {dataset: task_info(dataset) for _, _, _, dataset in runs}
     return [
@@ -187,8 +179,8 @@ def budget_curves(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def metric_means(group: Group) -> dict[str, dict[tuple[str, str], float]]:
-    """Metric to (model, way) to the mean over the tasks that all models have (Figure 7)."""
-    by_metric = {metric: group_scores(group, metric) for metric in METRICS}
+    """Return the mean over tasks by metric and (model, way), of models that have all tasks (Figure 7)."""
+    by_metric = {metric: complete(group_scores(group, metric)) for metric in METRICS}
     shared = shared_tasks([scores for own in by_metric.values() for scores in own])
     return {
         metric: {(s.model, s.way): float(np.mean([s.medians[task] for task in shared])) for s in own}
@@ -215,10 +207,6 @@ def unseen_task_taus(size: Size) -> dict[str, tuple[float, float]]:
     few = [table.tasks.index(task) for task in DECATHLON]
     pairs = zip(left_out_taus(table.scores).tolist(), left_out_taus(table.scores, few).tolist(), strict=True)
     return dict(zip(table.tasks, pairs, strict=True))
-
-
-def _rows(methods: Iterable[str], scores: Any) -> list[tuple[str, list[float]]]:
-    return [(method, row.tolist()) for method, row in zip(methods, scores, strict=True)]
 
 
 def _pairs(groups: Sequence[Group], tables: tuple[str, str]) -> list[tuple[Group, Group]]:

@@ -1,8 +1,7 @@
-"""Test labels under seal: they can be had only in exchange for a selection that has been made.
+"""Sealed test labels: code that predicts cannot read them before hyper-parameters are chosen.
 
-Whoever selects hyper-parameters is given train and val, and returns a `Selection`. Whoever predicts is given the test
-images with their labels blanked. The labels come out of `SealedTest.open`, which takes a selection, and nothing else
-holds them.
+Code that selects hyper-parameters receives train and val, and returns a `Selection`. Code that predicts receives the
+test images with blank labels. `SealedTest.open` returns the labels, and takes a selection.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Selection:
 
     Attributes:
         trials: every setting tried, with its "accuracy" on the validation images.
-        chosen: position of the one to go on with.
+        chosen: position of the chosen one.
     """
 
     trials: tuple[Mapping[str, Any], ...]
@@ -45,10 +44,10 @@ class Selection:
 
 
 def select(trials: Sequence[Mapping[str, Any]]) -> Selection:
-    """The setting of best validation accuracy; of equals the shortest training, then the first.
+    """Select the setting with the best validation accuracy; among equals the shortest training, then the first.
 
     Raises:
-        DataError: no trial came to an end.
+        DataError: no trial is complete.
     """
     ended = [k for k, trial in enumerate(trials) if trial.get("state", "complete") == "complete"]
     if not ended:
@@ -62,7 +61,7 @@ class SealedTest:
     """The test split of a task.
 
     Attributes:
-        images: the same images with blank labels, for whoever predicts.
+        images: the same images with blank labels, for prediction.
     """
 
     def __init__(self, split: Split) -> None:
@@ -77,7 +76,7 @@ class SealedTest:
         self._give: Callable[[], IntArray] = lambda: labels
 
     def open(self, selection: Selection) -> IntArray:
-        """The labels, once a selection has been made."""
+        """Return the labels in exchange for a selection."""
         if not isinstance(selection, Selection) or not selection.trials:
             raise DataError("test labels are under seal until hyper-parameters have been chosen on validation images.")
         return self._give()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from unseen.benchmarks.vtab.analysis import PUBLISHED, ModelScores, group_scores, ranked, shared_tasks
+from unseen.benchmarks.vtab.analysis import group_scores, published_scores
 from unseen.benchmarks.vtab.figures import across_figures, published_figures, setting_figures
+from unseen.benchmarks.vtab.info import IMAGENET_BENCHMARK
 from unseen.benchmarks.vtab.own_figures import Own
-from unseen.benchmarks.vtab.published_tables import Size, score_table
+from unseen.benchmarks.vtab.published_tables import Size
+from unseen.benchmarks.vtab.ranking import Column, Ranking, key_of, rank
 from unseen.benchmarks.vtab.relations import METRICS, metric_agreement
-from unseen.benchmarks.vtab.standings import Behind, mean_standings, standing_figures, task_cells
 from unseen.benchmarks.vtab.tables import (
     aggregation_table,
     human_table,
@@ -21,17 +20,17 @@ from unseen.benchmarks.vtab.tables import (
     published_tables,
     subset_table,
 )
-from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table, TableCell
-from unseen.reports.wording import bracketed, lead_sentence
+from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table
+from unseen.reports.charts import to_spec, without_legends
+from unseen.reports.overview import overview_chart
+from unseen.reports.wording import counted, lead_sentence, listed
 from unseen.results import Group
 from unseen.results.comparability import older_said
 
-_PLAIN = "Top-1 accuracy (%)"
-
 
 def vtab_section(material: Material, benchmark: str) -> Section | None:
-    """The section of VTAB, setting by setting, or None where it has no result to show."""
-    own = Own([r for r in material.results if r.cell.benchmark in (benchmark, "probe")], material.cards)
+    """Return the section of VTAB, setting by setting, or None if it has no result."""
+    own = Own([r for r in material.results if r.cell.benchmark in (benchmark, IMAGENET_BENCHMARK)], material.cards)
     if not own.groups:
         return None
     sizes: list[Size] = ["full" if s == "full" else "1000" for s in {g.setting["size"]: 0 for g in own.groups}]
@@ -43,7 +42,7 @@ def vtab_section(material: Material, benchmark: str) -> Section | None:
         prose=[
             "Top-1 accuracy in percent, the median over seeds; intervals are 95 % intervals over test images.",
             "Hyper-parameters were chosen on the validation examples; then the model was adapted anew to all of them.",
-            "Test labels were under seal until that was done.",
+            "Test labels were not readable before that.",
             older_said(sum(group.older for group in own.groups)),
         ],
         tables=[*_all_rows(own), *(table for size in sizes for table in _paper_tables(own, size))],
@@ -54,10 +53,15 @@ def vtab_section(material: Material, benchmark: str) -> Section | None:
 
 
 def _setting_section(own: Own, group: Group, material: Material) -> Section:
-    """The part of one setting."""
-    scores, size = own.of_group(group), str(group.setting["size"])
-    standings = mean_standings(scores, group)
+    """Return the part of one setting."""
+    scores = group_scores(group)
+    ranking = rank(scores) if scores else None
+    standings = _standings(ranking, ranking.mean, "Unseen tasks: top-1, mean over {}") if ranking else []
     headlines = [_headline(standings, material)] if standings else []
+    figures = [*_standing_figures(ranking, standings, material), *map(_folded, setting_figures(own, group))]
+    if ranking is None:
+        return Section(title="", anchor="", figures=figures)
+    embedded = not any(row.source for row in ranking.rows)
     return Section(
         title="",
         anchor="",
@@ -65,21 +69,50 @@ def _setting_section(own: Own, group: Group, material: Material) -> Section:
         headlines=headlines,
         standings=standings,
         points=_points(metric_agreement(group)),
-        figures=[*standing_figures(scores, group, material), *map(_folded, setting_figures(own, group))],
+        figures=figures,
         tables=[
-            _scores(scores, own.names, size, group, standings),
+            *ranking.tables(own.short, group.older),
             *own_aggregation_tables(scores),
-            *published_tables(scores, size),
-        ]
-        if scores
-        else [],
+            *(published_tables(scores, ranking.size) if embedded else []),
+        ],
     )
 
 
-def _all_rows(own: Own) -> list[Table]:
-    """Where models were adapted in several ways: all their rows among the published methods, on the tasks of all.
+def _standings(ranking: Ranking, column: Column, question: str) -> list[Standing]:
+    """Return the values of the user's models in one column; of the best adaptation of each model."""
+    asked = question.format(counted(len(column.tasks), "task"))
+    found: dict[str, Standing] = {}
+    for row in ranking.ordered:
+        if not row.source and row.model not in found:
+            candidate = ranking.candidates[column][key_of(row)]
+            found[row.model] = Standing(asked, row.model, candidate, row.cells(column.tasks))
+    return list(found.values())
 
-    Each way must have one setting, and all of them the same data: a deliberately short run is not set beside others.
+
+def _standing_figures(ranking: Ranking | None, standings: Sequence[Standing], material: Material) -> list[Figure]:
+    """Return means by group of tasks as dots with their intervals (Figure 3)."""
+    if ranking is None or not standings:
+        return []
+    groups = [c for c in ranking.columns if c.group == "Mean of" and c != ranking.mean and not c.by_group]
+    found = [each for column in groups for each in _standings(ranking, column, f"{column.head.lower()}, {{}}")]
+    found += standings
+    keys = {model: key for model, key in material.keys.items() if any(s.model == model for s in found)}
+    told = listed([f"{keys[s.model].label} {100 * s.value:.1f} % in {s.question}" for s in found], 40)
+    return [
+        Figure(
+            "Means by group of tasks",
+            without_legends(to_spec(overview_chart(found, keys))),
+            f"Mean top-1 accuracy: {told}.",
+            caption="Bars are 95 % confidence intervals over test images.",
+            wide=True,
+        )
+    ]
+
+
+def _all_rows(own: Own) -> list[Table]:
+    """Return one table of all adaptations among the published methods of each, if models were adapted in several ways.
+
+    Each way must have one setting, and all of them the same data.
     """
     chosen = [group for group in own.groups if group_scores(group)]
     ways = [str(group.setting["table"]) for group in chosen]
@@ -87,19 +120,11 @@ def _all_rows(own: Own) -> list[Table]:
     if len(ways) < 2 or len(set(ways)) < len(ways) or len(same) != 1:
         return []
     size: Size = "full" if chosen[0].setting["size"] == "full" else "1000"
-    infos = {task: info for scores in own.scores for task, info in scores.tasks.items()}
-    tasks = [task for task in shared_tasks(own.scores) if infos[task].published]
-    if not tasks:
-        return []
-    rows = [(own.names[s.model, s.way], "yours", {t: 100 * s.medians[t] for t in tasks}) for s in own.scores]
-    for kind in (name for name in ("linear", "lightweight", "heavyweight") if name in ways):
-        table = score_table(kind, size)
-        told = "published, linear" if kind == "linear" else f"published, fine-tuned, {kind}"
-        for method, values in zip(table.methods, table.among(tasks).tolist(), strict=True):
-            rows.append((method, told, dict(zip(tasks, values, strict=True))))
-    means = [(name, note, scores, float(np.mean(list(scores.values())))) for name, note, scores in rows]
-    caption = f"All ways of adapting, among the published methods of each ({size} examples, {len(tasks)} tasks)"
-    return [_table(means, tasks, [infos[t].title for t in tasks], caption)]
+    kinds = dict.fromkeys(row.table for row in own.scores)
+    published = [row for kind in kinds for row in published_scores(kind, size)]
+    ranking = rank([replace(row, setting="") for row in own.scores], published)
+    tables = ranking.tables(own.short)[:1] if any(row.source for row in ranking.rows) else []
+    return [replace(table, caption=f"All adaptations, {size} examples") for table in tables]
 
 
 def _paper_tables(own: Own, size: Size) -> list[Table]:
@@ -109,7 +134,7 @@ def _paper_tables(own: Own, size: Size) -> list[Table]:
 
 
 def _folded(figure: Figure) -> Figure:
-    """Of a setting's figures, where the best model gains is shown at once, and the ways of adapting are."""
+    """Fold the figures of a setting, except where the best model gains and the means by group."""
     at_once = ("Where the best model gains", "Means by group of tasks")
     return replace(figure, folded=figure.title not in at_once)
 
@@ -120,92 +145,8 @@ def _headline(standings: Sequence[Standing], material: Material) -> Headline:
     return Headline("Unseen tasks", f"{text.removesuffix('.')} ({tasks}).", sure, clear)
 
 
-def _scores(
-    own: Sequence[ModelScores],
-    names: Mapping[tuple[str, str], str],
-    size: str,
-    group: Group,
-    standings: Sequence[Standing],
-) -> Table:
-    """Every task: the user's models, and the published methods on tasks that both have."""
-    behind = task_cells(group)
-    keys = {names[s.model, s.way]: (s.model, s.adaptation) for s in own}
-    tasks = list(dict.fromkeys(task for s in own for task in s.runs))
-    infos = {task: info for s in own for task, info in s.tasks.items()}
-    table = score_table(PUBLISHED[own[0].adaptation, own[0].sweep], size)
-    shared = [task for task in tasks if task in table.tasks]
-    whole = bool(shared) and len(shared) == len(tasks)
-    rows: list[tuple[str, str, dict[str, float], float | None]] = []
-    for s, lacking in ranked(own):
-        medians = {task: 100 * value for task, value in s.medians.items()}
-        whose = "yours" if whole else s.model
-        note = f"{whose}, {len(medians)} of {len(tasks)} tasks" if lacking else whose
-        mean = None if lacking else float(np.mean(list(medians.values())))
-        rows.append((names[s.model, s.way], note, medians, mean))
-    if whole:
-        for method, values in zip(table.methods, table.among(shared).tolist(), strict=True):
-            rows.append((method, "published", dict(zip(shared, values, strict=True)), float(np.mean(values))))
-    kind = PUBLISHED[own[0].adaptation, own[0].sweep]
-    caption = _PLAIN + (f", among the published methods ({kind}, {size} examples)" if whole else "")
-    titles = [infos[task].title for task in tasks]
-    return _table(
-        rows,
-        tasks,
-        titles,
-        caption,
-        lambda name, task: behind.get((*keys[name], task)) if name in keys else None,
-        {name: s for name, (model, _) in keys.items() for s in standings if s.model == model},
-    )
-
-
-def _table(
-    rows: Sequence[tuple[str, str, Mapping[str, float], float | None]],
-    tasks: Sequence[str],
-    titles: Sequence[str],
-    caption: str,
-    behind: Callable[[str, str], Behind | None] = lambda name, task: None,
-    means: Mapping[str, Standing] | None = None,
-) -> Table:
-    """Rows of (name, note, scores, mean), best mean first, those without one last.
-
-    Args:
-        behind: by name and task, the cells of a value and its interval.
-        means: by name, where the mean comes from; the interval is shown where it is that mean's.
-    """
-    ordered = sorted(rows, key=lambda row: -np.inf if row[3] is None else row[3], reverse=True)
-    best = {task: max(r[2][task] for r in rows if task in r[2]) for task in tasks}
-    top = max((mean for *_, mean in rows if mean is not None), default=None)
-    entries = [
-        [
-            TableCell(name, name.lower(), note=note),
-            _mean(mean, mean == top and len(rows) > 1, (means or {}).get(name)),
-            *(_entry(scores.get(task), best[task], behind(name, task)) for task in tasks),
-        ]
-        for name, note, scores, mean in ordered
-    ]
-    first = "model" if caption == _PLAIN else "method"
-    return Table(caption=caption, columns=[first, "mean", *titles], rows=entries, numeric=range(1, len(tasks) + 2))
-
-
-def _mean(value: float | None, best: bool, standing: Standing | None) -> TableCell:
-    if value is None:
-        return TableCell("–", None, hint="not all tasks")
-    if standing is None or abs(100 * standing.value - value) > 1e-6:
-        return TableCell(f"{value:.1f}", value, best=best)
-    note = bracketed(standing.low, standing.high)
-    return TableCell(f"{value:.1f}", value, best=best, note=note, cells=standing.cells)
-
-
-def _entry(value: float | None, best: float, behind: Behind | None) -> TableCell:
-    if value is None:
-        return TableCell("–", None)
-    note = bracketed(*behind.bounds) if behind and behind.bounds else ""
-    return TableCell(f"{value:.1f}", value, best=value == best, note=note, cells=behind.cells if behind else ())
-
-
 def _points(agreement: Mapping[str, float]) -> list[tuple[str, str]]:
-    spoken = {"mean_per_class": "mean per-class accuracy", "kappa": "quadratic kappa"}
     return [
-        (f"By {spoken[metric]}", f"the models rank with Kendall's tau {tau:.2f} to the ranking by top-1.")
+        (f"By {METRICS[metric]}", f"the models rank with Kendall's tau {tau:.2f} to the ranking by top-1.")
         for metric, tau in agreement.items()
     ]

@@ -37,12 +37,18 @@ class TaskInfo:
     data: str
     published: bool
 
+    @property
+    def order(self) -> tuple[int, int]:
+        """Sort key: groups and tasks in the order of the paper, other tasks after them in the order given."""
+        groups, tasks = [*GROUPS, self.group], list(vtab_tasks())
+        return groups.index(self.group), tasks.index(self.name) if self.published else len(tasks)
+
 
 def suite(names: Sequence[str], *, size: str = "1000", root: str = "") -> list[str]:
     """Dataset ids of suites, groups, tasks and plain dataset ids, in order, each once.
 
     Args:
-        names: "mini", "all", "ready" (what is there, whole), a group ("natural"), a task ("caltech101"), any dataset.
+        names: "mini", "all", "ready" (with complete data), a group ("natural"), a task ("caltech101"), any dataset.
         size: of VTAB's own tasks: "1000" or "full".
         root: where their data are; "" for the default.
     """
@@ -54,7 +60,7 @@ def suite(names: Sequence[str], *, size: str = "1000", root: str = "") -> list[s
         elif name == "ready":
             folder = Path(root or default_root())
             if not (ready := ready_tasks(folder)):
-                raise DataError(f"no task is ready below {folder}. See what is there: unseen vtab check {folder}")
+                raise DataError(f"no task is ready below {folder}. List the data: unseen vtab check {folder}")
             found += [str(Name.parse(f"vtab:{task}", options)) for task in ready]
         elif name in ("all", *GROUPS):
             chosen = [task.name for task in vtab_tasks().values() if name in ("all", task.group)]

@@ -1,11 +1,13 @@
-"""Tables of the VTAB section after the paper's: its methods, subsets and aggregations, raters and the literature."""
+"""Further tables of the VTAB paper on the page: its methods, subsets and aggregations, raters and the literature."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from unseen.benchmarks.vtab.analysis import PUBLISHED, ModelScores, shared_tasks
+from unseen.benchmarks.vtab.analysis import ModelScores, complete, published_scores, shared_tasks
 from unseen.benchmarks.vtab.published_tables import (
+    Size,
     aggregation_taus,
     best_subsets,
     human_scores,
@@ -14,54 +16,39 @@ from unseen.benchmarks.vtab.published_tables import (
     score_table,
     task_titles,
 )
+from unseen.benchmarks.vtab.ranking import Ranking
 from unseen.metrics.aggregation import aggregations, agreement_with_mean, sampled_agreement
 from unseen.metrics.subsets import search_subsets
-from unseen.reports.blocks import Table, TableCell
+from unseen.reports.wording import PERCENT
+from unseen.results.styles import MetricStyle
+from unseen.results.table import Table, TableCell, summary_cell
+from unseen.stats import decide
+
+TAU = MetricStyle("tau", "tau")
 
 
-def published_tables(own: Sequence[ModelScores], size: str) -> list[Table]:
-    """The paper's own table, for tasks that the user's models have not all been run on."""
-    kind = PUBLISHED[own[0].adaptation, own[0].sweep]
-    table = score_table(kind, size)
-    if all(task in table.tasks for s in own for task in s.runs):
-        return []
-    titles = task_titles()
-    rows = [
-        [TableCell(m, m.lower()), *(TableCell(f"{v:.1f}", v) for v in values), TableCell(f"{mean:.1f}", mean)]
-        for m, values, mean in zip(table.methods, table.scores.tolist(), table.means.tolist(), strict=True)
-    ]
+def published_tables(own: Sequence[ModelScores], size: Size) -> list[Table]:
+    """Return the paper's own table, if it has no rows in the table of the user's models."""
+    rows = published_scores(own[0].table, size)
+    tasks = {task: info for row in rows[:1] for task, info in row.tasks.items()}
+    (table,) = Ranking("", own[0].table, size, tasks, rows).tables({"vtab": "Published methods"})
     return [
-        Table(
-            caption=f"Published methods ({kind}, {size} examples): VTAB's own tasks, not comparable with embedded ones",
-            columns=["method", *(titles[task] for task in table.tasks), "mean"],
-            rows=rows[::-1],
-            numeric=range(1, len(table.tasks) + 2),
-            folded=True,
-        )
+        replace(table, caption=f"{table.caption}: VTAB's own tasks, not comparable with embedded ones", folded=True)
     ]
 
 
-def subset_table(size: str) -> Table:
-    """Table 5 with what the printed medians give, and the best subsets of all."""
+def subset_table(size: Size) -> Table:
+    """Return Table 5 with the taus that the printed medians give, and the best subsets of all."""
     table, titles = score_table("lightweight", size), task_titles()
     search = search_subsets(table.scores)
     rows = []
-    for subset in best_subsets(size):  # type: ignore[arg-type]
+    for subset in best_subsets(size):
         tau, better = search.tau_of([table.tasks.index(task) for task in subset.tasks])
         shown = ", ".join(titles[task] for task in subset.tasks)
-        paper = TableCell(f"{subset.tau:.3f} ± {subset.std:.3f}", subset.tau)
-        rows.append([TableCell(shown, shown), paper, TableCell(f"{tau:.3f}", tau), TableCell(str(better + 1), better)])
+        rows.append([TableCell(shown), _tau(subset.tau, subset.std), _tau(tau), TableCell(str(better + 1), better)])
     for k in range(5):
         shown = ", ".join(titles[table.tasks[t]] for t in search.subsets[k])
-        tau = float(search.taus[k])
-        rows.append(
-            [
-                TableCell(shown, shown, note="found here"),
-                TableCell("–", None),
-                TableCell(f"{tau:.3f}", tau),
-                TableCell("1", k),
-            ]
-        )
+        rows.append([TableCell(shown, note="found here"), TableCell(), _tau(float(search.taus[k])), TableCell("1", k)])
     return Table(
         caption=f"Five tasks that rank the published methods like all nineteen ({len(search.taus):,} subsets searched)",
         columns=["tasks", "tau in the paper", "tau here", "place"],
@@ -71,32 +58,24 @@ def subset_table(size: str) -> Table:
     )
 
 
-def aggregation_table(size: str) -> Table:
-    """Table 4 beside what the printed medians give."""
-    printed = aggregation_taus(size)  # type: ignore[arg-type]
-    table = score_table("lightweight", size)
-    found = agreement_with_mean(table.scores, published_aggregations())
+def aggregation_table(size: Size) -> Table:
+    """Return Table 4 with the taus that the printed medians give."""
+    found = agreement_with_mean(score_table("lightweight", size).scores, published_aggregations())
     return Table(
         caption="Other ways to aggregate: Kendall's tau with the mean, for the published methods",
         columns=["aggregation", "paper", "here"],
-        rows=[
-            [
-                TableCell(n, n),
-                TableCell(f"{printed[n][0]:.3f} ± {printed[n][1]:.3f}", printed[n][0]),
-                TableCell(f"{tau:.3f}", tau),
-            ]
-            for n, tau in found.items()
-        ],
+        rows=[[TableCell(n), _tau(*aggregation_taus(size)[n]), _tau(tau)] for n, tau in found.items()],
         numeric=(1, 2),
         folded=True,
     )
 
 
 def own_aggregations(own: Sequence[ModelScores]) -> dict[str, tuple[float, float]]:
-    """Table 4 for a user's models: by aggregation, tau with the mean and its deviation over sampled repeats.
+    """Return Table 4 for a user's models: by aggregation, tau with the mean and its deviation over sampled repeats.
 
-    Empty for fewer than three models or two tasks that all of them have.
+    Empty for fewer than three models with all tasks, or fewer than two tasks.
     """
+    own = complete(own)
     tasks = shared_tasks(own)
     if len(own) < 3 or len(tasks) < 2:
         return {}
@@ -106,27 +85,24 @@ def own_aggregations(own: Sequence[ModelScores]) -> dict[str, tuple[float, float
 
 
 def own_aggregation_tables(own: Sequence[ModelScores]) -> list[Table]:
-    """The same as a table of the page."""
+    """Return the same as a table of the page."""
     if not (found := own_aggregations(own)):
         return []
-    seeds = sorted({len(values) for scores in own for values in scores.runs.values()})
+    models, seeds = len(complete(own)), sorted({len(values) for scores in own for values in scores.runs.values()})
     return [
         Table(
-            caption=f"Other ways to aggregate, for these {len(own)} models: Kendall's tau with the mean, over 100 "
-            f"draws of one of {' or '.join(map(str, seeds))} repeats",
+            caption=f"Other ways to aggregate, for these {models} models: Kendall's tau with the mean, over "
+            f"100 draws of one of {' or '.join(map(str, seeds))} repeats",
             columns=["aggregation", "tau", "deviation"],
-            rows=[
-                [TableCell(n, n), TableCell(_number(tau), tau), TableCell(_number(std), std)]
-                for n, (tau, std) in found.items()
-            ],
+            rows=[[TableCell(n), _tau(tau), _tau(std)] for n, (tau, std) in found.items()],
             numeric=(1, 2),
             folded=True,
         )
     ]
 
 
-def human_table(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str], size: str) -> Table:
-    """Table 3: raters and chance, in mean per-class accuracy, and a user's models in the same metric.
+def human_table(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str], size: Size) -> Table:
+    """Return Table 3: raters and chance, in mean per-class accuracy, and a user's models in the same metric.
 
     Args:
         own: scores of the metric "mean_per_class".
@@ -135,10 +111,9 @@ def human_table(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str]
     mine = [scores for scores in own if scores.size == size and set(scores.runs) & set(human_scores())]
     rows = [
         [
-            TableCell(titles[task], titles[task]),
-            TableCell(f"{row['chance']:.1f}", row["chance"]),
-            TableCell(f"{row['human']:.1f}", row["human"]),
-            *(_percent(scores.medians.get(task)) for scores in mine),
+            TableCell(titles[task]),
+            *(TableCell(value=row[name] / 100, metric=PERCENT) for name in ("chance", "human")),
+            *(summary_cell(scores.summaries.get(task), decide({})) for scores in mine),
         ]
         for task, row in human_scores().items()
     ]
@@ -153,7 +128,7 @@ def human_table(own: Sequence[ModelScores], names: Mapping[tuple[str, str], str]
 
 
 def literature_table(own: Mapping[str, Sequence[ModelScores]], names: Mapping[tuple[str, str], str]) -> Table:
-    """Table 8: the best published method on all examples beside the literature, and a user's models of that size.
+    """Return Table 8: the best published method on all examples, the literature, and a user's models of that size.
 
     Args:
         own: by metric.
@@ -163,16 +138,16 @@ def literature_table(own: Mapping[str, Sequence[ModelScores]], names: Mapping[tu
     found = {(m, s.model, s.way): s.medians for m, scores in own.items() for s in scores if s.size == "full"}
     rows = [
         [
-            TableCell(titles[row.task], titles[row.task], note=spoken[row.metric]),
-            TableCell(f"{row.ours:.1f}", row.ours, best=row.ours > row.theirs),
-            TableCell(f"{row.theirs:.1f}", row.theirs, best=row.theirs > row.ours, note=row.reference),
-            *(_percent(found.get((row.metric, *way), {}).get(row.task)) for way in ways),
+            TableCell(titles[row.task], note=spoken[row.metric]),
+            TableCell(value=row.ours / 100, metric=PERCENT),
+            TableCell(value=row.theirs / 100, metric=PERCENT, note=row.reference),
+            *(TableCell(value=found.get((row.metric, *way), {}).get(row.task), metric=PERCENT) for way in ways),
         ]
         for row in literature()
     ]
     columns = ["task", "Sup-Ex-100%, heavyweight", "literature", *(names[way] for way in ways)]
     return Table(
-        caption="The best published method beside the literature (Table 8), all examples (%)",
+        caption="The best published method and the literature (Table 8), all examples (%)",
         columns=columns,
         rows=rows,
         numeric=range(1, len(columns)),
@@ -180,9 +155,7 @@ def literature_table(own: Mapping[str, Sequence[ModelScores]], names: Mapping[tu
     )
 
 
-def _percent(value: float | None) -> TableCell:
-    return TableCell("–", None) if value is None else TableCell(f"{100 * value:.1f}", 100 * value)
-
-
-def _number(value: float) -> str:
-    return f"{value:.3f}" if value == value else "–"
+def _tau(value: float, deviation: float | None = None) -> TableCell:
+    if value != value:
+        return TableCell()
+    return TableCell(value=value, metric=TAU, note="" if deviation is None else f"± {deviation:.3f}")

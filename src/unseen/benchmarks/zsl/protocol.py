@@ -9,35 +9,40 @@ Differs:    features are scaled to length 1 unless `normalise` says otherwise; t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.texts import text_embeddings, text_version
-from unseen.benchmarks.workbench import GIVEN, SplitRows, Wanted, Workbench, skipped_details
+from unseen.benchmarks.texts import PROMPT_VERSION, check_templates, text_embeddings, text_version
+from unseen.benchmarks.workbench import GIVEN, SplitRows, Wanted, Workbench
+from unseen.benchmarks.zsl.details import ZslDetails, ZslParameters, pack_outcomes, parameters_of
+from unseen.benchmarks.zsl.info import ZSL
 from unseen.core.errors import DataError, UnknownNameError, UnseenError
 from unseen.core.identity import option
 from unseen.core.names import Name
 from unseen.core.options import Share
 from unseen.core.records import Cell, Result
-from unseen.results import MetricStyle
-from unseen.zeroshot.catalogue import METHODS, load_method, method_version, paper_methods
+from unseen.core.run_record import RunRecord, dropped
+from unseen.core.search_record import search_record
+from unseen.results.info import BenchmarkInfo
+from unseen.zeroshot.catalogue import expand_methods, load_method, method_version
 
 if TYPE_CHECKING:
     from unseen.concepts import Audit
     from unseen.data import Dataset
+    from unseen.data.dataset import IntArray
     from unseen.metrics.seen_unseen import SeenUnseenCurve
-    from unseen.metrics.significance import Interval
-    from unseen.zeroshot.problem import Images, Problem
+    from unseen.stats import Interval
+    from unseen.zeroshot.problem import ClassSplit, Images, Problem
     from unseen.zeroshot.protocol import Tuning
-    from unseen.zeroshot.splits import ClassSplit
 
 
 #: Class embeddings by a text tower.
 PROMPTS = "prompts"
+_NO_TRAINING, _NO_TEST = "no training image", "no test image"
 
 
 @dataclass(frozen=True)
@@ -45,35 +50,17 @@ class ZslBenchmark(Benchmark):
     """Options of the zero-shot benchmark."""
 
     name: ClassVar[str] = "zsl"
-    question: ClassVar[str] = "How well are unseen classes told apart by their descriptions?"
-    paper: ClassVar[str] = "gbu"
-    section: ClassVar[str] = "unseen.benchmarks.zsl.section:zsl_section"
-    command: ClassVar[str] = "zsl run"
-    metrics: ClassVar[tuple[MetricStyle, ...]] = (
-        MetricStyle("zsl", "ZSL", percent=True, long_title="per-class top-1 accuracy among unseen classes"),
-        MetricStyle("ts", "ts", percent=True, long_title="accuracy on unseen classes among all classes"),
-        MetricStyle("tr", "tr", percent=True, long_title="accuracy on seen classes among all classes"),
-        MetricStyle("H", "H", percent=True, long_title="harmonic mean of ts and tr"),
-        MetricStyle("AUSUC", "AUSUC", percent=True, long_title="area under the seen-unseen curve"),
-        MetricStyle("zsl_top5", "ZSL top-5", percent=True, long_title="per-class top-5 accuracy among unseen classes"),
-        MetricStyle("zsl_top10", "ZSL top-10", percent=True),
-        MetricStyle(
-            "zsl_per_image", "ZSL per image", percent=True, long_title="per-image accuracy among unseen classes"
-        ),
-        *(
-            MetricStyle(f"{name}_top{k}", f"{name} top-{k}", percent=True)
-            for k in (5, 10)
-            for name in ("ts", "tr", "H")
-        ),
-        MetricStyle("ts_per_image", "ts per image", percent=True),
-        MetricStyle("tr_per_image", "tr per image", percent=True),
-    )
+    info: ClassVar[BenchmarkInfo] = ZSL
 
-    methods: tuple[str, ...] = option(("all",), axis="method", help="Names of methods, or all of the paper's.")
+    methods: tuple[str, ...] = option(
+        ("all",),
+        axis="method",
+        help="Methods, or groups of them: all (of the paper), inductive, transductive, generative; they add up.",
+    )
     split: str = option(
         "PS",
         file=True,
-        help="PS, SS, an ImageNet split such as 2-hops, or file:PATH; xlsa17 datasets bring theirs.",
+        help="PS, SS, an ImageNet split such as 2-hops, or file:PATH, an unseen class per line; xlsa17 brings one.",
     )
     embedding: str = option(
         "auto", file=True, help="attributes, glove, prompts, or a file; auto takes what the dataset brings."
@@ -92,17 +79,48 @@ class ZslBenchmark(Benchmark):
     layer: str = option("pooled", help="Which features: pooled, logits, or the name of a module.")
     templates: str = option("openai", file=True, help="Of embedding=prompts: openai, simple, plain, or a file.")
     text_model: str = option("", help="Of embedding=prompts: whose text tower; the cell's own model by default.")
+    drop_unknown: bool = option(
+        False, help="Ignore classes of --split file:PATH that the dataset does not have; otherwise they are an error."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for method in self.chosen:
-            if method not in METHODS:
-                raise UnknownNameError("zero-shot method", method, METHODS)
+        expand_methods(self.methods)
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """The methods asked for, in the order of the paper's tables."""
-        return paper_methods() if "all" in self.methods else tuple(dict.fromkeys(self.methods))
+        """The requested methods, groups expanded."""
+        return expand_methods(self.methods)
+
+    def check(self, dataset: Dataset) -> None:
+        """Raise a `DataError` for a split, class embeddings or templates that do not fit the dataset.
+
+        Checks that take more than a moment (the leak audit of PS, word vectors) are left to the evaluation.
+        """
+        if hasattr(dataset, "attributes"):
+            self._check_published_split(dataset)
+        else:
+            self._check_split(dataset)
+        if self.embedding == PROMPTS:
+            check_templates(self.templates)
+        elif self.embedding not in ("auto", "glove", "text", "wordnet"):
+            from unseen.zeroshot.embeddings import check_source
+
+            check_source(self.embedding, dataset)
+
+    def _check_split(self, dataset: Dataset) -> None:
+        if "test" not in dataset.splits:
+            raise DataError(f"{dataset.id!r} has no test split; zero-shot learning tests on it.")
+        labels = {name: split.labels for name, split in dataset.splits.items()}
+        complete = len(np.intersect1d(self._trained(labels), labels["test"])) == len(dataset.class_names)
+        if complete and self.split in ("PS", "SS"):
+            return
+        _, lost = self._divide(dataset, labels)
+        if empty := {name: reason for name, reason in lost.items() if reason in (_NO_TRAINING, _NO_TEST)}:
+            raise DataError(
+                f"{len(empty)} classes of {dataset.id!r} cannot be used: {_reasons(empty)}. Zero-shot learning needs "
+                "training images of every seen class and test images of every unseen one. Add images, or remove them."
+            )
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
         folds: tuple[Any, ...] = ("all", 1, 2, 3) if self.robustness else ("all",)
@@ -115,22 +133,24 @@ class ZslBenchmark(Benchmark):
         return super().plan(model, dataset)
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
-        return {point["method"]: method_version(point["method"]), **text_version(self.text_model)}
+        prompts = {"prompts": PROMPT_VERSION} if self.embedding == PROMPTS else {}
+        return {point["method"]: method_version(point["method"]), **prompts, **text_version(self.text_model)}
 
     def idle(self) -> Collection[str]:
+        unused = [] if self.drop_unknown else ["drop_unknown"]
         if self.embedding != PROMPTS:
-            return ("templates", "text_model")
-        return () if self.text_model else ("text_model",)
+            return (*unused, "templates", "text_model")
+        return tuple(unused) if self.text_model else (*unused, "text_model")
 
     def features(self, cells: Sequence[Cell], bench: Workbench) -> list[Wanted]:
         return bench.wanted(cells[0].dataset, self.layer)
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
-        from unseen.benchmarks.zsl.look import look_details
+        from unseen.benchmarks.zsl.look import problem_look
 
         problem, details = self.problem(bench, cells[0].model, cells[0].dataset)
         if hasattr(bench.dataset(cells[0].dataset), "attributes"):  # the paper's data: its Fig. 2
-            details["look"] = look_details(problem, self.seed)
+            details = replace(details, look=problem_look(problem, self.seed).to_dict())
         test = self.problem(bench, cells[0].model, self.test_on)[0] if self.test_on else None
         tunings: dict[str, Tuning] = {}  # every fold is tried once; a cell of one fold chooses by its column
         for number, cell in enumerate(cells, 1):
@@ -139,13 +159,14 @@ class ZslBenchmark(Benchmark):
             yield result
 
     def _one(
-        self, cell: Cell, problem: Problem, test: Problem | None, details: dict[str, Any], tunings: dict[str, Tuning]
+        self, cell: Cell, problem: Problem, test: Problem | None, details: ZslDetails, tunings: dict[str, Tuning]
     ) -> Result:
-        """One cell; what goes wrong with a method is its own, and the others go on."""
+        """Return the result of one cell; the error of a method does not stop the others."""
         from unseen.zeroshot.method import ZeroShotMethod
         from unseen.zeroshot.protocol import evaluate_method
 
-        method, fold = cell.parameters["method"], cell.parameters["fold"]
+        asked = ZslParameters.read(cell.parameters)
+        method, folds = asked.method, None if asked.on_all_folds else [int(asked.fold) - 1]
         estimator: ZeroShotMethod = load_method(method)()
         if "seed" in estimator.get_params():
             estimator.set_params(seed=self.seed)
@@ -155,7 +176,7 @@ class ZslBenchmark(Benchmark):
                 problem,
                 name=method,
                 grid=self.grid,
-                folds=None if fold == "all" else [int(fold) - 1],
+                folds=folds,
                 calibration=self.calibration,
                 test=test,
                 tuning=tunings.get(method),
@@ -169,22 +190,23 @@ class ZslBenchmark(Benchmark):
             metrics={**found.metrics, **_bounds(found.intervals)},
             seconds=sum(found.timings.values()),
             sweep=tuple(found.tuning.trials),
-            details={
-                **details,
-                "best": dict(found.best),
-                "calibration": found.calibration,
-                "per_class": dict(found.per_class),
-                **({"curve": _points(found.curve)} if found.curve is not None else {}),
-                "timings": dict(found.timings),
-                "transductive": type(estimator).transductive,
-            },
+            details=replace(
+                details,
+                best=dict(found.best),
+                calibration=found.calibration,
+                per_class=dict(found.per_class),
+                curve=_points(found.curve),
+                timings=dict(found.timings),
+                transductive=type(estimator).transductive,
+                **(pack_outcomes(found.outcomes) if found.outcomes is not None else {}),
+            ).to_dict(),
+            record=RunRecord() if folds is None else search_record(found.tuning.on(folds), found.best),
         )
 
-    def problem(self, bench: Workbench, model: str, name: str) -> tuple[Problem, dict[str, Any]]:
-        """The problem of one model on one dataset, features scaled, and what to say about it in every result."""
+    def problem(self, bench: Workbench, model: str, name: str) -> tuple[Problem, ZslDetails]:
+        """Return the problem of one model on one dataset, features scaled, and what every result states about it."""
         from unseen.zeroshot.embeddings import class_embeddings
-        from unseen.zeroshot.problem import Problem
-        from unseen.zeroshot.splits import audit_unseen
+        from unseen.zeroshot.problem import Problem, audit_unseen
 
         dataset = bench.dataset(name)
         brings = hasattr(dataset, "attributes")
@@ -196,70 +218,109 @@ class ZslBenchmark(Benchmark):
         parts = bench.splits(model, name, self.layer)
         images = {split: _images(rows) for split, rows in parts.items()}
         build = self._published_images if brings else self._drawn_images
-        train, unseen, seen, folds = build(dataset, images)
+        train, unseen, seen, folds, lost = build(dataset, images)
         problem = Problem(train, unseen, seen, embeddings, list(dataset.class_names), folds, self.split)
+        bench.recorder.classes(len(dataset.class_names), len(problem.seen) + len(problem.unseen))
+        bench.recorder.add(RunRecord(dropped=dropped("class", lost)))
         audit: Audit = audit_unseen(dataset.class_names, dataset.wnids, problem.unseen)
         same = len(embeddings) - len(np.unique(embeddings, axis=0))
-        details = {
-            "classes": len(problem.seen) + len(problem.unseen),
-            "seen_classes": len(problem.seen),
-            "unseen_classes": len(problem.unseen),
-            "train_images": len(train),
-            "test_images": len(unseen),
-            "seen_test_images": len(seen),
-            "chance": 1 / len(problem.unseen),
-            "embedding": source,
-            "embedding_dimensions": embeddings.shape[1],
-            "feature_dimensions": train.X.shape[1],
-            "indistinguishable_classes": int(same),
-            "audit": audit.summary,
-            "splits_digest": getattr(dataset, "splits_digest", ""),
-            **skipped_details(parts),
-        }
+        details = ZslDetails(
+            classes=len(problem.seen) + len(problem.unseen),
+            seen_classes=len(problem.seen),
+            unseen_classes=len(problem.unseen),
+            train_images=len(train),
+            test_images=len(unseen),
+            seen_test_images=len(seen),
+            chance=1 / len(problem.unseen),
+            embedding=source,
+            embedding_dimensions=embeddings.shape[1],
+            feature_dimensions=train.X.shape[1],
+            indistinguishable_classes=int(same),
+            audit=audit.summary,
+            splits_digest=str(getattr(dataset, "splits_digest", "")),
+        )
         return problem.normalised(self.normalise), details
 
     def _published_images(self, dataset: Dataset, images: Mapping[str, Images]) -> tuple[Any, ...]:
-        """Images of a dataset that brings its split."""
+        """Return the images of a dataset that brings its split: train, unseen and seen test, folds, lost classes."""
         from unseen.zeroshot.problem import Fold, no_images
 
+        self._check_published_split(dataset)
+        train, unseen = images["trainval"], images["test_unseen"]
+        seen = images.get("test_seen") or no_images(train.X.shape[1])
+        used = np.union1d(train.y, unseen.y)
+        lost = {name: "no image" for i, name in enumerate(dataset.class_names) if i not in used}
+        return train, unseen, seen, [Fold(fold.train, fold.val) for fold in getattr(dataset, "folds", ())], lost
+
+    def _check_published_split(self, dataset: Dataset) -> None:
         protocol = getattr(dataset, "protocol", "PS")
         if self.split != protocol:
             raise DataError(
-                f"{dataset.id!r} is loaded with the split {protocol}; {self.split!r} was asked for. Write "
+                f"{dataset.id!r} is loaded with the split {protocol}, not {self.split!r}. Write "
                 f"{dataset.id.partition('?')[0]}?split={self.split}."
             )
-        train, unseen = images["trainval"], images["test_unseen"]
-        seen = images.get("test_seen") or no_images(train.X.shape[1])
-        return train, unseen, seen, [Fold(fold.train, fold.val) for fold in getattr(dataset, "folds", ())]
 
     def _drawn_images(self, dataset: Dataset, images: Mapping[str, Images]) -> tuple[Any, ...]:
-        """Any dataset of images: seen classes train on what is not the test split, both kinds are tested on it.
+        """Return the images of any other dataset: train, unseen and seen test, folds, lost classes.
 
-        SS has no generalized test: as in the paper, every image of a seen class trains.
+        Seen classes train on all splits but test, and both kinds are tested on test. SS has no generalized test: as in
+        the paper, every image of a seen class trains.
         """
         from unseen.zeroshot.problem import Images, no_images
-        from unseen.zeroshot.splits import split_classes
 
         if "test" not in images:
             raise DataError(f"{dataset.id!r} has no test split; zero-shot learning tests on it.")
-        counts = np.bincount(np.concatenate([p.y for p in images.values()]), minlength=len(dataset.class_names))
-        division: ClassSplit = split_classes(
-            self.split,
-            dataset.class_names,
-            dataset.wnids,
-            counts=counts.tolist(),
-            share=self.share,
-            seed=self.seed,
-        )
+        division, lost = self._divide(dataset, {name: each.y for name, each in images.items()})
         test = images["test"]
         training = [p for s, p in images.items() if s != "test" or self.split == "SS"]
         pool = Images(np.concatenate([p.X for p in training]), np.concatenate([p.y for p in training]))
         seen = no_images(pool.X.shape[1]) if self.split == "SS" else test.of(division.seen)
-        return pool.of(division.seen), test.of(division.unseen), seen, division.folds
+        return pool.of(division.seen), test.of(division.unseen), seen, division.folds, lost
+
+    def _divide(self, dataset: Dataset, labels: Mapping[str, IntArray]) -> tuple[ClassSplit, dict[str, str]]:
+        """Return the seen and unseen classes that have images, and the classes that are lost, with the reason.
+
+        Args:
+            labels: class of each image, by split of the dataset.
+        """
+        from unseen.zeroshot.problem import draw_folds, split_classes
+
+        names = dataset.class_names
+        division: ClassSplit = split_classes(
+            self.split,
+            names,
+            dataset.wnids,
+            counts=np.bincount(np.concatenate(list(labels.values())), minlength=len(names)).tolist(),
+            share=self.share,
+            seed=self.seed,
+            drop_unknown=self.drop_unknown,
+        )
+        seen = np.intersect1d(division.seen, self._trained(labels))
+        unseen = np.intersect1d(division.unseen, labels["test"])
+        lost = {names[i]: _NO_TRAINING for i in np.setdiff1d(division.seen, seen)}
+        lost |= {names[i]: _NO_TEST for i in np.setdiff1d(division.unseen, unseen)}
+        used = np.union1d(division.seen, division.unseen)
+        lost |= {name: f"not in the split {self.split}" for i, name in enumerate(names) if i not in used}
+        lost |= dict.fromkeys(division.unknown, "in the split file, but no class of the dataset")
+        folds = division.folds
+        if len(seen) < len(division.seen):
+            wnids = dataset.wnids or [None] * len(names)
+            folds = draw_folds(seen, [wnids[i] or names[i] for i in seen], self.seed)
+        return replace(division, seen=seen, unseen=unseen, folds=folds), lost
+
+    def _trained(self, labels: Mapping[str, IntArray]) -> IntArray:
+        """Return the labels of the images that seen classes train on."""
+        parts = [y for split, y in labels.items() if split != "test" or self.split == "SS"]
+        return np.concatenate([*parts, np.empty(0, np.int64)])
+
+
+def _reasons(lost: Mapping[str, str], most: int = 5) -> str:
+    shown = [f"{name!r} ({reason})" for name, reason in list(lost.items())[:most]]
+    return ", ".join(shown) + (f" and {len(lost) - most:,} more" if len(lost) > most else "")
 
 
 def given_model(dataset: str) -> str:
-    """What the features that a dataset brings are called, such as `xlsa17:res101`; nothing where a model is needed."""
+    """Return the name of the features that a dataset brings, such as `xlsa17:res101`; "" if it needs a model."""
     name = Name.parse(dataset)
     if f"{name.scheme}:" != GIVEN or "images" in name.options:
         return ""
@@ -267,23 +328,23 @@ def given_model(dataset: str) -> str:
 
 
 def _said(result: Result) -> str:
-    """A line on a method that is done."""
-    asked = result.cell.parameters
-    name = asked["method"] + ("" if asked["fold"] == "all" else f", fold {asked['fold']}")
+    """Return a progress line on a finished method."""
+    asked = parameters_of(result)
+    name = asked.method + ("" if asked.on_all_folds else f", fold {asked.fold}")
     shown = ", ".join(f"{m} {100 * result.metrics[m]:.1f} %" for m in ("zsl", "H") if m in result.metrics)
     return f"{name}: {result.error or shown} ({result.seconds:.0f} s)"
 
 
 def _bounds(intervals: Mapping[str, Interval]) -> dict[str, float]:
-    """Intervals over test images as metrics beside what they bound."""
+    """Return the limits of intervals as metrics."""
     ends = {f"{name}_low": each.low for name, each in intervals.items()}
     return ends | {f"{name}_high": each.high for name, each in intervals.items()}
 
 
-def _points(curve: SeenUnseenCurve) -> dict[str, list[float]]:
-    """The seen-unseen curve, as many points as a figure needs."""
-    thin = curve.thinned()
-    return {"ts": thin.ts.tolist(), "tr": thin.tr.tolist()}
+def _points(curve: SeenUnseenCurve | None) -> dict[str, list[float]]:
+    """Return as many points of the seen-unseen curve as a figure needs; nothing if there is no curve."""
+    thin = curve.thinned() if curve is not None else None
+    return {} if thin is None else {"ts": thin.ts.tolist(), "tr": thin.tr.tolist()}
 
 
 def _images(rows: SplitRows) -> Images:

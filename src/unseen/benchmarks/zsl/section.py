@@ -1,191 +1,333 @@
-"""Zero-shot learning on the page: a table and charts per model and dataset, then what is drawn over all of them."""
+"""The section of zero-shot learning: a table and charts per model and dataset, then charts over all of them.
+
+Paper:      Xian et al., TPAMI 2018: Fig. 2 (`look.py`), Fig. 3 (folds), Figs. 4 and 7 (ranks), Figs. 5 and 6 (ImageNet
+            splits), Fig. 8 (transductive methods)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from unseen.benchmarks.zsl.charts import comparison_chart
-from unseen.benchmarks.zsl.compare import (
-    BENCHMARK,
-    CHOSEN,
+from unseen.benchmarks.zsl.analysis import (
     KIND,
     METHOD,
     METRICS,
+    MethodRanks,
+    on_all_folds,
     plain_name,
     ranks_by_setting,
     settings,
 )
-from unseen.benchmarks.zsl.figures import (
-    curve_figure,
-    folds_figure,
-    imagenet_figures,
-    percent,
-    rank_figure,
-    transductive_figure,
-)
+from unseen.benchmarks.zsl.details import BENCHMARK, details_of, parameters_of
 from unseen.benchmarks.zsl.look import look_figures
-from unseen.benchmarks.zsl.published import printed_value
-from unseen.benchmarks.zsl.standings import headlines, leading_models, method_figures, standings
-from unseen.benchmarks.zsl.studies import StudyTable, all_studies
+from unseen.benchmarks.zsl.tables import (
+    Run,
+    all_studies,
+    candidate,
+    folds_table,
+    imagenet_splits,
+    inductive_and_transductive,
+    method_table,
+    runs_of,
+)
 from unseen.core.records import Result
-from unseen.reports.blocks import Figure, Material, Section, Table, TableCell
-from unseen.reports.charts import to_spec
-from unseen.reports.wording import bracketed, listed, short_names
-from unseen.results import metric_style
-from unseen.results.comparability import older_said
-from unseen.results.grid import interval_of
+from unseen.reports.blocks import Figure, Headline, Material, SectionSpec, Standing, Text
+from unseen.reports.charts import Axis, Dots, Lines, Matrix, table_rows
+from unseen.reports.overview import overview_chart
+from unseen.reports.wording import is_reference, lead_sentence, listed, short_names
+from unseen.results import Group, metric_style
+from unseen.results.table import Table
+
+#: Models whose methods have charts of their own; the other models have tables.
+_MOST = 2
+_ACCURACY = Axis("per-class top-1 accuracy")
+_PROSE = (
+    "Per-class top-1 accuracy in percent, with 95 % confidence intervals over test images.",
+    "ZSL: images of unseen classes, classified among unseen classes.",
+    "ts and tr: images of unseen and of seen classes, classified among all classes; H is their harmonic mean.",
+    "AUSUC is the area under the seen-unseen curve.",
+    "Parameters were chosen on validation classes that are neither trained nor tested on.",
+)
+_SEPARATE = (
+    "Transductive methods see all test images together: they are shown and ranked separately from inductive ones."
+)
 
 
-def zsl_section(material: Material, benchmark: str) -> Section | None:
-    """The section of the zero-shot benchmark, or None where it has no result to show."""
+@dataclass(frozen=True, eq=False)
+class _Content:
+    """The results of the section, by setting."""
+
+    material: Material
+    groups: Sequence[Group]
+
+    @cached_property
+    def results(self) -> list[Result]:
+        return [result for group in self.groups for result in group.results]
+
+    @cached_property
+    def datasets(self) -> dict[str, str]:
+        """Return short names of the datasets."""
+        return short_names({plain_name(r.cell.dataset) for r in self.results}, self.material.dataset_cards)
+
+    @cached_property
+    def compared(self) -> list[tuple[Group, str]]:
+        """Return the settings of the headlines, each with the method of the highest mean over trained models.
+
+        All models have the same method: the best of many methods per model would be biased upwards.
+        """
+        found = []
+        for group in self.groups:
+            means = _means(group) if on_all_folds(group) else {}
+            if means:
+                found.append((group, max(means, key=lambda method: (means[method], method))))
+        return found
+
+    def place(self, group: Group, before: str, names: Mapping[str, str] | None = None) -> str:
+        """Return dataset and split of a setting after some letters; "" if there is only one setting."""
+        if len(self.compared) < 2:
+            return ""
+        dataset = plain_name(group.results[0].cell.dataset)
+        return f"{before}{(names or {}).get(dataset, dataset)}, {parameters_of(group.results[0]).split}"
+
+
+def _means(group: Group) -> dict[str, float]:
+    """Return the mean over trained models (over all if none is trained) by method; incomplete methods come last."""
+    known = [result for result in group.results if "zsl" in result.metrics]
+    values: dict[str, list[float]] = {}
+    for result in [r for r in known if not is_reference(r.cell.model)] or known:
+        values.setdefault(parameters_of(result).method, []).append(result.metrics["zsl"])
+    most = max(map(len, values.values()), default=0)
+    return {method: sum(v) / len(v) - (len(v) < most) for method, v in values.items()}
+
+
+def _contents(material: Material, benchmark: str) -> list[tuple[str, _Content]]:
     groups = settings(material.results, (METHOD,))
-    if not groups:
-        return None
-    own = [result for group in groups for result in group.results]
-    models = material.names
-    datasets = short_names({plain_name(r.cell.dataset) for r in own}, material.dataset_cards)
-    figures, tables, points = [], [], []
-    first = leading_models(own)
-    several = len({(plain_name(r.cell.dataset), r.cell.parameters["split"]) for r in own}) > 1
-    for group in groups:
-        more = {k: v for k, v in group.differs.items() if k not in ("dataset", "split", CHOSEN)}
-        words = replace(group, differs=more).words
-        for model, results in group.by_model().items():
-            cell = results[0].cell
-            place = (datasets[plain_name(cell.dataset)], cell.parameters["split"]) if several else ()
-            parts = (*place, models[model], words)
-            title = " · ".join(part for part in parts if part)
-            order = _order(results)
-            if group.setting[CHOSEN] != "all folds":
-                figures.append(folds_figure(results, title))
-                continue
-            if model in first:
-                figures += [_comparison(results, order, title), *curve_figure(results, title)]
-            tables.append(_table(order, title, folded=model not in first))
-            if model in first:
-                points.append((title, _said(results, order)))
-    every = [ranks for metric in METRICS for ranks in ranks_by_setting(own, metric)]
-    ranks = [each for each in every if len(each.observations) > 1]  # of one, the table is the ranking
-    found = headlines(groups, material)
-    cell = own[0].cell
-    where = "" if several else f" on {datasets[plain_name(cell.dataset)]} ({cell.parameters['split']} split)"
-    return Section(
-        title="Zero-shot: unseen classes, known by a description",
-        anchor=benchmark,
-        answer=[("", headline.text) for headline in found] if len(found) == 1 else [],
-        headlines=found,
-        standings=standings(groups),
-        legend=material.legend({r.cell.model for r in own}),
-        prose=[
-            f"Per-class top-1 accuracy in percent{where}, with 95 % intervals over test images.",
-            "ZSL: images of unseen classes, told apart among unseen classes.",
-            "ts and tr: images of unseen and of seen classes, told apart among all classes; H is their harmonic mean.",
-            "AUSUC is the area under the seen-unseen curve.",
-            "Parameters were chosen on validation classes that are neither trained nor tested on.",
-            *([_APART] if any(KIND in group.differs for group in groups) else []),
-            *([f"{older_said(older)}."] if (older := sum(group.older for group in groups)) else []),
-        ],
-        points=points,
-        figures=[
-            *method_figures(groups, material),
-            *figures,
-            *look_figures(own),
-            *imagenet_figures(own),
-            *transductive_figure(own),
-            *(replace(rank_figure(each), folded=True) for each in ranks),
-        ],
-        tables=[*sorted(tables, key=lambda table: table.folded), *map(_study, all_studies(own))],
-    )
+    return [("", _Content(material, groups))] if groups else []
 
 
-#: What a result calls the number of images that a metric is over; H and AUSUC are over two kinds.
-_IMAGES = {"zsl": "test_images", "ts": "test_images", "tr": "seen_test_images", "zsl_per_image": "test_images"}
-_APART = "Transductive methods look at all test images together: they are shown and ranked apart from inductive ones."
+# ---- models ----------------------------------------------------------------------------------------------------------
 
 
-def _study(study: StudyTable) -> Table:
-    """A table of the paper's smaller studies; its first columns are texts."""
-    title, columns, rows = study
-    cells = [
-        [TableCell(v, v.lower()) if isinstance(v, str) else TableCell("–" if v is None else percent(v), v) for v in row]
-        for row in rows
+def _standing(question: str, result: Result) -> Standing:
+    return Standing(question, result.cell.model, candidate(result, "zsl"), (result.cell.id,))
+
+
+def _standings(content: _Content) -> list[Standing]:
+    """Return ZSL of every model with one method per setting."""
+    return [
+        _standing(f"Unseen classes: {method}, among unseen classes{content.place(group, ', ')}", result)
+        for group, method in content.compared
+        for result in group.results
+        if parameters_of(result).method == method
     ]
-    texts = sum(isinstance(value, str) for value in rows[0])
-    return Table(title, columns, cells, numeric=range(texts, len(columns)))
 
 
-def _order(group: Sequence[Result]) -> list[Result]:
-    headline = "H" if any("H" in r.metrics for r in group) else "zsl"
-    return sorted(group, key=lambda r: (-r.metrics.get(headline, 0.0), -r.metrics["zsl"]))
+def _method_standings(results: Sequence[Result]) -> list[Standing]:
+    """Return ZSL of every method of one model; the methods are the candidates."""
+    own = [result for result in results if "zsl" in result.metrics]
+    return [replace(_standing("ZSL", result), model=parameters_of(result).method) for result in own]
 
 
-def _comparison(group: Sequence[Result], order: Sequence[Result], title: str) -> Figure:
-    rows = [
-        {
-            "method": r.cell.parameters["method"],
-            "metric": metric,
-            "value": r.metrics[metric],
-            **{end: r.metrics[f"{metric}_{end}"] for end in ("low", "high") if f"{metric}_{end}" in r.metrics},
-        }
-        for r in group
-        for metric in METRICS
-        if metric in r.metrics
-    ]
-    names = [r.cell.parameters["method"] for r in order]
-    chance = float(group[0].details["chance"])
-    told = "; ".join(f"{r.cell.parameters['method']} {percent(r.metrics['zsl'])}" for r in order)
+def _headlines(content: _Content) -> list[Headline | Text]:
+    """Return one headline per setting: the best model, or the best method if there is one model.
+
+    It states whether the first candidate is significantly above chance, and which are statistically tied with it.
+    """
+    found = []
+    for group, method in content.compared:
+        own = [_standing("", result) for result in group.results if parameters_of(result).method == method]
+        names, suffix = content.material.names, f" with {method}, the best method on average"
+        details = details_of(group.results[0])
+        if len(own) == 1:
+            own, suffix = _method_standings(group.results), ""
+            names = {each.model: each.model for each in own}
+        text, evidence, clear = lead_sentence(own, names)
+        best = max(own, key=lambda each: each.value)
+        above = best.low > details.chance
+        chance = f"chance is {100 * details.chance:.1f}\u202f%"
+        chance += "" if above or not best.interval.known else ", which the confidence interval contains"
+        question = f"Unseen classes{content.place(group, ' of ', content.datasets)}"
+        if details.chance:  # unknown for published numbers
+            text = f"{text.removesuffix('.')} (per-class accuracy among {details.unseen_classes} unseen classes"
+            text, evidence = f"{text}{suffix}; {chance}).", evidence if above else "not above chance"
+        found.append(Headline(question, text, evidence, clear and above))
+    return [*found, *(Text(headline.text, answer=True) for headline in found if len(found) == 1)]
+
+
+def _model_figures(content: _Content) -> Iterator[Figure]:
+    """Draw ZSL by method, a dot per model: one chart for all models of a setting."""
+    several = [group for group in content.groups if on_all_folds(group) and len(group.by_model()) > 1]
+    for group in several:
+        order = sorted(_means(group).items(), key=lambda pair: -pair[1])
+        rows = [_standing(method, r) for method, _ in order for r in group.results if parameters_of(r).method == method]
+        if rows:
+            models = {row.model for row in rows}
+            keys = {model: key for model, key in content.material.keys.items() if model in models}
+            yield Figure(
+                "ZSL accuracy by method and model" + (content.place(group, " · ") if len(several) > 1 else ""),
+                overview_chart(rows, keys),
+                caption="Methods ordered by their mean over models; bars are 95 % confidence intervals over test "
+                "images.",
+                wide=True,
+            )
+
+
+# ---- runs ------------------------------------------------------------------------------------------------------------
+
+
+def _runs(content: _Content) -> Iterator[Figure | Table | Text]:
+    """Return tables of all runs, those of leading models first, and charts of the leading models."""
+    leading = _leading_models(content.results)
+    tables = []
+    for run in runs_of(content.results, {**content.material.names, **content.datasets}):
+        if not run.on_all_folds:
+            tables.append(folds_table(run))
+            yield _folds_figure(run, tables[-1])
+            continue
+        tables.append(method_table(run, folded=run.model not in leading))
+        if run.model in leading:
+            yield _method_figure(run, tables[-1])
+            yield from _curve_figure(run)
+            methods = _method_standings(run.results)
+            yield Text(lead_sentence(methods, {each.model: each.model for each in methods})[0], lead=run.title)
+    yield from sorted(tables, key=lambda table: table.folded)
+
+
+def _leading_models(results: Sequence[Result]) -> list[str]:
+    """Return the models with the highest zero-shot accuracies."""
+    best: dict[str, float] = {}
+    for result in results:
+        if "zsl" in result.metrics:
+            best[result.cell.model] = max(result.metrics["zsl"], best.get(result.cell.model, 0.0))
+    return sorted(best, key=lambda model: (is_reference(model), -best[model], model))[:_MOST]
+
+
+def _method_figure(run: Run, table: Table) -> Figure:
+    titles = {metric_style(m, BENCHMARK).heading: metric_style(m, BENCHMARK).title for m in METRICS}
+    rows = [{**row, "column": titles[row["column"]]} for row in table_rows(table) if row["column"] in titles]
+    axis, chance = replace(_ACCURACY, zero=True), details_of(run.results[0]).chance or None
     return Figure(
-        title=f"By method · {title}",
-        spec=to_spec(comparison_chart(rows, names, chance)),
-        description=f"Zero-shot accuracy on {title}: {told}.",
-        caption="Grey bars join ts and tr, lines are 95 % intervals; the dashed line is chance among unseen classes.",
+        f"By method · {run.title}",
+        Dots(rows=rows, series="column", x=axis, chance=chance),
+        caption="Lines are 95 % confidence intervals; the dashed line is chance among unseen classes.",
     )
 
 
-def _table(order: Sequence[Result], title: str, *, folded: bool) -> Table:
-    metrics = [m for m in (*METRICS, "AUSUC", "zsl_per_image") if any(m in r.metrics for r in order)]
-    printed = {(i, m): printed_value(r, m) for i, r in enumerate(order) for m in METRICS}
-    with_paper = [m for m in METRICS if any(printed[i, m] is not None for i in range(len(order)))]
-    best = {m: max(r.metrics.get(m, 0.0) for r in order) for m in metrics}
-    rows = []
-    for i, result in enumerate(order):
-        name = str(result.cell.parameters["method"])
-        note = "transductive" if result.details.get("transductive") else ""
-        chosen = listed([f"{k} {v}" for k, v in _mapping(result.details.get("best")).items()])
-        row = [TableCell(name, name.lower(), note=note, hint=chosen)]
-        for metric in metrics:
-            value = result.metrics.get(metric)
-            shown = "–" if value is None else percent(value)
-            ends = interval_of(result, metric, _IMAGES.get(metric, "")) if value is not None else None
-            bounds = bracketed(*ends) if ends else ""
-            top = value is not None and value == best[metric]
-            row.append(TableCell(shown, value, best=top, note=bounds, cells=(result.cell.id,)))
-        for metric in with_paper:
-            value = printed[i, metric]
-            row.append(TableCell("–" if value is None else percent(value), value))
-        rows.append(row)
-    heads = {m: metric_style(m, BENCHMARK).title for m in (*metrics, *with_paper)}
-    columns = ["method", *(heads[m] for m in metrics), *(f"{heads[m]}, paper" for m in with_paper)]
-    caption = f"By method · {title}"
-    return Table(caption, columns, rows, numeric=range(1, len(columns)), folded=folded)
+def _folds_figure(run: Run, table: Table) -> Figure:
+    """Draw Fig. 3: parameters chosen on one fold of validation classes alone."""
+    rows = table_rows(table)
+    values: dict[str, list[float]] = {}
+    for row in rows:
+        values.setdefault(row["name"], []).append(row["value"])
+    order = sorted(values, key=lambda method: -sum(values[method]) / len(values[method]))
+    return Figure(
+        f"Robustness · {run.title}",
+        Dots(rows=rows, series="column", order=order, x=_ACCURACY, joined=True),
+        caption="One dot per fold of validation classes that the parameters were chosen on (Fig. 3 of the paper).",
+    )
 
 
-def _said(group: Sequence[Result], order: Sequence[Result]) -> str:
-    details, options = group[0].details, group[0].cell.parameters
-    top = max(r.metrics["zsl"] for r in group)
-    equal = [str(r.cell.parameters["method"]) for r in group if r.metrics["zsl"] == top]
-    text = f"{listed(equal)} {'has' if len(equal) == 1 else 'tie at'} {percent(top)} % ZSL (chance "
-    text += f"{percent(float(details['chance']))} %)"
-    if "H" in order[0].metrics:
-        text += f", {order[0].cell.parameters['method']} the best H, {percent(order[0].metrics['H'])} %"
-    text += f". {details['seen_classes']} seen and {details['unseen_classes']} unseen classes, embedding "
-    text += f"{details['embedding']} ({details['embedding_dimensions']} dimensions)"
-    text += f", calibration {options['calibration']}" if options["calibration"] else ""
-    if details.get("indistinguishable_classes"):
-        text += f"; {details['indistinguishable_classes']} classes share the embedding of another"
-    return f"{text}. Leak audit: {details['audit']}"
+def _curve_figure(run: Run) -> Iterator[Figure]:
+    """Draw the seen-unseen curves of a run; nothing if no result has one."""
+    curves = [(r.metrics["AUSUC"], r) for r in run.results if details_of(r).curve and details_of(r).has_area]
+    if not curves:
+        return
+    curves.sort(key=lambda pair: -pair[0])
+    rows = [
+        {"name": parameters_of(result).method, "ts": ts, "value": tr, "step": step}
+        for _, result in curves
+        for step, (ts, tr) in enumerate(zip(*(details_of(result).curve[name] for name in ("ts", "tr")), strict=True))
+    ]
+    areas = "; ".join(f"{parameters_of(result).method} {100 * area:.1f}" for area, result in curves)
+    x, y = Axis("ts, unseen classes"), Axis("tr, seen classes")
+    yield Figure(
+        f"Seen-unseen curve · {run.title}",
+        Lines(rows=rows, x="ts", x_axis=x, y=y, points=False, path="step", height=320),
+        f"Seen-unseen curves on {run.title}; area in percent: {areas}.",
+        "A constant is subtracted from the scores of seen classes.",
+    )
 
 
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
+# ---- all runs together -----------------------------------------------------------------------------------------------
+
+
+def _imagenet_figures(content: _Content) -> list[Figure]:
+    """Draw Figs. 5 and 6: each measure over the ImageNet splits that were run."""
+    table = imagenet_splits(content.results)
+    charts: dict[str, list[dict[str, object]]] = {}
+    for data, method, measure, *cells in table.rows:
+        charts.setdefault(f"ImageNet splits, {measure.text} · {data.text}", []).extend(
+            {"name": method.text, "split": split, "value": cell.value, "shown": cell.full}
+            for split, cell in zip(table.columns[3:], cells, strict=True)
+            if cell.value is not None
+        )
+    axis = Axis(kind="names", order=table.columns[3:])
+    return [
+        Figure(
+            title,
+            Lines(rows=rows, x="split", x_axis=axis, y=Axis("per-class accuracy")),
+            caption="ZSL is Fig. 5 of the paper, ts, among all classes, Fig. 6.",
+        )
+        for title, rows in charts.items()
+    ]
+
+
+def _transductive_figure(content: _Content) -> Figure | None:
+    """Draw Fig. 8: ALE and GFZSL beside their transductive forms."""
+    rows = [
+        {"place": f"{data.text} {method.text}", "kind": kind, "value": cell.value, "shown": cell.full}
+        for data, method, *cells in inductive_and_transductive(content.results).rows
+        for kind, cell in zip(("inductive", "transductive"), cells[:2], strict=True)
+    ]
+    chart = Dots(rows=rows, y="place", series="kind", x=_ACCURACY, joined=True)
+    return Figure("Transductive beside inductive, ZSL", chart, caption="Fig. 8 of the paper.") if rows else None
+
+
+def rank_matrix(ranks: MethodRanks) -> Matrix:
+    """Draw how often each method is at each rank, best mean rank first (Figs. 4 and 7 of the paper)."""
+    table = ranks.table
+    rows = [
+        {"method": f"{method} [{mean:.1f}]", "rank": place, "value": count, "shown": str(count or "")}
+        for method, mean, counts in zip(table.methods, table.mean_ranks.tolist(), table.counts.tolist(), strict=True)
+        for place, count in enumerate(map(int, counts), 1)
+    ]
+    return Matrix(rows=rows, x="rank", y="method", x_title="rank")
+
+
+def _rank_figures(content: _Content) -> Iterator[Figure]:
+    """Draw Figs. 4 and 7 for every setting with several observations; of one, the table is the ranking."""
+    for ranks in (ranks for metric in METRICS for ranks in ranks_by_setting(content.results, metric)):
+        if len(ranks.observations) > 1:
+            title = metric_style(ranks.metric, BENCHMARK).title + (f" · {ranks.setting}" if ranks.setting else "")
+            best = ", ".join(ranks.table.methods[:3])
+            dropped = f" Dropped for missing values: {listed(ranks.left_out)}." if ranks.left_out else ""
+            caption = f"{len(ranks.observations)} observations; mean ranks in brackets. {ranks.test_text}".strip()
+            alt = f"Rank matrix by {title}: {best} have the best mean ranks."
+            yield Figure(f"Ranks by {title}", rank_matrix(ranks), alt, caption + dropped, folded=True)
+
+
+def _prose(content: _Content) -> Iterator[Text]:
+    yield from map(Text, _PROSE)
+    if any(KIND in group.differs for group in content.groups):
+        yield Text(_SEPARATE)
+
+
+zsl_section: SectionSpec[_Content] = SectionSpec(
+    title="Zero-shot: unseen classes, known by a description",
+    settings=_contents,
+    blocks=(
+        _headlines,
+        _standings,
+        _prose,
+        _model_figures,
+        _runs,
+        lambda content: look_figures(content.results),
+        _imagenet_figures,
+        _transductive_figure,
+        _rank_figures,
+        lambda content: all_studies(content.results),
+    ),
+    models=lambda content: (result.cell.model for result in content.results),
+)

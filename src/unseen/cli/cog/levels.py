@@ -1,19 +1,56 @@
-"""`unseen cog levels`: the generalization levels of ImageNet-CoG, or of an ontology of one's own."""
+"""`unseen cog levels` and `unseen cog check`: levels of unseen concepts, and the images that ImageNet-CoG needs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from unseen.cli.tables import say
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from unseen.concepts import Eligibility, InformationContent, Levels, Taxonomy
-    from unseen.concepts.nearest import SimilarityFunction
+from unseen.backbones.load import load_backbone
+from unseen.benchmarks.cog.check import check_imagenet, count_concepts
+from unseen.benchmarks.cog.cost import (
+    FULL_COG,
+    GPU_GFLOPS,
+    CogPlan,
+    ImageSet,
+    ModelSpeed,
+    imagenet_like,
+    peak_gflops,
+    plan_cost,
+    time_probe,
+)
+from unseen.cli.options import HomeOption, JsonOption, split_names
+from unseen.cli.tables import console, count, print_json, print_table, say
+from unseen.concepts import (
+    Eligibility,
+    InformationContent,
+    Levels,
+    Taxonomy,
+    WordNet,
+    build_levels,
+    corpus_information,
+    filters_for,
+    load_wordnet,
+    random_levels,
+    read_class_list,
+    read_counts,
+    read_published_levels,
+    read_published_split,
+    read_seen,
+    read_taxonomy,
+    rerank_levels,
+    run_funnel,
+    text_measure,
+)
+from unseen.concepts.imagenet import check_wnids
+from unseen.concepts.similarity import SimilarityFunction
+from unseen.core.errors import DataError, UsageError
+from unseen.core.files import home as home_folder
+from unseen.data.sources.imagenet.cog import Caps, read_levels
+from unseen.data.sources.imagenet.source import levels_file
 
 
 def levels(
@@ -23,7 +60,7 @@ def levels(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the levels to this JSON file.")] = None,
     seen: Annotated[str, typer.Option(help="imagenet-1k, or a file with one concept per line.")] = "imagenet-1k",
-    number: Annotated[int, typer.Option("--levels", metavar="N", help="How many levels.")] = 5,
+    number: Annotated[int, typer.Option("--levels", metavar="N", help="Number of levels.")] = 5,
     size: Annotated[int, typer.Option(help="Concepts per level.")] = 1000,
     measure: Annotated[str, typer.Option(help="lin, jiang-conrath, resnik, wu-palmer, path, ... or text.")] = "lin",
     min_images: Annotated[
@@ -36,9 +73,9 @@ def levels(
         str | None, typer.Option(help="File of concepts to drop, or 'none'; Table A of the paper in WordNet.")
     ] = None,
     ontology: Annotated[Path | None, typer.Option(help="Your own is-a edges (.csv, .tsv, .json), not WordNet.")] = None,
-    root: Annotated[str | None, typer.Option(help="Hang parentless concepts of --ontology from this one.")] = None,
-    rerank: Annotated[str | None, typer.Option(help="Rank the chosen concepts anew by this measure.")] = None,
-    random: Annotated[int, typer.Option(help="Make so many random control levels instead (15 in the paper).")] = 0,
+    root: Annotated[str | None, typer.Option(help="Common root of the concepts of --ontology without parent.")] = None,
+    rerank: Annotated[str | None, typer.Option(help="Rank the chosen concepts again by this measure.")] = None,
+    random: Annotated[int, typer.Option(help="Make this number of random control levels (15 in the paper).")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of --random.")] = 0,
     vectors: Annotated[
         Path | None, typer.Option(help="Word vectors for 'text': a word2vec, GloVe or Wikipedia2Vec file.")
@@ -48,14 +85,17 @@ def levels(
     ] = None,
     split: Annotated[Path | None, typer.Option(help="The authors' cog_concepts_split_file.pkl, to check.")] = None,
 ) -> None:
-    """Build levels of unseen concepts, ever further from the seen ones."""
-    from unseen.concepts import build_levels, corpus_information, random_levels, rerank_levels
-
+    """Build levels of unseen concepts, increasingly distant from the seen ones."""
     taxonomy = _taxonomy(ontology, root)
     images_of = _counts(counts, images, taxonomy, needed=ontology is None or bool(min_images))
     seen_name, seen_ids = _seen(seen, taxonomy)
-    eligible = _eligible(taxonomy, images_of, seen_ids, min_images, drop_subtree, discard)
-    # Of the pinned corpus, whatever lies on the disk: the release of 2021 gives the levels of 2011 (supplement E).
+    dropped = None if discard is None else () if discard == "none" else tuple(read_class_list(discard))
+    filters = filters_for(
+        taxonomy, list(images_of), seen_ids, counts=images_of, min_images=min_images, subtrees=drop_subtree,
+        discard=dropped,
+    )  # fmt: skip
+    eligible = run_funnel(taxonomy, list(images_of), filters)
+    # The pinned corpus: the release of 2021 gives the levels of 2011 (supplement E).
     ic = corpus_information(taxonomy)
     _print_funnel(eligible, len(images_of))
     if random:
@@ -65,7 +105,10 @@ def levels(
         made = build_levels(taxonomy, eligible.concepts, seen_ids, levels=number, size=size, measure=similar, ic=ic)
         if rerank is not None:
             made = rerank_levels(made, taxonomy, seen_ids, _measure(rerank, taxonomy, vectors), ic=ic)
-    made.details.update(_details(eligible, seen_name, seen_ids))
+    made.details.update(
+        seen={"name": seen_name, "concepts": len(seen_ids)},
+        funnel={"started": eligible.started, "steps": [asdict(step) for step in eligible.steps]},
+    )
     _print_levels(made, taxonomy, ic)
     if published is not None:
         _print_comparison(made, published)
@@ -77,9 +120,6 @@ def levels(
 
 
 def _taxonomy(ontology: Path | None, root: str | None) -> Taxonomy:
-    from unseen.concepts import load_wordnet, read_taxonomy
-    from unseen.core.errors import UsageError
-
     if ontology is not None:
         return read_taxonomy(ontology, root=root)
     if root is not None:
@@ -88,11 +128,7 @@ def _taxonomy(ontology: Path | None, root: str | None) -> Taxonomy:
 
 
 def _counts(counts: Path | None, images: Path | None, taxonomy: Taxonomy, *, needed: bool) -> dict[str, int]:
-    """Images per concept; of every concept of an ontology where nobody asks how many there are."""
-    from unseen.benchmarks.cog.check import count_concepts
-    from unseen.concepts.imagenet import check_wnids, read_counts
-    from unseen.core.errors import UsageError
-
+    """Return images per concept; 0 for every concept of an ontology if counts are not needed."""
     if counts is not None and images is None:
         found = read_counts(counts)
     elif images is not None and counts is None:
@@ -106,8 +142,6 @@ def _counts(counts: Path | None, images: Path | None, taxonomy: Taxonomy, *, nee
 
 
 def _seen(seen: str, taxonomy: Taxonomy) -> tuple[str, list[str]]:
-    from unseen.concepts import WordNet, read_class_list, read_seen
-
     if isinstance(taxonomy, WordNet):
         return read_seen(seen, taxonomy)
     names = read_class_list(seen)
@@ -115,60 +149,27 @@ def _seen(seen: str, taxonomy: Taxonomy) -> tuple[str, list[str]]:
     return Path(seen).name, names
 
 
-def _eligible(
-    taxonomy: Taxonomy,
-    counts: Mapping[str, int],
-    seen: list[str],
-    min_images: int | None,
-    subtrees: list[str] | None,
-    discard: str | None,
-) -> Eligibility:
-    from unseen.concepts import filters_for, read_class_list, run_funnel
-
-    listed = None if discard is None else () if discard == "none" else tuple(read_class_list(discard))
-    concepts = list(counts)
-    filters = filters_for(
-        taxonomy, concepts, seen, counts=counts, min_images=min_images, subtrees=subtrees, discard=listed
-    )
-    return run_funnel(taxonomy, concepts, filters)
-
-
 def _measure(name: str, taxonomy: Taxonomy, vectors: Path | None) -> str | SimilarityFunction:
-    from unseen.concepts import text_measure
-
     return text_measure(taxonomy, vectors) if name == "text" and vectors is not None else name
 
 
-def _details(eligible: Eligibility, seen_name: str, seen: list[str]) -> dict[str, object]:
-    from dataclasses import asdict
-
-    return {
-        "seen": {"name": seen_name, "concepts": len(seen)},
-        "funnel": {"started": eligible.started, "steps": [asdict(step) for step in eligible.steps]},
-    }
-
-
 def _print_funnel(eligible: Eligibility, started: int) -> None:
-    from unseen.cli.tables import print_table
-
     rows = [("all concepts", "", f"{started:,}")]
     rows += [(f"without: {step.name}", f"-{step.dropped:,}", f"{step.left:,}") for step in eligible.steps]
     print_table(("Eligible concepts", "dropped", "left"), rows, numeric=("dropped", "left"))
 
 
 def _print_levels(levels: Levels, taxonomy: Taxonomy, ic: InformationContent) -> None:
-    from unseen.cli.tables import print_table
-
     def label(concept: str | None) -> str:
-        name = getattr(taxonomy, "label", str)
+        name = taxonomy.label if isinstance(taxonomy, WordNet) else str
         return name(concept) if concept is not None else ""
 
     rows = []
     for level in levels.levels:
         known = [c.similarity for c in level.concepts if c.similarity is not None]
-        first, last = level.concepts[0], level.concepts[-1]
-        # Of a random draw, which has no order, no end is nearer than the other.
-        example, end = (f"{label(c.id)} ({label(c.nearest)})" if c.nearest else "" for c in (first, last))
+        # A random level has no order, and its concepts have no nearest one.
+        ends = (level.concepts[0], level.concepts[-1])
+        example, end = (f"{label(c.id)} ({label(c.nearest)})" if c.nearest else "" for c in ends)
         figures = (f"{level.mean_similarity:.4f}", f"{max(known):.4f}", f"{min(known):.4f}") if known else ("", "", "")
         rows.append((level.name, f"{len(level.concepts):,}", *figures, example, end))
     left = sum(len(gap) for gap in levels.gaps)
@@ -179,13 +180,9 @@ def _print_levels(levels: Levels, taxonomy: Taxonomy, ic: InformationContent) ->
 
 
 def _print_comparison(levels: Levels, path: Path) -> None:
-    """How many concepts the levels share with the authors' own."""
-    from unseen.cli.tables import print_table
-    from unseen.concepts import read_published_levels
-
-    theirs = read_published_levels(path)
+    """Print how many concepts the levels share with those of the authors."""
     rows = []
-    for level in theirs.levels:
+    for level in read_published_levels(path).levels:
         shares = [str(len(set(level.ids).intersection(ours.ids))) for ours in levels.levels]
         rows.append((level.name, f"{len(level.ids):,}", *shares))
     columns = ("Published", "concepts", *(f"in {level.name}" for level in levels.levels))
@@ -193,15 +190,84 @@ def _print_comparison(levels: Levels, path: Path) -> None:
 
 
 def _print_split(levels: Levels, path: Path) -> None:
-    """How many images the authors' split file has for the levels."""
-    from unseen.cli.tables import print_table
-    from unseen.concepts import read_published_split
-
+    """Print how many images the split file of the authors has for the levels."""
     files = read_published_split(path)
     rows = []
     for level in levels.levels:
-        held = [files[concept] for concept in level.ids if concept in files]
-        train, test = sum(len(f.train) for f in held), sum(len(f.test) for f in held)
-        rows.append((level.name, f"{len(held):,} of {len(level.ids):,}", f"{train:,}", f"{test:,}"))
+        known = [files[concept] for concept in level.ids if concept in files]
+        train, test = sum(len(f.train) for f in known), sum(len(f.test) for f in known)
+        rows.append((level.name, f"{len(known):,} of {len(level.ids):,}", f"{train:,}", f"{test:,}"))
     columns = ("Split file", "concepts", "train images", "test images")
     print_table(columns, rows, numeric=columns[1:])
+
+
+def check(
+    root: Annotated[Path | None, typer.Argument(help="ImageNet-21K: folders or tar files per concept.")] = None,
+    levels: Annotated[Path | None, typer.Option(help="Levels, from `unseen cog levels --out`.")] = None,
+    in1k: Annotated[Path | None, typer.Option(help="ImageNet-1K, to check too.")] = None,
+    split: Annotated[Path | None, typer.Option(help="The authors' image lists.")] = None,
+    train: Annotated[int, typer.Option(help="Most training images per concept.")] = 1300,
+    test: Annotated[int, typer.Option(help="Test images per concept.")] = 50,
+    least: Annotated[int, typer.Option(help="Fewest training images per concept.")] = 732,
+    plan: Annotated[bool, typer.Option("--plan", help="Measure this machine and print the cost of the run.")] = False,
+    models: Annotated[list[str] | None, typer.Option("--models", help="With --plan: the models of the run.")] = None,
+    dtype: Annotated[str, typer.Option(help="With --plan: of the stored features.")] = "float32",
+    cpu_gflops: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="With --plan: float32 GFLOP/s of the CPU; measured by default."),
+    ] = None,
+    gpu_gflops: Annotated[
+        float, typer.Option(metavar="X", help="With --plan: float32 GFLOP/s of one GPU; an A100's by default.")
+    ] = GPU_GFLOPS,
+    memory_limit: Annotated[
+        int, typer.Option(metavar="MB", help="With --plan: as in cog run; 0 is a quarter of the machine's.")
+    ] = 0,
+    as_json: JsonOption = False,
+    home: HomeOption = None,
+) -> None:
+    """List missing concepts and concepts with too few images; with --plan, print the cost of the run.
+
+    Without ROOT, --plan is about all of ImageNet-CoG as described in the paper.
+    """
+    if root is None and not plan:
+        raise UsageError("give the ImageNet-21K root to check, or --plan for the cost of the whole of ImageNet-CoG.")
+    found: dict[str, Any] = {}
+    lines: list[str] = []
+    problems: Sequence[str] = ()
+    sets: Sequence[ImageSet] = FULL_COG
+    if root is not None:
+        named = read_levels(levels if levels is not None else levels_file(None))
+        checked = check_imagenet(root, named, in1k=in1k, split=split, caps=Caps(train, test, least))
+        found, lines, problems = checked.to_dict(), checked.lines(), checked.problems
+        sets = checked.sets or FULL_COG
+    if plan:
+        graphs = home_folder(home) / "graphs"
+        speeds = [_speed(model, graphs) for model in split_names(models) or ["packaged:efficientnet-lite0"]]
+        limit = memory_limit * 1_000_000 or None
+        text, found["plan"] = _priced(
+            plan_cost(sets, speeds, probe=time_probe(), dtype=dtype, memory_limit=limit), cpu_gflops, gpu_gflops
+        )
+        lines += text
+    if as_json:
+        print_json(found)
+    else:
+        for line in lines:
+            console().print(line, soft_wrap=True, markup=False)
+    if problems:
+        raise DataError(f"{count(len(problems), 'problem')}. The first: {problems[0]}.")
+
+
+def _priced(plan: CogPlan, cpu: float | None, gpu: float) -> tuple[list[str], Mapping[str, Any]]:
+    """Return a plan with its hours on other machines, as lines of text and as plain values."""
+    measured = peak_gflops()
+    machines = plan.on_usual_machines(measured, cpu or measured, gpu)
+    values = {**plan.to_dict(), "machines": [asdict(each) for each in machines]}
+    return [*plan.lines(), *(each.line() for each in machines)], values
+
+
+def _speed(model: str, graphs: Path) -> ModelSpeed:
+    """Measure images per second of a model on images of ImageNet's usual size."""
+    from unseen.features.extraction import measure_speed  # imports torch
+
+    backbone = load_backbone(model)
+    return ModelSpeed(model, backbone.feature_dim, measure_speed(backbone, imagenet_like(), graphs=graphs))

@@ -1,42 +1,59 @@
-"""`unseen cog run` and `unseen cog finetune`: what they add to the options of their benchmarks."""
+"""`unseen cog run`, `finetune`, `chart` and `noise`: run the benchmark, draw its figures, find wrong labels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Annotated, Any
 
-from unseen.cli.options import Draft, study_command
+import typer
 
-if TYPE_CHECKING:
-    from unseen.core.records import Result
-    from unseen.results import Group
+from unseen.backbones.load import resolve_model
+from unseen.benchmarks import Workbench
+from unseen.benchmarks.cog.analysis import concept_scores, level_scores, settings, trend_sentences
+from unseen.benchmarks.cog.domains import CONTROL, DomainRecipe
+from unseen.benchmarks.cog.figures import FIGURES, Request, draw
+from unseen.benchmarks.cog.noise import NoiseReport, label_noise
+from unseen.benchmarks.cog.tables import images_text, level_tables, shots_of
+from unseen.cli.options import DEFAULT_MODELS, Draft, HomeOption, JsonOption, ModelsOption, split_names, study_command
+from unseen.cli.papers import dataset_cards_of, display_names, known_cards, model_cards_of
+from unseen.cli.progress import ConsoleProgress
+from unseen.cli.results import show_results
+from unseen.cli.tables import console, print_json, print_model, print_table
+from unseen.concepts import ClassMapping, load_wordnet, map_classes, read_mapping, read_seen
+from unseen.core.class_table import OPEN
+from unseen.core.errors import DataError
+from unseen.core.files import at_home
+from unseen.core.files import home as home_folder
+from unseen.core.names import Name
+from unseen.core.options import resolve_file
+from unseen.core.records import Result
+from unseen.data.columns import read_table
+from unseen.data.load import load_dataset, resolve_dataset
+from unseen.data.sources.imagenet.cog import read_concepts
+from unseen.data.sources.imagenet.source import levels_file
+from unseen.reports import save_chart
+from unseen.reports.pictures import ClassPictures
+from unseen.results import FILE_NAME, Group, ResultsDatabase
 
-DEFAULT_DATA = "packaged:emoji"
-DEFAULT_MODELS = (
-    "packaged:efficientnet-lite0",
-    "packaged:efficientnet-lite1",
-    "packaged:efficientnet-lite2",
-    "random:tf_efficientnet_lite0",
-)
+_DATA = ("packaged:emoji",)
+#: Options that build new levels; without them, the levels of ImageNet are those of its file.
+_NEW_LEVELS = ("levels", "size", "measure", "seen", "ontology")
+_MOST_SHOWN, _MOST_SENSES = 10, 3
 
 
 def _prepare(draft: Draft) -> None:
-    """Data as it was asked for become datasets whose classes have ids: see `imagenet_data` and `data_with_ids`."""
-    from unseen.cli.cog.data import data_with_ids, imagenet_data
-
+    """Replace the data by datasets whose classes have ids: see `imagenet_data` and `data_with_ids`."""
     (options,) = draft.benchmarks.values()
     found = [imagenet_data(name, options, draft.home) for name in draft.data]
     draft.data = [data_with_ids(name, options, draft.home) for name in found]
     if all(name.startswith("imagenet:") for name in found):
-        draft.extraction.setdefault("truncated", "accept")  # images that end early, as the authors do
+        draft.extraction.setdefault("truncated", "accept")  # truncated images, as the authors do
 
 
 def _prepare_finetuning(draft: Draft) -> None:
-    """Frozen probes on the same domains are planned first, for the comparison."""
-    from dataclasses import fields
-
-    from unseen.benchmarks.cog.domains import DomainRecipe
-
+    """Plan frozen probes on the same domains first, for the comparison."""
     _prepare(draft)
     (options,) = draft.benchmarks.values()
     shared = {f.name for f in fields(DomainRecipe)} | {"seeds"}
@@ -44,53 +61,123 @@ def _prepare_finetuning(draft: Draft) -> None:
     draft.benchmarks = {"cog": frozen, **draft.benchmarks}
 
 
-def show_levels(results: Sequence[Result]) -> None:
-    """Levels with the most images as a table, trend and slope in words, setting by setting; then what failed."""
-    from unseen.benchmarks.cog.analysis import settings
-    from unseen.cli.results import show_results
+def imagenet_data(name: str, options: dict[str, Any], home: Path | None) -> str:
+    """Return `imagenet?train=8` as the dataset of all its concepts, with the levels of its file by default.
 
-    for group in settings(results):
-        _show_setting(group)
+    If a file of levels has no other concepts than the default file, the features extracted for the default are used.
+    """
+    parsed = Name.parse(name)
+    if parsed.scheme != "imagenet" or parsed.rest not in ("", "cog"):
+        return name
+    value = str(options.get("levels", ""))
+    file = resolve_file(value, Path.cwd()) if value and not value.isdecimal() else ""
+    with at_home(home_folder(home)):
+        try:
+            base = levels_file(parsed.options.get("levels"))
+        except DataError:
+            if not file:
+                raise
+            base = Path(file)
+    if file and not set(read_concepts(file, gaps=False)) <= set(read_concepts(base)):
+        base = Path(file)
+    if not any(option in options for option in _NEW_LEVELS):
+        options["levels"] = str(base.resolve())
+    return str(Name("imagenet", "cog", dict(sorted({**parsed.options, "levels": str(base.resolve())}.items()))))
+
+
+def data_with_ids(name: str, options: Mapping[str, Any], home: Path | None) -> str:
+    """Return the name of a folder with the file of its class ids; create the file if there is none.
+
+    The file is `FOLDER-wnids.tsv` in the current folder, with a line per class. An existing file is not changed, except
+    that missing classes are appended.
+    """
+    resolved = resolve_dataset(name, Path.cwd())
+    parsed = Name.parse(resolved)
+    if parsed.scheme != "folder" or "wnids" in parsed.options or options.get("ontology"):
+        return name
+    with at_home(home_folder(home)):
+        dataset = load_dataset(resolved)
+    if any(dataset.wnids):
+        return name
+    typed = Path(name.partition("?")[0].removeprefix("folder:"))  # the name of a link, not of its target
+    path = Path.cwd() / f"{typed.name or Path(parsed.rest).name}-wnids.tsv"
+    mapping = _map_to_file(path, [*dataset.class_names], str(options.get("seen", "imagenet-1k")))
+    if not mapping.sure:
+        raise DataError(
+            f"no class of {resolved!r} has a synset that its name makes sure. {path.name} lists them all: write "
+            "WordNet ids there and run again, or give an ontology of your own (--ontology)."
+        )
+    _print_mapping(mapping, path)
+    return str(Name.parse(resolved, {"wnids": path}))
+
+
+def _map_to_file(path: Path, names: list[str], seen: str) -> ClassMapping:
+    """Return the mapping of the classes; create the file, or append the classes that it lacks."""
+    wordnet = load_wordnet()
+    _, trained = read_seen(seen, wordnet)
+    if not path.exists():
+        made = map_classes(names, seen=trained, wordnet=wordnet)
+        made.write(path)
+        return made
+    try:
+        known = read_table(path, names)
+    except DataError as error:
+        raise DataError(
+            f"{error}. Move that file away to have the classes matched anew, or give ?wnids=FILE."
+        ) from None
+    settled = {name: wnid for name, wnid in read_mapping(path).items() if name in known}
+    made = map_classes(names, seen=trained, mapping=settled, wordnet=wordnet)
+    made = made.left_open(name for name, value in known.items() if value == OPEN)
+    made.append(path, [name for name in names if name not in known])
+    return made
+
+
+def _print_mapping(mapping: ClassMapping, path: Path) -> None:
+    """Print a summary of the mapping and a short table of open classes."""
+    advice = "classes with ? stay out until you write an id, or - for none, and run again."
+    text = f"{mapping.summary} {path.name} has them all; {advice if mapping.doubtful else 'edit it.'}"
+    console(error=True).print(text)
+    rows = []
+    for row in mapping.doubtful[:_MOST_SHOWN]:
+        senses = [f"{sense.wnid} {sense.lemmas[0]} ({sense.relation})" for sense in row.senses[:_MOST_SENSES]]
+        more = [f"and {len(row.senses) - _MOST_SENSES} more"] if len(row.senses) > _MOST_SENSES else []
+        rows.append((row.match.name, mapping.reason(row), "; ".join([*senses, *more])))
+    if rows:
+        left = len(mapping.doubtful) - len(rows)
+        caption = f"and {left} more in {path.name}" if left else ""
+        print_table(("open class", "why", "may be"), rows, caption=caption, prose=("why", "may be"), error=True)
+
+
+def show_levels(results: Sequence[Result]) -> None:
+    """Print levels with the most and the fewest images as tables and trends as text, by setting; then failures."""
+    found = [result for result in results if result.ok]
+    names = display_names(found, model_cards_of(found), dataset_cards_of(found))
+    for group in settings(found):
+        _show_setting(group, names)
     if failed := [result for result in results if not result.ok]:
         show_results(failed)
 
 
-def _show_setting(group: Group) -> None:
-    from rich.text import Text
-
-    from unseen.benchmarks.cog import analysis
-    from unseen.benchmarks.cog.domains import CONTROL
-    from unseen.benchmarks.cog.section import trend_sentences
-    from unseen.cli.tables import console, print_table
-    from unseen.reports.wording import short_names
-
-    scores = analysis.level_scores(group.results)
-    shown = [s for s in scores if s.shots == analysis.ALL and not s.level.startswith(CONTROL)]
-    if not shown:
-        return
-    levels = analysis.order_levels(s.level for s in shown)
-    models = list(dict.fromkeys(s.model for s in shown))
-    best = {level: max(s.mean for s in shown if s.level == level) for level in levels}
-    cells = {(s.model, s.level): s for s in shown}
-    rows: list[list[str | Text]] = []
-    for model in models:
-        row = [cells.get((model, level)) for level in levels]
-        texts = [Text(s.text, style="bold" if s.mean == best[s.level] else "") if s else Text("") for s in row]
-        rows.append([model, *texts])
-    title = "top-1 (%) with all images, by level" + (f" · {group.words}" if group.words else "")
-    images = max(s.images for s in shown)
-    caption = f"In brackets: 95 % interval over the {images:,} test images of a level." if images else ""
-    print_table(["model", *levels], rows, title=title, caption=caption, numeric=levels)
-    names = short_names(models, {})
-    lines = analysis.slopes(analysis.concept_scores(group.results))
-    said = trend_sentences(scores, names) + [f"{analysis.slope_sentence(names[m], line)}." for m, line in lines.items()]
-    for sentence in said:
+def _show_setting(group: Group, names: Mapping[str, str]) -> None:
+    scores = level_scores(group.results)
+    ranked = [s for s in scores if not s.level.startswith(CONTROL)]
+    shots = shots_of(ranked)
+    shown = list(dict.fromkeys(shots[:1] + shots[-1:]))
+    for table in level_tables(group, [s for s in ranked if s.shots in shown], names, words=group.words):
+        print_model(table)
+    others = [images_text(each) for each in shots if each not in shown]
+    others += ["random control levels"] if len(ranked) < len(scores) else []
+    models = {model: names.get(model, model) for model in group.by_model()}
+    sentences = trend_sentences(scores, concept_scores(group.results), models)
+    if others:
+        sentences.append(f"`unseen results --benchmark cog` also prints the tables with {', '.join(others)}.")
+    for sentence in sentences:
         console().print(sentence, soft_wrap=True, markup=False)
 
 
 RUN = study_command(
     "cog",
-    data=(DEFAULT_DATA,),
+    data=_DATA,
     models=DEFAULT_MODELS,
     title="Concept generalization",
     defaults={"shots": ["1", "2", "4", "8", "16", "32", "64", "128", "all"], "levels": None},
@@ -99,9 +186,142 @@ RUN = study_command(
 )
 FINETUNE = study_command(
     "cog-finetune",
-    data=(DEFAULT_DATA,),
+    data=_DATA,
     models=DEFAULT_MODELS[:1],
     title="Fine-tuning against frozen features",
     defaults={"levels": None},
     prepare=_prepare_finetuning,
 )
+
+
+def chart(
+    kind: Annotated[str, typer.Argument(help=f"One of: {', '.join(FIGURES)}.")],
+    out: Annotated[Path, typer.Option("--out", help="Output file: .html, .svg, .png or .pdf.")],
+    study: Annotated[str, typer.Option("--study", help="Name of the study.")] = "cog",
+    models: Annotated[
+        list[str] | None, typer.Option("--models", metavar="NAME ...", help="Models: ids, names or patterns.")
+    ] = None,
+    category: Annotated[str | None, typer.Option(help="Category of models, such as self-supervision.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="The model that others are compared with.")] = None,
+    level: Annotated[
+        list[str] | None,
+        typer.Option("--level", metavar="LEVEL ...", help="For few-shot charts: L1 L3 L5, or all; three by default."),
+    ] = None,
+    seen: Annotated[
+        str | None, typer.Option(help="Seen concepts, if there are runs with both: in1k or in1k-blurred.")
+    ] = None,
+    levels: Annotated[Path | None, typer.Option(help="For ranking: a file written by `unseen cog levels`.")] = None,
+    concept: Annotated[str | None, typer.Option(help="For kin: a name or WordNet id, such as 'tiger cat'.")] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="DATA", help="For kin and ranking: a dataset with pictures.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--setting", metavar="NAME=VALUE", help="The setting, if a study has several."),
+    ] = None,
+    home: HomeOption = None,
+) -> None:
+    """Draw one figure of the paper from stored results, and describe what it shows."""
+    bench = Workbench(home_folder(home))
+    results = _results(bench.home, study) if kind != "kin" and levels is None else []
+    request = Request(
+        results,
+        cards=known_cards({result.cell.model for result in results}),
+        baseline=baseline,
+        models=split_names(models),
+        category=category,
+        levels=split_names(level),
+        seen=seen,
+        setting=setting or (),
+        picture=ClassPictures(bench.dataset, size=104),
+        file=levels,
+        concept=concept,
+        data=bench.dataset(resolve_dataset(data, Path.cwd())) if data else None,
+    )
+    drawn, words = draw(kind, request)
+    save_chart(drawn, out)
+    for line in words:
+        console().print(line, soft_wrap=True, markup=False)
+    console().print(f"Chart: {out}", soft_wrap=True, markup=False)
+
+
+def _results(home: Path, study: str) -> list[Result]:
+    with ResultsDatabase(home / FILE_NAME, read_only=True) as database:
+        return [
+            result
+            for benchmark in ("cog", "cog-finetune")
+            for result in database.latest(study=study, benchmark=benchmark, include_failed=False)
+        ]
+
+
+def noise(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A dataset whose classes have ids.")] = "packaged:emoji",
+    data_option: Annotated[str | None, typer.Option("--data", metavar="DATA", help="The same, as an option.")] = None,
+    models: ModelsOption = None,
+    confidence: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Least calibrated probability of another concept.")
+    ] = 0.7,
+    agreement: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Least share of the nearest neighbours with its label.")
+    ] = 0.7,
+    levels: Annotated[int, typer.Option(min=1, help="Levels of unseen concepts.")] = 5,
+    most: Annotated[int, typer.Option(min=0, help="Most images to print.")] = 20,
+    as_json: JsonOption = False,
+    home: HomeOption = None,
+) -> None:
+    """List images whose label two kinds of evidence contradict, for review (supplement A.3)."""
+    bench = Workbench(home_folder(home), progress=ConsoleProgress(console(error=True)))
+    name = resolve_dataset(data_option or data, Path.cwd())
+    chosen = [resolve_model(each, Path.cwd()) for each in split_names(models) or DEFAULT_MODELS[:1]]
+    recipe = DomainRecipe(levels=levels)
+    reports = {
+        model: label_noise(bench, model, name, recipe=recipe, confidence=confidence, agreement=agreement)
+        for model in chosen
+    }
+    if as_json:
+        print_json([{"model": model, **asdict(report)} for model, report in reports.items()])
+        return
+    for model, report in reports.items():
+        _print_noise(model, report, most)
+
+
+def _print_noise(model: str, report: NoiseReport, most: int) -> None:
+    def place(name: str, domain: str) -> str:
+        return f"{name} ({domain})" if domain else name
+
+    rows = [
+        [
+            f"{s.split}: {s.image}",
+            place(s.labelled, s.labelled_domain),
+            place(s.suggested, s.suggested_domain),
+            f"{s.confidence:.2f}",
+            f"{s.own:.2f}",
+            f"{s.agreement:.0%}",
+        ]
+        for s in report.suspects[:most]
+    ]
+    if rows:
+        columns = ["image", "labelled", "looks like", "probability", "of its label", "neighbours"]
+        numeric = ("probability", "of its label", "neighbours")
+        print_table(columns, rows, title=model, numeric=numeric, prose=("image", "labelled", "looks like"))
+    crossing = sum(
+        bool(s.labelled_domain and s.suggested_domain) and s.labelled_domain != s.suggested_domain
+        for s in report.suspects
+    )
+    shares = ", ".join(f"{pair} {share:.1%}" for pair, share in report.foreign.items())
+    left = f" {report.left_out:,} images of classes with too few images were not judged." if report.left_out else ""
+    found = (
+        f"{model}: {len(report.suspects):,} of {report.images:,} images look like another of the "
+        f"{report.classes:,} concepts, by a calibrated classifier that has not seen them (right on "
+        f"{report.accuracy:.1%}) and by their neighbours; {crossing:,} of them like one of another level.{left}"
+    )
+    advice = (
+        "Look at each before you change a label: an image may show two concepts. On photographs with 2 % of the "
+        "labels flipped about nine of ten that were listed had been flipped (docs/cog.md)."
+    )
+    paper = (
+        f"Supplement A.3, surer than 0.99 of concepts that the classifier does not know: {shares}. With few "
+        "classes that is no evidence of a wrong label."
+    )
+    for line in (found, advice, paper):
+        console().print(line, soft_wrap=True, markup=False)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from unseen.cli.cog.run import DEFAULT_MODELS
-from unseen.cli.options import DATA_PANEL, Draft, HomeOption, JsonOption, split_names, study_command
+from unseen.cli.options import DATA_PANEL, DEFAULT_MODELS, Draft, HomeOption, JsonOption, split_names, study_command
 from unseen.cli.parser import Command, Group, parameter
 from unseen.cli.vtab.figures import analyse, chart
 from unseen.cli.vtab.stored import cards_of, stored_results
 
 if TYPE_CHECKING:
-    from unseen.benchmarks.vtab.analysis import Comparison, ModelScores
+    from unseen.benchmarks.vtab.published_tables import Adaptation
     from unseen.core.records import Result
 
 vtab_commands = typer.Typer(
@@ -31,7 +29,7 @@ TasksOption = Annotated[
     typer.Option(
         "--tasks",
         metavar="NAME ...",
-        help="mini (the default), all, ready (what is there), a group, or names of tasks; beside DATA.",
+        help="mini (the default), all, ready (tasks with data), a group, or names of tasks; beside DATA.",
         rich_help_panel=DATA_PANEL,
     ),
 ]
@@ -51,40 +49,6 @@ def _prepare(draft: Draft) -> None:
     ]
 
 
-def show_vtab(results: Sequence[Result]) -> None:
-    """Medians per task, and group means with their intervals, setting by setting."""
-    from unseen.benchmarks.vtab.analysis import by_setting, model_scores
-    from unseen.cli.results import show_results
-
-    own = model_scores(results)
-    if not own:
-        show_results(results)
-        return
-    for models in by_setting(own):
-        _show_setting(models)
-
-
-def _show_setting(own: Sequence[ModelScores]) -> None:
-    from unseen.benchmarks.vtab.analysis import ranked
-    from unseen.cli.tables import print_table
-
-    tasks = list(dict.fromkeys(task for scores in own for task in scores.runs))
-    titles = {task: scores.tasks[task].title for scores in own for task in scores.runs}
-    rows = []
-    for scores, lacking in ranked(own):
-        medians, mean = scores.medians, scores.groups()["all"]
-        values = [f"{100 * medians[task]:.1f}" if task in medians else "–" for task in tasks]
-        shown = f"{100 * mean.value:.1f} [{100 * mean.low:.1f}, {100 * mean.high:.1f}]"
-        rows.append([scores.model, scores.adaptation, *values, f"{lacking} missing" if lacking else shown])
-    heads = [titles[task] for task in tasks]
-    print_table(
-        ["model", "adaptation", *heads, "mean [95 %]"],
-        rows,
-        title="Top-1 accuracy (%), median over seeds" + (f" · {own[0].setting}" if own[0].setting else ""),
-        numeric=(*heads, "mean [95 %]"),
-    )
-
-
 vtab_commands.command(
     "run", cls=Command, help="Adapt models to tasks: choose on 200 examples, retrain on 1,000, test. Resumable."
 )(
@@ -98,7 +62,6 @@ vtab_commands.command(
             parameter("root", RootOption, ""),
         ),
         prepare=_prepare,
-        show=show_vtab,
     )
 )
 
@@ -156,88 +119,70 @@ def compare(
     size: Annotated[
         Literal["1000", "full"] | None, typer.Option("--size", help="Only results of 1000 or full examples.")
     ] = None,
-    study: Annotated[str, typer.Option("--study", help="Whose results.")] = "vtab",
+    models: Annotated[
+        list[str] | None, typer.Option("--models", metavar="NAME ...", help="Only these models. [default: all]")
+    ] = None,
+    study: Annotated[str, typer.Option("--study", help="The study with your results.")] = "vtab",
     page: Annotated[
         Path | None, typer.Option("--page", metavar="FILE", help="Also write all results of the study to this .html.")
     ] = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put your models among the 18 published methods, on the tasks that all of them have."""
-    from dataclasses import asdict
+    """Rank your models among the 18 published methods. Models that lack tasks or test images are listed, not ranked."""
+    from unseen.benchmarks.vtab.analysis import model_scores
+    from unseen.benchmarks.vtab.ranking import compare as compare_models
+    from unseen.cli.papers import display_names, model_cards_of
+    from unseen.cli.tables import console, print_json, print_model
+    from unseen.core.errors import UnknownNameError
 
-    from unseen.benchmarks.vtab.analysis import comparisons, model_scores
-    from unseen.cli.tables import console, print_json
-    from unseen.core.errors import DataError, UnknownNameError
-
-    if table and table not in ("linear", "lightweight", "heavyweight"):
-        raise UnknownNameError("published table", table, ("linear", "lightweight", "heavyweight"))
-    stored = [] if scores else stored_results(study, home)
+    tables: dict[str, Adaptation] = {"linear": "linear", "lightweight": "lightweight", "heavyweight": "heavyweight"}
+    if table and table not in tables:
+        raise UnknownNameError("published table", table, tuple(tables))
+    stored = read_scores(scores, size or "1000") if scores else stored_results(study, home)
     if page is not None:
-        from unseen.study import write_report
+        from unseen.run.report import write_report
 
         write_report(stored, page, title=f"{study}: all results", cards=cards_of(stored, home))
         console(error=True).print(f"Page: {page}", soft_wrap=True)
-    found = comparisons(read_scores(scores, size or "1000") if scores else model_scores(stored), table=table, size=size)
-    if not any(comparison.rows for comparison in found):
-        raise DataError(found[0].note)
+    own = model_scores(stored)
+    if wanted := split_names(models or []):
+        known = list(dict.fromkeys(row.model for row in own))
+        for name in wanted:
+            if name not in known:
+                raise UnknownNameError("model", name, known)
+        own = [row for row in own if row.model in wanted]
+    found = compare_models(own, table=tables.get(table), size=size)
     if as_json:
-        place = [{"setting": c.setting, "table": c.table, "size": c.size} for c in found]
-        print_json([{**asdict(row), **where} for c, where in zip(found, place, strict=True) for row in c.rows])
+        print_json([row for ranking in found for row in ranking.to_rows()])
         return
-    for comparison in found:
-        if comparison.rows:
-            _print_standings(comparison)
-        else:
-            console().print(f"{comparison.setting}: {comparison.note}", soft_wrap=True, markup=False)
+    names = display_names(stored, model_cards_of(stored), {})
+    for ranking in found:
+        for model in ranking.tables(names):
+            print_model(model)
 
 
-def read_scores(path: Path, size: str) -> list[ModelScores]:
-    """A user's own table: model, task, score in percent."""
+def read_scores(path: Path, size: str) -> list[Result]:
+    """Return the results of a user's own table: model, task, score in percent."""
     import csv
 
-    from unseen.benchmarks.vtab.analysis import ModelScores
-    from unseen.benchmarks.vtab.suites import task_info
     from unseen.core.errors import DataError
+    from unseen.core.records import Cell, Result
     from unseen.data.sources.vtab import vtab_task
 
-    found: dict[str, dict[str, tuple[float, ...]]] = {}
+    found: list[Result] = []
+    seeds: dict[tuple[str, str], int] = {}
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             for row in csv.DictReader(stream):
                 task = vtab_task(row["task"].strip().removeprefix("vtab:")).name
-                runs = found.setdefault(row["model"].strip(), {})
-                runs[task] = (*runs.get(task, ()), float(row["score"]) / 100)
+                dataset = f"vtab:{task}{'?size=full' if size == 'full' else ''}"
+                key = row["model"].strip(), dataset
+                seeds[key] = seeds.get(key, -1) + 1
+                parameters = {"adaptation": "finetune", "sweep": "lightweight", "seed": seeds[key]}
+                found.append(Result(Cell("vtab", *key, parameters), {"top1": float(row["score"]) / 100}))
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} is not a table with the columns model, task and score: {error}.") from error
     if not found:
         raise DataError(f"{path} holds no scores.")
-    infos = {task: task_info(f"vtab:{task}") for runs in found.values() for task in runs}
-    return [
-        ModelScores(model, "finetune", "lightweight", size, runs, {t: infos[t] for t in runs})
-        for model, runs in found.items()
-    ]
-
-
-def _print_standings(comparison: Comparison) -> None:
-    from rich.text import Text
-
-    from unseen.benchmarks.vtab.published_tables import task_titles
-    from unseen.cli.tables import print_table
-
-    titles = task_titles()
-    rows, tasks = comparison.rows, list(comparison.rows[0].scores)
-    shown: list[list[str | Text]] = []
-    for place, row in enumerate(rows, 1):
-        style = "bold" if row.own else ""
-        values = [str(place), row.method, *(f"{row.scores[t]:.1f}" for t in tasks), f"{row.mean:.1f}"]
-        shown.append([Text(value, style=style) for value in values])
-    heads = [titles[task] for task in tasks]
-    print_table(
-        ["", "method", *heads, "mean"],
-        shown,
-        title=f"Among the published methods: {comparison.table}, {comparison.size} examples, {len(tasks)} tasks"
-        + (f" · {comparison.setting}" if comparison.setting else ""),
-        caption="Yours in bold. Published: Zhai et al., 2019, ResNet-50 pretrained on ImageNet.",
-        numeric=("", *heads, "mean"),
-    )
+    return found

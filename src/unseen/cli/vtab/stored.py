@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
 def stored_results(study: str, home: Path | None) -> list[Result]:
     """The newest successes of a study's VTAB cells, and of its probes, which tell how models do on ImageNet."""
+    from unseen.benchmarks.vtab.info import IMAGENET_BENCHMARK
     from unseen.core.files import home as home_folder
     from unseen.results import FILE_NAME, ResultsDatabase
 
     with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
         return [
             result
-            for benchmark in ("vtab", "probe")
+            for benchmark in ("vtab", IMAGENET_BENCHMARK)
             for result in database.latest(study=study, benchmark=benchmark, include_failed=False)
         ]
 

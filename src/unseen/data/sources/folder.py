@@ -2,16 +2,19 @@
 
 Layouts, in the order in which they are looked for:
     lists     `?train=FILE&test=FILE` (and `val`), each of "relative/path label" lines
-    splits    PATH/train/CLASS/..., PATH/test/CLASS/... and PATH/val/CLASS/... (or valid, validation)
+    splits    PATH/train/CLASS/..., PATH/test/CLASS/... and PATH/val/CLASS/..., in any case, or under the other names
+              that `unseen.data.layout` lists (training, testing, valid, validation, dev, eval)
     classes   PATH/CLASS/...: a seeded, stratified split, `?test=0.2&val=0.1&seed=3`; without options 20 % test
 Where there is `val` but no `test`, as in ImageNet, the held-out folder is the test split: it is what gets reported.
+`layout=classes`, `splits` or `nested` decides where folders are ambiguous (`unseen.data.layout`).
 Other options: `names=FILE` and `wnids=FILE` (class<TAB>value). Folders named like n02123045 are WordNet ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +22,17 @@ import numpy as np
 from unseen.core.errors import DataError, UsageError
 from unseen.core.names import Name, Options, as_number, is_wnid
 from unseen.core.records import DatasetCard
+from unseen.core.run_record import RunRecord
+from unseen.data.columns import number_labels, read_lines, read_list, read_table, read_wnids
 from unseen.data.dataset import Dataset, IntArray, Split
 from unseen.data.decode import open_image
-from unseen.data.listing import number_labels, read_lines, read_list, read_table, read_wnids
+from unseen.data.images import Found, content_key, find_images, subfolders
+from unseen.data.layout import LAYOUTS, Arranged, arrange, splits_by_name
 from unseen.data.load import DatasetSource
-from unseen.data.scan import content_key, find_images, subfolders
-from unseen.data.subset import stratified_split
+from unseen.data.subset import single_image_classes, stratified_split
 
-_SPLIT_FOLDERS = {"train": ("train",), "val": ("val", "valid", "validation"), "test": ("test",)}
 _TEST_SHARE = 0.2
+_MOST_ENDINGS = 5
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class _Images:
     names: Mapping[str, Sequence[str]]
     labels: Mapping[str, IntArray]
     ignored: int = 0
+    notes: tuple[str, ...] = ()
+    untested: tuple[str, ...] = ()
 
 
 class FolderSource(DatasetSource):
@@ -46,9 +53,6 @@ class FolderSource(DatasetSource):
     pattern = "folder:PATH"
     hint = "your own images: a folder per class, below train/val/test folders or not; or lists of 'path label' lines"
     paths = ("", "names", "wnids", "train", "val", "test")
-
-    def cards(self) -> Iterable[DatasetCard]:
-        return ()
 
     def load(self, name: str, options: Options) -> Dataset:
         if not name:
@@ -59,13 +63,16 @@ class FolderSource(DatasetSource):
             raise DataError(f"the folder {str(root)!r} {what}. A folder dataset holds one sub-folder per class.")
         seed = options.integer("seed") or 0
         names_file, wnids_file = options.text("names"), options.text("wnids")
+        layout = options.choice("layout", LAYOUTS)
         held_out = {split: options.text(split) for split in ("train", "val", "test")}
         options.finish()
         if held_out["train"] is not None:
+            if layout:
+                raise UsageError(f"layout={layout} is about folders, but train={held_out['train']} is a list.")
             images = _from_lists(root, held_out)
         else:
             shares = {split: options.fraction(split) for split in ("test", "val")}
-            images = _from_folders(root, shares, seed)
+            images = _from_folders(root, shares, seed, layout)
         return _assemble(root, options, images, names_file, wnids_file)
 
 
@@ -87,77 +94,90 @@ def _from_lists(root: Path, lists: Mapping[str, str | None]) -> _Images:
     return _Images(classes, names, numbered)
 
 
-def _from_folders(root: Path, shares: Mapping[str, float | None], seed: int) -> _Images:
-    inside = subfolders(root)
-    present = {s: f for s, choices in _SPLIT_FOLDERS.items() for f in choices if f in inside}
-    if "train" in present and subfolders(root / present["train"]):
-        return _from_split_folders(root, present, shares, seed)
-    if not inside:
+def _from_folders(root: Path, shares: Mapping[str, float | None], seed: int, layout: str) -> _Images:
+    if not subfolders(root):
         raise DataError(
             f"the folder {str(root)!r} has no sub-folders. There should be one per class, with images in it."
         )
-    classes, names, labels, ignored = _read_classes(root, inside, "")
-    return _split_off(classes, names, labels, ignored, shares, seed)
-
-
-def _from_split_folders(
-    root: Path, present: Mapping[str, str], shares: Mapping[str, float | None], seed: int
-) -> _Images:
-    classes = subfolders(root / present["train"])
+    # Links lead to class folders; a link inside a class folder would bring in the images of something else.
+    found = find_images(root, "", links=lambda path: "/" not in path or _is_split_of(path))
+    where = f"the folder {str(root)!r}"
+    arranged = arrange(found.names, where, layout)
+    _refuse_empty(root, arranged, found.links)
+    classes = sorted(set(arranged.classes["train"]))
+    index = {name: i for i, name in enumerate(classes)}
     names: dict[str, Sequence[str]] = {}
     labels: dict[str, IntArray] = {}
-    ignored = 0
-    for split, folder in present.items():
-        found = subfolders(root / folder)
-        if strangers := sorted(set(found) - set(classes)):
+    for split, rows in arranged.rows.items():
+        if strangers := sorted(set(arranged.classes[split]) - set(index)):
             raise DataError(
-                f"{str(root / folder)!r} has the class {strangers[0]!r}, which {present['train']!r} has not. "
-                "Every class needs images to train on."
+                f"{str(root / arranged.folders[split])!r} has the class {strangers[0]!r}, which "
+                f"{arranged.folders['train']!r} has not. Every class needs images to train on."
             )
-        _, names[split], own, skipped = _read_classes(root / folder, found, f"{folder}/")
-        labels[split] = np.asarray([classes.index(name) for name in found], np.int64)[own]
-        ignored += skipped
-    if len(present) == 1:
-        return _split_off(classes, names["train"], labels["train"], ignored, shares, seed)
+        names[split] = [found.names[i] for i in rows]
+        labels[split] = np.asarray([index[name] for name in arranged.classes[split]], np.int64)
+    endings = _other_files(found, arranged)
+    images = _Images(classes, names, labels, endings.total(), (*arranged.notes, *_scan_notes(found, endings)))
+    if len(names) == 1:
+        return _split_off(images, shares, seed)
     if given := [split for split, share in shares.items() if share is not None]:
-        raise UsageError(f"{str(root)!r} brings its own split ({', '.join(present.values())}): leave out {given[0]}=")
-    if "test" not in present:
+        brought = ", ".join(arranged.folders.values())
+        raise UsageError(f"{str(root)!r} brings its own split ({brought}): leave out {given[0]}=")
+    if "test" not in names:
         names["test"], labels["test"] = names.pop("val"), labels.pop("val")
-    return _Images(classes, names, labels, ignored)
+    return images
 
 
-def _read_classes(folder: Path, classes: Sequence[str], prefix: str) -> tuple[list[str], list[str], IntArray, int]:
-    """Classes, image names, labels and the count of other files, of a folder of class folders."""
-    names: list[str] = []
-    labels: list[int] = []
-    ignored = 0
-    for label, name in enumerate(classes):
-        found = find_images(folder / name, f"{prefix}{name}/")
-        if not found.names:
-            raise DataError(f"the class {name!r} is empty: {str(folder / name)!r} holds no image. Fill or remove it.")
-        names += found.names
-        labels += [label] * len(found.names)
-        ignored += found.ignored
-    # Class by class is nearly, but not quite, the order of whole paths: "a b/" comes before "a/".
-    order = sorted(range(len(names)), key=names.__getitem__)
-    return list(classes), [names[i] for i in order], np.asarray(labels, np.int64)[order], ignored
+def _is_split_of(path: str) -> bool:
+    """Return whether a path is a class folder inside a split folder."""
+    folder, _, rest = path.partition("/")
+    return "/" not in rest and bool(splits_by_name([folder], ""))
 
 
-def _split_off(
-    classes: list[str],
-    names: Sequence[str],
-    labels: IntArray,
-    ignored: int,
-    shares: Mapping[str, float | None],
-    seed: int,
-) -> _Images:
+def _refuse_empty(root: Path, arranged: Arranged, links: Collection[str]) -> None:
+    for split, rows in arranged.rows.items():
+        folder, prefix = root / arranged.folders.get(split, ""), f"{arranged.folders.get(split, '')}/".lstrip("/")
+        full = {name.partition("/")[0] for name in arranged.classes[split]}
+        full |= {link.removeprefix(prefix) for link in links}
+        if empty := [name for name in subfolders(folder) if name not in full]:
+            raise DataError(
+                f"the class {empty[0]!r} is empty: {str(folder / empty[0])!r} holds no image. Fill or remove it."
+            )
+        if not rows:
+            raise DataError(f"{str(folder)!r} holds no image in class folders.")
+
+
+def _other_files(found: Found, arranged: Arranged) -> Counter[str]:
+    """Return the number of files in class folders that are not images, by ending."""
+    inside = tuple(f"{folder}/" for folder in arranged.folders.values())
+    endings: Counter[str] = Counter()
+    for (folder, ending), count in found.others.items():
+        if folder and (not inside or folder.startswith(inside)):
+            endings[ending or "no ending"] += count
+    return endings
+
+
+def _scan_notes(found: Found, endings: Counter[str]) -> list[str]:
+    """Return sentences on files that are not images, and on links that were not followed."""
+    notes = []
+    if endings:
+        shown = ", ".join(ending for ending, _ in endings.most_common(_MOST_ENDINGS))
+        notes.append(f"{endings.total():,} files in class folders do not have the ending of an image ({shown}).")
+    if found.links:
+        more = f" and {len(found.links) - 1:,} more" if len(found.links) > 1 else ""
+        notes.append(f"Links inside class folders, or to a folder above, were not followed: {found.links[0]}{more}.")
+    return notes
+
+
+def _split_off(images: _Images, shares: Mapping[str, float | None], seed: int) -> _Images:
+    names, labels = images.names["train"], images.labels["train"]
     test = _TEST_SHARE if shares["test"] is None else shares["test"]
     parts = stratified_split(names, labels, test=test, val=shares["val"] or 0.0, seed=seed)
-    return _Images(
-        classes,
-        {split: [names[i] for i in chosen] for split, chosen in parts.items()},
-        {split: labels[chosen] for split, chosen in parts.items()},
-        ignored,
+    return replace(
+        images,
+        names={split: [names[i] for i in chosen] for split, chosen in parts.items()},
+        labels={split: labels[chosen] for split, chosen in parts.items()},
+        untested=single_image_classes(images.classes, labels) if test else (),
     )
 
 
@@ -185,6 +205,8 @@ def _assemble(root: Path, options: Options, images: _Images, names_file: str | N
         splits={split: _make_split(root, images.names[split], images.labels[split]) for split in images.names},
         wnids=wnids if any(wnids) else (),
         features_id=str(wanted.without("names", "wnids", "classes", "limit", "per_class")),
+        record=RunRecord(notes=images.notes),
+        untested=[class_names[images.classes.index(name)] for name in images.untested],
     )
 
 

@@ -6,21 +6,18 @@ are taken); `image=COLUMN`, `label=COLUMN`. Images are decoded by us. No code of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from unseen.core.errors import DataError, first_line
-from unseen.core.extras import import_extra
-from unseen.core.hub import check_available
+from unseen.core.extras import check_available, import_extra
 from unseen.core.names import Name, Options
-from unseen.core.records import DatasetCard
+from unseen.data.adapters import read_hugging_face
 from unseen.data.dataset import Dataset
-from unseen.data.foreign import read_hugging_face
-from unseen.data.given import GivenImages, divide
+from unseen.data.layout import splits_by_name, unused_splits
 from unseen.data.load import DatasetSource
-
-_SPLITS = {"train": "train", "validation": "val", "val": "val", "valid": "val", "test": "test"}
+from unseen.data.user_data import divide
 
 
 class HfSource(DatasetSource):
@@ -29,9 +26,6 @@ class HfSource(DatasetSource):
     pattern, hint = "hf:DATASET[@REV]?split=train", "a dataset of the Hugging Face hub, or hf:PATH"
 
     extra = "hf"
-
-    def cards(self) -> Iterable[DatasetCard]:
-        return ()
 
     def load(self, name: str, options: Options) -> Dataset:
         split, config = options.text("split"), options.text("config")
@@ -43,17 +37,23 @@ class HfSource(DatasetSource):
         if split is not None:
             if split not in parts:
                 raise DataError(f"hf:{name} has no split {split!r}. It has {', '.join(parts)}.")
-            parts = {"train": parts[split]}
+            parts, unused = {"train": parts[split]}, []
         else:
-            parts = {_SPLITS[each]: part for each, part in parts.items() if each in _SPLITS}
+            named = splits_by_name(parts, f"hf:{name}")
+            unused = [each for each in parts if each not in named.values()]
+            parts = {each: parts[own] for each, own in named.items()}
         if "train" not in parts:
             raise DataError(f"hf:{name} has no split to train on; choose one: ?split={next(iter(found))}.")
         own = str(Name.parse(options.dataset).without("test", "seed", "label", "classes", "limit", "per_class"))
         given = {
-            each: GivenImages(**{**read_hugging_face(part, image, label), "id": f"{own}#{each}"})
+            each: replace(
+                read_hugging_face(part, image, label),
+                id=f"{own}#{each}",
+                losses=(unused_splits(unused),) if unused else (),
+            )
             for each, part in parts.items()
         }
-        return divide(given, share=0.2 if share is None else share, seed=seed, group="hf")
+        return divide(given, share=0.2 if share is None else share, seed=seed, group="hf", ordered=True)
 
 
 def _loaded(name: str, config: str | None) -> Any:

@@ -9,7 +9,7 @@ column, columns of 0 and 1 are classes, or several labels per image.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,15 @@ from unseen.core.errors import DataError, UsageError
 from unseen.core.extras import import_extra
 from unseen.core.guard import guarded
 from unseen.core.names import Name, Options, as_number
-from unseen.core.records import DatasetCard
+from unseen.data.adapters import IMAGE_COLUMNS, LABEL_COLUMNS, encoded_sampling_keys, guess_column
 from unseen.data.columns import one_hot_labels, read_labels
 from unseen.data.dataset import CLASS, Dataset
-from unseen.data.foreign import IMAGE_COLUMNS, LABEL_COLUMNS, guess_column
-from unseen.data.given import GivenImages, divide
+from unseen.data.images import content_key, image_extensions
+from unseen.data.layout import splits_by_name
 from unseen.data.load import DatasetSource
-from unseen.data.scan import content_key, image_extensions
+from unseen.data.user_data import LabelledImages, below_common_folder, divide
 
 Columns = dict[str, list[Any]]
-_SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 _FOLDERS = ("", "images", "train", "train_images", "img", "imgs", "data", "test", "test_images")
 _MOST_CELL = 1 << 20
 
@@ -40,9 +39,6 @@ class CsvSource(DatasetSource):
         "a table of image and label per row, such as Kaggle's; the path alone does too: labels.csv",
     )
     paths = ("", "root", "test", "val")
-
-    def cards(self) -> Iterable[DatasetCard]:
-        return ()
 
     def load(self, name: str, options: Options) -> Dataset:
         with guarded(name, "a table of images"):
@@ -75,7 +71,7 @@ class CsvSource(DatasetSource):
         return divide(given_images, share=share, val=shares.get("val", 0.0), seed=seed, group=where.scheme)
 
     def read(self, path: Path) -> Columns:
-        """The columns of a table, by name."""
+        """Read the columns of a table, by name."""
         try:
             with path.open(encoding="utf-8-sig", newline="") as stream:
                 head = stream.read(8192)
@@ -118,17 +114,18 @@ def _by_split(columns: Columns, column: str) -> dict[str, Columns]:
     if column not in columns:
         raise DataError(f"the table has no column {column!r}. It has {', '.join(columns)}.")
     words = [str(word).strip().lower() for word in columns[column]]
-    if strange := sorted(set(words) - set(_SPLITS)):
+    named = {word: split for split, word in splits_by_name(dict.fromkeys(words), f"column {column!r}").items()}
+    if strange := sorted(set(words) - set(named)):
         raise DataError(f"column {column!r} holds {strange[0]!r}; train, val and test are known.")
     rows: dict[str, list[int]] = {}
     for i, word in enumerate(words):
-        rows.setdefault(_SPLITS[word], []).append(i)
+        rows.setdefault(named[word], []).append(i)
     return {split: {k: [v[i] for i in own] for k, v in columns.items()} for split, own in rows.items()}
 
 
 def _images(
     columns: Columns, table: Path, options: Options, root: str | None, image: str | None, label: str | None, own: str
-) -> GivenImages:
+) -> LabelledImages:
     names = list(columns)
     notes = []
     for column in (image, label):
@@ -154,7 +151,11 @@ def _images(
     cells = columns[image]
     if cells and not isinstance(cells[0], str):
         items: list[Any] = [cell if isinstance(cell, bytes | dict) else bytes(cell or b"") for cell in cells]
-        return GivenImages(items, labels, title=table.stem, notes=tuple(notes), id=own, target=target)
+        files = [cell.get("path") if isinstance(cell, dict) else None for cell in items]
+        by = encoded_sampling_keys(files, labels, None)
+        return LabelledImages(
+            items, labels, sampling_keys=by, title=table.stem, notes=tuple(notes), id=own, target=target
+        )
     folder, ending = _find_root([str(cell) for cell in cells], table, root)
     if root is None and folder != table.parent:
         notes.append(f"they lie in {folder.name}/")
@@ -162,10 +163,11 @@ def _images(
         notes.append(f"their names end in {ending}")
     relative = [_inside(str(cell) + ending) for cell in cells]
     paths = [folder / each for each in relative]
-    return GivenImages(
+    return LabelledImages(
         paths,
         labels,
         names=relative,
+        sampling_keys=below_common_folder(relative),
         title=table.stem,
         notes=tuple(notes),
         keys=lambda i: content_key(paths[i]),
@@ -181,7 +183,7 @@ def _has_label_column(names: Sequence[str], image: str) -> bool:
 
 
 def _find_root(cells: Sequence[str], table: Path, root: str | None) -> tuple[Path, str]:
-    """The folder that names are relative to, and an ending that they lack: the first image tells."""
+    """Return the folder that names are relative to, and an ending that they lack, from the first image."""
     bases = [Path(root).expanduser()] if root is not None else [table.parent / folder for folder in _FOLDERS]
     endings = ["", *sorted(image_extensions(), key=lambda e: (e not in (".jpg", ".png", ".jpeg"), e))]
     first = _inside(cells[0])
@@ -197,7 +199,7 @@ def _find_root(cells: Sequence[str], table: Path, root: str | None) -> tuple[Pat
 
 
 def _inside(text: str) -> str:
-    """A path of a table; absolute ones and those that lead out of the folder are refused."""
+    """Return a path of a table; raise if it is absolute or leads out of the folder."""
     path = Path(text.strip())
     if path.is_absolute() or ".." in path.parts or len(text) > _MOST_CELL:
         raise DataError(f"the image {text[:80]!r} lies outside the folder of the table. Paths are relative to root=.")

@@ -7,20 +7,17 @@ Test images are its own where it has some (`train=`, or `split=` with test, val)
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from unseen.core.errors import DataError, UnknownNameError, first_line
+from unseen.core.extras import ensure_torchvision
 from unseen.core.names import Name, Options
-from unseen.core.records import DatasetCard
-from unseen.core.torchvision_shim import ensure_torchvision
+from unseen.data.adapters import read_torch
 from unseen.data.dataset import Dataset
-from unseen.data.foreign import read_torch
-from unseen.data.given import GivenImages, divide
 from unseen.data.load import DatasetSource
-
-_OWN_SPLITS = ("train", "val", "valid", "test")
+from unseen.data.user_data import divide
 
 
 class TorchvisionSource(DatasetSource):
@@ -31,9 +28,6 @@ class TorchvisionSource(DatasetSource):
         "a dataset of torchvision, from its files (download=true fetches them)",
     )
     paths = ("root",)
-
-    def cards(self) -> Iterable[DatasetCard]:
-        return ()
 
     def load(self, name: str, options: Options) -> Dataset:
         kind = _dataset_class(name)
@@ -48,11 +42,8 @@ class TorchvisionSource(DatasetSource):
             raise DataError(f"torchvision:{name} needs root=FOLDER, where its files are.")
         made = {split: _made(kind, name, {**arguments, **own}) for split, own in _variants(allowed, arguments).items()}
         own_id = str(Name.parse(options.dataset).without("test", "seed", "classes", "limit", "per_class"))
-        parts = {
-            split: GivenImages(**{**read_torch(found), "title": name, "id": f"{own_id}#{split}"})
-            for split, found in made.items()
-        }
-        return divide(parts, share=0.2 if share is None else share, seed=seed, group="torchvision")
+        parts = {split: replace(read_torch(found), title=name, id=f"{own_id}#{split}") for split, found in made.items()}
+        return divide(parts, share=0.2 if share is None else share, seed=seed, group="torchvision", ordered=True)
 
 
 def _dataset_class(name: str) -> Any:
@@ -66,7 +57,7 @@ def _dataset_class(name: str) -> Any:
 
 
 def _variants(allowed: Any, given: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The splits that a dataset's arguments can ask for."""
+    """Return the arguments of each split that a dataset has."""
     if "train" in allowed and "train" not in given:
         return {"train": {"train": True}, "test": {"train": False}}
     if "split" in allowed and "split" not in given:
@@ -83,7 +74,7 @@ def _made(kind: Any, name: str, arguments: dict[str, Any]) -> Any:
 
 
 def _value(text: str) -> Any:
-    """A text of a name as the number, truth value or word that it is."""
+    """Return an option's text as the number, truth value or word that it is."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     if text.lstrip("-").isdecimal():

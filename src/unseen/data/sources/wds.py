@@ -10,20 +10,18 @@ import hashlib
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
 from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
 
 from unseen.core.errors import DataError
 from unseen.core.names import Name, Options, as_number
-from unseen.core.records import DatasetCard
 from unseen.data.archives import TarIndex, index_tar
+from unseen.data.columns import read_lines
 from unseen.data.dataset import Dataset
-from unseen.data.given import GivenImages, divide
-from unseen.data.listing import read_lines
+from unseen.data.images import image_extensions
 from unseen.data.load import DatasetSource
-from unseen.data.scan import image_extensions
+from unseen.data.user_data import LabelledImages, divide
 
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}|\{([^{}]*,[^{}]*)\}")
 _MOST_SHARDS = 100_000
@@ -35,9 +33,6 @@ class WdsSource(DatasetSource):
 
     pattern, hint = "wds:PATH-{000..012}.tar", "shards of webdataset: an image and a .cls, .txt or .json per sample"
     paths = ("", "names")
-
-    def cards(self) -> Iterable[DatasetCard]:
-        return ()
 
     def load(self, name: str, options: Options) -> Dataset:
         key, seed, names = options.text("label") or "label", options.integer("seed") or 0, options.text("names")
@@ -55,7 +50,7 @@ class WdsSource(DatasetSource):
 
 
 def expand(pattern: str) -> list[Path]:
-    """The shards that a pattern with ranges ({000..012}), lists ({a,b}) or stars names, in order.
+    """Return the shards of a pattern with ranges ({000..012}), lists ({a,b}) or stars, in order.
 
     Raises:
         DataError: one that a range names, or any, is not there.
@@ -101,7 +96,7 @@ class _Samples:
         return self._shards[number].read(self._rows[number][i - self._starts[number]])
 
 
-def _read(pattern: str, key: str, classes: list[str] | None) -> GivenImages:
+def _read(pattern: str, key: str, classes: list[str] | None) -> LabelledImages:
     shards = [index_tar(path) for path in expand(pattern)]
     images, labels, names = [], [], []
     for shard in shards:
@@ -122,7 +117,7 @@ def _read(pattern: str, key: str, classes: list[str] | None) -> GivenImages:
         raise DataError(f"{pattern!r}: the shards hold no samples.")
     samples = _Samples(shards, images)
     title = re.sub(r"[^\w.-]+", "-", Path(pattern).name.partition("{")[0].removesuffix(".tar")).strip("-.") or "wds"
-    return GivenImages(
+    return LabelledImages(
         items=samples,
         labels=labels,
         class_names=classes,
@@ -134,7 +129,7 @@ def _read(pattern: str, key: str, classes: list[str] | None) -> GivenImages:
 
 
 def _samples(shard: TarIndex) -> dict[str, dict[str, int]]:
-    """Files by sample and kind: all that follows the first dot of a file's name is its kind."""
+    """Return files by sample and kind, the part of the file name after its first dot."""
     found: dict[str, dict[str, int]] = {}
     for number, name in enumerate(shard.names):
         folder, slash, file = name.rpartition("/")

@@ -1,7 +1,7 @@
 """`zip:FILE`: a folder of images as it was downloaded, read where it lies; nothing is unpacked.
 
 Layouts as in `folder:`: CLASS/..., or train/CLASS/... and test/CLASS/... (and val); a single folder around all of it is
-passed over. Options: `test=`, `val=` (shares) and `seed=` where no test images are there.
+passed over. Options: `test=`, `val=` (shares) and `seed=` where no test images are there; `layout=` as in `folder:`.
 """
 
 from __future__ import annotations
@@ -9,21 +9,19 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded, passing_reason, read_member
 from unseen.core.names import Name, Options
-from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset
 from unseen.data.decode import MAX_BYTES
-from unseen.data.given import GivenImages, divide
+from unseen.data.images import image_extensions, is_litter
+from unseen.data.layout import LAYOUTS, Arranged, arrange
 from unseen.data.load import DatasetSource
-from unseen.data.scan import image_extensions, is_litter
+from unseen.data.user_data import LabelledImages, divide
 
-_SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 _MOST_FILES = 5_000_000
 
 
@@ -32,9 +30,6 @@ class ZipSource(DatasetSource):
 
     pattern, hint = "zip:FILE", "a zipped folder per class; the path alone does too: photos.zip"
     paths = ("",)
-
-    def cards(self) -> Iterable[DatasetCard]:
-        return ()
 
     def load(self, name: str, options: Options) -> Dataset:
         with guarded(name, "a zip file of images"):
@@ -45,6 +40,7 @@ class ZipSource(DatasetSource):
         if not path.is_file():
             raise DataError(f"there is no archive {str(path)!r}.")
         test, val, seed = options.fraction("test"), options.fraction("val"), options.integer("seed") or 0
+        layout = options.choice("layout", LAYOUTS)
         options.finish()
         try:
             archive = zipfile.ZipFile(path)
@@ -53,20 +49,39 @@ class ZipSource(DatasetSource):
             raise DataError(f"cannot read {str(path)!r} as a zip file: {error}. Download or copy it again.") from error
         if len(members) > _MOST_FILES:
             raise DataError(f"{str(path)!r} lists {len(members):,} files; the limit is {_MOST_FILES:,}.")
-        found = _by_split(_images(members), path)
+        images = _images(members)
+        if not images or any("/" not in inside for inside, _ in images):
+            raise DataError(f"{str(path)!r} has images outside folders. There should be one folder per class.")
+        arranged = arrange([inside for inside, _ in images], f"the archive {str(path)!r}", layout)
         own = str(Name("zip", str(path)))
+        losses = (*arranged.notes, *_other_files(members))
         given = {
-            split: GivenImages(
-                items=_Members(archive, [info for _, info in rows]),
-                labels=[label for label, _ in rows],
-                names=[info.filename for _, info in rows],
-                title=path.stem,
-                keys=_keys([info for _, info in rows]),
-                id=own if len(found) == 1 else f"{own}#{split}",
-            )
-            for split, rows in found.items()
+            split: _given(archive, [images[i] for i in rows], arranged, split, path.stem, own, losses)
+            for split, rows in arranged.rows.items()
         }
         return divide(given, share=0.2 if test is None else test, val=val or 0.0, seed=seed, group="zip")
+
+
+def _given(
+    archive: zipfile.ZipFile,
+    images: list[tuple[str, zipfile.ZipInfo]],
+    arranged: Arranged,
+    split: str,
+    title: str,
+    own: str,
+    losses: tuple[str, ...],
+) -> LabelledImages:
+    members = [info for _, info in images]
+    return LabelledImages(
+        items=_Members(archive, members),
+        labels=arranged.classes[split],
+        names=[info.filename for info in members],
+        sampling_keys=[inside for inside, _ in images],
+        title=title,
+        keys=_keys(members),
+        id=own if len(arranged.rows) == 1 else f"{own}#{split}",
+        losses=losses,
+    )
 
 
 class _Members:
@@ -93,32 +108,28 @@ class _Members:
 
 
 def _keys(members: list[zipfile.ZipInfo]) -> Any:
-    """An archive keeps the size and the checksum of every file."""
+    """Return the size and the checksum that an archive stores of every file."""
     return lambda i: b"%d:%d" % (members[i].file_size, members[i].CRC)
 
 
-def _images(members: list[zipfile.ZipInfo]) -> list[tuple[tuple[str, ...], zipfile.ZipInfo]]:
-    """Folders and entry of every image, without the one folder that may lie around all."""
-    found = []
-    for info in sorted(members, key=lambda each: each.filename):
-        parts = PurePosixPath(info.filename).parts
-        if any(is_litter(part) for part in parts) or PurePosixPath(parts[-1]).suffix.lower() not in image_extensions():
-            continue
-        found.append((parts[:-1], info))
-    while found and len({folders[:1] for folders, _ in found}) == 1 and len(found[0][0]) > 1:
-        found = [(folders[1:], info) for folders, info in found]
-    return found
+def _is_litter(info: zipfile.ZipInfo) -> bool:
+    return any(is_litter(part) for part in PurePosixPath(info.filename).parts)
 
 
-def _by_split(
-    images: list[tuple[tuple[str, ...], zipfile.ZipInfo]], path: Path
-) -> dict[str, list[tuple[str, zipfile.ZipInfo]]]:
-    if not images or any(not folders for folders, _ in images):
-        raise DataError(f"{str(path)!r} has images outside folders. There should be one folder per class.")
-    heads = {folders[0].lower() for folders, _ in images}
-    found: dict[str, list[tuple[str, zipfile.ZipInfo]]] = {}
-    if "train" in heads and heads <= set(_SPLITS) and all(len(folders) > 1 for folders, _ in images):
-        for folders, info in images:
-            found.setdefault(_SPLITS[folders[0].lower()], []).append((folders[1], info))
-        return found
-    return {"train": [(folders[0], info) for folders, info in images]}
+def _is_image(info: zipfile.ZipInfo) -> bool:
+    return PurePosixPath(info.filename).suffix.lower() in image_extensions()
+
+
+def _other_files(members: list[zipfile.ZipInfo]) -> list[str]:
+    """Return a sentence on the files that are not images."""
+    others = [info.filename for info in members if not _is_litter(info) and not _is_image(info)]
+    return [f"{len(others):,} files do not have the ending of an image, such as {others[0]}."] if others else []
+
+
+def _images(members: list[zipfile.ZipInfo]) -> list[tuple[str, zipfile.ZipInfo]]:
+    """Return the path and the entry of every image, without the one folder that may lie around all."""
+    ordered = sorted(members, key=lambda each: each.filename)
+    found = [(PurePosixPath(info.filename).parts, info) for info in ordered if _is_image(info) and not _is_litter(info)]
+    while found and len({parts[:1] for parts, _ in found}) == 1 and len(found[0][0]) > 2:
+        found = [(parts[1:], info) for parts, info in found]
+    return [("/".join(parts), info) for parts, info in found]

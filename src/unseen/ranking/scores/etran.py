@@ -18,18 +18,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
-from unseen.ranking.cards import POOL, ScoreCard
-from unseen.ranking.cost import Sizes, fisher_flops
-from unseen.ranking.fisher import compact, fit_fisher
-from unseen.ranking.inputs import check_features
-from unseen.ranking.pooled import add_scaled
+from unseen.ranking.cards import POOL, ScoreCard, Sizes, fisher_flops
+from unseen.ranking.inputs import add_scaled, check_features
+from unseen.ranking.scores.sfda import compact, fit_fisher
 
 SIGNS = (1.0, 1.0)
 _SHARE = 0.5
 
 
 def etran(pool: Sequence[npt.ArrayLike], labels: npt.ArrayLike) -> list[float]:
-    """Scores of all checkpoints of a pool, in order; higher is better.
+    """Return the scores of all checkpoints of a pool, in order; higher is better.
 
     Args:
         pool: one (n, d) array of features per checkpoint, of the same images; d may differ.
@@ -39,7 +37,7 @@ def etran(pool: Sequence[npt.ArrayLike], labels: npt.ArrayLike) -> list[float]:
 
 
 def etran_terms(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[float, float]:
-    """S_cls and S_en of one checkpoint, before they are scaled over the pool."""
+    """Return S_cls and S_en of one checkpoint, before they are scaled over the pool."""
     rows, known = check_features(features, labels)
     likelihood = float(np.exp(fit_fisher(compact(rows), known).of_own_class(known)).mean())
     energy = np.sort(logsumexp(rows, axis=1))

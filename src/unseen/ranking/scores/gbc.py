@@ -4,7 +4,7 @@ Paper:      Pandy et al., "Transferability estimation using Bhattacharyya class 
 Shapes:     f (n, d) features; mu (c, d), var (c, d) mean and variance per class
 Implements: Eq. (3) to (5) of [P]: -sum over ordered pairs of classes of exp(-D_B), spherical or diagonal Gaussians
 Differs:    variances are at least 1e-4 of the average variance, where a class of equal features would have none
-            (public copies floor at 1e-4, whatever the scale of the features). For spherical Gaussians the log term of
+            (public copies floor at 1e-4, for features of any scale). For spherical Gaussians the log term of
             Eq. (5) is that of determinants, so d times the log of the variances; the authors' release adds it once.
 """
 
@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import UnknownNameError
-from unseen.ranking.cards import FEATURES, ScoreCard
-from unseen.ranking.cost import Sizes, gram_flops
+from unseen.ranking.cards import FEATURES, ScoreCard, Sizes, gram_flops
 from unseen.ranking.inputs import FloatArray, check_features
 from unseen.ranking.spectrum import principal_components
 
@@ -33,11 +32,11 @@ def gbc(
     gaussian: Literal["spherical", "diagonal"] = "spherical",
     dimensions: int | None = DIMENSIONS,
 ) -> float:
-    """Minus the summed overlap of all pairs of classes; at most 0, higher is better.
+    """Return minus the summed overlap of all pairs of classes; at most 0, higher is better.
 
     Args:
         gaussian: one variance per class, or one per class and dimension.
-        dimensions: of the PCA that comes first; None leaves the features as they are.
+        dimensions: of the PCA that comes first; None means no PCA.
     """
     if gaussian not in ("spherical", "diagonal"):
         raise UnknownNameError("Gaussian", gaussian, ("spherical", "diagonal"))
@@ -57,7 +56,7 @@ def gbc(
 
 
 def _bhattacharyya(mean: FloatArray, variance: FloatArray, means: FloatArray, variances: FloatArray) -> FloatArray:
-    """Distances between one Gaussian and several others: Eq. (5)."""
+    """Return the distances between one Gaussian and several others: Eq. (5)."""
     shared = (variance + variances) / 2
     apart = ((mean - means) ** 2 / shared).sum(axis=1) / 8
     spread = 0.5 * (np.log(shared) - 0.5 * (np.log(variance) + np.log(variances))).sum(axis=1)

@@ -14,16 +14,15 @@ from __future__ import annotations
 
 import numpy.typing as npt
 
-from unseen.ranking.cards import FEATURES, ScoreCard
-from unseen.ranking.cost import Sizes, gram_flops
+from unseen.ranking.cards import FEATURES, ScoreCard, Sizes, gram_flops
 from unseen.ranking.inputs import FloatArray, check_features
 from unseen.ranking.spectrum import Spectrum, decompose
 
 
 def hscore(features: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """H-score: between 0 and min(classes - 1, rank); higher is better.
+    """Return the H-score, between 0 and min(classes - 1, rank); higher is better.
 
-    With fewer images than dimensions it is classes - 1 for any features: use `regularised_hscore` there.
+    With fewer images than dimensions it is classes - 1 for any features: use `regularised_hscore` then.
     """
     rows, known = check_features(features, labels)
     spectrum = decompose(rows, centre=True)
@@ -32,7 +31,7 @@ def hscore(features: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 
 
 def regularised_hscore(features: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """H-score with the covariance shrunk towards a multiple of the identity, by as much as the data ask for."""
+    """Return the H-score with the covariance shrunk towards a multiple of the identity, by the intensity of [L]."""
     rows, known = check_features(features, labels)
     spectrum = decompose(rows, centre=True)
     variances = spectrum.values**2 / len(rows)
@@ -43,7 +42,7 @@ def regularised_hscore(features: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 
 
 def ledoit_wolf(spectrum: Spectrum) -> tuple[float, float]:
-    """The shrinkage intensity of [L] and the average variance that the covariance is shrunk towards."""
+    """Return the shrinkage intensity of [L] and the average variance that the covariance is shrunk towards."""
     images, dimensions = len(spectrum.left), spectrum.dimensions
     variances: FloatArray = spectrum.values**2 / images
     average = float(variances.sum() / dimensions)

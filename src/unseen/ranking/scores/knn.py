@@ -1,4 +1,4 @@
-"""kNN, leave one out: is an image's class that of its nearest neighbours?
+"""kNN: leave-one-out accuracy of the nearest neighbours.
 
 Paper:      none of its own; the classifier is that of Cover & Hart, "Nearest neighbor pattern classification", 1967
 Shapes:     X (n, d) features
@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from unseen.ranking.cards import FEATURES, ScoreCard
-from unseen.ranking.cost import Sizes
+from unseen.ranking.cards import FEATURES, ScoreCard, Sizes
 from unseen.ranking.inputs import FloatArray, check_features
 
 NEIGHBOURS = 5
@@ -20,7 +19,7 @@ _CHUNK = 1024
 
 
 def knn(features: npt.ArrayLike, labels: npt.ArrayLike, *, neighbours: int = NEIGHBOURS) -> float:
-    """Leave-one-out accuracy of the k nearest neighbours; between 0 and 1, higher is better.
+    """Return the leave-one-out accuracy of the k nearest neighbours; between 0 and 1, higher is better.
 
     Args:
         neighbours: k; at most the number of other images.
@@ -40,8 +39,8 @@ def knn(features: npt.ArrayLike, labels: npt.ArrayLike, *, neighbours: int = NEI
 def nearest_others(
     rows: npt.NDArray[np.floating], chunk: range, count: int
 ) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.int64]]:
-    """The greatest products of a chunk's rows with other rows, (m, count) in no order, and whose they are."""
-    import torch  # whose search for the largest few takes a tenth of numpy's time; a plan is made without it
+    """Return the greatest products of a chunk's rows with other rows, (m, count) unsorted, and their row numbers."""
+    import torch  # its top-k takes a tenth of numpy's time; planning does not need it
 
     products = rows[chunk.start : chunk.stop] @ rows.T
     products[np.arange(len(chunk)), np.arange(chunk.start, chunk.stop)] = -np.inf  # leave itself out
@@ -50,7 +49,7 @@ def nearest_others(
 
 
 def _right(unit: FloatArray, index: npt.NDArray[np.int64], classes: int, chunk: range, count: int) -> int:
-    """How many rows of a chunk their neighbours get right."""
+    """Return how many rows of a chunk are classified correctly."""
     close, nearest = nearest_others(unit, chunk, count)
     votes = np.zeros((len(chunk), classes))
     lines = np.repeat(np.arange(len(chunk)), count)

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
-from unseen.ranking.cards import HEAD, ScoreCard
-from unseen.ranking.cost import Sizes
+from unseen.ranking.cards import HEAD, ScoreCard, Sizes
 from unseen.ranking.inputs import FloatArray, check_probabilities
 
 #: A held-out image may belong to a class that its source classes never saw: its probability is at least this.
@@ -29,7 +28,7 @@ def leep(
     *,
     held_out: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
 ) -> float:
-    """Mean log-probability of the right label under the "dummy" classifier that a source head implies.
+    """Return the mean log-probability of the right label under the "dummy" classifier that a source head implies.
 
     Args:
         probabilities: (n, z) the head's class probabilities.

@@ -13,8 +13,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from unseen.ranking.cards import FEATURES, ScoreCard
-from unseen.ranking.cost import Sizes, gram_flops
+from unseen.ranking.cards import FEATURES, ScoreCard, Sizes, gram_flops
 from unseen.ranking.inputs import FloatArray, check_features
 from unseen.ranking.ridge import check_targets
 from unseen.ranking.spectrum import decompose
@@ -27,7 +26,7 @@ _SMALLEST = 1e-300
 
 
 def logme(features: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Log maximum evidence per image, averaged over one-against-the-rest targets; higher is better."""
+    """Return the log maximum evidence per image, averaged over one-against-the-rest targets; higher is better."""
     rows, known = check_features(features, labels)
     spectrum = decompose(rows, centre=False)
     projected = known.sums(spectrum.left).T  # U'y, (r, classes)
@@ -37,7 +36,7 @@ def logme(features: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 
 
 def logme_targets(features: npt.ArrayLike, targets: npt.ArrayLike) -> float:
-    """LogME for values (n,), (n, t) or several labels (n, t) of 0 and 1: the mean over the columns, as they are."""
+    """Return LogME for values (n,), (n, t) or several labels (n, t) of 0 and 1: the mean over the columns."""
     rows, columns = check_targets(features, targets)
     spectrum = decompose(rows, centre=False)
     projected = spectrum.left.T @ columns
@@ -46,7 +45,7 @@ def logme_targets(features: npt.ArrayLike, targets: npt.ArrayLike) -> float:
 
 
 def _maximum_evidence(sigma: FloatArray, squares: FloatArray, outside: FloatArray, images: int) -> FloatArray:
-    """Evidence per image for each column of targets.
+    """Return the evidence per image for each column of targets.
 
     Args:
         sigma: squared singular values.

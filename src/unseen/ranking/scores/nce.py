@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
-from unseen.ranking.cards import HEAD, ScoreCard
-from unseen.ranking.cost import Sizes
+from unseen.ranking.cards import HEAD, ScoreCard, Sizes
 from unseen.ranking.inputs import check_labels, check_probabilities
 
 
 def nce(source: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Negative conditional entropy of `labels` given the source labels, in nats.
+    """Return the negative conditional entropy of `labels` given the source labels, in nats.
 
     Args:
         source: (n, z) source probabilities, or (n,) source labels of any names.

@@ -21,10 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.metrics.softmax import softmax
-from unseen.ranking.cards import POOL, ScoreCard
-from unseen.ranking.cost import Sizes, fisher_flops, gram_flops
-from unseen.ranking.inputs import FloatArray, Labels, check_features
-from unseen.ranking.pooled import add_scaled
+from unseen.ranking.cards import POOL, ScoreCard, Sizes, fisher_flops, gram_flops
+from unseen.ranking.inputs import FloatArray, Labels, add_scaled, check_features
 from unseen.ranking.spectrum import principal_components
 
 SIGNS = (1.0, 1.0, -1.0)
@@ -34,7 +32,7 @@ _LEAST_SHRINKAGE = 1e-10
 
 
 def ncti(pool: Sequence[npt.ArrayLike], labels: npt.ArrayLike) -> list[float]:
-    """Scores of all checkpoints of a pool, in order; higher is better.
+    """Return the scores of all checkpoints of a pool, in order; higher is better.
 
     Args:
         pool: one (n, d) array of features per checkpoint, of the same images; d may differ.
@@ -44,7 +42,7 @@ def ncti(pool: Sequence[npt.ArrayLike], labels: npt.ArrayLike) -> list[float]:
 
 
 def ncti_terms(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[float, float, float]:
-    """S_seli, S_ncc and S_vc of one checkpoint, before they are scaled over the pool."""
+    """Return S_seli, S_ncc and S_vc of one checkpoint, before they are scaled over the pool."""
     rows, known = check_features(features, labels)
     rows = principal_components(rows, count=DIMENSIONS)
     coordinates, posterior = _discriminants(rows, known)
@@ -55,7 +53,7 @@ def ncti_terms(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[float, f
 
 
 def _discriminants(rows: FloatArray, known: Labels) -> tuple[FloatArray, FloatArray]:
-    """Discriminant coordinates with unit within-class scatter, and the posterior of each class."""
+    """Return discriminant coordinates with unit within-class scatter, and the posterior of each class."""
     means = known.means(rows)
     within = rows - means[known.index]
     scatter = within.T @ within / len(rows)

@@ -4,12 +4,13 @@ Paper:      Li et al., "Ranking neural checkpoints" (NeuCRaB), CVPR 2021 [P]
 Shapes:     s (n, q) principal components of the features; P(v|x) (n, k) posterior of the mixture; N (c, k) its sums
             over the images of each class
 Implements: PCA that keeps 80 % of the energy; a mixture of 5 x classes diagonal Gaussians; Eq. (6), then Eq. (5) on
-            four fifths of the images and Eq. (4) on the fifth left out, each fifth in turn; the mean of several starts
-Differs:    [P] holds one test set out; here every image is left out once, since no test label may be touched. PCA sees
-            all images (it sees no label). Eq. (5) is smoothed, for an image left out may fall where none of its class
-            was: P(y|v) = (N_yv + a P(y)) / (N_v + a), with the `a` of SMOOTHINGS under which the images of the other
-            folds, each left out too, are likeliest (docs/adr/0012). So it is finite whatever the images are. Where
-            images are too few, the components are capped at one per two images, and `tell` is told.
+            four fifths of the images and Eq. (4) on the held-out fifth (5-fold cross-validation); the mean of several
+            starts
+Differs:    [P] holds one test set out; here every image is held out once, since no test label may be used. PCA sees
+            all images (it sees no label). Eq. (5) is smoothed, for a held-out image may fall where none of its class
+            was: P(y|v) = (N_yv + a P(y)) / (N_v + a), with the `a` of SMOOTHINGS under which the held-out images of
+            the other folds are likeliest (docs/adr/0012). So it is finite for all images. With too few images, the
+            components are capped at one per two images, and `tell` is called.
             `held_out=False` is Eq. (4) and (5) unsmoothed on the same images, as public copies have it: it does not
             notice shuffled labels where images are few.
 Expected:   [P] Table 1, Group I: Recall@1 75, Pearson 84.30, Kendall 76.00
@@ -25,8 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unseen.ranking.cards import FEATURES, ScoreCard
-from unseen.ranking.cost import REDUCED, Sizes, gram_flops
+from unseen.ranking.cards import FEATURES, REDUCED, ScoreCard, Sizes, gram_flops
 from unseen.ranking.inputs import FloatArray, Labels, Tell, check_features
 from unseen.ranking.sampling import stratified_folds
 from unseen.ranking.scores.leep import leep
@@ -55,16 +55,16 @@ def nleep(
     seed: int = 0,
     tell: Tell | None = None,
 ) -> float:
-    """LEEP of a Gaussian mixture on the principal components of the features; below 0, higher is better.
+    """Return LEEP of a Gaussian mixture on the principal components of the features; below 0, higher is better.
 
     Args:
         energy: share of the variance that the principal components keep.
         components_per_class: Gaussians per class of the task.
-        held_out: average over images left out in turn; otherwise over those that the mixture was fitted to.
+        held_out: average over held-out images (cross-validation) instead of those that the mixture was fitted to.
         starts: of the mixture; the score is their mean.
-        smoothing: `a` of the header; None lets the images of the other folds choose.
-        seed: of the starts and of which images are left out together.
-        tell: told when the number of Gaussians is capped.
+        smoothing: `a` of the header; by default chosen on the images of the other folds.
+        seed: of the starts and of the folds.
+        tell: called when the number of Gaussians is capped.
     """
     if held_out:
         parts = nleep_parts(
@@ -98,7 +98,7 @@ def nleep_parts(
     seed: int = 0,
     tell: Tell | None = None,
 ) -> FloatArray:
-    """The logarithm of Eq. (4) of every image, left out in turn; NaN for a class's only image, which always trains."""
+    """Return the logarithm of Eq. (4) of every image when held out; NaN for the only image of a class."""
     from unseen.ranking.gmm import fit_mixture
 
     reduced, known = _reduced(features, labels, energy)
@@ -124,7 +124,7 @@ def nleep_parts(
 def _log_expected(
     theta: FloatArray, index: Any, other: FloatArray, wanted: Any, classes: int, smoothings: Sequence[float]
 ) -> FloatArray:
-    """Logarithm of Eq. (4) for held-out posteriors, with Eq. (5) from the others: (smoothings, m)."""
+    """Return the logarithm of Eq. (4) for held-out posteriors, with Eq. (5) from the others: (smoothings, m)."""
     sums = np.zeros((classes, theta.shape[1]))
     np.add.at(sums, index, theta)
     shares = np.bincount(index, minlength=classes) / len(index)
@@ -137,7 +137,7 @@ def _log_expected(
 
 def _reduced(features: npt.ArrayLike, labels: npt.ArrayLike, energy: float) -> tuple[npt.NDArray[Any], Labels]:
     rows, known = check_features(features, labels)
-    # The mixture works in float32: so may the PCA, which is then twice as fast, where the features have no more.
+    # The mixture uses float32; PCA of float32 features does too, which is twice as fast.
     narrow = np.asarray(features).dtype.itemsize <= 4
     return principal_components(rows.astype(np.float32) if narrow else rows, energy=energy), known
 
@@ -147,7 +147,8 @@ def _components(images: int, classes: int, per_class: int, tell: Tell | None) ->
     components = max(1, min(wanted, images // IMAGES_PER_COMPONENT))
     if components < wanted and tell is not None:
         tell(
-            f"N-LEEP: {images} images cannot carry {wanted} Gaussians ({per_class} per class); {components} were fitted"
+            f"N-LEEP: {images} images are too few for {wanted} Gaussians ({per_class} per class); "
+            f"{components} were fitted"
         )
     return components
 
@@ -181,17 +182,16 @@ _VARIANT = re.compile(r"nleep-pca([1-9]\d?)-([1-9]\d?)x")
 
 
 def variant(name: str) -> ScoreCard | None:
-    """The card of a cell of Fig. 2, such as nleep-pca50-2x; None for any other name."""
-    found = _VARIANT.fullmatch(name)
-    if found is None:
+    """Return the card of a cell of Fig. 2, such as nleep-pca50-2x; None for any other name."""
+    if (found := variant_of(name)) is None:
         return None
-    energy, count = int(found[1]), int(found[2])
+    energy, count = found
     options = {"energy": energy / 100, "components_per_class": count, "starts": 1}
     title = f"N-LEEP, PCA {energy} %, {count} per class"
     return replace(CARD, id=name, name=title, options=options, cost=None, notes="")
 
 
 def variant_of(name: str) -> tuple[int, int] | None:
-    """Percent of PCA energy and Gaussians per class of a variant's name."""
+    """Return the percentage of PCA energy and the Gaussians per class of a variant's name."""
     found = _VARIANT.fullmatch(name)
     return None if found is None else (int(found[1]), int(found[2]))

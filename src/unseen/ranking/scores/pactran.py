@@ -17,17 +17,16 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from unseen.metrics.softmax import softmax
-from unseen.ranking.cards import FEATURES, ScoreCard
-from unseen.ranking.cost import LBFGS_STEPS, Sizes
-from unseen.ranking.cross_entropy import penalised_cross_entropy
-from unseen.ranking.fisher import compact
+from unseen.ranking.cards import FEATURES, LBFGS_STEPS, ScoreCard, Sizes
 from unseen.ranking.inputs import check_features
+from unseen.ranking.scores.linear import penalised_cross_entropy
+from unseen.ranking.scores.sfda import compact
 
 
 def pactran(
     features: npt.ArrayLike, labels: npt.ArrayLike, *, factor: float = 1.0, variance: float = 10.0, steps: int = 500
 ) -> float:
-    """Minus the PAC-Bayesian bound with a Gaussian prior; higher is better.
+    """Return minus the PAC-Bayesian bound with a Gaussian prior; higher is better.
 
     Args:
         factor: l, the weight of the data against the prior.

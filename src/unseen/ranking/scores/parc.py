@@ -1,4 +1,4 @@
-"""PARC: do images that differ in their label differ in their features?
+"""PARC: rank correlation of feature distances and label distances.
 
 Paper:      Bolya, Mittapalli & Hoffman, "Scalable diverse model selection for accessible transfer learning",
             NeurIPS 2021 [P]
@@ -8,7 +8,7 @@ Implements: section 4.1 of [P]: every feature is scaled to mean 0 and variance 1
             `dimensions=32`, whose axes the scaling then whitens
 Differs:    the value is a correlation, not a percentage. In the authors' release rounding splits label distances that
             are equal, and with them ranks; here they are equal. Pairs grow with the square of the images: above
-            `limit` a seeded, stratified sample is taken, and said.
+            `limit` a seeded, stratified sample is taken, and reported.
 
 D_y has two values only, so that Spearman's correlation is that of the ranks of D_f with "of two classes or one": it
 needs the sorted distances and the ranks of the pairs within a class, not two rankings of all pairs.
@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unseen.ranking.cards import FEATURES, ScoreCard
-from unseen.ranking.cost import Sizes
+from unseen.ranking.cards import FEATURES, ScoreCard, Sizes
 from unseen.ranking.inputs import IntArray, Tell, check_features
 from unseen.ranking.sampling import stratified_rows
 from unseen.ranking.spectrum import principal_components
@@ -40,13 +39,13 @@ def parc(
     seed: int = 0,
     tell: Tell | None = None,
 ) -> float:
-    """Rank correlation of feature distances and label distances over all pairs of images; higher is better.
+    """Return the rank correlation of feature and label distances over all pairs of images; higher is better.
 
     Args:
         dimensions: of a PCA that comes first.
-        limit: most images: the distances of all pairs are held in memory.
-        seed: of the sample where there are more.
-        tell: told when a sample is taken.
+        limit: most images, because the distances of all pairs are held in memory.
+        seed: of the sample of more images.
+        tell: called when a sample is taken.
     """
     given = np.asarray(features)
     rows, known = check_features(given, labels)
@@ -68,7 +67,7 @@ def parc(
 
 
 def _distances(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """1 - Pearson's r between all rows; a row without variance correlates with nothing."""
+    """Return 1 - Pearson's r between all rows; a row without variance correlates with nothing."""
     centred = rows - rows.mean(axis=1, keepdims=True)
     lengths = np.linalg.norm(centred, axis=1, keepdims=True)
     unit = np.divide(centred, lengths, out=np.zeros_like(centred), where=lengths > 0)
@@ -76,7 +75,7 @@ def _distances(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _rank_correlation(distances: npt.NDArray[Any], index: IntArray) -> float:
-    """Spearman's correlation of the lower triangle with "of two classes", ties at their average rank."""
+    """Return Spearman's correlation of the lower triangle with "of two classes", ties at their average rank."""
     images = len(index)
     pairs = images * (images - 1) // 2
     ordered = np.concatenate([distances[i, :i] for i in range(images)])

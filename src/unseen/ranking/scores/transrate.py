@@ -13,15 +13,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from unseen.ranking.cards import FEATURES, ScoreCard
-from unseen.ranking.cost import Sizes
+from unseen.ranking.cards import FEATURES, ScoreCard, Sizes
 from unseen.ranking.inputs import FloatArray, check_features
 
 
 def transrate(
     features: npt.ArrayLike, labels: npt.ArrayLike, *, epsilon: float = 1e-4, balanced: bool = False
 ) -> float:
-    """Coding rate of all features less that of the features within their classes, in nats; higher is better.
+    """Return the coding rate of all features less that within their classes, in nats; higher is better.
 
     Args:
         epsilon: the distortion that the code may have.
@@ -35,7 +34,7 @@ def transrate(
 
 
 def coding_rate(rows: FloatArray, epsilon: float) -> float:
-    """Half the log-determinant of I + Z'Z / (n epsilon)."""
+    """Return half the log-determinant of I + Z'Z / (n epsilon)."""
     images, dimensions = rows.shape
     gram = rows @ rows.T if images < dimensions else rows.T @ rows
     gram /= images * epsilon

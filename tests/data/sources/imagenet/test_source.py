@@ -22,8 +22,7 @@ from scipy.io import savemat
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.data import Dataset, dataset_cards, decode_rgb, load_dataset
 from unseen.data.sources.imagenet.cog import Caps, balanced_rows, draw_images, image_lists, read_levels
-from unseen.data.sources.imagenet.in1k import find_in1k
-from unseen.data.sources.imagenet.val import read_val_labels
+from unseen.data.sources.imagenet.source import find_in1k, read_val_labels
 
 pytestmark = pytest.mark.usefixtures("home")
 

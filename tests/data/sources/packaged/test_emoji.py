@@ -13,8 +13,8 @@ import pytest
 
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.data import decode_rgb, load_dataset
+from unseen.data.sources.packaged import package_folder
 from unseen.data.sources.packaged.emoji import concepts
-from unseen.data.sources.packaged.source import package_folder
 
 TOOL = Path(__file__).parents[4] / "tools" / "build_emoji_concepts.py"
 WORDNET = Path("/usr/share/wordnet/data.noun")

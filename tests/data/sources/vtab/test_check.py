@@ -1,4 +1,4 @@
-"""`check_root`: whatever lies below a folder, it says what is there, and "ready" only if all of it is."""
+"""`check_root` reports the state of any folder, and "ready" only if all of its data are complete."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_images_that_were_deleted_are_counted(kitti: Path) -> None:
     status = state_of(kitti)
     assert status.state == "incomplete"
     assert status.lost == {"train": 100, "test": 7}
-    assert "train: 100 images are not there, such as 'images/train800/000000.png' (No such file" in status.advice
+    assert "train: 100 images are missing, such as 'images/train800/000000.png' (No such file" in status.advice
     assert ready_tasks(kitti) == []
     assert state_of(kitti, hashes=True).hash == ""
 
@@ -128,17 +128,17 @@ def test_broken_datasets_do_not_stop_it(records: Path, originals: Path, tmp_path
         assert not [status.task for status in found if status.state == "ready"]
         assert all(status.advice for status in found)
         # Every reader says by itself what is wrong: none of them fails by accident, in a run neither.
-        assert not [status.advice for status in found if "made the reader fail" in status.advice]
+        assert not [status.advice for status in found if "cannot be read as the files of" in status.advice]
 
 
-def test_an_accident_inside_a_reader_is_told(tmp_path: Path, replicas: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from unseen.data.sources.vtab.original import svhn
+def test_an_exception_in_a_reader_is_reported(tmp_path: Path, replicas: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from unseen.data.sources.vtab.original import READERS
 
     def fail(place: Path) -> Any:
         raise ZeroDivisionError("by accident")
 
     replicas.writers["svhn"](tmp_path)
-    monkeypatch.setattr(svhn, "read", fail)
+    monkeypatch.setitem(READERS, "svhn", fail)
     states = {status.task: status for status in check_root(tmp_path)}
     assert states["svhn"].state == "broken"
     assert "ZeroDivisionError: by accident" in states["svhn"].advice
@@ -147,7 +147,7 @@ def test_an_accident_inside_a_reader_is_told(tmp_path: Path, replicas: Any, monk
 
 def test_a_whole_dataset_of_original_files_gives_the_authors_thousand(tmp_path: Path, replicas: Any) -> None:
     """DTD has 47 classes of 120 textures; its lists give 40 of each to train, val and test."""
-    from unseen.data.sources.vtab.class_names import class_names
+    from unseen.data.sources.vtab.tasks import class_names
 
     images, lists = tmp_path / "dtd" / "images", {"train": [], "val": [], "test": []}
     replicas.save(tmp_path / "one.jpg", 90, 8)

@@ -11,7 +11,7 @@ import pytest
 from unseen.core.errors import DataError, UsageError
 from unseen.data import dataset_cards, load_dataset
 from unseen.data.sources.vtab import check_root, content_hash, load_task, vtab_task
-from unseen.data.sources.vtab.identity import shared_images
+from unseen.data.sources.vtab.examples import shared_images
 
 
 @pytest.fixture
@@ -75,7 +75,9 @@ def test_the_joint_list_alone_is_800_and_200(joint: Path, replicas: Any) -> None
     assert data.split("val").names[0] == "images/train800val200/000800.png"
     assert data.split("val").labels.tolist() == [value % 6 for value in range(800, 1000)]
     assert replicas.value(data.split("val").open(199), "") == 999 % 250
-    assert "not the authors', they are what the lists of the folder name" in data.card.notes
+    assert "unknown, they are what the lists of the folder name" in data.card.notes
+    assert data.record.provenance == "unknown"
+    assert data.expected == {"train": 800, "val": 200, "test": 15000}
     path = joint / "clevr_dist" / "train800val200.txt"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(DataError, match="lists 999 images; 1,000 were expected"):

@@ -6,7 +6,6 @@ pixels, in the same order. The others, with the reason, are in `ONE_FORM`.
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +14,9 @@ import pytest
 from unseen.core.errors import DataError
 from unseen.data.decode import decode_rgb
 from unseen.data.sources.vtab import vtab_tasks
-from unseen.data.sources.vtab.class_names import class_names
-from unseen.data.sources.vtab.examples import Examples, official_splits
-from unseen.data.sources.vtab.order import is_record_order, record_order
-from unseen.data.sources.vtab.tasks import VtabTask
+from unseen.data.sources.vtab.examples import Examples, is_record_order, official_splits, record_order
+from unseen.data.sources.vtab.original import find_original, read_original
+from unseen.data.sources.vtab.tasks import VtabTask, class_names
 from unseen.data.sources.vtab.tfds import find_tfds, read_tfds
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -36,16 +34,14 @@ def both(records: Path, originals: Path) -> dict[str, tuple[dict[str, Examples],
     for data, task in TASKS.items():
         folder = find_tfds(FIXTURES / "tfrecord" if data == "sun397" else records, task.tfds)
         assert folder is not None, data
-        found[data] = (read_tfds(folder, data, official_splits(task.splits)), read_original(task, originals))
+        found[data] = (read_tfds(folder, data, official_splits(task.splits)), read_originals(task, originals))
     return found
 
 
-def read_original(task: VtabTask, root: Path) -> dict[str, Examples]:
-    reader = import_module(f"unseen.data.sources.vtab.original.{task.reader}")
-    place = reader.find(root)
+def read_originals(task: VtabTask, root: Path) -> dict[str, Examples]:
+    place = find_original(task.data, root)
     assert place is not None, task.name
-    splits: dict[str, Examples] = reader.read(place)
-    return splits
+    return read_original(task.data, place)
 
 
 Both = dict[str, tuple[dict[str, Examples], dict[str, Examples]]]
@@ -132,7 +128,7 @@ def test_classes_are_those_of_tfds(records: Path) -> None:
 
 def test_caltechs_fake_is_read(originals: Path) -> None:
     """Two images of each of three classes: all of them are for training."""
-    found = read_original(vtab_tasks()["caltech101"], originals)
+    found = read_originals(vtab_tasks()["caltech101"], originals)
     assert sorted(found["train"].keys) == [
         f"{name}/image_000{k}.jpg" for name in ("accordion", "airplanes", "anchor") for k in (1, 2)
     ]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.data.sources.vtab import vtab_task, vtab_tasks
-from unseen.data.sources.vtab.rules import Rule
+from unseen.data.sources.vtab.tasks import Rule
 
 
 def naive(bounds: tuple[float, ...], value: float) -> int:

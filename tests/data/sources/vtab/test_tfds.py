@@ -19,8 +19,7 @@ from unseen.core.wire import masked_crc32c
 from unseen.data import decode_rgb, load_dataset
 from unseen.data.sources.vtab import vtab_tasks
 from unseen.data.sources.vtab.examples import official_splits
-from unseen.data.sources.vtab.tfds import find_tfds, read_tfds
-from unseen.data.sources.vtab.tfrecord import RecordFile, parse_example
+from unseen.data.sources.vtab.tfds import RecordFile, find_tfds, parse_example, read_tfds
 
 
 def test_the_checksum_is_castagnolis() -> None:

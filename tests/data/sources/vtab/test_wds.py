@@ -60,6 +60,8 @@ def test_shards_become_splits(folder: Path, replicas: Any) -> None:
     assert [int(label) for s in data.splits.values() for label in s.labels] == [v % 4 for v in values]
     assert list(data.class_names) == ["near", "farther", "far", "none"]
     assert "not the authors'" in data.card.notes
+    assert data.record.provenance == "community folder"
+    assert data.expected == {"train": 6347, "val": 423, "test": 711}
 
 
 def test_a_thousand_out_of_train(tmp_path: Path, home: Path, replicas: Any) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from unseen.core.errors import DataError
-from unseen.core.safe_pickle import load_plain_pickle
+from unseen.core.pickles import load_plain_pickle
 from unseen.data.dataset import Dataset, IntArray, Split
 from unseen.data.sources.imagenet.tree import Images, ImageTree, join_split, some
 from unseen.data.subset import draw_order
@@ -46,7 +46,7 @@ class Caps:
     least: int = 732
 
     def used(self, count: int) -> tuple[int, int]:
-        """(train, test) images out of `count`; (0, 0) where that is too few."""
+        """Return the numbers of (train, test) images out of `count`; (0, 0) if that is too few."""
         train = min(count - self.test, self.train)
         return (train, self.test) if train >= max(self.least, 1) else (0, 0)
 
@@ -55,7 +55,7 @@ Lists = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
 
 
 def read_levels(path: str | PathLike[str]) -> dict[str, list[str]]:
-    """The concepts of each level, by the level's name in lower case, such as "l1".
+    """Read the concepts of each level, by the level's name in lower case, such as "l1".
 
     Read are: what `unseen cog levels --out` writes; JSON of {"L1": ["n01440764", ...], ...} or of a list of such lists;
     and the authors' `cog_levels_mapping_file.pkl`.
@@ -76,7 +76,7 @@ def read_levels(path: str | PathLike[str]) -> dict[str, list[str]]:
 
 
 def read_concepts(path: str | PathLike[str], *, gaps: bool = True) -> list[str]:
-    """Every concept of a file of levels, sorted: with `gaps` those between two levels, where the file has them, too."""
+    """Read every concept of a file of levels, sorted; with `gaps` also those between two levels."""
     content = _read(Path(path), "levels")
     concepts = {concept for level in read_levels(path).values() for concept in level}
     if gaps and isinstance(content, Mapping) and content.get("format") == LEVELS_FORMAT:
@@ -85,7 +85,7 @@ def read_concepts(path: str | PathLike[str], *, gaps: bool = True) -> list[str]:
 
 
 def read_image_lists(path: str | PathLike[str], concepts: Iterable[str]) -> Lists:
-    """(train, test) image names of the given concepts, sorted, as `concept/file`.
+    """Read the sorted (train, test) image names of the given concepts, as `concept/file`.
 
     Read are the authors' `cog_concepts_split_file.pkl` and JSON of {"n01440764": {"train": [...], "test": [...]}, ...}.
     """
@@ -93,7 +93,7 @@ def read_image_lists(path: str | PathLike[str], concepts: Iterable[str]) -> List
 
 
 def read_split_file(path: str | PathLike[str]) -> Mapping[str, Any]:
-    """The content of a file of image lists, for `pick_image_lists`: the authors' takes a while to read."""
+    """Read a file of image lists for `pick_image_lists`; the authors' file takes a while."""
     content = _read(Path(path), "image lists")
     if not isinstance(content, Mapping):
         raise DataError(f"{path}: expected image lists by concept, found {type(content).__name__}.")
@@ -101,7 +101,7 @@ def read_split_file(path: str | PathLike[str]) -> Mapping[str, Any]:
 
 
 def pick_image_lists(path: str | PathLike[str], content: Mapping[str, Any], concepts: Iterable[str]) -> Lists:
-    """The lists of some concepts, checked; `path` is for messages."""
+    """Check and return the lists of some concepts; `path` is for messages."""
     lists = {}
     for concept in concepts:
         parts = content.get(concept)
@@ -115,14 +115,14 @@ def pick_image_lists(path: str | PathLike[str], content: Mapping[str, Any], conc
 
 
 def draw_images(names: Sequence[str], caps: Caps, seed: int) -> tuple[IntArray, IntArray]:
-    """Rows of the train and of the test images of one concept, ascending; the seed decides, the order does not."""
+    """Sample ascending rows of the train and test images of one concept, by the seed."""
     order = draw_order(names, seed)
     train = order[caps.test : caps.test + caps.train]
     return np.sort(train), np.sort(order[: caps.test])
 
 
 def balanced_rows(names: Sequence[str], labels: IntArray, count: int, seed: int = 0) -> IntArray:
-    """Rows of exactly `count` images per class, ascending: the class-balanced variant of supplement A.4.
+    """Return ascending rows of exactly `count` images per class: the balanced variant of supplement A.4.
 
     The names are those of a train split, so rows of features that are stored already can be chosen by it.
 
@@ -153,7 +153,7 @@ class Chosen:
 def choose_splits(
     tree: ImageTree, level: str, concepts: Sequence[str], caps: Caps, *, seed: int = 0, lists: Lists | None = None
 ) -> Chosen:
-    """Train and test images of a level: those of the lists where given, else drawn by the seed.
+    """Return train and test images of a level: those of the lists if given, else sampled by the seed.
 
     Args:
         concepts: sorted, in the order of the labels.
@@ -185,7 +185,7 @@ def choose_splits(
 
 
 def image_lists(dataset: Dataset) -> dict[str, dict[str, list[str]]]:
-    """The images of a loaded level by concept and split: saved as JSON, `split=FILE` takes the same ones again."""
+    """Return the images of a loaded level by concept and split; as a JSON file they work as `split=FILE`."""
     concepts = sorted({name.partition("/")[0] for split in dataset.splits.values() for name in split.names})
     lists: dict[str, dict[str, list[str]]] = {concept: {"train": [], "test": []} for concept in concepts}
     for split in ("train", "test"):
@@ -195,7 +195,7 @@ def image_lists(dataset: Dataset) -> dict[str, dict[str, list[str]]]:
 
 
 def lists_digest(splits: Mapping[str, Split]) -> str:
-    """A short digest of which images are in which split."""
+    """Return a short digest of the assignment of images to splits."""
     total = hashlib.blake2b(digest_size=8)
     for name, split in splits.items():
         total.update("\n".join((name, *split.names, "")).encode("utf-8", "surrogateescape"))
@@ -203,7 +203,7 @@ def lists_digest(splits: Mapping[str, Split]) -> str:
 
 
 def _listed(tree: ImageTree, level: str, concepts: Sequence[str], found: Sequence[Images], lists: Lists) -> Chosen:
-    """Splits of the listed images. One that is not there stays in, and is counted as unreadable when it is opened."""
+    """Return splits of the listed images; a missing one stays and counts as unreadable when it is opened."""
     parts: dict[str, list[tuple[Images, IntArray, int]]] = {"train": [], "test": []}
     absent = 0
     for label, (concept, images) in enumerate(zip(concepts, found, strict=True)):

@@ -3,7 +3,7 @@
 Roots:    `?root=PATH`, or UNSEEN_IMAGENET_1K, UNSEEN_IMAGENET_1K_BLURRED and UNSEEN_IMAGENET_21K
 IN-1K:    see `imagenet_1k`. The official validation images are the test split, as in ImageNet-CoG
 Levels:   `levels=FILE` (UNSEEN_COG_LEVELS, or cog-levels.json in the home folder); `imagenet:cog-NAME` is the level
-          NAME of that file, whatever levels it has. Options: split, train, test, min, balanced, seed
+          NAME of that file. Options: split, train, test, min, balanced, seed
 Whole:    `imagenet:cog` is ImageNet-1K and every concept of that file, gaps included: levels, controls and variants are
           views of its features. `seen=in1k-blurred` takes the blurred ImageNet-1K, `in1k=PATH` is the root of either
 Classes:  in the order of their wnids; named by the lemmas in the timm wheel
@@ -12,20 +12,28 @@ Classes:  in the order of their wnids; named by the lemmas in the timm wheel
 from __future__ import annotations
 
 import os
+import tarfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.files import home
+from unseen.core.guard import guarded, read_limited
 from unseen.core.names import Name, Options, is_wnid
 from unseen.core.records import DatasetCard
-from unseen.data.dataset import Dataset, Split
-from unseen.data.joined import join_datasets
+from unseen.core.run_record import RunRecord
+from unseen.data.columns import read_lines
+from unseen.data.dataset import Dataset, IntArray, Split, join_datasets
+from unseen.data.images import subfolders
 from unseen.data.load import DatasetSource, load_dataset
+from unseen.data.matlab import read_variables
 from unseen.data.sources.imagenet.cog import (
     Caps,
     Chosen,
@@ -36,8 +44,7 @@ from unseen.data.sources.imagenet.cog import (
     read_image_lists,
     read_levels,
 )
-from unseen.data.sources.imagenet.in1k import find_in1k, read_in1k
-from unseen.data.sources.imagenet.tree import find_tree
+from unseen.data.sources.imagenet.tree import Images, find_tree, images_in_folder, images_in_tar, join_split
 
 ROOT_VARIABLES = {
     "in1k": "UNSEEN_IMAGENET_1K",
@@ -57,42 +64,32 @@ class ImageNetSource(DatasetSource):
     paths = ("root", "in1k", "levels", "split", "val_labels")
 
     def cards(self) -> Iterable[DatasetCard]:
+        common = DatasetCard(
+            id="", group="imagenet", paper="cog", splits=("train", "test"), source="image-net.org", license=_LICENSE
+        )
         for name, title in (("in1k", "ImageNet-1K (ILSVRC-2012)"), ("in1k-blurred", "ImageNet-1K, faces blurred")):
-            yield DatasetCard(
+            yield replace(
+                common,
                 id=f"imagenet:{name}",
                 name=title,
-                group="imagenet",
-                paper="cog",
-                splits=("train", "test"),
                 classes=1000,
                 images=1_331_167 if name == "in1k" else None,
-                source="image-net.org",
-                license=_LICENSE,
                 citation="Russakovsky et al., IJCV 2015",
                 notes=f"your own copy: root=PATH or {ROOT_VARIABLES[name]}; test = the official validation images",
             )
-        yield DatasetCard(
+        common = replace(common, citation="Sariyildiz, Kalantidis, Larlus, Alahari, ICCV 2021")
+        yield replace(
+            common,
             id="imagenet:cog",
             name="ImageNet-CoG: the seen concepts and all levels",
-            group="imagenet",
-            paper="cog",
-            splits=("train", "test"),
-            source="image-net.org",
-            license=_LICENSE,
-            citation="Sariyildiz, Kalantidis, Larlus, Alahari, ICCV 2021",
             notes="ImageNet-1K and the concepts of levels=FILE, extracted once; seen=in1k-blurred: faces blurred",
         )
         for level in range(1, 6):
-            yield DatasetCard(
+            yield replace(
+                common,
                 id=f"imagenet:cog-l{level}",
                 name=f"ImageNet-CoG, level {level}",
-                group="imagenet",
-                paper="cog",
-                splits=("train", "test"),
                 classes=1000,
-                source="image-net.org",
-                license=_LICENSE,
-                citation="Sariyildiz, Kalantidis, Larlus, Alahari, ICCV 2021",
                 notes=f"your own ImageNet-21K: root=PATH or {ROOT_VARIABLES['cog']}; levels=FILE of unseen cog levels",
             )
 
@@ -107,7 +104,7 @@ class ImageNetSource(DatasetSource):
 
 
 def imagenet_root(kind: str, given: str | None) -> Path:
-    """The root that was given, or that of the environment.
+    """Return the given root, or that of the environment.
 
     Args:
         kind: "in1k", "in1k-blurred" or "cog".
@@ -126,7 +123,7 @@ _WHAT = {"in1k": "ImageNet-1K", "in1k-blurred": "the blurred ImageNet-1K", "cog"
 
 
 def levels_file(given: str | None) -> Path:
-    """The file of levels that was given, or that of the environment, or the one in the home folder."""
+    """Return the given file of levels, or that of the environment, or the one in the home folder."""
     chosen = given or os.environ.get(LEVELS_VARIABLE)
     path = Path(chosen).expanduser() if chosen else home() / "cog-levels.json"
     if not path.is_file():
@@ -139,7 +136,7 @@ def levels_file(given: str | None) -> Path:
 
 @cache
 def lemmas() -> Mapping[str, str]:
-    """The words of each synset of ImageNet, with commas between them; empty where timm, which has them, is not."""
+    """Return the words of each ImageNet synset, separated by commas; empty without timm."""
     spec = find_spec("timm")
     if spec is None or spec.origin is None:
         return {}
@@ -167,7 +164,7 @@ def _load_level(level: str, options: Options) -> Dataset:
 
 
 def _load_whole(options: Options) -> Dataset:
-    """The seen concepts and all others, as two datasets whose features are stored apart."""
+    """Load the seen concepts and all others as two datasets whose features are stored separately."""
     # The authors' lists of images have none for concepts between two levels.
     concepts = read_concepts(levels_file(options.text("levels")), gaps=options.text("split") is None)
     seen = options.choice("seen", ("in1k", "in1k-blurred"))
@@ -184,7 +181,7 @@ def _load_whole(options: Options) -> Dataset:
 
 
 def _draw(level: str, concepts: Sequence[str], options: Options) -> tuple[Path, Chosen, int]:
-    """The root of ImageNet-21K, the images of some concepts of it, and the seed of their draw."""
+    """Return the root of ImageNet-21K, the images of some of its concepts, and the seed of their sample."""
     root = imagenet_root("cog", options.text("root"))
     split_file, defaults = options.text("split"), Caps()
     caps = Caps(
@@ -204,7 +201,8 @@ def _load_in1k(name: str, options: Options) -> Dataset:
     options.finish()
     found = find_in1k(root)
     classes, splits, notes = read_in1k(found, Path(given).expanduser() if given else None)
-    return _assemble(_WHAT[name], root, options, classes, splits, notes)
+    made = _assemble(_WHAT[name], root, options, classes, splits, notes)
+    return replace(made, record=RunRecord(notes=(f"{_WHAT[name]}: {notes}.",))) if notes else made
 
 
 def _assemble(
@@ -228,8 +226,211 @@ def _assemble(
 
 
 def _class_names(classes: Sequence[str]) -> list[str]:
-    """The first word of each synset; all its words where two share the first, as the bird and the machine do."""
+    """Return the first word of each synset; all its words if two synsets share the first."""
     words = lemmas()
     first = [words.get(each, each).partition(",")[0].strip() for each in classes]
     count = Counter(first)
     return [words.get(each, each) if count[name] > 1 else name for each, name in zip(classes, first, strict=True)]
+
+
+CLASSES = 1000
+
+_BASES = ("", "ILSVRC/Data/CLS-LOC", "Data/CLS-LOC")
+_TRAIN = ("train", "train_blurred", "ILSVRC2012_img_train.tar", "train.tar")
+_VAL = ("val", "val_blurred", "validation", "ILSVRC2012_img_val.tar", "val.tar")
+
+
+@dataclass(frozen=True)
+class In1k:
+    """Where the parts of ImageNet-1K lie."""
+
+    root: Path
+    base: Path
+    train: Path
+    val: Path
+
+
+def find_in1k(root: Path) -> In1k:
+    """Find the training and validation images below a root.
+
+    Raises:
+        DataError: there are none.
+    """
+    for base in (root / each for each in _BASES):
+        train = next((base / each for each in _TRAIN if (base / each).exists()), None)
+        val = next((base / each for each in _VAL if (base / each).exists()), None)
+        if train is not None and val is not None:
+            return In1k(root, base, train, val)
+    inside = ", ".join(subfolders(root)[:5]) if root.is_dir() else "not a folder"
+    raise DataError(
+        f"{str(root)!r} ({inside or 'no folder in it'}) is no root of ImageNet-1K. Expected are train/ and val/, or "
+        "ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar."
+    )
+
+
+def read_in1k(found: In1k, val_labels: Path | None = None) -> tuple[list[str], dict[str, Split], str]:
+    """Return wnids in the order of the labels, train and test splits, and notes.
+
+    Args:
+        val_labels: what the validation images show, if they lie in a heap and nothing beside them says so.
+    """
+    tree = find_tree(found.train)
+    classes = [each for each in tree.concepts if is_wnid(each)]
+    if not classes:
+        raise DataError(f"{str(found.train)!r} has no class called like n01440764. One folder per wnid is expected.")
+    train = join_split([(i, np.arange(len(i)), label) for label, i in enumerate(tree.every(classes))], "train/")
+    parts, left_out = read_validation(found, val_labels, classes)
+    test = join_split(parts, "val/")
+    for name, split in (("training", train), ("validation", test)):
+        if empty := sorted(set(range(len(classes))).difference(split.labels.tolist())):
+            raise DataError(
+                f"{len(empty)} of {len(classes)} classes of {str(found.root)!r} have no {name} image, such as "
+                f"{classes[empty[0]]}."
+            )
+    notes = [f"{len(classes):,} of the {CLASSES:,} classes"] if len(classes) != CLASSES else []
+    notes += [f"{left_out:,} validation images of other classes were left out"] if left_out else []
+    return classes, {"train": train, "test": test}, "; ".join(notes)
+
+
+_Part = tuple[Images, IntArray, int]
+
+
+def read_validation(found: In1k, val_labels: Path | None, classes: Sequence[str]) -> tuple[list[_Part], int]:
+    """Return the validation images by class, and the number dropped because train has not their class."""
+    place = found.val
+    if place.is_dir() and any(is_wnid(each.name.removesuffix(".tar")) for each in place.iterdir()):
+        tree = find_tree(place)
+        kept = [(label, each) for label, each in enumerate(classes) if each in tree]
+        mine = zip(kept, tree.every([each for _, each in kept]), strict=True)
+        others = tree.every([each for each in tree.concepts if each not in set(classes)])
+        return [(i, np.arange(len(i)), label) for (label, _), i in mine], sum(map(len, others))
+    heap = images_in_folder(place, "") if place.is_dir() else images_in_tar(place, "")
+    places = [found.base, found.root, place if place.is_dir() else place.parent, found.root / "ILSVRC"]
+    path = val_labels or find_val_labels(places)
+    return _sort_heap(heap, read_val_labels(path, classes), path, classes)
+
+
+def _sort_heap(heap: Images, labels: Mapping[str, str], path: Path, classes: Sequence[str]) -> tuple[list[_Part], int]:
+    """Return images of one flat folder by class, named as if each class had a folder."""
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(heap.names):
+        stem = name.rpartition("/")[2].partition(".")[0]
+        if stem not in labels:
+            raise DataError(f"{str(path)!r} does not say what {name!r} shows. It knows {len(labels):,} images.")
+        rows.setdefault(labels[stem], []).append(row)
+    parts: list[_Part] = []
+    for label, wnid in enumerate(classes):
+        if mine := rows.get(wnid):
+            parts.append((_taken(heap, mine, wnid), np.arange(len(mine)), label))
+    return parts, len(heap) - sum(len(rows) for _, rows, _ in parts)
+
+
+def _taken(heap: Images, rows: Sequence[int], wnid: str) -> Images:
+    names = tuple(f"{wnid}/{heap.names[row].rpartition('/')[2]}" for row in rows)
+    return Images(names, lambda i: heap.open(rows[i]), lambda i: heap.size(rows[i]))
+
+
+_KAGGLE = "LOC_val_solution.csv"
+_LISTS = ("val_map.txt", "val.txt", "val_labels.txt", "imagenet_2012_validation_synset_labels.txt")
+_DEVKIT = "ILSVRC2012_devkit_t12"
+_TRUTH = "ILSVRC2012_validation_ground_truth.txt"
+_META = "meta.mat"
+_DEVKIT_BYTES = 64 << 20
+
+
+def find_val_labels(places: Sequence[Path]) -> Path:
+    """Return the first file in one of the folders with the classes of the validation images.
+
+    Raises:
+        DataError: there is none.
+    """
+    wanted = (_KAGGLE, *_LISTS, f"{_DEVKIT}/data/{_TRUTH}", _TRUTH, f"data/{_TRUTH}", f"{_DEVKIT}.tar.gz")
+    for name in wanted:
+        for place in places:
+            if (place / name).is_file():
+                return place / name
+    raise DataError(
+        f"nothing in {str(places[0])!r} says what the validation images show. Put there one of {_KAGGLE}, "
+        f"{', '.join(_LISTS)}, {_DEVKIT}.tar.gz, or sort the images into a folder per class, or give val_labels=FILE."
+    )
+
+
+def read_val_labels(path: Path, classes: Sequence[str]) -> dict[str, str]:
+    """Read the wnid of each validation image, by its file name without extension.
+
+    Args:
+        path: a file as `find_val_labels` finds them.
+        classes: wnids in the order of the labels, for lists that give ranks.
+    """
+    if path.name.endswith((".tar.gz", ".tgz")):
+        return _from_devkit(*_read_devkit_archive(path), path)
+    if path.name == _TRUTH:
+        meta = path.parent / _META
+        if not meta.is_file():
+            raise DataError(f"{str(path)!r} needs {_META} of the same devkit beside it, to know what its numbers mean.")
+        return _from_devkit(path.read_bytes(), meta.read_bytes(), path)
+    if path.suffix == ".csv":
+        return _from_csv(path)
+    return _from_lines(path, classes)
+
+
+def _from_csv(path: Path) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for number, line in read_lines(path)[1:]:
+        image, _, prediction = line.partition(",")
+        wnid = prediction.split()[0] if prediction.split() else ""
+        if not is_wnid(wnid):
+            raise DataError(f"{str(path)!r}, line {number}: expected 'ImageId,wnid ...', found {line[:80]!r}")
+        labels[_stem(image)] = wnid
+    return labels
+
+
+def _from_lines(path: Path, classes: Sequence[str]) -> dict[str, str]:
+    lines = [(number, line.replace(",", " ").split()) for number, line in read_lines(path)]
+    if all(len(words) == 1 and is_wnid(words[0]) for _, words in lines):
+        return {_numbered(i): words[0] for i, (_, words) in enumerate(lines, start=1)}
+    for number, words in lines:
+        if len(words) != 2 or not (is_wnid(words[1]) or words[1].isdecimal()):
+            raise DataError(
+                f"{str(path)!r}, line {number}: expected a file name and a wnid or rank, found {' '.join(words)[:80]!r}"
+            )
+    if all(words[1].isdecimal() for _, words in lines):
+        ranks = {int(words[1]) for _, words in lines}
+        if ranks != set(range(len(classes))):
+            raise DataError(
+                f"{str(path)!r} has labels from {min(ranks)} to {max(ranks)}, {len(ranks)} in all, and the training "
+                f"images have {len(classes)} classes: ranks of wnids, from 0, must cover them. Give wnids instead."
+            )
+        return {_stem(words[0]): classes[int(words[1])] for _, words in lines}
+    return {_stem(words[0]): words[1] for _, words in lines}
+
+
+def _from_devkit(truth: bytes, meta: bytes, path: Path) -> dict[str, str]:
+    with guarded(path, "the devkit", advice="Download it again."):
+        synsets: Any = read_variables(memoryview(meta), ("synsets",), path)["synsets"]
+        wnids = {int(each["ILSVRC2012_ID"].item()): str(each["WNID"]) for each in synsets}
+        return {_numbered(i): wnids[int(word)] for i, word in enumerate(truth.split(), start=1)}
+
+
+def _read_devkit_archive(path: Path) -> tuple[bytes, bytes]:
+    found: dict[str, bytes] = {}
+    try:
+        with tarfile.open(path, "r:gz") as archive:
+            for member in archive:
+                name = member.name.rpartition("/")[2]
+                stream = archive.extractfile(member) if name in (_TRUTH, _META) and member.isreg() else None
+                if stream is not None:
+                    found[name] = read_limited(stream, _DEVKIT_BYTES, path)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise DataError(f"cannot read the devkit {str(path)!r}: {error}. Download it again.") from error
+    if len(found) < 2:
+        raise DataError(f"{str(path)!r} lacks {_TRUTH} or {_META}: is it the devkit of tasks 1 and 2?")
+    return found[_TRUTH], found[_META]
+
+
+def _stem(name: str) -> str:
+    return name.strip().rpartition("/")[2].partition(".")[0]
+
+
+def _numbered(i: int) -> str:
+    return f"ILSVRC2012_val_{i:08d}"

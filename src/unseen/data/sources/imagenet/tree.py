@@ -4,7 +4,7 @@
     tars      ROOT/n01440764.tar
     one tar   fall11_whole.tar or ILSVRC2012_img_train.tar, which holds n01440764.tar and so on
 
-Whatever the layout, an image is called `n01440764/n01440764_18.JPEG`, and images are in the order of their names: so
+In every layout an image is called `n01440764/n01440764_18.JPEG`, and images are in the order of their names: so
 draws, fingerprints and stored features do not depend on how the images are kept. Where a concept has both a folder
 and a tar file, the tar is taken: it is whole or refused, while a folder may be half unpacked.
 """
@@ -27,7 +27,7 @@ from unseen.core.errors import DataError
 from unseen.data.archives import TarIndex, index_tar
 from unseen.data.dataset import IntArray, Split
 from unseen.data.decode import open_image
-from unseen.data.scan import find_images, image_extensions, is_litter
+from unseen.data.images import find_images, image_extensions, is_litter
 
 #: ImageNet-21K as one file, as its makers offered it.
 WHOLE_TARS = ("fall11_whole.tar", "winter21_whole.tar")
@@ -43,7 +43,7 @@ class Images:
     """Images that can be opened one by one, in the order of their names.
 
     Attributes:
-        names: relative to the root, whatever the layout.
+        names: relative to the root, the same in every layout.
         open: gives image `i`, not decoded.
         size: gives the bytes of image `i` on disk, without reading it.
     """
@@ -58,7 +58,7 @@ class Images:
 
 @dataclass(frozen=True, eq=False)
 class ImageTree:
-    """The concepts below a root, each of them listed when it is asked for.
+    """The concepts below a root, each listed on first access.
 
     Attributes:
         layout: "folders", "tars", "folders and tars" or "one tar".
@@ -73,20 +73,20 @@ class ImageTree:
 
     @property
     def concepts(self) -> list[str]:
-        """Names of all concepts, sorted."""
+        """Return the sorted names of all concepts."""
         return sorted(self.listers)
 
     def images(self, concept: str) -> Images:
-        """The images of one concept; a `DataError` if its folder or tar file cannot be read."""
+        """Return the images of one concept; raise `DataError` if its folder or tar file cannot be read."""
         return self.listers[concept]()
 
     def every(self, concepts: Sequence[str]) -> list[Images]:
-        """The images of several concepts, in that order, listed by many threads at once."""
+        """Return the images of several concepts, in that order, listed by many threads."""
         with ThreadPoolExecutor(_THREADS) as pool:
             return list(pool.map(self.images, concepts))
 
     def survey(self, concepts: Sequence[str], progress: Progress | None = None) -> dict[str, Images | DataError]:
-        """The same by concept, with the error in the place of what cannot be read."""
+        """Return the same by concept, with an error in place of what cannot be read."""
         done, lock = 0, Lock()
 
         def list_one(concept: str) -> Images | DataError:
@@ -132,12 +132,12 @@ _EXPECTED = "Expected: a folder (n01440764) or an uncompressed tar file (n014407
 
 
 def some(names: Sequence[str]) -> str:
-    """The first few of many names, for a message."""
+    """Return the first few of many names, for a message."""
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "") if names else "nothing"
 
 
 def images_in_folder(folder: Path, concept: str) -> Images:
-    """All images in a folder, at any depth; `concept/` is put before their names."""
+    """Return all images in a folder, at any depth, with names that start with `concept/`."""
     names = tuple(find_images(folder, f"{concept}/" if concept else "").names)
     cut, base = len(concept) + 1 if concept else 0, str(folder)
     return Images(
@@ -149,7 +149,7 @@ def images_in_folder(folder: Path, concept: str) -> Images:
 
 
 def images_in_tar(archive: Path | TarIndex, concept: str) -> Images:
-    """All images in a tar file; `concept/` is put before their names, once."""
+    """Return all images in a tar file, with names that start with `concept/`."""
     index = index_tar(archive) if isinstance(archive, Path) else archive
     extensions = image_extensions()
     rows: dict[str, int] = {}
@@ -168,7 +168,7 @@ def images_in_tar(archive: Path | TarIndex, concept: str) -> Images:
 
 
 def join_split(parts: Sequence[tuple[Images, IntArray, int]], prefix: str = "") -> Split:
-    """One split of several concepts: of each, the images at some rows, and their label.
+    """Join one split of several concepts: the images at some rows of each, with its label.
 
     An image counts as changed when its name or its size on disk does: of a million compressed files, reading the sizes
     alone takes seconds to minutes, and a tar's index has them already.
@@ -201,7 +201,7 @@ def join_split(parts: Sequence[tuple[Images, IntArray, int]], prefix: str = "") 
 
 
 def _entries(root: Path) -> tuple[list[str], list[str]]:
-    """Names of the folders in a folder, and of its tar files without .tar."""
+    """Return the names of the folders in a folder, and of its tar files without .tar."""
     folders: list[str] = []
     tars: list[str] = []
     try:

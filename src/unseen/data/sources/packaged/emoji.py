@@ -27,7 +27,7 @@ from unseen.core.names import Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
 from unseen.data.decode import open_image
-from unseen.data.sources.packaged.source import package_folder
+from unseen.data.sources.packaged import package_folder
 
 CARD = DatasetCard(
     id="packaged:emoji",
@@ -77,13 +77,13 @@ class Concept:
 
 
 def concepts() -> list[Concept]:
-    """All rows of `emoji_concepts.csv`, in the order of their code points."""
+    """Return all rows of `emoji_concepts.csv`, in the order of their code points."""
     text = files("unseen.data.sources.packaged").joinpath("emoji_concepts.csv").read_text(encoding="utf-8")
     return [Concept(**row) for row in csv.DictReader(text.splitlines())]
 
 
 def load(options: Options) -> Dataset:
-    """The dataset, or the part of it whose concepts are in ImageNet."""
+    """Load the dataset, or only its concepts that are in ImageNet."""
     wanted = _SUBSETS[options.choice("subset", tuple(_SUBSETS))]
     by_split = _designers(options)
     options.finish()
@@ -109,7 +109,7 @@ def load(options: Options) -> Dataset:
 
 
 def _designers(options: Options) -> dict[str, list[str]]:
-    """Designers by split: those of `test` and `val` as asked for, the others in train."""
+    """Return designers by split: the given ones in `test` and `val`, the others in train."""
     test = _parse_designers(options.text("test") or _TEST)
     val = _parse_designers(options.text("val") or ("none" if _VAL in test else _VAL))
     if both := [name for name in test if name in val]:
@@ -121,7 +121,7 @@ def _designers(options: Options) -> dict[str, list[str]]:
 
 
 def _parse_designers(text: str) -> list[str]:
-    """Designers from a list with commas; none from "none"."""
+    """Parse designers from a list with commas; "none" gives an empty list."""
     return [] if text == "none" else [_designer(name.strip()) for name in text.split(",")]
 
 

@@ -26,7 +26,7 @@ from unseen.core.names import Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
 from unseen.data.decode import open_image
-from unseen.data.sources.packaged.source import package_folder
+from unseen.data.sources.packaged import package_folder
 
 CARD = DatasetCard(
     id="packaged:grocery",
@@ -69,7 +69,7 @@ _COARSE: tuple[tuple[str, str, str], ...] = (
 
 
 def load(options: Options) -> Dataset:
-    """The dataset, with its fine or its coarse labels."""
+    """Load the dataset with its fine or its coarse labels."""
     labelling = options.choice("labels", CARD.label_sets)
     options.finish()
     table = _Table.find()
@@ -135,7 +135,7 @@ class _Table:
         return _table(folder)
 
     def rows(self, split: str) -> list[int]:
-        """Rows of a split in alphabetical order of their names, each photograph once."""
+        """Return the rows of a split in alphabetical order of their names, each photograph once."""
         first: dict[str, int] = {}
         for row, name in enumerate(self.names):
             if self._split[row] == split:

@@ -3,7 +3,7 @@
 Paper:      Johnson et al., "CLEVR: A diagnostic dataset for compositional language and elementary visual reasoning",
             CVPR 2017
 Shapes:     world units as in CLEVR: objects within [-3, 3]^2, radius 0.7 or 0.35, camera about 11 away
-Implements: uniform count, shape, size, colour, material and turn; gaps between objects; nobody hidden behind others;
+Implements: uniform count, shape, size, colour, material and turn; gaps between objects; no object hidden behind others;
             camera jitter of 0.5; the depth of an object is measured along the camera's axis, as CLEVR's pixel_coords[2]
 Differs:    visibility is judged by discs on a coarse grid instead of by rendered pixels
 """
@@ -70,7 +70,7 @@ class Scene:
 
     @property
     def depths(self) -> Vector:
-        """(k,) distance of each object's centre along the camera's axis."""
+        """Return the (k,) distances of the objects' centres along the camera's axis."""
         return np.asarray((self.centre - self.camera) @ self.forward)
 
     @property
@@ -79,7 +79,7 @@ class Scene:
 
 
 def draw_scene(seed: int, number: int) -> Scene:
-    """Scene `number` of a seed. The same two numbers give the same scene."""
+    """Generate scene `number` of a seed; the same two numbers give the same scene."""
     rng = np.random.default_rng([seed, number])
     count = int(rng.integers(FEWEST, MOST + 1))
     for _ in range(_ATTEMPTS):
@@ -119,7 +119,7 @@ def _attempt(rng: np.random.Generator, count: int) -> Scene | None:
 
 
 def _place(rng: np.random.Generator, radius: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
-    """(k, 2) places with gaps between them, or None where an object found no room."""
+    """Return (k, 2) positions with gaps between them, or None if an object has no room."""
     placed = np.empty((0, 2))
     for k, own in enumerate(radius):
         tries = rng.uniform(-3, 3, (50, 2))
@@ -132,7 +132,7 @@ def _place(rng: np.random.Generator, radius: npt.NDArray[np.float64]) -> npt.NDA
 
 
 def project(scene: Scene) -> tuple[Vector, Vector, Vector]:
-    """Image coordinates of the centres, in widths from the middle (x to the right, y down), and radii in widths."""
+    """Project centres to image coordinates, in widths from the middle (x right, y down), and radii in widths."""
     offset = scene.centre - scene.camera
     depth = offset @ scene.forward
     x, y = _FOCAL * (offset @ scene.right) / depth, -_FOCAL * (offset @ scene.up) / depth
@@ -146,7 +146,7 @@ _GRID_X, _GRID_Y = np.meshgrid(
 
 
 def _all_visible(scene: Scene) -> bool:
-    """Whether every object is inside the frame and no more than two thirds hidden."""
+    """Return whether every object is inside the frame and at most two thirds hidden."""
     x, y, radius = project(scene)
     if (np.abs(x) + radius > 0.5).any() or (np.abs(y) + radius > 0.5 / _ASPECT).any():
         return False

@@ -33,7 +33,7 @@ _ZERO = np.float32(0)
 
 
 def render_scene(scene: Scene) -> Pixels:
-    """(96, 144, 3) picture of a scene."""
+    """Render a scene as a (96, 144, 3) image."""
     rays = (
         scene.forward[:, None, None]
         + _COLUMNS[None, None, :] * scene.right[:, None, None]
@@ -58,12 +58,12 @@ def _span(middle: float, reach: float, limit: int) -> slice:
 
 
 def _dot(vector: Array, planes: Array) -> Array:
-    """Products of one vector (3,) or of vectors (3, ...) with planes (3, ...)."""
+    """Return the products of one vector (3,) or of vectors (3, ...) with planes (3, ...)."""
     return np.asarray(vector[0] * planes[0] + vector[1] * planes[1] + vector[2] * planes[2])
 
 
 def _floor(scene: Scene, rays: Array) -> Array:
-    """(3, 2h, 2w): the floor with the objects' shadows. It is smooth: one sample per pixel will do."""
+    """Render the floor with the objects' shadows (3, 2h, 2w), one sample per pixel because it is smooth."""
     reach = -scene.camera[2] / rays[2]
     x, y = scene.camera[0] + reach * rays[0], scene.camera[1] + reach * rays[1]
     lit = np.ones_like(x)
@@ -104,7 +104,7 @@ def _sphere(origin: Array, rays: Array, radius: np.float32) -> tuple[Array, Arra
 
 
 def _cylinder(origin: Array, rays: Array, radius: np.float32) -> tuple[Array, Array]:
-    """Upright, as high as it is wide. Seen from above, it shows its side and its upper cap."""
+    """Intersect rays with an upright cylinder, as high as wide; from above its side and upper cap are visible."""
     a = rays[0] * rays[0] + rays[1] * rays[1]
     b = origin[0] * rays[0] + origin[1] * rays[1]
     under = b * b - a * (origin[:2] @ origin[:2] - radius**2)
@@ -120,7 +120,7 @@ def _cylinder(origin: Array, rays: Array, radius: np.float32) -> tuple[Array, Ar
 
 
 def _cube(origin: Array, rays: Array, half: np.float32, turn: float) -> tuple[Array, Array]:
-    """The slab method in the cube's own axes."""
+    """Intersect rays with a cube by the slab method in the cube's own axes."""
     cosine, sine = np.float32(math.cos(turn)), np.float32(math.sin(turn))
     axes = np.array([[cosine, sine, 0], [-sine, cosine, 0], [0, 0, 1]], np.float32)
     start, way = (axes @ origin)[:, None, None], np.stack([_dot(axis, rays) for axis in axes])
@@ -135,7 +135,7 @@ def _cube(origin: Array, rays: Array, half: np.float32, turn: float) -> tuple[Ar
 
 
 def _shade(scene: Scene, k: int, rays: Array, normal: Array) -> Array:
-    """(3, n) colour of hits: ambient and diffuse light, and a highlight that metal has more of."""
+    """Return the (3, n) colours of hits: ambient and diffuse light, and a highlight that is stronger on metal."""
     metal = bool(scene.material[k])
     view = -rays / np.sqrt(_dot(rays, rays))
     halfway = view + scene.light[:, None]

@@ -37,7 +37,7 @@ _TURN = 2 * math.pi / 41
 
 
 def factors_of(numbers: npt.ArrayLike) -> IntArray:
-    """(n, 5) factors of images by number, 0 to 737,279; y varies fastest."""
+    """Return the (n, 5) factors of images by number, 0 to 737,279; y varies fastest."""
     chosen = np.asarray(numbers, np.int64)
     if chosen.size and (chosen.min() < 0 or chosen.max() >= COUNT):
         raise DataError(f"sprites are numbered from 0 to {COUNT - 1}, found {chosen.min()} to {chosen.max()}.")
@@ -45,7 +45,7 @@ def factors_of(numbers: npt.ArrayLike) -> IntArray:
 
 
 def render_sprites(factors: npt.ArrayLike) -> Pixels:
-    """(n, 64, 64) grey images of (n, 5) factors."""
+    """Render (n, 64, 64) grey images of (n, 5) factors."""
     chosen = np.asarray(factors, np.int64).reshape(-1, len(FACTORS))
     if chosen.size and ((chosen < 0).any() or (chosen >= FACTORS).any()):
         raise DataError(f"sprite factors are below {FACTORS}, found up to {tuple(chosen.max(axis=0).tolist())}.")
@@ -61,7 +61,7 @@ def render_sprites(factors: npt.ArrayLike) -> Pixels:
 
 @cache
 def _stamps() -> Pixels:
-    """(3, 6, 40, 32, 32): every shape at every scale and orientation, centred."""
+    """Render every shape at every scale and orientation, centred: (3, 6, 40, 32, 32)."""
     per_axis = _WINDOW * _SAMPLES
     axis = (np.arange(per_axis, dtype=np.float32) + 0.5) / _SAMPLES - _WINDOW / 2
     x, y = np.meshgrid(axis, axis)
@@ -87,6 +87,6 @@ def _ellipse(u: Floats, v: Floats) -> npt.NDArray[np.bool_]:
 
 
 def _heart(u: Floats, v: Floats) -> npt.NDArray[np.bool_]:
-    """The sextic (a^2 + b^2 - 1)^3 < a^2 b^3, point down and centred between its ends."""
+    """Render the sextic (a^2 + b^2 - 1)^3 < a^2 b^3, point down and centred between its ends."""
     a, b = u / 12, 0.1 - v / 12
     return np.asarray((a * a + b * b - 1) ** 3 < a * a * b * b * b)

@@ -1,4 +1,4 @@
-"""What of VTAB is below a folder: all 19 tasks, what is there, what is missing, what is wrong."""
+"""Check the data of all 19 tasks below a folder: which are complete, missing or damaged."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from unseen.core.errors import DataError, UnseenError
+from unseen.core.guard import guarded
 from unseen.data.decode import decode_rgb
-from unseen.data.sources.vtab.examples import Examples
-from unseen.data.sources.vtab.identity import content_digests, content_hash, shared_images
-from unseen.data.sources.vtab.source import TITLES, LoadedTask, how_to_get, locate, read_task
+from unseen.data.sources.vtab.examples import Examples, content_digests, content_hash, shared_images
+from unseen.data.sources.vtab.source import TITLES, LoadedTask, expected_sizes, how_to_get, locate, read_task
 from unseen.data.sources.vtab.tasks import VtabTask, vtab_tasks
 
 _THREADS = 16  # they wait for the disk, not for the processor
@@ -23,18 +23,18 @@ class TaskStatus:
     """One task below a folder.
 
     Attributes:
-        state: "ready" (every image of every split is there), "incomplete" (fewer examples than published, or images
-            that are not there), "broken" or "missing".
-        source: in which form the data are there, and where.
-        sizes: examples found by split.
-        expected: examples there should be by split.
-        advice: what is wrong, or how to get what is missing.
-        hash: of what train and val show and how they are labelled. "" where it was not asked for.
+        state: "ready" (every image of every split exists), "incomplete" (fewer examples than published, or missing
+            images), "broken" or "missing".
+        source: form and place of the data.
+        sizes: number of examples found, by split.
+        expected: number of examples that VTAB prescribes, by split.
+        advice: what is wrong, or how to get missing data.
+        hash: of the images and labels of train and val; "" if not requested.
         shared: images that occur in two splits, pixel for pixel, by "train-test" and so on.
         selection: whose choice of 1,000 examples it is.
-        split_hash: of which examples are in train and val; "" where the form of the data does not tell.
-        test_hash: as `hash`, of test.
-        lost: images by split that are not there, or that cannot be decoded if that was tried.
+        split_hash: of which examples are in train and val; "" if the form of the data does not contain it.
+        test_hash: like `hash`, of test.
+        lost: number of images by split that are missing, or that cannot be decoded if decoding was requested.
     """
 
     task: str
@@ -54,7 +54,7 @@ class TaskStatus:
 
 
 def check_root(root: Path, *, hashes: bool = False) -> Iterator[TaskStatus]:
-    """The state of every task below `root`, one after the other, whatever is in it.
+    """Yield the state of every task below `root`.
 
     Args:
         hashes: also decode every image, to hash the examples and to count images that are in two splits.
@@ -64,12 +64,12 @@ def check_root(root: Path, *, hashes: bool = False) -> Iterator[TaskStatus]:
 
 
 def ready_tasks(root: Path) -> list[str]:
-    """The tasks that can be run from `root`, in the order of the paper's tables."""
+    """Return the tasks that can be run from `root`, in the order of the paper's tables."""
     return [status.task for status in check_root(root) if status.state == "ready"]
 
 
 def _check(task: VtabTask, root: Path, *, hashes: bool) -> TaskStatus:
-    expected = {"train": 800, "val": 200, "test": task.sizes[2]}
+    expected = expected_sizes(task)
     known = (task.name, task.title, task.group)
     source = ""
     try:
@@ -77,61 +77,61 @@ def _check(task: VtabTask, root: Path, *, hashes: bool) -> TaskStatus:
         if found is None:
             return TaskStatus(*known, "missing", expected=expected, advice=how_to_get(task))
         source = f"{TITLES[found.kind]}: {found.place}"
-        return _status(task, read_task(task, found), source, expected, hashes=hashes)
+        with guarded(found.place, f"the files of {task.title}", advice="Get them again."):
+            loaded = read_task(task, found)
+        return _status(task, loaded, source, expected, hashes=hashes)
     except (UnseenError, OSError) as error:
         advice = str(error)
-    except Exception as error:  # noqa: BLE001 - whatever one dataset holds, the other eighteen are still to be checked
-        advice = f"its files made the reader fail ({type(error).__name__}: {error}). Get them again."
     return TaskStatus(*known, "broken", source, expected=expected, advice=advice)
 
 
 def _status(task: VtabTask, loaded: LoadedTask, source: str, expected: dict[str, int], *, hashes: bool) -> TaskStatus:
     sizes = {name: len(split) for name, split in loaded.dataset.splits.items()}
-    said = [f"{name} has {sizes[name]:,} of {count:,}" for name, count in expected.items() if sizes[name] != count]
+    problems = [f"{name} has {sizes[name]:,} of {count:,}" for name, count in expected.items() if sizes[name] != count]
     lost: dict[str, int] = {}
     for name, examples in loaded.examples.items():
         missing = _missing(examples)
         if missing:
             lost[name] = len(missing)
-            first, reason = missing[0]
-            said.append(f"{name}: {len(missing):,} images are not there, such as {examples.names[first]!r} ({reason})")
-        elif (why := _decodes(examples, 0)) is not None:
+            first, why = missing[0]
+            problems.append(f"{name}: {len(missing):,} images are missing, such as {examples.names[first]!r} ({why})")
+        elif (reason := _decode_error(examples, 0)) is not None:
             lost[name] = 1
-            said.append(f"{name}: {examples.names[0]!r} cannot be decoded ({why})")
-    told: dict[str, str] = {}
+            problems.append(f"{name}: {examples.names[0]!r} cannot be decoded ({reason})")
+    found: dict[str, str] = {}
     shared: dict[str, int] = {}
     if hashes and not lost:
         digests = {name: content_digests(split) for name, split in loaded.dataset.splits.items()}
         lost = {name: count for name, keys in digests.items() if (count := sum(key is None for key in keys))}
         for name in lost:
             example = loaded.examples[name].names[digests[name].index(None)]
-            said.append(f"{name}: {lost[name]:,} images cannot be decoded, such as {example!r}")
+            problems.append(f"{name}: {lost[name]:,} images cannot be decoded, such as {example!r}")
         shared = {f"{a}-{b}": n for (a, b), n in shared_images(loaded.dataset, digests).items() if n}
         if not lost:
-            told["hash"] = content_hash(loaded.dataset, digests=digests)
-            told["test_hash"] = content_hash(loaded.dataset, ("test",), digests)
+            found["hash"] = content_hash(loaded.dataset, digests=digests)
+            found["test_hash"] = content_hash(loaded.dataset, ("test",), digests)
     return TaskStatus(
         task.name,
         task.title,
         task.group,
-        "incomplete" if said else "ready",
+        "incomplete" if problems else "ready",
         source,
         sizes,
         expected,
-        "; ".join(said),
+        "; ".join(problems),
         shared=shared,
         selection=loaded.selection,
         split_hash=loaded.split_hash,
         lost=lost,
-        **told,
+        **found,
     )
 
 
 def _missing(examples: Examples) -> list[tuple[int, str]]:
-    """Images that are not there, with the reason."""
+    """Return the positions of missing images, with the reason."""
     find = examples.find
 
-    def of(chunk: Sequence[int]) -> list[tuple[int, str]]:
+    def check(chunk: Sequence[int]) -> list[tuple[int, str]]:
         found = []
         for i in chunk:
             try:
@@ -143,11 +143,11 @@ def _missing(examples: Examples) -> list[tuple[int, str]]:
 
     chunks = [range(i, min(i + _CHUNK, len(examples))) for i in range(0, len(examples), _CHUNK)]
     with ThreadPoolExecutor(_THREADS) as pool:
-        return [each for some in pool.map(of, chunks) for each in some]
+        return [each for some in pool.map(check, chunks) for each in some]
 
 
-def _decodes(examples: Examples, i: int) -> str | None:
-    """Why image `i` cannot be decoded, or None where it can."""
+def _decode_error(examples: Examples, i: int) -> str | None:
+    """Return why image `i` cannot be decoded, or None if it can."""
     try:
         decode_rgb(examples.open(i))
     except (DataError, OSError) as error:

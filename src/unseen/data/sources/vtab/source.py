@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -20,20 +19,18 @@ from unseen.core.errors import DataError, UsageError
 from unseen.core.files import home
 from unseen.core.names import Options
 from unseen.core.records import DatasetCard
+from unseen.core.run_record import Provenance, RunRecord
 from unseen.data.dataset import Dataset, Split
 from unseen.data.load import DatasetSource
-from unseen.data.sources.vtab import folder_1k
-from unseen.data.sources.vtab.examples import Examples, cut, official_splits
-from unseen.data.sources.vtab.identity import split_hash
-from unseen.data.sources.vtab.rules import Rule
-from unseen.data.sources.vtab.tasks import OPTIONS, VtabTask, vtab_task, vtab_tasks
+from unseen.data.sources.vtab.examples import Examples, cut, official_splits, split_hash
+from unseen.data.sources.vtab.layouts import TRAIN, VAL, find_1k, find_wds, read_1k, read_wds
+from unseen.data.sources.vtab.original import find_original, read_original
+from unseen.data.sources.vtab.tasks import OPTIONS, Rule, VtabTask, vtab_task, vtab_tasks
 from unseen.data.sources.vtab.tfds import find_tfds, read_tfds
-from unseen.data.sources.vtab.wds import find_wds, read_wds
 
 Kind = Literal["1k", "tfds", "original", "wds"]
 KINDS: tuple[Kind, ...] = ("1k", "tfds", "original", "wds")
 TITLES = {"1k": "VTAB-1k folder", "tfds": "TFDS records", "original": "original files", "wds": "webdataset shards"}
-TRAIN, VAL = 800, 200
 
 
 @dataclass(frozen=True)
@@ -49,20 +46,22 @@ class LoadedTask:
     """A task and how its examples were chosen.
 
     Attributes:
-        own: why the examples are not the authors' own; "" where they are.
-        split_hash: of the examples chosen, by what TFDS calls them; "" where that is not known.
+        own: why the examples are not, or may not be, the authors' own; "" if they are.
+        provenance: whose examples they are, as in the run record.
+        split_hash: of the chosen examples, by what TFDS calls them; "" if unknown.
     """
 
     location: Location
     examples: Mapping[str, Examples]
     dataset: Dataset
     own: str
+    provenance: Provenance
     split_hash: str
 
     @property
     def selection(self) -> str:
-        """One clause on whose choice of examples this is."""
-        return _selection(self.own)
+        """Return one clause on whose choice of examples this is."""
+        return _selection(self.own, self.provenance)
 
 
 class VtabSource(DatasetSource):
@@ -89,22 +88,22 @@ class VtabSource(DatasetSource):
 
 
 def default_root() -> Path:
-    """`UNSEEN_VTAB` if set, otherwise `vtab` in the home folder."""
+    """Return `UNSEEN_VTAB` if set, otherwise `vtab` in the home folder."""
     chosen = os.environ.get("UNSEEN_VTAB")
     return Path(chosen).expanduser() if chosen else home() / "vtab"
 
 
 def locate(task: VtabTask, root: Path, kinds: Iterable[Kind] = KINDS) -> Location | None:
-    """The first form in which the data of a task are below `root`."""
+    """Return the first form in which the data of a task are below `root`, or None."""
     for kind in kinds:
         if kind == "1k":
-            place = folder_1k.find_1k(root, task.folder)
+            place = find_1k(root, task.folder)
         elif kind == "tfds":
             place = find_tfds(root, task.tfds)
         elif kind == "wds":
             place = find_wds(root, task.wds)
         else:
-            place = _reader(task).find(root)
+            place = find_original(task.data, root)
         if place is not None:
             return Location(kind, place)
     return None
@@ -113,23 +112,23 @@ def locate(task: VtabTask, root: Path, kinds: Iterable[Kind] = KINDS) -> Locatio
 def load_task(
     task: VtabTask, root: Path, *, size: Literal["1000", "full"] = "1000", kinds: Iterable[Kind] = KINDS
 ) -> Dataset:
-    """A task with its splits train, val and test; its card says whose choice of examples it is.
+    """Load a task with its splits train, val and test; its card states whose choice of examples it is.
 
     Raises:
-        DataError: its data are not below `root`, are damaged, or one example is in two splits.
+        DataError: its data are missing below `root` or damaged, or one example is in two splits.
     """
     tried = tuple(kinds)
     found = locate(task, root, tried)
     if found is None:
         raise DataError(
             f"vtab:{task.name}: nothing below {root} looks like it. {how_to_get(task, tried)} Set the folder "
-            "with root=, or with UNSEEN_VTAB; `unseen vtab check ROOT` tells what is there."
+            "with root=, or with UNSEEN_VTAB; `unseen vtab check ROOT` lists the data that it finds."
         )
     return read_task(task, found, size=size).dataset
 
 
 def read_task(task: VtabTask, found: Location, *, size: Literal["1000", "full"] = "1000") -> LoadedTask:
-    """A task out of one form of its data."""
+    """Load a task from one form of its data."""
     if found.kind == "1k" and size == "full":
         raise DataError(
             f"vtab:{task.name}: {found.place} has 1,000 examples; size=full needs TFDS or the original files."
@@ -138,19 +137,31 @@ def read_task(task: VtabTask, found: Location, *, size: Literal["1000", "full"] 
     _refuse_overlap(task, splits)
     shared = task.data != task.name and found.kind in ("tfds", "original")
     own = splits["train"].own or splits["val"].own
+    provenance = _provenance(found.kind, splits, size)
     chosen = split_hash(splits)
     dataset = Dataset(
-        card=replace(task.card, notes=f"{OPTIONS}; examples: {_selection(own)}; split hash {chosen or 'unknown'}"),
+        card=replace(
+            task.card,
+            notes=f"{OPTIONS}; examples: {_selection(own, provenance)}; split hash {chosen or 'unknown'}",
+        ),
         class_names=_class_names(task, splits["test"]),
         splits={split: _labelled(task, examples, found.kind, shared=shared) for split, examples in splits.items()},
         # Tasks on the same images share their features.
         features_id=f"vtab:{task.data}?size={size}&source={found.kind}" if shared else task.card.id,
+        record=RunRecord(provenance=provenance),
+        expected=expected_sizes(task, size),
     )
-    return LoadedTask(found, splits, dataset, own, chosen)
+    return LoadedTask(found, splits, dataset, own, provenance, chosen)
+
+
+def expected_sizes(task: VtabTask, size: str = "1000") -> dict[str, int]:
+    """Return the number of images by split that VTAB prescribes for a task."""
+    train, val, test = task.sizes
+    return {"train": train, "val": val, "test": test} if size == "full" else {"train": TRAIN, "val": VAL, "test": test}
 
 
 def how_to_get(task: VtabTask, kinds: Iterable[Kind] = KINDS) -> str:
-    """One sentence: what to put where."""
+    """Return one sentence on which files to put where."""
     ways = {
         "1k": f"{task.folder}/ of a VTAB-1k folder",
         "tfds": f"{task.tfds}/VERSION/ of TFDS",
@@ -162,14 +173,14 @@ def how_to_get(task: VtabTask, kinds: Iterable[Kind] = KINDS) -> str:
 
 def _read_splits(task: VtabTask, found: Location, size: str) -> dict[str, Examples]:
     if found.kind == "1k":
-        return {split: replace(part, own=folder_1k.OWN) for split, part in folder_1k.read_1k(found.place).items()}
+        return read_1k(found.place)
     if found.kind == "wds":
         splits = read_wds(found.place, task, size)
     else:
-        wanted = official_splits(task.splits)
-        official = (
-            read_tfds(found.place, task.data, wanted) if found.kind == "tfds" else _reader(task).read(found.place)
-        )
+        if found.kind == "tfds":
+            official = read_tfds(found.place, task.data, official_splits(task.splits))
+        else:
+            official = read_original(task.data, found.place)
         splits = {split: cut(_judged(task, official), spec) for split, spec in task.splits.items()}
     if size == "1000":
         splits["train"] = splits["train"].take(np.arange(min(TRAIN, len(splits["train"]))))
@@ -181,22 +192,36 @@ def _read_splits(task: VtabTask, found: Location, size: str) -> dict[str, Exampl
 
 
 def _judged(task: VtabTask, official: Mapping[str, Examples]) -> dict[str, Examples]:
-    """The official splits; where examples are missing, the first ones are not the authors' any more."""
+    """Return the official splits; if examples are missing, the first ones are no longer the authors'."""
     judged = dict(official)
     for split, count in task.official_sizes.items():
-        there = len(official[split]) if split in official else count
+        found = len(official[split]) if split in official else count
         # TFDS leaves one listed image of SUN397 out.
-        if there != count and (task.data, split, there) != ("sun397", "train", count - 1) and not official[split].own:
-            judged[split] = replace(official[split], own=f"its split {split!r} has {there:,} of {count:,} examples")
+        if found != count and (task.data, split, found) != ("sun397", "train", count - 1) and not official[split].own:
+            judged[split] = replace(
+                official[split], own=f"its split {split!r} has {found:,} of {count:,} examples", certain=True
+            )
     return judged
 
 
-def _selection(own: str) -> str:
-    return f"not the authors', {own}" if own else "the authors'"
+def _provenance(kind: Kind, splits: Mapping[str, Examples], size: str) -> Provenance:
+    """Return whose 1,000 examples these are; "" for the full data, of which there is one version."""
+    own = [part for part in (splits["train"], splits["val"]) if part.own]
+    if not own:
+        return "authors' subset" if size == "1000" else ""
+    if not all(part.certain for part in own):
+        return "unknown"
+    return "community folder" if kind == "wds" else "own sample"
+
+
+def _selection(own: str, provenance: Provenance) -> str:
+    if not own:
+        return "the authors'"
+    return f"unknown, {own}" if provenance == "unknown" else f"not the authors', {own}"
 
 
 def _labelled(task: VtabTask, examples: Examples, kind: Kind, *, shared: bool) -> Split:
-    rule = task.rule if kind in ("tfds", "original") else Rule()  # lists and shards have the classes already
+    rule = task.rule if kind in ("tfds", "original") else Rule()  # lists and shards contain classes
     labels = rule(examples.fields[rule.field], task.classes)
     return examples.split(labels, primary=np.zeros_like(labels) if shared else None)
 
@@ -212,7 +237,3 @@ def _refuse_overlap(task: VtabTask, splits: Mapping[str, Examples]) -> None:
         for name in examples.names:
             if seen.setdefault(name, split) != split:
                 raise DataError(f"vtab:{task.name}: {name!r} is in {seen[name]} and in {split}. Get the data again.")
-
-
-def _reader(task: VtabTask) -> Any:
-    return import_module(f"unseen.data.sources.vtab.original.{task.reader}")

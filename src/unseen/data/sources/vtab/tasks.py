@@ -1,19 +1,65 @@
-"""The 19 tasks of VTAB, as data: `tasks.toml`."""
+"""The 19 tasks of VTAB, as data: tasks, places of original files, how annotations become classes, names of classes.
+
+Paper:      Zhai et al., 2019, Appendix A; bounds of bins from the authors' released source
+Implements: bins: the index of the largest bound strictly below the value, so that a value on a bound falls below it
+"""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
-from unseen.core.errors import UnknownNameError
+import numpy as np
+import numpy.typing as npt
+
+from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.records import DatasetCard
-from unseen.data.sources.vtab.rules import Rule
 
+IntArray = npt.NDArray[np.int64]
 OPTIONS = "options: size=1000 or full, root, source"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one field of the annotations becomes a class index.
+
+    Attributes:
+        field: of the annotations.
+        kind: "class" (unchanged), "offset" (minus `offset`), "floor" (floor of value / `width`), "bins" (by `bounds`).
+    """
+
+    field: str = "label"
+    kind: Literal["class", "offset", "floor", "bins"] = "class"
+    offset: int = 0
+    width: float = 1.0
+    bounds: tuple[float, ...] = ()
+
+    def __call__(self, values: npt.ArrayLike, classes: int) -> IntArray:
+        """Return the class indices of values.
+
+        Raises:
+            DataError: a value belongs to none of the classes.
+        """
+        numbers = np.asarray(values)
+        if self.kind == "bins":
+            labels = np.searchsorted(np.asarray(self.bounds), numbers.astype(np.float64), side="left") - 1
+        elif self.kind == "floor":
+            labels = np.floor(numbers / self.width)
+        else:
+            labels = numbers - self.offset
+        found = labels.astype(np.int64)
+        wrong = np.flatnonzero((found < 0) | (found >= classes))
+        if len(wrong):
+            raise DataError(
+                f"{self.field} = {numbers[wrong[0]]} of example {wrong[0]} belongs to none of the {classes} classes "
+                f"({len(wrong)} such examples). Is this the right dataset?"
+            )
+        return found
 
 
 @dataclass(frozen=True)
@@ -32,7 +78,6 @@ class VtabTask:
         folder: its name in a VTAB-1k folder.
         tfds: builder and configuration in TensorFlow Datasets.
         wds: its name in CLIP_benchmark, whose shards are in `wds_vtab-NAME`.
-        reader: module of the reader of the original files.
         selection: whose 1,000 examples the original files give, and why.
         url, expects: where to get the original files, and what they are called.
     """
@@ -50,7 +95,6 @@ class VtabTask:
     folder: str
     tfds: str
     wds: str
-    reader: str
     url: str
     expects: str
     citation: str
@@ -59,7 +103,7 @@ class VtabTask:
 
     @property
     def official_sizes(self) -> dict[str, int]:
-        """How many examples the official splits have that this task is cut from."""
+        """Return the number of examples of the official splits that this task is cut from."""
         found: dict[str, int] = {}
         for spec, size in zip(self.splits.values(), self.sizes, strict=True):
             name = spec.partition("[")[0]
@@ -82,21 +126,70 @@ class VtabTask:
         )
 
 
+@dataclass(frozen=True)
+class OriginalPlaces:
+    """Where the original files of a dataset are below a root.
+
+    Attributes:
+        folders: in the order in which they are tried; "" is the root.
+        requires: file patterns that a folder must have, each with alternatives between "|"; without any, the folder
+            must have a sub-folder of one of the classes.
+        archives: packed forms that cannot be read.
+    """
+
+    folders: tuple[str, ...]
+    requires: tuple[str, ...] = ()
+    archives: tuple[str, ...] = ()
+
+
+def original_places(data: str) -> OriginalPlaces:
+    """Return where the original files of a dataset are."""
+    return OriginalPlaces(**_tuples(_read_toml("tasks")["original"][data]))
+
+
 @cache
 def vtab_tasks() -> Mapping[str, VtabTask]:
-    """Name to task, in the order of the paper's tables."""
-    path = files("unseen.data.sources.vtab") / "tasks.toml"
-    return {row["name"]: _task(row) for row in tomllib.loads(path.read_text(encoding="utf-8"))["task"]}
+    """Return the tasks by name, in the order of the paper's tables."""
+    return {
+        row["name"]: VtabTask(**_tuples(row) | {"rule": Rule(**_tuples(row.get("rule", {})))})
+        for row in _read_toml("tasks")["task"]
+    }
 
 
 def vtab_task(name: str) -> VtabTask:
+    """Return a task by name."""
     try:
         return vtab_tasks()[name]
     except KeyError:
         raise UnknownNameError("VTAB task", name, vtab_tasks()) from None
 
 
-def _task(row: dict[str, Any]) -> VtabTask:
-    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items() if k != "rule"}
-    rule: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.get("rule", {}).items()}
-    return VtabTask(**values, rule=Rule(**rule))
+@cache
+def class_names(data: str) -> tuple[str, ...]:
+    """Return the folders of a dataset in the order of their labels; none if it does not come as folders."""
+    return tuple(_read_toml("class_names").get(data, "").split())
+
+
+def folder_labels(data: str, folders: Sequence[str], place: Path) -> IntArray:
+    """Return the label of each folder; upper and lower case are not distinguished.
+
+    Raises:
+        DataError: a folder is no class of this dataset.
+    """
+    number = {name.lower(): label for label, name in enumerate(class_names(data))}
+    for folder in folders:
+        if folder.lower() not in number:
+            raise DataError(
+                f"{place}: {folder!r} is none of the {len(number)} classes of this dataset, which are "
+                f"{', '.join(class_names(data)[:3])} and so on. Move it away, or get the data again."
+            )
+    return np.array([number[folder.lower()] for folder in folders], np.int64)
+
+
+def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+
+
+@cache
+def _read_toml(name: str) -> dict[str, Any]:
+    return tomllib.loads((files("unseen.data.sources.vtab") / f"{name}.toml").read_text(encoding="utf-8"))

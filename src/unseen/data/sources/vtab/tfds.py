@@ -3,31 +3,158 @@
     ROOT/caltech101/3.0.1/caltech101-train.tfrecord-00000-of-00001
     ROOT/eurosat/rgb/2.0.0/eurosat-train.array_record-00000-of-00001
 
-Records are in the order in which TFDS gives them when it does not shuffle: shard after shard. The first 800 of train
+Records are in the order in which TFDS returns them when it does not shuffle: shard after shard. The first 800 of train
 and the first 200 of val are VTAB-1k. Only the splits that a task is cut from are read.
+
+Source:     the record format (length, masked CRC-32C, data, masked CRC-32C) and the protocol buffer wire format, as
+            documented by their makers
+Shapes:     Example { Features features = 1 }, Features { map<string, Feature> feature = 1 }, Feature is one of
+            BytesList = 1, FloatList = 2, Int64List = 3, each with a repeated value = 1
+Implements: the checksum of every length, so that a damaged or unrelated file is noticed; contents are not summed: that
+            would read every byte of files of many gigabytes, and image decoders notice damage themselves
 """
 
 from __future__ import annotations
 
 import re
+import struct
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from unseen.core.errors import DataError
+from unseen.core.files import map_file
+from unseen.core.guard import reader
+from unseen.core.wire import as_message, fields, masked_crc32c, varints
 from unseen.data.array_record import ArrayRecordFile
+from unseen.data.columns import read_lines
 from unseen.data.decode import decode_rgb, open_image
-from unseen.data.listing import read_lines
-from unseen.data.sources.vtab.class_names import class_names
-from unseen.data.sources.vtab.examples import Examples, column, from_bytes
-from unseen.data.sources.vtab.order import is_record_order, record_order
-from unseen.data.sources.vtab.tfrecord import Feature, RecordFile, first_number, image_bytes, parse_example, text
+from unseen.data.sources.vtab.examples import Examples, column, from_bytes, is_record_order, record_order
+from unseen.data.sources.vtab.tasks import class_names
+
+Feature = list[bytes] | npt.NDArray[np.float32] | npt.NDArray[np.int64]
+
+_HEADER = struct.Struct("<QI")
+
+
+class RecordFile:
+    """A memory-mapped TFRecord file, and where its records are."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._map = map_file(path)
+        self.spans = list(self._scan(len(self._map)))
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def record(self, number: int) -> memoryview:
+        """Return a view of the data of a record."""
+        start, stop = self.spans[number]
+        return memoryview(self._map)[start:stop]
+
+    def _scan(self, size: int) -> Iterator[tuple[int, int]]:
+        place = 0
+        while place < size:
+            if place + _HEADER.size + 4 > size:
+                raise DataError(f"{self.path} ends within a record: it was cut short. Copy it again.")
+            length, checksum = _HEADER.unpack_from(self._map, place)
+            if masked_crc32c(bytes(self._map[place : place + 8])) != checksum:
+                raise DataError(f"{self.path} is not a TFRecord file, or is damaged at byte {place:,}.")
+            start = place + _HEADER.size
+            place = start + length + 4
+            if place > size:
+                raise DataError(f"{self.path} ends within a record: it was cut short. Copy it again.")
+            yield start, start + length
+
+
+@reader("an Example")
+def parse_example(data: memoryview | bytes) -> dict[str, Feature]:
+    """Return the features of an Example by name.
+
+    Raises:
+        DataError: the data are not an Example.
+    """
+    view = memoryview(data)
+    found: dict[str, Feature] = {}
+    try:
+        for number, features in fields(view):
+            if number != 1:
+                continue
+            for inner, entry in fields(as_message(features)):
+                if inner == 1:
+                    parts = dict(fields(as_message(entry)))
+                    if 2 in parts:
+                        found[bytes(as_message(parts[1])).decode("utf-8")] = _feature(as_message(parts[2]))
+    except (IndexError, KeyError, ValueError, struct.error) as error:
+        raise DataError(f"a record is not a tf.train.Example: {error!r}") from error
+    return found
+
+
+def _feature(view: memoryview) -> Feature:
+    for kind, content in fields(view):
+        values = [value for number, value in fields(as_message(content)) if number == 1]
+        if kind == 1:
+            return [bytes(as_message(value)) for value in values]
+        if kind == 2:  # packed floats, or one by one
+            packed = b"".join(v if isinstance(v, bytes) else bytes(as_message(v)) for v in values)
+            return np.frombuffer(packed, "<f4")
+        if kind == 3:
+            numbers: list[int] = []
+            for value in values:
+                numbers += [value] if isinstance(value, int) else varints(value)
+            return np.array([n - (1 << 64) if n >> 63 else n for n in numbers], np.int64)
+    return []
+
+
+def first_number(features: Mapping[str, Feature], name: str) -> int:
+    """Return the single integer of a feature."""
+    values = features.get(name)
+    if not isinstance(values, np.ndarray) or len(values) != 1:
+        raise DataError(f"a record has no single number {name!r}; it has: {', '.join(features) or 'nothing'}.")
+    return int(values[0])
+
+
+def image_bytes(features: Mapping[str, Feature], name: str = "image") -> bytes:
+    """Return the encoded image of a record."""
+    values = features.get(name)
+    if not isinstance(values, list) or len(values) != 1:
+        raise DataError(f"a record has no image {name!r}; it has: {', '.join(features) or 'nothing'}.")
+    return values[0]
+
+
+def text(features: Mapping[str, Feature], name: str) -> str | None:
+    """Return the single text of a feature, or None."""
+    values = features.get(name)
+    if not isinstance(values, list) or len(values) != 1:
+        return None
+    return values[0].decode("utf-8", "surrogateescape")
+
+
+class Records:
+    """The parsed Examples of several files, file after file."""
+
+    def __init__(self, files: Sequence[RecordFile | ArrayRecordFile]) -> None:
+        self.files = files
+        self._starts = [0, *accumulate(len(file) for file in files)]
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getitem__(self, i: int) -> dict[str, Feature]:
+        shard = bisect_right(self._starts, i) - 1
+        return parse_example(self.files[shard].record(i - self._starts[shard]))
+
+    def __iter__(self) -> Iterator[dict[str, Feature]]:
+        return (self[i] for i in range(len(self)))
+
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _FORMATS: Mapping[str, Callable[[Path], RecordFile | ArrayRecordFile]] = {
@@ -39,12 +166,12 @@ _SHARD = re.compile(
 )
 #: KITTI's first three types: Car, Van, Truck.
 _VEHICLES = 3
-#: Farther than any: where there is no vehicle.
+#: Depth of an image without vehicle: farther than any.
 NO_VEHICLE = 1000.0
 
 
 def find_tfds(root: Path, name: str) -> Path | None:
-    """The folder of the newest version of a builder that is prepared below `root`."""
+    """Return the folder of the newest version of a builder that is prepared below `root`, or None."""
     for base in (root, root / "tensorflow_datasets"):
         folder = base / name
         if folder.is_dir():
@@ -55,11 +182,11 @@ def find_tfds(root: Path, name: str) -> Path | None:
 
 
 def read_tfds(folder: Path, data: str, splits: Collection[str]) -> dict[str, Examples]:
-    """Official splits of a prepared dataset.
+    """Return official splits of a prepared dataset.
 
     Args:
         folder: of one version.
-        data: the task's images, which say how to read the annotations.
+        data: the task's images, which decide how to read the annotations.
         splits: which to read; CLEVR's test split, for one, has no annotations.
     """
     shards: dict[tuple[str, str], dict[int, Path]] = {}
@@ -89,26 +216,21 @@ def _shards(folder: Path) -> list[tuple[Path, re.Match[str]]]:
 
 
 def _read_split(split: str, files: Sequence[RecordFile | ArrayRecordFile], folder: Path, data: str) -> Examples:
-    starts = [0, *accumulate(len(file) for file in files)]
-    fields_of = FIELDS.get(data, _class_fields)
-
-    def features(i: int) -> dict[str, Feature]:
-        shard = bisect_right(starts, i) - 1
-        return parse_example(files[shard].record(i - starts[shard]))
-
-    latest = lru_cache(maxsize=64)(features)  # an image and its key are often asked for one after the other
+    records = Records(files)
+    read_fields = FIELDS.get(data, _class_fields)
+    cached = lru_cache(maxsize=64)(records.__getitem__)  # an image and its key are often read one after the other
     rows, names = [], []
-    for i in range(starts[-1]):
-        record = features(i)
-        rows.append(fields_of(record))
+    for record in records:
+        rows.append(read_fields(record))
         names.append(_key(record, data))
     columns = {name: column(np.array([row[name] for row in rows])) for name in (rows[0] if rows else ())}
+    path = folder / "label.labels.txt"
     examples = from_bytes(
-        [f"{split}/{i:06d}" for i in range(starts[-1])],
-        lambda i: image_bytes(latest(i)),
+        [f"{split}/{i:06d}" for i in range(len(records))],
+        lambda i: image_bytes(cached(i)),
         columns,
-        _class_names(folder),
-        _SHOW.get(data, open_image),
+        [line for _, line in read_lines(path)] if path.exists() else [],
+        _black_and_white if data == "dsprites" else open_image,
     )
     if all(name is None for name in names):
         if data not in _NUMBERED:
@@ -117,11 +239,11 @@ def _read_split(split: str, files: Sequence[RecordFile | ArrayRecordFile], folde
         return replace(examples, keys=[numbers[i] for i in record_order(numbers, split)])
     keys = [name or "" for name in names]
     own = "" if is_record_order(keys, split) else "its records are not in the order in which TFDS writes them"
-    return replace(examples, keys=keys, own=own or _OWN.get(data, ""))
+    return replace(examples, keys=keys, own=own or _OWN.get(data, ""), certain=False)
 
 
 def _key(record: Mapping[str, Feature], data: str) -> str | None:
-    """What TFDS called an example when it sorted them, where the record still tells."""
+    """Return what TFDS called an example when it sorted them, or None if the record does not contain it."""
     name = text(record, _KEYS.get(data, "file_name"))
     if name is None:
         return None
@@ -136,7 +258,7 @@ def _key(record: Mapping[str, Feature], data: str) -> str | None:
     return name
 
 
-#: In which feature the key is; "file_name" where the dataset is not named.
+#: The feature with the key; "file_name" for other datasets.
 _KEYS: Mapping[str, str] = {
     "camelyon": "id",
     "retinopathy": "name",
@@ -154,11 +276,6 @@ _OWN: Mapping[str, str] = {
 }
 
 
-def _class_names(folder: Path) -> list[str]:
-    path = folder / "label.labels.txt"
-    return [line for _, line in read_lines(path)] if path.exists() else []
-
-
 def _class_fields(features: Mapping[str, Feature]) -> dict[str, float]:
     return {"label": first_number(features, "label")}
 
@@ -174,22 +291,12 @@ def _kitti_fields(features: Mapping[str, Feature]) -> dict[str, float]:
     return {"closest": float(depths[kinds < _VEHICLES].min(initial=NO_VEHICLE))}
 
 
-def _dsprites_fields(features: Mapping[str, Feature]) -> dict[str, float]:
-    return {
-        "x_position": first_number(features, "label_x_position"),
-        "orientation": first_number(features, "label_orientation"),
-    }
-
-
-def _smallnorb_fields(features: Mapping[str, Feature]) -> dict[str, float]:
-    return {
-        "azimuth": first_number(features, "label_azimuth"),
-        "elevation": first_number(features, "label_elevation"),
-    }
+def _label_fields(features: Mapping[str, Feature], names: Sequence[str]) -> dict[str, float]:
+    return {name: first_number(features, f"label_{name}") for name in names}
 
 
 def _black_and_white(data: bytes) -> Image.Image:
-    """dSprites' pixels are 0 and 1."""
+    """Decode an image of dSprites, whose pixels are 0 and 1."""
     pixels = np.asarray(decode_rgb(open_image(data)))
     return Image.fromarray(np.asarray(np.minimum(pixels, 1) * 255, np.uint8))
 
@@ -197,7 +304,6 @@ def _black_and_white(data: bytes) -> Image.Image:
 FIELDS: Mapping[str, Callable[[Mapping[str, Feature]], dict[str, float]]] = {
     "clevr": _clevr_fields,
     "kitti": _kitti_fields,
-    "dsprites": _dsprites_fields,
-    "smallnorb": _smallnorb_fields,
+    "dsprites": partial(_label_fields, names=("x_position", "orientation")),
+    "smallnorb": partial(_label_fields, names=("azimuth", "elevation")),
 }
-_SHOW: Mapping[str, Callable[[bytes], Image.Image]] = {"dsprites": _black_and_white}

@@ -7,7 +7,7 @@ Layout:     ROOT/NAME/{res101.mat, att_splits.mat, testclasses.txt, trainvalclas
 Root:       option `root=`, else the environment variable UNSEEN_XLSA17, else HOME/data/xlsa17
 Splits:     PS: `trainval`, `test_seen`, `test_unseen` are the locs of att_splits.mat, which must partition 1..N.
             SS: `trainval` holds every image of the training classes, `test_unseen` those of the test classes
-Features:   `features=FILE` puts own features in the place of res101 (`unseen.data.sources.xlsa17.features`); the model
+Features:   `features=FILE` puts own features in the place of res101 (`unseen.data.sources.xlsa17.source`); the model
             is then called by the file, `xlsa17:vit` for vit.npy
 Images:     `images=FOLDER` finds the files that res101.mat names below a folder, so that any model can replace res101
 Checks:     `unseen.data.sources.xlsa17.splits`
@@ -17,25 +17,28 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
-from unseen.core.errors import DataError, UnknownNameError
+from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.files import home
 from unseen.core.identity import digest, file_digest
 from unseen.core.names import Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, IntArray, Split
 from unseen.data.decode import open_image
+from unseen.data.images import content_key
 from unseen.data.load import DatasetSource
-from unseen.data.scan import content_key
-from unseen.data.sources.xlsa17.features import FeatureArray, features_file, read_features
+from unseen.data.matlab import read_matlab
 from unseen.data.sources.xlsa17.splits import (
     LOCS,
     TEST_UNSEEN,
@@ -80,7 +83,7 @@ class ZeroShotDataset(Dataset):
             )
 
     def side_information(self) -> Any:
-        """Attributes and class folds: methods learn from them, so they are part of what the data are."""
+        """Return attributes and class folds, which methods learn from."""
         attributes = hashlib.sha256(np.ascontiguousarray(self.attributes).tobytes()).hexdigest()
         folds = [[fold.train.tolist(), fold.val.tolist()] for fold in self.folds]
         return [attributes, folds, self.protocol, self.splits_digest]
@@ -142,7 +145,7 @@ class Xlsa17Source(DatasetSource):
 def _split(
     loc: IntArray, labels: IntArray, files: Sequence[str], find: Callable[[str], Path] | None, content: str
 ) -> Split:
-    """A split whose fingerprint covers the images where there are any, and the published features otherwise."""
+    """Return a split whose fingerprint covers the images, or without images the published features."""
     names = [files[i] for i in loc]
     if find is None:
         return Split(
@@ -161,7 +164,7 @@ def _refuse(_number: int) -> Image.Image:
 
 
 def _finder(images: str | None, files: Sequence[str], name: str) -> Callable[[str], Path] | None:
-    """Finds an image by the name that the release gives it, the path on its authors' machine."""
+    """Return a function that finds an image by its name in the release, the path on its authors' machine."""
     if images is None:
         return None
     root = Path(images).expanduser()
@@ -186,7 +189,7 @@ def _folder(name: str, root: str | None) -> Path:
 
 
 def _standard_folder(folder: Path, name: str, standard: str | None) -> Path | None:
-    """Lists of the user's own, or None for those of the package."""
+    """Return the folder with the user's lists, or None for those of the package."""
     given = [Path(standard).expanduser() / name, Path(standard).expanduser()] if standard else []
     for lists in (*given, folder.parent / "standard_split" / name, folder.parent.parent / "standard_split" / name):
         if (lists / "testclasses.txt").is_file():
@@ -194,3 +197,94 @@ def _standard_folder(folder: Path, name: str, standard: str | None) -> Path | No
     if standard:
         raise DataError(f"{standard} holds no testclasses.txt, nor does {standard}/{name}.")
     return None
+
+
+FeatureArray = npt.NDArray[np.float32]
+PUBLISHED = "res101"
+SUFFIXES = (".mat", ".h5", ".hdf5", ".npz", ".npy")
+
+
+def features_file(folder: Path, own: str | None) -> Path:
+    """Return the file of the features: the published one, or a user's own, beside it or anywhere."""
+    path = folder / f"{PUBLISHED}.mat"
+    if own is not None:
+        given = Path(own).expanduser()
+        path = given if given.is_file() else folder / given
+        if path.suffix not in SUFFIXES:
+            raise UsageError(f"features={own}: a file that ends in {', '.join(SUFFIXES)} is needed.")
+    if not path.is_file():
+        what = (
+            "It is part of the xlsa17 release, with the labels and features." if own is None else "(option features=)"
+        )
+        raise DataError(f"there is no {path}. {what}")
+    return path
+
+
+def read_features(path: Path, folder: Path, classes: int) -> tuple[IntArray, list[str], Callable[[], FeatureArray]]:
+    """Return labels from 0, file names, and a function that reads (n, d) features on first use."""
+    found = _read(path, (), ("labels", "image_files"))
+    published = folder / f"{PUBLISHED}.mat"
+    if "labels" not in found and path != published:
+        if not published.is_file():
+            raise DataError(f"{path} has no labels, and there is no {published} to take them from.")
+        found = {**read_matlab(published, ("labels",), ("image_files",)), **found}
+        path_of_labels = published
+    else:
+        path_of_labels = path
+    if "labels" not in found:
+        raise DataError(f"{path} has no variable 'labels'.")
+    labels = np.asarray(found["labels"]).ravel().astype(np.int64) - 1
+    if not len(labels) or labels.min() < 0 or labels.max() >= classes:
+        seen = f"labels from {labels.min() + 1} to {labels.max() + 1}" if len(labels) else "no labels"
+        raise DataError(f"{path_of_labels}: {seen}; 1 to {classes} are needed.")
+    if len(empty := np.flatnonzero(np.bincount(labels, minlength=classes) == 0)):
+        first = empty[0] + 1
+        raise DataError(
+            f"{path_of_labels}: {len(empty)} of {classes} classes have no image, the first is number {first}."
+        )
+    files = found.get("image_files") or [f"{i:06d}" for i in range(len(labels))]
+    if not isinstance(files, list) or len(files) != len(labels):
+        raise DataError(f"{path_of_labels}: image_files must name {len(labels)} files.")
+
+    @cache
+    def features() -> FeatureArray:
+        values = np.asarray(_read(path, ("features",), ())["features"])
+        rows = values.T if path.suffix == ".mat" else values
+        if rows.ndim != 2 or len(rows) != len(labels):
+            swapped = rows.ndim == 2 and rows.shape[1] == len(labels)
+            why = "The axes are swapped: transpose it." if swapped else ""
+            shape = f"(d, {len(labels)} images)" if path.suffix == ".mat" else f"({len(labels)} images, d)"
+            raise DataError(f"{path}: features has shape {values.shape}; {shape} is needed. {why}")
+        rows = np.ascontiguousarray(rows, np.float32)
+        if not np.isfinite(rows).all():
+            raise DataError(f"{path}: features hold values that are not numbers.")
+        return rows
+
+    return labels, files, features
+
+
+def _read(path: Path, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, Any]:
+    """Read variables of a file of any of the formats; .npy has features only."""
+    if path.suffix == ".mat":
+        return dict(read_matlab(path, required, optional))
+    if path.suffix in (".h5", ".hdf5"):  # MATLAB 7.3 is HDF5 with reversed axes, which are turned back here
+        return {
+            name: value.T if isinstance(value, np.ndarray) else value
+            for name, value in read_matlab(path, required, optional).items()
+        }
+    try:
+        if path.suffix == ".npy":
+            found: dict[str, Any] = {"features": np.load(path, allow_pickle=False, mmap_mode="r")}
+        else:
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as loaded:
+                found = {name: loaded[name] for name in (*required, *optional) if name in loaded.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
+        raise DataError(f"cannot read features from {path}: {error}.") from None
+    for name, value in found.items():
+        if name != "image_files" and value.dtype.kind not in "fiub":
+            raise DataError(f"{path}: {name} holds {value.dtype}, not numbers.")
+    if missing := [name for name in required if name not in found]:
+        raise DataError(f"{path} has no array {missing[0]!r}.")
+    if "image_files" in found:
+        found["image_files"] = [str(each) for each in np.asarray(found["image_files"]).ravel()]
+    return found

@@ -55,7 +55,7 @@ class AttributeSplits:
 
     @property
     def digest(self) -> str:
-        """Of what is used of the file: copies that differ elsewhere are the same split."""
+        """Return a digest of the used content: copies that differ elsewhere are the same split."""
         locs = [np.sort(self.locs[loc]).tolist() for loc in LOCS]
         return digest([list(self.class_names), np.round(self.attributes, 6).tolist(), locs])
 
@@ -129,7 +129,7 @@ def check_labels(splits: AttributeSplits, labels: IntArray, folder: Path) -> Non
 
 
 def read_folds(folder: Path, class_names: Sequence[str], unseen_labels: IntArray) -> tuple[ClassFold, ...]:
-    """The three folds of training classes from the class lists, checked against the test classes."""
+    """Read the three folds of training classes from the class lists, checked against the test classes."""
     listed = {name: read_classes(folder / f"{name}.txt", class_names) for name in ("trainvalclasses", "testclasses")}
     seen, unseen = set(listed["trainvalclasses"].tolist()), set(listed["testclasses"].tolist())
     if both := seen & unseen:
@@ -151,7 +151,7 @@ def read_folds(folder: Path, class_names: Sequence[str], unseen_labels: IntArray
 def standard_split(
     name: str, class_names: Sequence[str], labels: IntArray
 ) -> tuple[dict[str, IntArray], tuple[ClassFold, ...]]:
-    """SS by the lists that come with the package: locs, and the three folds of training classes."""
+    """Return SS by the lists of the package: locs, and the three folds of training classes."""
     lists = tomllib.loads((files(__package__) / "standard_splits.toml").read_text(encoding="utf-8"))
     found = lists["AWA" if name.startswith("AWA") else name]
     where = f"the standard split of {name} (other lists: the option standard=, or standard_split/{name}/)"
@@ -162,7 +162,7 @@ def standard_split(
 
 
 def read_classes(path: Path, class_names: Sequence[str]) -> IntArray:
-    """Class indices of a list with one name per line."""
+    """Read class indices from a list with one name per line."""
     try:
         names = path.read_text(encoding="utf-8").split()
     except (OSError, UnicodeDecodeError) as error:
@@ -171,7 +171,7 @@ def read_classes(path: Path, class_names: Sequence[str]) -> IntArray:
 
 
 def class_rows(names: Sequence[str], class_names: Sequence[str], where: str) -> IntArray:
-    """Class indices of some names, in order of the classes."""
+    """Return the sorted class indices of some names."""
     index = {name: i for i, name in enumerate(class_names)}
     for name in names:
         if name not in index:
@@ -180,7 +180,7 @@ def class_rows(names: Sequence[str], class_names: Sequence[str], where: str) -> 
 
 
 def standard_locs(lists: Path, class_names: Sequence[str], labels: IntArray) -> dict[str, IntArray]:
-    """SS by the lists of a folder: every image of a training class trains, every image of a test class tests."""
+    """Return SS by the lists of a folder: all images of training classes train, all of test classes test."""
     train = read_classes(lists / "trainvalclasses.txt", class_names)
     return _locs(train, read_classes(lists / "testclasses.txt", class_names), labels)
 

@@ -1,0 +1,119 @@
+"""Feature matrices instead of models: the linear probe of `unseen.evaluate(X, y)`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.benchmarks.benchmark import make_benchmark
+from unseen.benchmarks.workbench import SplitRows
+from unseen.core.errors import DataError, UsageError
+from unseen.core.records import Result
+from unseen.core.run_record import Recorder
+from unseen.core.search_record import search_record
+from unseen.data import Dataset
+from unseen.data.user_data import LabelledImages, divide
+from unseen.run.environment import capture_environment
+
+#: What results call the model behind given features.
+FEATURES = "features"
+
+
+def is_matrix(value: Any) -> bool:
+    """Whether a value is an array or tensor of two dimensions."""
+    return getattr(value, "ndim", 0) == 2 and hasattr(value, "shape") and not callable(value)
+
+
+def as_array(value: Any) -> npt.NDArray[Any]:
+    """Return an array, or a tensor on any device, as an array."""
+    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+
+
+@dataclass
+class _ArrayBench:
+    """The part of a workbench that probes use, over rows that are given."""
+
+    data: Dataset
+    rows: Mapping[str, npt.NDArray[Any]]
+    how: None = None
+    recorder: Recorder = field(default_factory=Recorder)
+
+    def dataset(self, name: str) -> Dataset:
+        self.recorder.add(self.data.record)
+        return self.data
+
+    def splits(self, model: str, dataset: str, layer: str) -> dict[str, SplitRows]:
+        found = {}
+        for name, split in self.data.splits.items():
+            count = len(split)
+            found[name] = SplitRows(self.rows[name], split.labels, np.arange(count), count)
+            self.recorder.add(found[name].record(name))
+        return found
+
+
+def evaluate_features(
+    features: Any, labels: Any, test: Any, *, seeds: int | Sequence[int], options: Mapping[str, Any]
+) -> tuple[Dataset, tuple[Result, ...]]:
+    """Fit a probe on rows of features and test it; return the rows as a dataset, and one result per seed.
+
+    Args:
+        features: (n, d).
+        labels: classes, numbers or several labels, one per row.
+        test: (features, labels) of other rows; None holds out a fifth of every class, by the content of the rows.
+        seeds: a count, or the seeds.
+        options: of the probe benchmark.
+
+    Raises:
+        DataError: arrays that do not belong together, or labels that cannot be learned.
+    """
+    matrices = {"train": as_array(features)}
+    given = {"train": _given(matrices["train"], labels, "train")}
+    if test is not None:
+        if not isinstance(test, tuple | list) or len(test) != 2 or not is_matrix(test[0]):
+            raise UsageError("with features, test is (features, labels) of the test rows.")
+        matrices["test"] = as_array(test[0])
+        given["test"] = _given(matrices["test"], test[1], "test")
+        if matrices["test"].shape[1] != matrices["train"].shape[1]:
+            raise DataError(
+                f"train features have the shape {matrices['train'].shape} and test features {matrices['test'].shape}: "
+                "the second number must be the same."
+            )
+    dataset = divide(given, ordered=True)
+    rows = {}
+    for name, split in dataset.splits.items():
+        assert split.whole is not None
+        rows[name] = matrices.get(name, matrices["train"])[split.whole.rows]
+    benchmark = make_benchmark("probe", {"seeds": seeds, **options}).suited(dataset)
+    benchmark.check(dataset)
+    bench: Any = _ArrayBench(dataset, rows)
+    cells = [replace(cell, revision=dataset.revision) for cell in benchmark.plan(FEATURES, dataset.id)]
+    environment = capture_environment()
+    results = []
+    for result in benchmark.evaluate(cells, bench):
+        record = bench.recorder.record.merge(search_record(result.sweep, result.details["best"])).merge(result.record)
+        results.append(replace(result, environment=environment, record=record))
+    return dataset, tuple(results)
+
+
+def _given(rows: npt.NDArray[Any], labels: Any, name: str) -> LabelledImages:
+    if rows.ndim != 2 or not rows.size or rows.dtype.kind not in "fiub":
+        raise DataError(f"{name} features must be numbers of the shape (n, d); found {rows.dtype} of {rows.shape}.")
+    if not np.isfinite(rows).all():
+        raise DataError(f"{name} features contain NaN or infinity. Leave those rows out.")
+    if labels is None or isinstance(labels, str) or not hasattr(labels, "__len__"):
+        raise DataError(f"{name} features of shape {rows.shape} need one label per row; found {type(labels).__name__}.")
+    found = as_array(labels) if hasattr(labels, "ndim") else labels
+    listed = (
+        list(found) if getattr(found, "ndim", 1) == 2 else found.tolist() if hasattr(found, "tolist") else list(found)
+    )
+    if len(listed) != len(rows):
+        raise DataError(f"{name} features have the shape {rows.shape}, but there are {len(listed)} labels.")
+    values = np.ascontiguousarray(rows)
+    return LabelledImages(
+        values, listed, title=FEATURES, keys=lambda i: hashlib.blake2b(values[i].tobytes()).digest()[:16]
+    )

@@ -1,0 +1,199 @@
+"""Check and identify the files of a model without importing torch.
+
+A study checks every model file before any work begins, so these functions read headers only: the directory of a zip
+archive, the opcodes of its pickle, the header of a safetensors file. No code in a file runs.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickletools
+import re
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from unseen.core.errors import BackboneError, CheckpointError
+from unseen.core.guard import guarded
+from unseen.core.identity import digest, file_digest
+
+#: First bytes of a torch file before version 1.6: a pickle of torch's magic number.
+_LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+_LEGACY_PICKLES = 3  # version, system, object
+#: Modules that torch may accept names of; `torch.load` decides on each name.
+_PERHAPS_SAFE = ("torch", "collections", "builtins", "__builtin__", "_codecs", "numpy", "argparse", "datetime")
+#: Packages of torch whose classes are code, never plain data.
+_CODE_OF_TORCH = ("torch.nn.modules.", "torch.jit.", "torch.fx.", "torch.optim.", "torch.utils.data.")
+_LONGEST_PICKLE = 16 << 20
+_LONGEST_HEADER = 100 << 20  # the limit of the safetensors library
+
+#: What a repository of a model may read: code, settings, weights.
+_SOURCES = frozenset(
+    {
+        *(".py", ".pyx", ".pyi", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".so", ".pyd"),
+        *(".json", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".txt", ".gin", ".model", ".vocab"),
+        *(".pth", ".pt", ".ckpt", ".bin", ".safetensors", ".npy", ".npz", ".pkl", ".onnx", ".data", ".h5", ".msgpack"),
+        *(".gz", ".tar"),
+    }
+)
+_SKIPPED = frozenset({"__pycache__", "node_modules", "build", "dist", "wandb", "site-packages"})
+_MOST_FILES = 20_000
+_HOME_MARK = "results.sqlite"
+
+_ADVICE = "Save its state dict alone (torch.save(model.state_dict(), ...)), or as safetensors."
+
+
+def check_weights_file(path: Path) -> None:
+    """Raise `CheckpointError` if a checkpoint file cannot be loaded, as far as its headers show."""
+    if path.suffix == ".safetensors":
+        with guarded(path.name, "a safetensors file", error=CheckpointError):
+            _check_safetensors(path)
+        return
+    with guarded(path.name, "a checkpoint", error=CheckpointError), path.open("rb") as stream:
+        begin = stream.read(len(_LEGACY))
+        stream.seek(0)
+        if begin.startswith(b"PK"):
+            _check_zip(stream, path)
+        elif begin == _LEGACY:
+            stream.seek(len(_LEGACY))
+            names = [name for _ in range(_LEGACY_PICKLES) for name in _globals(stream)]
+            _check_names(names, path)
+        elif not _is_tar(stream):
+            raise CheckpointError(
+                f"{path.name} cannot be read as a checkpoint: it is damaged, or not a file that torch.save or "
+                "safetensors wrote."
+            )
+
+
+#: Names under which training scripts store several networks in one file.
+_NETWORKS = re.compile(rb"teacher|student|encoder_[qk]|momentum|online|target|ema|average|avg|swa|polyak|shadow", re.I)
+
+
+def may_hold_several_networks(path: Path) -> bool:
+    """Return whether a checkpoint file names networks of which one has to be chosen.
+
+    The choice was made by another rule in version 0.1, so results of such files get a new revision.
+    """
+    with guarded(path.name, "a checkpoint", error=CheckpointError), path.open("rb") as stream:
+        names = stream.read(_LONGEST_PICKLE)
+        if names.startswith(b"PK"):
+            with zipfile.ZipFile(path) as archive:
+                pickles = [name for name in archive.namelist() if name.endswith("data.pkl") and name.count("/") <= 1]
+                names = b"".join(archive.open(name).read(_LONGEST_PICKLE) for name in pickles)
+    return _NETWORKS.search(names) is not None
+
+
+def refuse_code(path: Path, name: str) -> CheckpointError:
+    """Return the error for a pickle that names code."""
+    return CheckpointError(
+        f"{path.name} is not a file of plain tensors: it names code ({name}), which was not run. {_ADVICE}"
+    )
+
+
+def folder_digest(folder: Path) -> str:
+    """Return a digest of the names and contents of all source, settings and weights files below a folder.
+
+    Hidden folders, caches, build products and homes of `unseen` are skipped.
+
+    Raises:
+        BackboneError: there are too many files.
+    """
+    found = []
+    for path in _sources(folder):
+        found.append([path.relative_to(folder).as_posix(), file_digest(path)])
+        if len(found) > _MOST_FILES:
+            raise BackboneError(
+                f"{folder} has more than {_MOST_FILES:,} source and weights files, so the identity of its models "
+                "cannot be computed. Move data and outputs to another folder."
+            )
+    return digest(sorted(found))
+
+
+def _sources(folder: Path) -> Iterator[Path]:
+    for here, folders, names in os.walk(folder):
+        if _HOME_MARK in names and Path(here) != folder:
+            folders.clear()
+            continue
+        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _SKIPPED)
+        for name in sorted(names):
+            path = Path(here, name)
+            if path.suffix.lower() in _SOURCES and path.is_file():
+                yield path
+
+
+def _check_zip(stream: BinaryIO, path: Path) -> None:
+    with zipfile.ZipFile(stream) as archive:
+        names = archive.namelist()
+        pickles = [name for name in names if name.endswith("data.pkl") and name.count("/") <= 1]
+        if any(name.endswith("constants.pkl") and name.count("/") <= 1 for name in names):
+            raise CheckpointError(
+                f"{path.name} is a TorchScript archive, which is code; it was not run. Save its state dict alone "
+                "(torch.save(torch.jit.load(...).state_dict(), ...)), or export the model to ONNX."
+            )
+        if not pickles:
+            raise CheckpointError(
+                f"{path.name} is a zip archive, but not one that torch.save wrote: it has no data.pkl."
+            )
+        if archive.getinfo(pickles[0]).file_size > _LONGEST_PICKLE:
+            return  # torch.load decides
+        content = archive.read(pickles[0])
+    _check_names(list(_globals(io.BytesIO(content))), path)
+
+
+def _check_names(names: list[str], path: Path) -> None:
+    """Refuse a pickle that names code which `torch.load(weights_only=True)` refuses, or that has no tensors."""
+    allowed = _allowed_here()
+    for name in names:
+        known = name.partition(".")[0] in _PERHAPS_SAFE and not name.startswith(_CODE_OF_TORCH)
+        if not known and name not in allowed:
+            raise refuse_code(path, name)
+    if not any("_rebuild" in name for name in names):
+        raise CheckpointError(f"{path.name} has no tensors, so there is nothing to load.")
+
+
+def _allowed_here() -> frozenset[str]:
+    """Return the names that this process has declared safe by `torch.serialization.add_safe_globals`."""
+    torch = sys.modules.get("torch")
+    given = torch.serialization.get_safe_globals() if torch is not None else []
+    pairs = (each if isinstance(each, tuple) else (each, f"{each.__module__}.{each.__qualname__}") for each in given)
+    return frozenset(name for _, name in pairs)
+
+
+def _globals(stream: BinaryIO) -> Iterator[str]:
+    """Yield the names in the next pickle of a stream, which is left behind it."""
+    strings: list[str] = []
+    for opcode, argument, _ in pickletools.genops(stream):
+        if opcode.name in ("GLOBAL", "INST"):
+            yield str(argument).replace(" ", ".", 1)
+        elif opcode.name == "STACK_GLOBAL" and len(strings) > 1:
+            yield ".".join(strings[-2:])
+        elif isinstance(argument, str):
+            strings = [*strings[-1:], argument]
+
+
+def _is_tar(stream: BinaryIO) -> bool:
+    """Return whether it is a tar archive, as torch wrote before version 0.1.10."""
+    stream.seek(257)
+    return stream.read(5) == b"ustar"
+
+
+def _check_safetensors(path: Path) -> None:
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        if size < 8 or not 0 < length <= min(size - 8, _LONGEST_HEADER):
+            raise CheckpointError(f"{path.name} cannot be read as a safetensors file: its header is damaged.")
+        header = json.loads(stream.read(length))
+    tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
+    if not tensors:
+        raise CheckpointError(f"{path.name} has no tensors, so there is nothing to load.")
+    end = max(int(entry["data_offsets"][1]) for entry in tensors.values())
+    if 8 + length + end != size:
+        raise CheckpointError(
+            f"{path.name} is incomplete: its header promises {8 + length + end:,} bytes, and it has {size:,}. Copy or "
+            "download it again."
+        )

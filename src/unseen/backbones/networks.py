@@ -1,0 +1,333 @@
+"""Choose one network of a checkpoint that contains several, such as the student and the teacher of DINO.
+
+The choice depends on the tensors that fit the architecture and on the keys that lead to a network, never on the order
+of the keys. Where several networks fit equally well, the evaluation code of the training recipe decides:
+
+    teacher > student                   DINO, iBOT, EsViT (`--checkpoint_key teacher`), DINOv2
+    encoder_q > encoder_k               MoCo v1 and v2 (`main_lincls.py`)
+    base_encoder > momentum_encoder     MoCo v3 (`main_lincls.py`)
+    online > target                     BYOL
+    target_encoder > encoder            MSN, I-JEPA, V-JEPA (`checkpoint_key: target_encoder`)
+    backbone > momentum_backbone        solo-learn, lightly (`backbone_momentum`)
+    trained weights > their average     timm (`validate.py` without `--use-ema`), DeiT; reversed by `ema=true`
+
+If no rule applies, the choice is left to the user (`?key=`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unseen.backbones.checkpoints import state_dicts
+from unseen.core.errors import CheckpointError, closest
+
+
+def _word(text: str) -> re.Pattern[str]:
+    """Match a word of a key path; dots, hyphens and underscores separate words."""
+    return re.compile(rf"(?:^|[._-])(?:{text})(?:$|[._-])")
+
+
+#: The network that the recipe evaluates, and the one that it does not.
+_RECIPES = (
+    (_word("teacher"), _word("student")),
+    (_word("encoder_q"), _word("encoder_k")),
+    (_word("base_encoder"), _word("momentum_encoder")),
+    (_word("online"), _word("target")),
+    (_word("target_encoder"), re.compile(r"(?:^|\.)(?:context_)?encoder(?:$|\.)")),
+)
+_MOMENTUM = _word("momentum")
+_AVERAGE = _word("ema|average|averaged|avg|swa|polyak|shadow")
+
+#: A network competes if it fills this share of what the best one fills.
+_COMPETES = 0.9
+#: Buffers that do not change the features.
+_COUNTERS = "num_batches_tracked"
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """One network inside a checkpoint.
+
+    Attributes:
+        container: dotted keys that lead to the mapping with its tensors; "" for the top level.
+        prefix: what precedes the names of the architecture inside that mapping, such as "module.backbone.".
+        tensors: all tensors of the mapping.
+        fit: number of tensors of the architecture, without its class head, that it has in the right shape.
+        extra: number of its own tensors that the architecture does not have.
+    """
+
+    container: str
+    prefix: str
+    tensors: Mapping[str, Tensor]
+    fit: int = 0
+    extra: int = 0
+
+    @property
+    def path(self) -> str:
+        """Return the dotted keys that lead to the network, for `?key=`."""
+        return ".".join(part for part in (self.container, self.prefix.rstrip(".")) if part)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The network that was chosen, and the others that fit as well.
+
+    Attributes:
+        tied: whether no rule decides between the network and the first alternatives.
+    """
+
+    network: Network
+    alternatives: tuple[Network, ...] = ()
+    tied: bool = False
+
+    def require_unique(self, file: str) -> None:
+        """Raise `CheckpointError` if only the user can decide which network is meant."""
+        if not self.tied:
+            return
+        paths = sorted(each.path for each in (self.network, *self.alternatives))
+        raise CheckpointError(
+            f"{file} has {len(paths)} networks that fit equally well: {', '.join(_shown(p) for p in paths)}. Select "
+            f"one, such as {file}?key={next(filter(None, paths))}."
+        )
+
+
+def find_network(checkpoint: Any, module: nn.Module, key: str | None = None, *, ema: bool = False) -> Choice:
+    """Return the network in a checkpoint that fits `module` best, by fit first and by recipe second.
+
+    Args:
+        checkpoint: mappings and tensors, as `read_checkpoint` returns them.
+        module: the architecture.
+        key: dotted keys of the network or of a mapping around it, such as "teacher"; None considers all.
+        ema: of a network and its average, choose the average.
+
+    Raises:
+        CheckpointError: the file has no tensors, or none under `key`.
+    """
+    containers = list(state_dicts(checkpoint))
+    if not containers:
+        raise CheckpointError("the checkpoint has no tensors, so there is nothing to load.")
+    head = head_name(module)
+    own = module.state_dict()
+    wanted = {n: t.shape for n, t in own.items() if not n.endswith(_COUNTERS)}
+    body = {n: shape for n, shape in wanted.items() if head is None or not n.startswith(f"{head}.")} or wanted
+    found = [
+        Network(container, prefix, tensors, _fit(tensors, prefix, body))
+        for container, tensors in containers
+        for prefix in _prefixes(tensors)
+    ]
+    if key is not None:
+        found = _select(found, key)
+    best = max(each.fit for each in found)
+    if not best:  # no name matches: the caller reports it, or matches by order and shape
+        tops = [
+            n for n in found if not any(n.container == o.container and len(o.prefix) < len(n.prefix) for o in found)
+        ]
+        largest = max(len(each.tensors) for each in tops)
+        return _decide([each for each in tops if len(each.tensors) == largest], wanted, ema=ema)
+    competing = [each for each in found if each.fit >= _COMPETES * best]
+    return _decide(_without_larger(competing, own, len(body)), wanted, ema=ema)
+
+
+def _without_larger(networks: Sequence[Network], known: Mapping[str, Tensor], size: int) -> list[Network]:
+    """Drop networks that contain the architecture as a part: a ResNet-34 has all tensors of a ResNet-18."""
+    counted = []
+    for each in networks:
+        inner = tuple(
+            other.prefix
+            for other in networks
+            if other.container == each.container
+            and other.prefix != each.prefix
+            and other.prefix.startswith(each.prefix)
+        )
+        own = [n for n in each.tensors if n.startswith(each.prefix) and not (inner and n.startswith(inner))]
+        counted.append(replace(each, extra=sum(n[len(each.prefix) :] not in known for n in own)))
+    least = min(each.extra for each in counted)
+    return [each for each in counted if each.extra <= least + (1 - _COMPETES) * size + 8]
+
+
+def _decide(networks: Sequence[Network], wanted: Mapping[str, torch.Size], *, ema: bool) -> Choice:
+    distinct = _distinct(networks, wanted)
+    winners = [each for each in distinct if all(_beats(each, o, ema=ema) for o in distinct if o is not each)]
+    if winners:
+        return Choice(winners[0], tuple(each for each in distinct if each is not winners[0]))
+    most = max(each.fit for each in distinct)
+    leading = [each for each in distinct if each.fit == most]
+    first, *others = [*leading, *(each for each in distinct if each.fit < most)]
+    return Choice(first, tuple(others), tied=len(leading) > 1)
+
+
+def _beats(one: Network, other: Network, *, ema: bool) -> bool:
+    """Return whether the first recipe that concerns both networks evaluates `one`."""
+    a, b = one.path.lower(), other.path.lower()
+    for winner, loser in _RECIPES:
+        if winner.search(a) and loser.search(b) and not (winner.search(b) or loser.search(a)):
+            return True
+        if winner.search(b) and loser.search(a) and not (winner.search(a) or loser.search(b)):
+            return False
+    for average, reversed_ in ((_MOMENTUM, False), (_AVERAGE, ema)):
+        if bool(average.search(a)) != bool(average.search(b)):
+            return bool(average.search(a)) == reversed_
+    return False
+
+
+def _distinct(networks: Sequence[Network], wanted: Mapping[str, torch.Size]) -> list[Network]:
+    """Return the networks in the order of their paths, and of those with equal weights the most complete one."""
+    ranked = sorted(networks, key=lambda n: (-n.fit, -_fit(n.tensors, n.prefix, wanted), len(n.path), n.path))
+    kept: list[Network] = []
+    for each in ranked:
+        if not any(_same(each, other, wanted) for other in kept):
+            kept.append(each)
+    return sorted(kept, key=lambda n: (n.container.count("."), n.path))
+
+
+def _same(one: Network, other: Network, wanted: Mapping[str, torch.Size]) -> bool:
+    if one.tensors is other.tensors and one.prefix == other.prefix:
+        return True
+    names = [n for n in wanted if one.prefix + n in one.tensors] or list(one.tensors)
+    pairs = [(one.tensors.get(one.prefix + n), other.tensors.get(other.prefix + n)) for n in names]
+    return bool(pairs) and all(
+        a is not None and b is not None and a.shape == b.shape and a.dtype == b.dtype and torch.equal(a, b)
+        for a, b in pairs
+    )
+
+
+def _select(networks: Sequence[Network], key: str) -> list[Network]:
+    """Return the networks at or below a key path; a part of a path, such as "encoder_q", is enough."""
+    wanted = key.strip(".").split(".")
+    paths = {each.path: each.path.split(".") for each in networks}
+    below = {path for path, parts in paths.items() if parts[: len(wanted)] == wanted}
+    if not below:
+        spans = {
+            path: [i for i in range(len(parts)) if parts[i : i + len(wanted)] == wanted]
+            for path, parts in paths.items()
+        }
+        below = {path for path, starts in spans.items() if starts}
+    if not below:
+        known, near = _listed(networks), closest(key, paths)
+        advice = f" Did you mean {' or '.join(repr(each) for each in near)}?" if near else ""
+        raise CheckpointError(
+            f"the checkpoint has no tensors under {key!r}.{advice} It has them under: {', '.join(map(_shown, known))}."
+        )
+    return [each for each in networks if each.path in below]
+
+
+def _listed(networks: Sequence[Network], most: int = 12) -> list[str]:
+    """Return the paths of the mappings and of the networks that fit, the shortest first."""
+    best = max(each.fit for each in networks)
+    found = {each.path for each in networks if not each.prefix or (best and each.fit >= _COMPETES * best)}
+    return sorted(found, key=lambda path: (path.count(".") + bool(path), path))[:most]
+
+
+def _shown(path: str) -> str:
+    return repr(path) if path else "the top level"
+
+
+def _prefixes(tensors: Mapping[str, Tensor]) -> list[str]:
+    """Return every dotted beginning of a name."""
+    found = {""}
+    for name in tensors:
+        parts = name.split(".")
+        found.update(".".join(parts[:depth]) + "." for depth in range(1, min(len(parts), 6)))
+    return sorted(found)
+
+
+def _fit(tensors: Mapping[str, Tensor], prefix: str, wanted: Mapping[str, torch.Size]) -> int:
+    return sum(prefix + name in tensors and tensors[prefix + name].shape == shape for name, shape in wanted.items())
+
+
+def head_name(model: nn.Module) -> str | None:
+    """Return the dotted name of the class head: timm's classifier, or the last linear layer."""
+    getter = getattr(model, "get_classifier", None)
+    head = getter() if callable(getter) else None
+    if isinstance(head, nn.Linear):
+        return str(next(name for name, module in model.named_modules() if module is head))
+    linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    return linear[-1] if linear else None
+
+
+#: Tried in this order; of equals the first is taken.
+_TIMM = (
+    *(f"resnet{depth}" for depth in (18, 34, 50, 101, 152)),
+    *("wide_resnet50_2", "resnext50_32x4d", "mobilenetv2_100", "mobilenetv3_large_100", "efficientnet_b0"),
+    *("vit_tiny_patch16_224", "vit_small_patch16_224", "vit_base_patch16_224", "vit_large_patch16_224"),
+    *("vit_small_patch8_224", "vit_base_patch8_224", "vit_base_patch32_224", "vit_small_patch32_224"),
+    *("vit_small_patch14_dinov2", "vit_base_patch14_dinov2", "vit_large_patch14_dinov2"),
+    *("vit_small_patch14_reg4_dinov2", "vit_base_patch14_reg4_dinov2"),
+    *("deit_small_distilled_patch16_224", "convnext_tiny", "convnext_small", "convnext_base"),
+    *("swin_tiny_patch4_window7_224", "swin_base_patch4_window7_224"),
+    *("regnety_032", "densenet121", "tf_efficientnet_lite0"),
+)
+_TORCHVISION = ("mobilenet_v2", "efficientnet_b0", "vit_b_16", "convnext_tiny", "densenet121", "vgg16", "alexnet")
+#: Share of an architecture's tensors that a file must fill for a guess, class head and positions aside.
+_ENOUGH = 0.97
+
+
+@dataclass(frozen=True)
+class Guess:
+    """An architecture, the share of it that the file fills, and how many tensors of the file that takes."""
+
+    arch: str
+    share: float
+    matched: int = 0
+
+
+def guess_architecture(checkpoint: Any, name: str, key: str | None = None) -> Guess:
+    """Return the architecture that a checkpoint's tensors fit.
+
+    Args:
+        checkpoint: what `read_checkpoint` gave.
+        name: of the file, for the message.
+        key: dotted keys of the network to consider; None considers all.
+
+    Raises:
+        CheckpointError: none of those that are tried.
+    """
+    first = next(iter(state_dicts(checkpoint)), ("", {}))[1]
+    best = Guess("", 0.0)
+    for arch, module in _known():
+        network = find_network(checkpoint, module, key).network
+        found = Guess(arch, *_filled(module, network.tensors, network.prefix))
+        # A ResNet-18 is wholly inside a ResNet-34: of those that are filled, the one that leaves least is meant.
+        if (found.share >= _ENOUGH, found.matched, found.share) > (best.share >= _ENOUGH, best.matched, best.share):
+            best = found
+    if best.share >= _ENOUGH:
+        return best
+    near = f" Nearest: {best.arch}, of which it fills {100 * best.share:.0f} %." if best.share > 0.3 else ""
+    shown = ", ".join(f"{key} {tuple(value.shape)}" for key, value in list(first.items())[:2])
+    raise CheckpointError(
+        f"the architecture of {name} is none that is known by its tensors ({shown} ...).{near} Name it: "
+        f"{name}?arch=timm:NAME."
+    )
+
+
+def _known() -> Iterator[tuple[str, nn.Module]]:
+    """Yield the known architectures, without memory for their weights."""
+    from unseen.backbones.sources.timm import create_timm
+    from unseen.backbones.sources.torchvision import create_torchvision
+
+    for name in _TIMM:
+        with torch.device("meta"):
+            built = create_timm(name, pretrained=False)
+        yield f"timm:{name}", built
+    for name in _TORCHVISION:
+        with torch.device("meta"):
+            built = create_torchvision(name, weights=None)
+        yield f"torchvision:{name}", built
+
+
+def _filled(module: nn.Module, tensors: Mapping[str, Tensor], prefix: str) -> tuple[float, int]:
+    """Return the share and the number of an architecture's tensors that a file has, class head and positions aside."""
+    head = f"{head_name(module)}."
+    own = {
+        name: tensor.shape
+        for name, tensor in module.state_dict().items()
+        if not name.startswith(head) and not name.endswith((_COUNTERS, "pos_embed", "pos_embedding"))
+    }
+    found = _fit(tensors, prefix, own)
+    return found / max(len(own), 1), found

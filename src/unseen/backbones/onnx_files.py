@@ -1,0 +1,155 @@
+"""Find the files that an ONNX graph reads, and the layer that gives its output, without onnx, ONNX Runtime or torch.
+
+A graph may keep its tensors in other files (`TensorProto.external_data`); `torch.onnx.export` does so by default. This
+reader walks the protocol buffer, skips everything else, and is bounded in depth and in the number of fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from unseen.core.errors import CheckpointError, DataError
+from unseen.core.files import map_file
+from unseen.core.identity import digest, file_digest
+from unseen.core.wire import Value, fields
+
+#: Fields that lead to tensors, by message: the number of the field and the message in it (onnx.proto).
+_LEADING = {
+    "Model": {7: "Graph", 20: "Training", 25: "Function"},
+    "Training": {1: "Graph", 2: "Graph"},
+    "Function": {7: "Node"},
+    "Graph": {1: "Node", 5: "Tensor", 15: "SparseTensor"},
+    "Node": {5: "Attribute"},
+    "Attribute": {5: "Tensor", 6: "Graph", 10: "Tensor", 11: "Graph", 22: "SparseTensor", 23: "SparseTensor"},
+    "SparseTensor": {1: "Tensor", 2: "Tensor"},
+}
+_MODEL_GRAPH = 7
+_EXTERNAL_DATA, _DATA_LOCATION, _EXTERNAL = 13, 14, 1
+_NODE_INPUT, _NODE_OUTPUT, _NODE_OPERATOR = 1, 2, 4
+_COPIES = ("Identity", "Cast", "Squeeze", "Flatten", "Reshape", "Dropout")
+_SOFTMAX = ("Softmax", "LogSoftmax", "Sigmoid")
+_DEEPEST = 64
+_MOST_FIELDS = 10_000_000
+
+
+def graph_digest(path: Path) -> str:
+    """Return the sha256 (hex) of a graph; if it keeps tensors in other files, a digest of the graph and of those files.
+
+    Raises:
+        CheckpointError: it is not an ONNX file, or a file that it names does not exist or lies outside its folder.
+    """
+    own, others = file_digest(path), external_files(path)
+    if not others:
+        return own
+    return digest([own, *([name, file_digest(path.parent / name)] for name in others)], length=64)
+
+
+def external_files(path: Path) -> list[str]:
+    """Return the names, relative to the graph's folder, of the files that hold tensors of a graph.
+
+    Raises:
+        CheckpointError: as `graph_digest`.
+    """
+    found = sorted(set(_read(path).locations))
+    for name in found:
+        parts = (*PurePosixPath(name).parts, *PureWindowsPath(name).parts)
+        absolute = PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor
+        if not name or "\0" in name or ".." in parts or absolute:
+            raise CheckpointError(
+                f"{path.name} names the weights file {name!r}, which is outside its own folder. It was not read: "
+                "put the weights beside the graph and save it again."
+            )
+        if not (path.parent / name).is_file():
+            raise CheckpointError(
+                f"{path.name} keeps weights in {name!r}, and there is no such file in {path.parent}. Copy it there."
+            )
+    return found
+
+
+def output_operators(path: Path, output: str) -> list[str]:
+    """Return the operators that compute an output of a graph, last one first.
+
+    The walk ends at the first operator that computes something: operators that only copy or reshape a value are passed
+    over, and so is the addition of a bias to a matrix product. A Softmax is followed by what it is applied to.
+    """
+    made = {name: (kind, inputs) for kind, inputs, outputs in _read(path).nodes for name in outputs}
+    found: list[str] = []
+    while output in made and len(found) < len(made):
+        kind, inputs = made.pop(output)
+        found.append(kind)
+        if kind in _COPIES or kind in _SOFTMAX:
+            output = inputs[0] if inputs else ""
+        elif kind == "Add":
+            output = next((name for name in inputs if name in made and made[name][0] == "MatMul"), "")
+        else:
+            break
+    return [kind for kind in found if kind not in _COPIES]
+
+
+def _read(path: Path) -> _Walk:
+    try:
+        walk = _Walk()
+        walk.message("Model", memoryview(map_file(path)), 0)
+        if not walk.graphs:
+            raise ValueError("it has no graph")
+        return walk
+    except (ValueError, IndexError) as error:
+        raise CheckpointError(f"{path.name} cannot be read as an ONNX graph: {error}.") from error
+    except DataError as error:
+        raise CheckpointError(str(error)) from error
+
+
+class _Walk:
+    """Collect the locations of external tensors and the nodes of the main graph (operator, inputs, outputs)."""
+
+    def __init__(self) -> None:
+        self.locations: list[str] = []
+        self.nodes: list[tuple[str, list[str], list[str]]] = []
+        self.graphs = 0
+        self._left = _MOST_FIELDS
+
+    def message(self, kind: str, view: memoryview, depth: int) -> None:
+        if depth > _DEEPEST:
+            raise ValueError("its messages are nested too deeply")
+        for number, value in self._fields(view):
+            inner = _LEADING[kind].get(number)
+            if inner is None:
+                continue
+            if not isinstance(value, memoryview):
+                raise ValueError(f"field {number} is not a message")
+            self.graphs += kind == "Model" and number == _MODEL_GRAPH
+            if inner == "Node" and kind == "Graph" and depth == 1:
+                self.nodes.append(self._node(value))
+            if inner == "Tensor":
+                self._tensor(value)
+            else:
+                self.message(inner, value, depth + 1)
+
+    def _node(self, view: memoryview) -> tuple[str, list[str], list[str]]:
+        texts: dict[int, list[str]] = {_NODE_INPUT: [], _NODE_OUTPUT: [], _NODE_OPERATOR: [""]}
+        for number, value in self._fields(view):
+            if number in texts and isinstance(value, memoryview):
+                texts[number].append(bytes(value).decode("utf-8", "replace"))
+        return texts[_NODE_OPERATOR][-1], texts[_NODE_INPUT], texts[_NODE_OUTPUT]
+
+    def _tensor(self, view: memoryview) -> None:
+        named: list[str] = []
+        external = False
+        for number, value in self._fields(view):
+            if number == _DATA_LOCATION and isinstance(value, int):
+                external = value == _EXTERNAL
+            elif number == _EXTERNAL_DATA and isinstance(value, memoryview):
+                entry = {n: bytes(text) for n, text in self._fields(value) if isinstance(text, memoryview)}
+                if entry.get(1) == b"location":
+                    named.append(entry.get(2, b"").decode("utf-8", "surrogateescape"))
+        if external:
+            self.locations += named or [""]
+
+    def _fields(self, view: memoryview) -> Iterator[tuple[int, Value]]:
+        """Yield number and value of every field of a message, up to a total for the file."""
+        for number, value in fields(view):
+            self._left -= 1
+            if self._left < 0 or not number:
+                raise ValueError("it has too many fields" if number else "a field has the number 0")
+            yield number, value

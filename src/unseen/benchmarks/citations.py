@@ -1,0 +1,208 @@
+"""Text for a paper: what to cite for some results, as BibTeX, and the paragraph that describes the method.
+
+A benchmark has a sentence with the names of its parameters in braces (`BenchmarkInfo.sentence`). If a parameter has
+several values, the sentence lists them all. Parameters that the sentence does not name follow by name and value, so
+that the paragraph states every setting that can change a number; the findings of the run records follow.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from unseen.core.errors import UnseenError
+from unseen.core.identity import canonical_json
+from unseen.core.records import Cell, DatasetCard, ModelCard, Result
+from unseen.results.comparability import SEED, current, sort_key, value_text
+from unseen.results.findings import run_findings
+from unseen.results.info import info_of
+from unseen.results.render import latex_text
+
+
+@cache
+def references() -> Mapping[str, Mapping[str, Any]]:
+    """Return the entries that are known in full, by key."""
+    return tomllib.loads((files("unseen.benchmarks") / "references.toml").read_text(encoding="utf-8"))
+
+
+def citations_of(cell: Cell) -> list[str]:
+    """Return what to cite for the protocol of a cell, and for its method or score, as lines of text."""
+    info = info_of(cell.benchmark)
+    cited = [references().get(each, {}).get("text", each) for each in info.citations]
+    return [each for each in [*cited, *_cell_citations(cell)] if each]
+
+
+def _cell_citations(cell: Cell) -> Sequence[str]:
+    try:
+        return info_of(cell.benchmark).cell_citations(cell.parameters)
+    except (UnseenError, KeyError):  # a method of a plug-in that is missing, or a result that names none
+        return ()
+
+
+def citation_keys(
+    results: Sequence[Result],
+    cards: Mapping[str, ModelCard] | None = None,
+    dataset_cards: Mapping[str, DatasetCard] | None = None,
+) -> dict[str, str]:
+    """Return the BibTeX key of every citation of some results: benchmarks, then methods, then models and datasets.
+
+    A citation is a key of `references.toml`, or a line of text.
+    """
+    benchmarks = sorted({result.cell.benchmark for result in results})
+    found = ["unseen", *(each for name in benchmarks for each in info_of(name).citations)]
+    found += [each for result in results for each in _cell_citations(result.cell) if each]
+    found += _cards(results, cards or {}, dataset_cards or {})
+    known = {each: key for each in dict.fromkeys(found) if (key := _known(each))}
+    taken = set(known.values())
+    keys: dict[str, str] = {}
+    for citation in dict.fromkeys(found):
+        keys[citation] = known.get(citation) or _made_key(citation, taken)
+        taken.add(keys[citation])
+    return keys
+
+
+def bibtex(
+    results: Sequence[Result],
+    cards: Mapping[str, ModelCard] | None = None,
+    dataset_cards: Mapping[str, DatasetCard] | None = None,
+) -> str:
+    """Return the entries of all citations of some results; one that is known only as a line becomes a `@misc`."""
+    keys = citation_keys(results, cards, dataset_cards)
+    known = dict.fromkeys(key for key in keys.values() if key in references())
+    lines = [_line_entry(key, citation) for citation, key in keys.items() if key not in references()]
+    return "\n".join([*(_entry(key, references()[key]) for key in known), *lines])
+
+
+def _cards(
+    results: Sequence[Result], cards: Mapping[str, ModelCard], dataset_cards: Mapping[str, DatasetCard]
+) -> Iterator[str]:
+    for name in dict.fromkeys(result.cell.model for result in results):
+        if name in cards and cards[name].citation:
+            yield cards[name].citation
+    for name in dict.fromkeys(result.cell.dataset for result in results):
+        if name in dataset_cards and dataset_cards[name].citation:
+            yield dataset_cards[name].citation
+
+
+def _known(citation: str) -> str | None:
+    """Return the key of a citation that `references.toml` has in full, or None."""
+    found = references()
+    return citation if citation in found else next((k for k, e in found.items() if citation in e.get("said", ())), None)
+
+
+def _entry(key: str, entry: Mapping[str, Any]) -> str:
+    venue = {"inproceedings": "booktitle", "article": "journal"}.get(entry["type"], "howpublished")
+    fields = {"author": entry["author"], "title": f"{{{entry['title']}}}", "year": str(entry["year"])}
+    if "venue" in entry:
+        fields[venue] = entry["venue"]
+    return _written(entry["type"], key, fields)
+
+
+def _line_entry(key: str, citation: str) -> str:
+    """Return the entry of a line such as "Authors, Title, Venue 2021"; a note if it does not have these parts."""
+    parted = re.fullmatch(r"(?P<who>.+? et al\.|[^,]+), (?P<title>.+), (?P<venue>[^,\d]*?) ?(?P<year>\d{4})", citation)
+    if parted is None or len(parted["title"].split()) < 3:  # names of more authors, not a title
+        return _written("misc", key, {"note": latex_text(citation)})
+    who = parted["who"].removesuffix(" et al.")
+    names = " and ".join(part.strip() for part in re.split(r" & | and |, ", who))
+    author = f"{names} and others" if parted["who"].endswith("et al.") else names
+    fields = {"author": latex_text(author), "title": f"{{{latex_text(parted['title'])}}}", "year": parted["year"]}
+    return _written("misc", key, fields | ({"howpublished": latex_text(parted["venue"])} if parted["venue"] else {}))
+
+
+def _made_key(citation: str, taken: set[str]) -> str:
+    """Return a key such as "touvron2021", followed by a letter if it is taken."""
+    first = re.sub(r"[^a-z]", "", re.split(r"[\s,]", citation.lower())[0]) or "cited"
+    year = re.search(r"\d{4}", citation)
+    stem = f"{first}{year[0] if year else ''}"
+    letters = (f"{stem}{letter}" for letter in string.ascii_lowercase[1:])
+    return next(key for key in (stem, *letters, f"{stem}-{len(taken)}") if key not in taken)
+
+
+def _written(kind: str, key: str, fields: Mapping[str, str]) -> str:
+    return f"@{kind}{{{key},\n" + "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items()) + "}\n"
+
+
+# ---- methods paragraph -----------------------------------------------------------------------------------------------
+
+
+def method_paragraphs(
+    results: Iterable[Result], names: Mapping[str, str] | None = None
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Return per benchmark a paragraph and what to cite with it (`BenchmarkInfo.citations`).
+
+    Args:
+        names: short names of datasets, by id.
+    """
+    by_benchmark: dict[str, list[Result]] = {}
+    for result in current(results):
+        if result.ok:
+            by_benchmark.setdefault(result.cell.benchmark, []).append(result)
+    return [(_paragraph(name, own, names or {}), info_of(name).citations) for name, own in sorted(by_benchmark.items())]
+
+
+def _paragraph(benchmark: str, results: Sequence[Result], names: Mapping[str, str]) -> str:
+    values = _values(results)
+    sentence = info_of(benchmark).sentence
+    named = {name for _, name, _, _ in string.Formatter().parse(sentence) if name}
+    if not named <= values.keys():  # results of an older version lack a parameter: state only what they carry
+        sentence, named = f"The benchmark {benchmark} was run", set()
+    sentences = [f"{sentence.format(**values)}."]
+    others = [f"{name} {text}" for name, text in values.items() if name not in named and name != SEED]
+    if others:
+        sentences.append(f"Other settings: {'; '.join(others)}.")
+    sentences.append(_counts(results, values.get(SEED), names))
+    versions = sorted({result.cell.version for result in results if result.cell.version})
+    packages = sorted({result.environment["unseen"] for result in results if "unseen" in result.environment})
+    made = f"unseen {_listed(packages)}" if packages else "unseen"
+    sentences.append(
+        f"Computed with {made}{f', protocol and method versions {_listed(versions)}' if versions else ''}."
+    )
+    return " ".join(sentences)
+
+
+def _counts(results: Sequence[Result], seeds: str | None, names: Mapping[str, str]) -> str:
+    models = {result.cell.model for result in results}
+    datasets = sorted({names.get(result.cell.dataset, result.cell.dataset) for result in results})
+    text = f"{len(models)} {'model' if len(models) == 1 else 'models'} on {_listed(datasets)}"
+    tested = sorted({n for r in results if isinstance(n := r.details.get("test_images"), int)})
+    if tested:
+        text += f" ({tested[0]:,}{f' to {tested[-1]:,}' if len(tested) > 1 else ''} test images)"
+    if seeds is not None:
+        text += f"; {'seed' if ' ' not in seeds else 'seeds'} {seeds}"
+    found = run_findings(results)
+    return f"{text}. Run record: {'; '.join(found)}." if found else f"{text}."
+
+
+def _values(results: Sequence[Result]) -> dict[str, str]:
+    """Return by parameter every value that occurs, as text."""
+    found: dict[str, dict[str, Any]] = {}
+    for result in results:
+        for name, value in sorted(_flat(result.cell.parameters).items()):
+            found.setdefault(name, {}).setdefault(canonical_json(value), value)
+    return {
+        name: _listed([_parameter_text(value) for value in sorted(each.values(), key=sort_key)])
+        for name, each in found.items()
+    }
+
+
+def _parameter_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else value_text(value) or "none"
+
+
+def _flat(parameters: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in parameters.items():
+        found |= _flat(value, f"{above}{name} ") if isinstance(value, Mapping) else {f"{above}{name}": value}
+    return found
+
+
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)

@@ -1,0 +1,17 @@
+"""Metadata of zero-shot classification by prompts."""
+
+from __future__ import annotations
+
+from unseen.results.info import BenchmarkInfo
+from unseen.results.styles import TOP1
+
+CLIP = BenchmarkInfo(
+    title="Prompts",
+    task="zero-shot-image-classification",
+    question="How well do text prompts recognise the classes, without a training image?",
+    command="clip run",
+    sentence="""Images of the {split} split were classified by the nearest text embedding of their class names, with
+        the prompt templates {templates}; nothing was trained""",
+    citations=("clip",),
+    metrics=(TOP1,),
+)

@@ -1,0 +1,146 @@
+"""Zero-shot results as typed records: details, and parameters of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from unseen.core.errors import DataError
+from unseen.core.records import Result
+from unseen.core.typed import Typed
+from unseen.results.outcomes import pack_correct, pack_values, unpack_correct, unpack_values
+from unseen.stats import Candidate
+from unseen.zeroshot.outcomes import ImageOutcomes, zeroshot_candidate
+
+BENCHMARK = "zsl"
+#: A result with more test images does not store the components of AUSUC, which take 3 bytes per image.
+MOST_AREAS = 100_000
+#: `ZslParameters.fold` of a cell whose parameters were chosen on all validation folds.
+ALL_FOLDS = "all"
+
+
+@dataclass(frozen=True)
+class ZslParameters(Typed):
+    """The parameters of a cell that readers of results need."""
+
+    method: str = ""
+    split: str = ""
+    fold: int | str = ALL_FOLDS
+    calibration: float | str = 0.0
+    test_on: str = ""
+
+    @property
+    def on_all_folds(self) -> bool:
+        """Whether hyper-parameters were chosen on all validation folds."""
+        return self.fold == ALL_FOLDS
+
+
+@dataclass(frozen=True)
+class ZslDetails(Typed):
+    """Details of a zero-shot result.
+
+    Attributes:
+        classes: number of seen and unseen classes.
+        test_images, seen_test_images: of unseen and of seen classes.
+        chance: accuracy of guessing among unseen classes.
+        indistinguishable_classes: classes whose embedding equals that of another class.
+        audit: the findings of the leak audit.
+        splits_digest: of the attributes and splits of a dataset of the paper.
+        look: `look.Look`, images per class and t-SNE points of Fig. 2.
+        best: the chosen hyper-parameters.
+        per_class: accuracy per unseen class, among unseen classes.
+        curve: `ts` and `tr` of the seen-unseen curve; empty if there is none.
+        zsl_correct, ts_correct, tr_correct, areas, unseen_counts, seen_counts: `ImageOutcomes`, packed.
+    """
+
+    classes: int = 0
+    seen_classes: int = 0
+    unseen_classes: int = 0
+    train_images: int = 0
+    test_images: int = 0
+    seen_test_images: int = 0
+    chance: float = 0.0
+    embedding: str = ""
+    embedding_dimensions: int = 0
+    feature_dimensions: int = 0
+    indistinguishable_classes: int = 0
+    audit: str = ""
+    splits_digest: str = ""
+    look: dict[str, Any] = field(default_factory=dict)
+    best: dict[str, Any] = field(default_factory=dict)
+    calibration: float = 0.0
+    per_class: dict[str, float] = field(default_factory=dict)
+    curve: dict[str, list[float]] = field(default_factory=dict)
+    timings: dict[str, float] = field(default_factory=dict)
+    transductive: bool = False
+    zsl_correct: str = ""
+    ts_correct: str = ""
+    tr_correct: str = ""
+    areas: str = ""
+    unseen_counts: tuple[int, ...] = ()
+    seen_counts: tuple[int, ...] = ()
+
+    @property
+    def outcomes(self) -> ImageOutcomes | None:
+        """The outcomes per test image; None if the result does not store them, or they are damaged."""
+        if not self.zsl_correct:
+            return None
+        try:
+            found = ImageOutcomes(
+                zsl=unpack_correct(self.zsl_correct),
+                ts=unpack_correct(self.ts_correct),
+                tr=unpack_correct(self.tr_correct) if self.tr_correct else np.empty(0, bool),
+                unseen_counts=np.asarray(self.unseen_counts, np.int64),
+                seen_counts=np.asarray(self.seen_counts, np.int64),
+                areas=unpack_values(self.areas) if self.areas else np.empty(0),
+            )
+        except DataError:
+            return None
+        return found if found.consistent else None
+
+    @property
+    def has_area(self) -> bool:
+        """Whether AUSUC is meaningful: results of 0.1 store it for CMT*, whose curve is a single point."""
+        return not self.curve or len(self.curve.get("ts", ())) > 1
+
+
+def parameters_of(result: Result) -> ZslParameters:
+    """Return the parameters of a result's cell."""
+    return ZslParameters.read(result.cell.parameters)
+
+
+def details_of(result: Result) -> ZslDetails:
+    """Return the details of a result."""
+    return ZslDetails.read(result.details)
+
+
+def pack_outcomes(outcomes: ImageOutcomes) -> dict[str, Any]:
+    """Return outcomes per test image as the fields of `ZslDetails`."""
+    return {
+        "zsl_correct": pack_correct(outcomes.zsl),
+        "ts_correct": pack_correct(outcomes.ts),
+        "tr_correct": pack_correct(outcomes.tr) if len(outcomes.tr) else "",
+        "areas": pack_values(outcomes.areas) if 0 < len(outcomes.areas) <= MOST_AREAS else "",
+        "unseen_counts": tuple(map(int, outcomes.unseen_counts)),
+        "seen_counts": tuple(map(int, outcomes.seen_counts)),
+    }
+
+
+def zsl_candidate(results: Sequence[Result], metric: str) -> Candidate | None:
+    """Return the candidate of `stats.decide` for a metric of results of one method that differ in the seed alone.
+
+    None if a result does not store the outcomes, or if the seeds have other unseen classes.
+    """
+    details = [details_of(result) for result in results]
+    found = [
+        replace(outcomes, area=result.metrics.get("AUSUC"))
+        for result, each in zip(results, details, strict=True)
+        if (outcomes := each.outcomes) is not None
+    ]
+    images = {(r.cell.data, *each.per_class, *each.unseen_counts) for r, each in zip(results, details, strict=True)}
+    if len(found) < len(results) or len(images) != 1:
+        return None
+    return zeroshot_candidate(found, metric, " ".join(map(str, images.pop())))

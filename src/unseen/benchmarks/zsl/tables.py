@@ -1,0 +1,311 @@
+"""Tables of zero-shot results, for every output: methods by metrics, and the smaller studies of the paper.
+
+Paper:      Xian et al., TPAMI 2018: Table 3 (SS against PS), Table 4 (across datasets), Table 5 with Figs. 5 and 6
+            (ImageNet), Fig. 3 (folds), Fig. 8 (transductive methods)
+
+Intervals and marks come from `stats.decide`. Results that are compared differ in the split, the method or the training
+set alone; every other setting has its own row or table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from unseen.benchmarks.zsl.analysis import (
+    CHOSEN,
+    METHOD,
+    METRICS,
+    main_settings,
+    on_all_folds,
+    plain_name,
+    settings,
+    short_name,
+)
+from unseen.benchmarks.zsl.details import BENCHMARK, details_of, parameters_of
+from unseen.benchmarks.zsl.info import ZSL
+from unseen.benchmarks.zsl.published import printed_value, source
+from unseen.core.records import Result
+from unseen.results.comparability import older_said
+from unseen.results.findings import run_findings
+from unseen.results.grid import candidate_of
+from unseen.results.styles import metric_style
+from unseen.results.table import MARK_NOTE, Table, TableCell, mark_of
+from unseen.stats import Candidate, Decision, Interval, decide, unpaired_difference
+from unseen.zeroshot.problem import IMAGENET_SPLITS
+
+_PAIRS = (("ALE", "ALE-tran"), ("GFZSL", "GFZSL-tran"))
+#: The metrics of Fig. 5, then those of Fig. 6.
+IMAGENET_METRICS = ("zsl", "zsl_top5", "zsl_top10", "ts", "ts_top5", "ts_top10")
+
+
+@dataclass(frozen=True)
+class Run:
+    """The results of one model in one setting, best method first.
+
+    Attributes:
+        title: dataset, split, model, and what distinguishes the setting from others.
+        on_all_folds: whether hyper-parameters were chosen on all validation folds; otherwise on each fold alone.
+        older: number of results of older weights or data that are not shown.
+    """
+
+    title: str
+    model: str
+    results: Sequence[Result]
+    on_all_folds: bool
+    older: int = 0
+
+
+def runs_of(results: Collection[Result], names: Mapping[str, str]) -> list[Run]:
+    """Return the runs in order of appearance.
+
+    Args:
+        names: display names of models and datasets; ids by default.
+    """
+    found = []
+    for group in settings(list(results), (METHOD,)):
+        differs = {name: value for name, value in group.differs.items() if name not in ("dataset", "split", CHOSEN)}
+        words = replace(group, differs=differs).words
+        for model, own in group.by_model().items():
+            dataset = plain_name(own[0].cell.dataset)
+            dataset = names.get(own[0].cell.dataset, names.get(dataset, dataset))
+            parts = (dataset, parameters_of(own[0]).split, names.get(model, model), words)
+            headline = "H" if any("H" in result.metrics for result in own) else "zsl"
+            own.sort(key=lambda r: (-r.metrics.get(headline, 0.0), -r.metrics.get("zsl", 0.0)))
+            title = " · ".join(part for part in parts if part)
+            found.append(Run(title, model, own, on_all_folds(group), group.older))
+    return found
+
+
+def zsl_tables(results: Collection[Result], names: Mapping[str, str], metrics: Sequence[str] = ()) -> list[Table]:
+    """Return one table per run: methods by metrics, or methods by validation folds."""
+    return [method_table(run) if run.on_all_folds else folds_table(run) for run in runs_of(results, names)]
+
+
+def candidate(result: Result, metric: str) -> Candidate:
+    """Return the candidate of `stats.decide` for one result that has the metric."""
+    return candidate_of([result], metric_style(metric, BENCHMARK))
+
+
+def interval(result: Result, metric: str) -> Interval:
+    """Return a metric of one result with its confidence interval."""
+    found = candidate(result, metric).interval
+    assert found is not None
+    return found
+
+
+def decide_methods(results: Sequence[Result], metric: str) -> Decision:
+    """Decide which methods differ, image by image if their outcomes are stored."""
+    return decide({parameters_of(r).method: candidate(r, metric) for r in results if metric in r.metrics})
+
+
+def method_table(run: Run, *, folded: bool = False) -> Table:
+    """Return the methods of a run by metrics, with the numbers of the paper where they are of the same question."""
+    shown = [m for m in ZSL.columns if any(m in r.metrics for r in run.results)]
+    decisions = {metric: decide_methods(_with(run.results, metric), metric) for metric in shown}
+    paper = [m for m in METRICS if any(printed_value(r, m) is not None for r in run.results)]
+    rows = []
+    for result in run.results:
+        method, details = parameters_of(result).method, details_of(result)
+        chosen = ", ".join(f"{name} {value}" for name, value in details.best.items())
+        note = "transductive" if details.transductive else ""
+        cells = [_cell(result, metric, decisions[metric]) for metric in shown]
+        printed = [number(printed_value(result, metric), metric) for metric in paper]
+        rows.append([TableCell(method, method.lower(), note=note, hint=chosen), *cells, *printed])
+    heads = [metric_style(m, BENCHMARK).heading for m in shown]
+    heads += [f"{metric_style(m, BENCHMARK).title}, paper" for m in paper]
+    marked = any(cell.mark for row in rows for cell in row)
+    notes = [*_run_notes(run), f"{MARK_NOTE}." if marked else "", f"Paper: {source()}." if paper else ""]
+    return Table(
+        f"By method · {run.title}",
+        ["method", *heads],
+        rows,
+        numeric=range(1, 1 + len(heads)),
+        folded=folded,
+        notes=[note for note in notes if note],
+    )
+
+
+def folds_table(run: Run) -> Table:
+    """Return ZSL of methods with hyper-parameters chosen on each validation fold alone (Fig. 3 of the paper)."""
+    by_fold: dict[int | str, list[Result]] = {}
+    for result in _with(run.results, "zsl"):
+        by_fold.setdefault(parameters_of(result).fold, []).append(result)
+    folds = sorted(by_fold, key=str)
+    decisions = {fold: decide_methods(by_fold[fold], "zsl") for fold in folds}
+    cells = {
+        (parameters_of(result).method, fold): _cell(result, "zsl", decisions[fold])
+        for fold in folds
+        for result in by_fold[fold]
+    }
+    methods = dict.fromkeys(method for method, _ in cells)
+    rows = [[words(method), *(cells.get((method, fold), TableCell()) for fold in folds)] for method in methods]
+    columns = ["method", *(f"fold {fold}" for fold in folds)]
+    notes = ["Hyper-parameters chosen on one fold of validation classes alone.", *_run_notes(run)]
+    return Table(f"ZSL by fold (%) · {run.title}", columns, rows, range(1, len(columns)), folded=True, notes=notes)
+
+
+def words(text: str) -> TableCell:
+    """Return a cell of words."""
+    return TableCell(text, text.lower())
+
+
+def number(value: float | None, metric: str = "zsl") -> TableCell:
+    """Return a cell with the value of a metric; an empty one for None."""
+    return TableCell(value=value, metric=metric_style(metric, BENCHMARK)) if value is not None else TableCell()
+
+
+def measured(result: Result | None, metric: str = "zsl") -> TableCell:
+    """Return a cell with a metric of a result and its interval; an empty one if there is none."""
+    if result is None or metric not in result.metrics:
+        return TableCell()
+    return replace(
+        number(float(result.metrics[metric]), metric), interval=interval(result, metric), cells=(result.cell.id,)
+    )
+
+
+def _cell(result: Result, metric: str, decision: Decision) -> TableCell:
+    if result not in _with([result], metric):
+        return TableCell(hint="no result")
+    details = details_of(result)
+    images: Mapping[str, int] = {"zsl": details.test_images, "ts": details.test_images, "tr": details.seen_test_images}
+    name = metric.removesuffix("_per_image")
+    return replace(
+        measured(result, metric),
+        mark=mark_of(parameters_of(result).method, decision),
+        n=images.get(name, details.test_images + details.seen_test_images) or None,
+        chance=(details.chance or None) if name == "zsl" else None,
+    )
+
+
+def _with(results: Sequence[Result], metric: str) -> list[Result]:
+    """Return the results that have a metric; AUSUC of a method that no constant moves is dropped."""
+    return [r for r in results if metric in r.metrics and (metric != "AUSUC" or details_of(r).has_area)]
+
+
+def _run_notes(run: Run) -> list[str]:
+    details, calibration = details_of(run.results[0]), parameters_of(run.results[0]).calibration
+    text: Callable[[float], str] = metric_style("zsl", BENCHMARK).text
+    known = any(interval(r, m).known for r in run.results for m in METRICS if m in r.metrics)
+    findings = run_findings(run.results)
+    found = [
+        "Accuracies are means over classes unless the heading states otherwise",
+        "95 % confidence interval over test images in brackets" if known else "",
+        f"{details.seen_classes} seen and {details.unseen_classes} unseen classes",
+        f"{details.train_images:,} training images",
+        f"{details.test_images:,} test images of unseen and {details.seen_test_images:,} of seen classes",
+        f"embedding {details.embedding} ({details.embedding_dimensions} dimensions)",
+        f"{details.indistinguishable_classes} classes share the embedding of another"
+        if details.indistinguishable_classes
+        else "",
+        f"chance {text(details.chance)} %" if details.chance else "",
+        f"calibrated stacking {calibration}" if calibration else "",
+        "transductive methods see all test images together" if details.transductive else "",
+    ]
+    sentences = ["; ".join(part for part in found if part), f"Leak audit: {details.audit}" if details.audit else ""]
+    sentences += [older_said(run.older), f"Run record: {'; '.join(findings)}" if findings else ""]
+    return [f"{text.rstrip('.')}." for text in sentences if text]
+
+
+# ---- studies of the paper --------------------------------------------------------------------------------------------
+
+
+def splits_compared(results: Sequence[Result]) -> Table:
+    """Return the accuracy on unseen classes on SS and on PS, where both were run."""
+    rows = []
+    for dataset, rest, values in _places(results):
+        for method in dict.fromkeys(method for method, _ in values):
+            ss, ps = (values.get((method, split)) for split in ("SS", "PS"))
+            if ss is not None and ps is not None:
+                change = unpaired_difference(interval(ps, "zsl"), interval(ss, "zsl"))
+                cells = [measured(ss), measured(ps), replace(number(change.value), interval=change)]
+                rows.append([words(f"{dataset} {rest}"), words(method), *cells])
+    return Table("SS against PS: ZSL (%)", ["data", "method", "SS", "PS", "change"], rows, range(2, 5))
+
+
+def inductive_and_transductive(results: Sequence[Result]) -> Table:
+    """Return ALE and GFZSL beside their transductive forms."""
+    rows = []
+    for dataset, rest, values in _places(results):
+        for split in dict.fromkeys(split for _, split in values):
+            for plain, transductive in _PAIRS:
+                before, after = values.get((plain, split)), values.get((transductive, split))
+                if before is not None and after is not None:
+                    pair = [measured(each, metric) for metric in ("zsl", "H") for each in (before, after)]
+                    rows.append([words(f"{dataset} {split} {rest}"), words(plain), *pair])
+    columns = ["data", "method", "ZSL", "ZSL, transductive", "H", "H, transductive"]
+    return Table("transductive beside inductive (%)", columns, rows, range(2, 6))
+
+
+def all_studies(results: Sequence[Result]) -> list[Table]:
+    """Return every table that has rows."""
+    made = [splits_compared(results), *cross_dataset_tables(results), imagenet_splits(results)]
+    return [table for table in (*made, inductive_and_transductive(results)) if table.rows]
+
+
+def cross_dataset_tables(results: Sequence[Result]) -> list[Table]:
+    """Return Table 4 for each setting: ZSL of each method, trained on one dataset and tested on it or on another."""
+    found = []
+    for group in main_settings(results, "test_on"):
+        for model, own in group.by_model().items():
+            by_method: dict[str, dict[str, Result]] = {}
+            for result in own:
+                home = short_name(result.cell.dataset)
+                target = short_name(parameters_of(result).test_on or result.cell.dataset)
+                by_method.setdefault(parameters_of(result).method, {})[f"{home}:{target}"] = result
+            pairs = list(dict.fromkeys(pair for by_pair in by_method.values() for pair in by_pair))
+            if all(_same(pair) for pair in pairs):
+                continue
+            pairs.sort(key=lambda pair: (pair.partition(":")[0], not _same(pair)))
+            printed = [pair for pair in pairs if any(_printed(r.get(pair)) is not None for r in by_method.values())]
+            rows = [
+                [
+                    words(model),
+                    words(method),
+                    *(measured(by_pair.get(pair)) for pair in pairs),
+                    *(number(_printed(by_pair.get(pair))) for pair in printed),
+                ]
+                for method, by_pair in by_method.items()
+            ]
+            title = "across datasets, training set : test set: ZSL (%)" + (f" · {group.words}" if group.words else "")
+            columns = ["model", "method", *pairs, *(f"{pair}, paper" for pair in printed)]
+            found.append(Table(title, columns, rows, range(2, len(columns))))
+    return found
+
+
+def _same(pair: str) -> bool:
+    home, _, target = pair.partition(":")
+    return home == target
+
+
+def _printed(result: Result | None) -> float | None:
+    return None if result is None else printed_value(result, "zsl", across=True)
+
+
+def imagenet_splits(results: Sequence[Result]) -> Table:
+    """Return Table 5 and the numbers of Figs. 5 and 6: each method and measure over the ImageNet splits."""
+    rows = []
+    columns = [s for s in IMAGENET_SPLITS if any(parameters_of(r).split == s for r in results if r.ok)]
+    for dataset, rest, values in _places(results):
+        for method in dict.fromkeys(method for method, split in values if split in columns):
+            own = {split: values[method, split] for split in columns if (method, split) in values}
+            for metric in IMAGENET_METRICS:
+                cells = [measured(own.get(split), metric) for split in columns]
+                if any(cell.value is not None for cell in cells):
+                    title = metric_style(metric, BENCHMARK).title
+                    rows.append([words(f"{dataset} {rest}"), words(method), words(title), *cells])
+    heads = ["data", "method", "measure", *columns]
+    return Table("ImageNet splits (%)", heads, rows, range(3, len(heads)))
+
+
+def _places(results: Sequence[Result]) -> Iterator[tuple[str, str, Mapping[tuple[str, str], Result]]]:
+    """Yield the dataset and the words of each model and setting, with the results of each method and split."""
+    for group in main_settings(results, "split"):
+        if group.setting.get("test_on"):
+            continue
+        found: dict[tuple[str, str], dict[tuple[str, str], Result]] = {}
+        for result in group.results:
+            parameters, place = parameters_of(result), (plain_name(result.cell.dataset), result.cell.model)
+            found.setdefault(place, {})[parameters.method, parameters.split] = result
+        for (dataset, model), values in found.items():
+            yield dataset, model + (f" ({group.words})" if group.words else ""), values

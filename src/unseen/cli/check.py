@@ -1,0 +1,89 @@
+"""`unseen check`: sanity checks of a dataset and its models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unseen.cli.options import HomeOption, JsonOption, split_names
+
+_STYLES = {"pass": "green", "warning": "yellow", "fail": "bold red", "skipped": "dim"}
+
+
+def check(
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="A dataset with class labels (photos/, packaged:grocery).")
+    ],
+    models: Annotated[
+        list[str] | None, typer.Option("--models", metavar="MODEL ...", help="Model names or checkpoint paths.")
+    ] = None,
+    seen: Annotated[
+        str, typer.Option(metavar="SET", help="Training classes of the models: imagenet-1k or imagenet-21k.")
+    ] = "imagenet-1k",
+    copies: Annotated[
+        bool, typer.Option("--copies/--no-copies", help="Search for copies between training and test images.")
+    ] = True,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    as_json: JsonOption = False,
+    home: HomeOption = None,
+) -> None:
+    """Check a dataset and its models with controls of known outcome, before you trust a number.
+
+    Shuffled labels must score at chance, random weights lower than trained ones, and more labels higher. Also checks
+    the majority class, copies between training and test images, unreadable images, class balance and leaks.
+
+    Exits with 3 if a check fails.
+
+    Examples:
+
+    unseen check photos/ --models packaged:efficientnet-lite0
+
+    unseen check packaged:grocery --models timm:resnet50 --no-copies --json
+    """
+    from rich.text import Text
+
+    from unseen.backbones.load import check_backbone, resolve_model
+    from unseen.benchmarks.sanity import MODEL, SEEN_SETS, Check, run_checks
+    from unseen.benchmarks.workbench import Workbench
+    from unseen.cli.progress import ConsoleProgress
+    from unseen.cli.tables import console, print_json, print_table, say
+    from unseen.core.errors import CellsFailedError, UnknownNameError
+    from unseen.core.files import home as home_folder
+    from unseen.data.load import resolve_dataset
+
+    here = Path.cwd()
+    if seen not in SEEN_SETS:
+        raise UnknownNameError("set of seen classes", seen, SEEN_SETS)
+    names = [resolve_model(name, here) for name in split_names(models)] or [MODEL]
+    for name in names:
+        check_backbone(name)
+    screen = console(error=True)
+    bench = Workbench(home_folder(home), progress=ConsoleProgress(screen))
+
+    def show(done: Check) -> None:
+        screen.print(f"{done.status:>8}  {done.name}  {done.model}".rstrip(), markup=False, soft_wrap=True)
+
+    found = run_checks(bench, resolve_dataset(data, here), names, seen=seen, copies=copies, seed=seed, on_check=show)
+    if as_json:
+        print_json([each.to_dict() for each in found])
+    else:
+        rows: list[list[str | Text]] = [
+            [each.name, Text(each.status, _STYLES[each.status]), each.model, each.found, each.meaning] for each in found
+        ]
+        print_table(
+            ["check", "result", "model", "found", "what it means"],
+            rows,
+            title=f"Sanity checks of {data}",
+            prose=("check", "found", "what it means"),
+            keep=("check", "result", "found", "what it means"),
+        )
+    failed = [each for each in found if each.status == "fail"]
+    if failed:
+        raise CellsFailedError(
+            f"{len(failed)} of {len(found)} checks failed. The first: {failed[0].name}: {failed[0].found}."
+        )
+    warnings = sum(each.status == "warning" for each in found)
+    if not as_json:
+        say(f"No check failed; {warnings} {'warning' if warnings == 1 else 'warnings'}.")

@@ -1,0 +1,130 @@
+"""Files that give each class a value: `class<TAB>value` lines, or commas in a .csv file; and the WordNet ids in them.
+
+Such a file comes with a dataset (`folder:PATH?wnids=FILE`) and with the leak audit (`unseen audit --mapping FILE`), and
+both read it here. # starts a comment. A WordNet id may be written as "?" (open) or "-" (WordNet has no such noun).
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import unicodedata
+from collections.abc import Collection, Iterable
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from unseen.core.errors import DataError, closest
+from unseen.core.names import is_wnid
+
+OPEN, NOT_IN_WORDNET = "?", "-"
+_WITHOUT_TAB = re.compile(r"(?P<name>.+?)\s+(?P<wnid>n\d+|\?|-)\s*(#.*)?")
+_MOST_SHOWN = 3
+
+
+def read_wnid_table(path: Path, lines: Iterable[tuple[int, str]]) -> dict[str, str]:
+    """Return the WordNet id of each class of a file, "?" or "-".
+
+    Args:
+        path: the file, for messages; .csv files have commas.
+        lines: its lines with their numbers.
+
+    Raises:
+        DataError: a line that is not a class and a WordNet id, an id that WordNet 3.0 does not have, a class twice.
+    """
+    comma = path.suffix.lower() == ".csv"
+    found: dict[str, str] = {}
+    first_line: dict[str, int] = {}
+    for place, (number, line) in enumerate((n, text) for n, text in lines if text and not text.startswith("#")):
+        name, value = _cells(line, comma=comma)
+        wnid = value.partition("#")[0].strip()
+        if place == 0 and (name.lower(), wnid.lower()) == ("class", "wnid"):
+            continue
+        where = f"{str(path)!r}, line {number}"
+        if not name or not wnid:
+            raise DataError(
+                f"{where}: expected a class and a wnid, '{'class,wnid' if comma else 'class<TAB>wnid'}', found "
+                f"{line[:80]!r}. Write - for a class that WordNet does not have, ? for one that is open."
+            )
+        if name in found:
+            raise DataError(
+                f"{where}: the class {name!r} is on line {first_line[name]} already. Keep one of the lines."
+            )
+        if wnid not in (OPEN, NOT_IN_WORDNET):
+            _check_wnid(wnid, name, value, where)
+        found[name], first_line[name] = wnid, number
+    return found
+
+
+def match_names(given: Iterable[str], known: Collection[str]) -> dict[str, str | None]:
+    """Return the known name that each given name stands for, None if there is none.
+
+    A name matches itself. Otherwise it matches the one known name that differs only in underscores instead of spaces,
+    in the number of spaces, or in the Unicode form of accented letters. Upper and lower case are different names.
+    """
+    same: dict[str, list[str]] = {}
+    for name in dict.fromkeys(known):
+        same.setdefault(_separated(name), []).append(name)
+    exact = set(known)
+    found: dict[str, str | None] = {}
+    for name in given:
+        alike = same.get(_separated(name), [])
+        found[name] = name if name in exact else alike[0] if len(alike) == 1 else None
+    return found
+
+
+def list_unknown(unknown: Collection[str], known: Collection[str], *, most: int = 5) -> str:
+    """Return the first unknown names, each with the nearest known one, for an error message."""
+    shown = []
+    for name in list(unknown)[:most]:
+        near = closest(name, known, count=1)
+        shown.append(f"{name!r}" + (f" (did you mean {near[0]!r}?)" if near else ""))
+    more = len(unknown) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more else "")
+
+
+def _separated(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", name).replace("_", " ").split())
+
+
+def _cells(line: str, *, comma: bool) -> tuple[str, str]:
+    """Return the class and the id on one line, without further columns; "" where there is none."""
+    if comma or "\t" in line:
+        name, value, *_ = [*next(csv.reader([line], delimiter="," if comma else "\t")), "", ""]
+    elif (found := _WITHOUT_TAB.fullmatch(line)) is not None:
+        name, value = found["name"], found["wnid"]
+    else:
+        name, _, value = line.partition(" ")
+    return name.strip(), value.strip()
+
+
+def _check_wnid(wnid: str, name: str, value: str, where: str) -> None:
+    if not is_wnid(wnid):
+        raise DataError(
+            f"{where}: {name!r} has {value[:40]!r}, which is no WordNet id such as n02123045. Write ? for a class that "
+            "is open, - for one that WordNet does not have."
+        )
+    if int(wnid[1:]) not in _nouns():
+        raise DataError(f"{where}: {name!r} has {wnid}, which is no noun of WordNet 3.0.{_near_wnids(wnid, name)}")
+
+
+def _near_wnids(wnid: str, name: str) -> str:
+    """Return a sentence with the nouns of that name, and with ids that differ in one digit or in the order of two."""
+    nouns, word, digits = _nouns(), name.lower().replace(" ", "_"), wnid[1:]
+    typed = {digits[:i] + other + digits[i + 1 :] for i in range(len(digits)) for other in "0123456789"}
+    typed |= {digits[:i] + digits[i + 1] + digits[i] + digits[i + 2 :] for i in range(len(digits) - 1)}
+    named = [offset for offset, lemmas in nouns.items() if word in lemmas.lower().split("\t")]
+    near = list(dict.fromkeys([*named, *(int(each) for each in sorted(typed) if int(each) in nouns)]))[:_MOST_SHOWN]
+    shown = " or ".join(f"n{each:08d} ({nouns[each].split(chr(9))[0].replace('_', ' ')})" for each in near)
+    return f" Did you mean {shown}?" if shown else ""
+
+
+@cache
+def _nouns() -> dict[int, str]:
+    """Return the lemmas of every noun of WordNet 3.0, with tabs between them, by its byte offset."""
+    with (files("unseen.concepts") / "wordnet30.npz").open("rb") as stream, np.load(stream) as table:
+        offsets = np.cumsum(table["offset_steps"], dtype=np.int64).tolist()
+        lemmas = table["lemmas"].tobytes().decode("utf-8").split("\n")
+    return dict(zip(offsets, lemmas, strict=False))

@@ -1,0 +1,303 @@
+"""The run record: what an evaluation received, what it used, and what it dropped and why.
+
+Every result has one `RunRecord`. Code that drops an image, a class, a tensor or a search candidate adds it to the
+`Recorder` of the current group of cells. The workbench owns that recorder and records all images, classes and models
+that are read through it.
+
+Every output shows the same record: `findings` is the short form (terminal, LaTeX, Markdown, `repr`), `str(record)` and
+`to_dict` are the full one (`unseen results record`, the HTML report, JSON).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, Self, TypeVar
+
+import msgspec
+
+from unseen.core.findings import NOUNS, findings, record_lines
+
+_T = TypeVar("_T")
+
+#: What can be dropped.
+Kind = Literal["image", "unlabelled", "class", "label", "tensor", "candidate"]
+
+#: Where the examples of a dataset come from. "" means that the protocol does not prescribe any.
+Provenance = Literal["", "authors' subset", "community folder", "own sample", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """One thing that an evaluation received and did not use.
+
+    Attributes:
+        kind: what it is, such as "image".
+        name: which one: a file name, a class name, a tensor name, the setting of a search candidate.
+        reason: why it was dropped, as one sentence or phrase.
+        split: the split it belongs to; "" if it belongs to none.
+    """
+
+    kind: Kind
+    name: str
+    reason: str
+    split: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return the entry as one line."""
+        return f"{self.kind} {self.name}{f' of {self.split}' if self.split else ''}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCounts:
+    """Number of images of one split.
+
+    Attributes:
+        found: images that the dataset has.
+        used: images that the evaluation used.
+        expected: images that the protocol prescribes; None if it prescribes none.
+    """
+
+    found: int
+    used: int
+    expected: int | None = None
+
+    @property
+    def complete(self) -> bool:
+        return self.expected is None or self.found == self.expected
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """How a model was loaded.
+
+    Attributes:
+        file: name of the weights file, without its folder; "" if there is none.
+        network: the network that was chosen inside the file, such as "teacher"; "" if it holds only one.
+        alternatives: other networks in the file.
+        architecture: name of the architecture.
+        inferred: whether the architecture was inferred from the tensors instead of given.
+        matched: number of tensors that were loaded; None if unknown.
+        missing: tensors of the architecture that the file does not have.
+        unused: tensors of the file that the architecture does not have.
+        resized: position embeddings that were interpolated to the size of the images, with both shapes.
+        layer: what the default features contain, such as "pooled features" or "logits".
+    """
+
+    file: str = ""
+    network: str = ""
+    alternatives: tuple[str, ...] = ()
+    architecture: str = ""
+    inferred: bool = False
+    matched: int | None = None
+    missing: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    resized: tuple[str, ...] = ()
+    layer: str = ""
+
+    @property
+    def class_scores(self) -> bool:
+        """Return whether the features are scores of classes instead of a representation."""
+        return self.layer in ("logits", "class probabilities")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRecord:
+    """How a hyper-parameter search went.
+
+    Attributes:
+        tried: number of candidates.
+        edges: hyper-parameters whose chosen value is the smallest or largest of its grid, with that value.
+        grids: smallest and largest value that was tried, by hyper-parameter, for those in `edges`.
+    """
+
+    tried: int
+    edges: Mapping[str, Any] = field(default_factory=dict)
+    grids: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What an evaluation received, what it used, and what it dropped and why.
+
+    Attributes:
+        images: counts by split.
+        classes_given: number of classes that the dataset or the class list has; None if unknown.
+        classes_used: number of classes that the evaluation used; None if unknown.
+        dropped: everything that was dropped, with its reason.
+        model: how the model was loaded; None if no model was loaded, or if `parts` loaded different ones.
+        search: how the hyper-parameter search went; None if there was none, or if `parts` have different ones.
+        provenance: where the examples come from.
+        notes: other facts that a reader of the number needs, as sentences.
+        source: where a number comes from that was not computed here, such as "Zhai et al., 2019, Table 6".
+        parts: the records that this one was merged from (see `merged`), by name; empty for the record of one cell.
+    """
+
+    images: Mapping[str, SplitCounts] = field(default_factory=dict)
+    classes_given: int | None = None
+    classes_used: int | None = None
+    dropped: tuple[Dropped, ...] = ()
+    model: LoadedModel | None = None
+    search: SearchRecord | None = None
+    provenance: Provenance = ""
+    notes: tuple[str, ...] = ()
+    source: str = ""
+    parts: Mapping[str, RunRecord] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return self != RunRecord()
+
+    def __str__(self) -> str:
+        return "\n".join(record_lines(self))
+
+    @classmethod
+    def merged(cls, records: Mapping[str, RunRecord]) -> RunRecord:
+        """Return one record for several cells on the same data, such as those of several models or seeds.
+
+        Args:
+            records: by a unique name.
+        """
+        several = list(records.values())
+        alike = all(each == several[0] for each in several) and not any(each.search for each in several)
+        if several and (alike or len(several) == 1):
+            return several[0]
+        return replace(_united(several), parts=dict(records)) if several else cls()
+
+    def expecting(self, expected: Mapping[str, int]) -> RunRecord:
+        """Return the record with the number of images that a protocol prescribes, for the splits that it has."""
+        images = {split: replace(counts, expected=expected.get(split)) for split, counts in self.images.items()}
+        return replace(self, images=images) if expected else self
+
+    def named(self, dataset: str) -> RunRecord:
+        """Return the record with the name of its dataset before every split, to merge it with other data's."""
+        images = {f"{dataset} {split}": counts for split, counts in self.images.items()}
+        lost = tuple(replace(each, split=f"{dataset} {each.split}".strip()) for each in self.dropped)
+        return replace(self, images=images, dropped=lost)
+
+    def leaves(self) -> Iterator[RunRecord]:
+        """Yield the records of single cells that this one was merged from; itself if it is one."""
+        for part in self.parts.values():
+            yield from part.leaves()
+        if not self.parts:
+            yield self
+
+    def losses(self) -> Counter[Kind]:
+        """Return the number of things that were dropped, by kind."""
+        once = {(each.kind, each.name, each.split) for each in self.dropped if each.kind != "candidate"}
+        found: Counter[Kind] = Counter(kind for kind, *_ in sorted(once, key=lambda each: list(NOUNS).index(each[0])))
+        # Two searches that drop the same candidate drop two candidates.
+        found.update(each.kind for leaf in self.leaves() for each in leaf.dropped if each.kind == "candidate")
+        return found
+
+    def count(self, kind: Kind) -> int:
+        """Return how many things of one kind were dropped."""
+        return self.losses()[kind]
+
+    @property
+    def incomplete(self) -> dict[str, SplitCounts]:
+        """Return the splits without the number of images that the protocol prescribes."""
+        return {name: counts for name, counts in self.images.items() if not counts.complete}
+
+    @property
+    def clean(self) -> bool:
+        """Return whether the evaluation used everything that it received, and the protocol's data are complete."""
+        return not self.findings()
+
+    def findings(self) -> list[str]:
+        """Return one phrase per notable fact, such as "2 unreadable images", the losses first."""
+        return findings({"": self})
+
+    def merge(self, other: RunRecord) -> RunRecord:
+        """Return a record with the facts of both; those of `other` win where both state one."""
+        both = _united((self, other))
+        return replace(both, model=other.model or self.model, search=other.search or self.search)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as JSON values."""
+        values = asdict(replace(self, parts={})) | {"clean": self.clean, "findings": self.findings()}
+        del values["parts"]
+        return values | ({"parts": {name: part.to_dict() for name, part in self.parts.items()}} if self.parts else {})
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote; ignore keys of a later version.
+
+        Raises:
+            TypeError: a value has another type.
+        """
+        try:
+            return msgspec.convert({key: value for key, value in values.items() if value is not None}, cls)
+        except msgspec.ValidationError as error:
+            raise TypeError(f"not a run record: {error}") from error
+
+
+class Recorder:
+    """Collect the facts of a run record while cells are evaluated."""
+
+    def __init__(self) -> None:
+        self.record = RunRecord()
+
+    def add(self, facts: RunRecord) -> None:
+        """Merge facts that another object recorded, such as what loading a dataset dropped."""
+        self.record = self.record.merge(facts)
+
+    def classes(self, given: int, used: int) -> None:
+        """Record how many classes there are, and how many of them are used."""
+        self.add(RunRecord(classes_given=given, classes_used=used))
+
+    def model(self, loaded: LoadedModel) -> None:
+        """Record how the model was loaded."""
+        self.add(RunRecord(model=loaded))
+
+    def note(self, sentence: str) -> None:
+        """Record another fact that a reader of the number needs."""
+        self.add(RunRecord(notes=(sentence,)))
+
+
+def split_record(splits: Mapping[str, Sized], lost: Sequence[Dropped]) -> RunRecord:
+    """Return the record of images that an evaluation reads itself, without the workbench.
+
+    Args:
+        splits: the images that it reads, by split.
+        lost: those of them that could not be read.
+    """
+    counts = Counter(each.split for each in lost)
+    images = {name: SplitCounts(len(split), len(split) - counts[name]) for name, split in splits.items()}
+    return RunRecord(images=images, dropped=tuple(lost))
+
+
+def dropped(kind: Kind, reasons: Mapping[str, str], split: str = "") -> tuple[Dropped, ...]:
+    """Return the entries of several things that were dropped, from their names and reasons."""
+    return tuple(Dropped(kind, name, reason, split) for name, reason in reasons.items())
+
+
+def _united(records: Sequence[RunRecord]) -> RunRecord:
+    """Return the facts of all records; `model` and `search` only if all records that have one agree."""
+    images: dict[str, SplitCounts] = {}
+    for split, counts in ((split, counts) for each in records for split, counts in each.images.items()):
+        known = images.get(split)
+        expected = known.expected if known is not None and counts.expected is None else counts.expected
+        images[split] = replace(counts, expected=expected)
+    return RunRecord(
+        images=images,
+        classes_given=_last(each.classes_given for each in records),
+        classes_used=_last(each.classes_used for each in records),
+        dropped=tuple(dict.fromkeys(one for each in records for one in each.dropped)),
+        model=_common(each.model for each in records),
+        search=_common(each.search for each in records),
+        provenance=next((each.provenance for each in reversed(records) if each.provenance), ""),
+        notes=tuple(dict.fromkeys(note for each in records for note in each.notes)),
+        source="; ".join(dict.fromkeys(each.source for each in records if each.source)),
+    )
+
+
+def _common(values: Iterable[_T | None]) -> _T | None:
+    known = [value for value in values if value is not None]
+    return known[0] if known and all(value == known[0] for value in known) else None
+
+
+def _last(values: Iterable[_T | None]) -> _T | None:
+    known = [value for value in values if value is not None]
+    return known[-1] if known else None

@@ -1,0 +1,187 @@
+"""Two layouts in which VTAB circulates: the VTAB-1k folder, and the webdataset shards of CLIP_benchmark.
+
+The VTAB-1k folder has images and lists per task. If it has only the joint list and the test list, its first 800 are
+train and its last 200 are val.
+
+    ROOT/cifar/images/...
+    ROOT/cifar/train800.txt            "images/train800/000000.jpg 12" per line
+    ROOT/cifar/val200.txt              "images/val200/000000.jpg 3"
+    ROOT/cifar/train800val200.txt      "images/train800val200/000000.jpg 12": the same 1,000 in that order, renamed
+    ROOT/cifar/test.txt
+
+A webdataset shard has `s0000000.webp` (or png, jpg) and `s0000000.cls`, a class counted from 0. CLIP_benchmark wrote
+them from the authors' train and test, without val, in the order in which TFDS reads several shards at once, which is
+not the order of its records: the 1,000 examples taken here are not the authors'.
+
+    ROOT/wds_vtab-caltech101/train/0.tar, 1.tar, ..., nshards.txt
+    ROOT/wds_vtab-caltech101/test/0.tar, ..., nshards.txt
+    ROOT/wds_vtab-caltech101/classnames.txt
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+
+from unseen.core.errors import DataError
+from unseen.data.archives import TarIndex, index_tar
+from unseen.data.columns import read_lines
+from unseen.data.sources.vtab.examples import Examples, cut, from_bytes, from_files
+from unseen.data.sources.vtab.tasks import VtabTask
+
+#: How many of the 1,000 examples are train and val.
+TRAIN, VAL = 800, 200
+_SINGLE = {"train": "train800.txt", "val": "val200.txt"}
+_JOINT, _TEST = "train800val200.txt", "test.txt"
+_SHARD_SPLITS = {"train": "train", "val": "val", "validation": "val", "test": "test"}
+_IMAGES = ("webp", "png", "jpg", "jpeg")
+
+Listed = tuple[list[str], list[int]]
+
+
+def find_1k(root: Path, name: str) -> Path | None:
+    """Return the folder with the lists of a task, or None."""
+    for folder in (root / name, root / "vtab-1k" / name):
+        single = all((folder / each).exists() for each in _SINGLE.values())
+        if (folder / _TEST).exists() and (single or (folder / _JOINT).exists()):
+            return folder
+    return None
+
+
+def read_1k(folder: Path) -> dict[str, Examples]:
+    """Return train, val and test of one task."""
+    listed = {**_read_train(folder), "test": _read_list(folder / _TEST)}
+    parts = {split: from_files(folder, names, {"label": np.array(labels)}) for split, (names, labels) in listed.items()}
+    own = "they are what the lists of the folder name"
+    return {split: replace(part, own=own, certain=False) for split, part in parts.items()}
+
+
+def _read_train(folder: Path) -> dict[str, Listed]:
+    joint = _read_list(folder / _JOINT) if (folder / _JOINT).exists() else None
+    if all((folder / name).exists() for name in _SINGLE.values()):
+        listed = {split: _read_list(folder / name) for split, name in _SINGLE.items()}
+        if joint:
+            _compare(folder, joint[1], [*listed["train"][1], *listed["val"][1]])
+        return listed
+    assert joint is not None, folder
+    names, labels = joint
+    if len(names) != TRAIN + VAL:
+        raise DataError(
+            f"{folder / _JOINT} lists {len(names):,} images; {TRAIN + VAL:,} were expected, {TRAIN} of train and "
+            f"then {VAL} of val. Get the folder again, or put {' and '.join(_SINGLE.values())} beside it."
+        )
+    return {"train": (names[:TRAIN], labels[:TRAIN]), "val": (names[TRAIN:], labels[TRAIN:])}
+
+
+def _compare(folder: Path, together: list[int], apart: list[int]) -> None:
+    """Raise if the joint list has other classes: it names copies of the images, so only classes can be compared."""
+    if together == apart:
+        return
+    pairs = zip(together, apart, strict=False)
+    line = next((n for n, (a, b) in enumerate(pairs, 1) if a != b), min(len(together), len(apart)) + 1)
+    raise DataError(
+        f"{folder / _JOINT} is not train800.txt and then val200.txt: they differ from line {line} on "
+        f"({len(together):,} and {len(apart):,} lines). Get the folder again, or remove the file to use the two others."
+    )
+
+
+def _read_list(path: Path) -> Listed:
+    names, labels = [], []
+    for number, line in read_lines(path):
+        name, _, label = line.rpartition(" ")
+        if not name or not label.isdecimal():
+            raise DataError(f"{path}, line {number}: {line!r} is not an image and a class number with a space between.")
+        if name.startswith("/") or ".." in name.split("/"):
+            raise DataError(f"{path}, line {number}: {name!r} leads out of the folder; paths are relative to it.")
+        names.append(name.strip())
+        labels.append(int(label))
+    if not names:
+        raise DataError(f"{path} lists no image.")
+    return names, labels
+
+
+def find_wds(root: Path, name: str) -> Path | None:
+    """Return the folder of a task with shards to train and test on, or None."""
+    for folder in (root / f"wds_vtab-{name}", root / "clip-benchmark" / f"wds_vtab-{name}"):
+        if any((folder / "train").glob("*.tar")) and any((folder / "test").glob("*.tar")):
+            return folder
+    return None
+
+
+def read_wds(folder: Path, task: VtabTask, size: str) -> dict[str, Examples]:
+    """Return train, val and test; without val, it is the 200 after the first 800 of train, or its last tenth."""
+    path = folder / "classnames.txt"
+    names = [line for _, line in read_lines(path)] if path.exists() else []
+    own = "they are the first of the shards, whose order is not that of TFDS' records"
+    found = {
+        split: replace(_read_shards(folder / short, task, names), own=own)
+        for short, split in _SHARD_SPLITS.items()
+        if (folder / short).is_dir()
+    }
+    if "val" not in found:
+        whole = found["train"]
+        if size == "full":
+            found |= {"train": cut(found, "train[:90%]"), "val": cut(found, "train[90%:]")}
+        else:
+            found |= {
+                "train": whole.take(np.arange(min(TRAIN, len(whole)))),
+                "val": whole.take(np.arange(len(whole))[TRAIN:]),
+            }
+    return {split: found[split] for split in ("train", "val", "test")}
+
+
+def _read_shards(folder: Path, task: VtabTask, class_names: list[str]) -> Examples:
+    shards = [index_tar(path) for path in _shards(folder)]
+    rows = [_rows(shard) for shard in shards]
+    starts = [0, *accumulate(len(some) for some in rows)]
+
+    def data(i: int) -> bytes:
+        number = bisect_right(starts, i) - 1
+        return shards[number].read(rows[number][i - starts[number]][1])
+
+    names = [f"{folder.name}/{n}/{key}" for n, some in enumerate(rows) for key, _, _ in some]
+    labels = np.array(
+        [_label(shard, row[2]) for shard, some in zip(shards, rows, strict=True) for row in some], np.int64
+    )
+    if len(labels) and labels.max() >= task.classes and task.rule.kind == "floor":
+        labels = task.rule(labels, task.classes)  # dSprites' shards have all 32 positions and 40 orientations
+    return from_bytes(names, data, {"label": labels}, class_names)
+
+
+def _shards(folder: Path) -> list[Path]:
+    paths = {int(path.stem): path for path in folder.glob("*.tar") if path.stem.isdecimal()}
+    noted = folder / "nshards.txt"
+    text = read_lines(noted)[0][1] if noted.exists() and noted.stat().st_size else ""
+    count = int(text) if text.isdecimal() else max(paths, default=-1) + 1
+    missing = [number for number in range(count) if number not in paths]
+    if missing or not paths:
+        raise DataError(
+            f"{folder}: shard {missing[0] if missing else 0}.tar of {count} is missing. Copy the whole folder."
+        )
+    return [paths[number] for number in range(count)]
+
+
+def _rows(shard: TarIndex) -> list[tuple[str, int, int]]:
+    """Return the key of each example and the numbers of its image and label in the shard."""
+    parts: dict[str, dict[str, int]] = {}
+    for number, name in enumerate(shard.names):
+        key, _, kind = name.rpartition("/")[2].partition(".")
+        parts.setdefault(key, {})[kind.lower()] = number
+    rows = []
+    for key, kinds in parts.items():
+        image = next((kinds[kind] for kind in _IMAGES if kind in kinds), None)
+        if image is None or "cls" not in kinds:
+            raise DataError(f"{shard.path}: {key!r} has {', '.join(kinds)}; an image and a .cls were expected.")
+        rows.append((key, image, kinds["cls"]))
+    return rows
+
+
+def _label(shard: TarIndex, number: int) -> int:
+    text = shard.read(number)[:32].strip()
+    if not text.isdigit():
+        raise DataError(f"{shard.path}: {shard.names[number]!r} holds {text[:16]!r}, not the number of a class.")
+    return int(text)

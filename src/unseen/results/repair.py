@@ -1,0 +1,289 @@
+"""Copy the valid results of a damaged database into a new one.
+
+The file is read page by page, without the help of SQLite: a missing header, a zeroed schema version, a lost index or
+pages that were overwritten do not hide the rows of the other pages. Rows are told by their shape, and their digests
+show which of them are whole. The format is that of https://www.sqlite.org/fileformat2.html.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sqlite3
+import struct
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from unseen.core.errors import StoreError
+from unseen.core.files import sync_folder
+from unseen.results.connection import close, connect_for_writing, explained, transaction
+from unseen.results.rows import COLUMNS, RowReader
+from unseen.results.schema import Values, prepare, references
+
+_MAGIC = b"SQLite format 3\0"
+#: Page sizes to try if the header does not state one, the usual one first.
+_PAGE_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536, 512)
+_TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR = 0x0D, 0x0A, 0x02
+_INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
+#: Columns of the table of results in the order in which versions have added them.
+_STORED = (
+    *("id", "study", "cell", "benchmark", "model", "dataset", "parameters", "revision", "error", "seconds"),
+    *("sweep", "details", "environment", "recorded", "version", "record", "digest"),
+)
+_FIRST_VERSION = 14
+_DEFAULTS = {"version": "", "record": "{}", "digest": ""}
+_LARGEST = 1 << 30
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What `repair` did.
+
+    Attributes:
+        kept: number of results in the new database.
+        lost: what is wrong with results that were found and not copied, by id.
+        backup: where the damaged file is.
+    """
+
+    kept: int
+    lost: Mapping[int, str]
+    backup: Path
+
+
+@dataclass
+class Found:
+    """Rows of a damaged file: results and metrics by their ids, shared values by their digests."""
+
+    results: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    metrics: dict[int, dict[int, tuple[str, Any]]] = field(default_factory=dict)
+    shared: dict[str, str] = field(default_factory=dict)
+
+
+def repair(path: Path) -> Repair:
+    """Replace a damaged database by a new one with all its valid results; keep the damaged file under another name.
+
+    Raises:
+        StoreError: the file cannot be read, or has no result.
+    """
+    if not path.is_file():
+        raise StoreError(f"there is no results database at {path}.")
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    backup = path.with_name(f"{path.stem}-damaged-{stamp}{path.suffix}")
+    with explained(path, "repair"), tempfile.TemporaryDirectory(dir=path.parent, prefix=".repair-") as folder:
+        found = recover(_settled_copy(path, Path(folder)))
+        if not found.results:
+            raise StoreError(f"no result can be read from {path}. It was not changed.")
+        new = Path(folder) / "new.sqlite"
+        kept, lost = _write(found, new)
+        for end in ("-wal", "-shm", "-journal", ""):
+            with suppress(FileNotFoundError):
+                path.with_name(path.name + end).rename(backup.with_name(backup.name + end))
+        new.rename(path)
+        sync_folder(path.parent)
+    return Repair(kept, lost, backup)
+
+
+def _settled_copy(path: Path, folder: Path) -> Path:
+    """Return a copy of the file in which SQLite, if it can open it, has finished what a killed process left."""
+    copy = folder / "damaged.sqlite"
+    for end in ("", "-wal", "-journal"):
+        with suppress(FileNotFoundError):
+            shutil.copyfile(path.with_name(path.name + end), copy.with_name(copy.name + end))
+    with suppress(sqlite3.Error), closing(sqlite3.connect(copy)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return copy
+
+
+def recover(path: Path) -> Found:
+    """Return the rows that can be read from a file."""
+    data = path.read_bytes()
+    stated = struct.unpack_from(">H", data, 16)[0] if data[:16] == _MAGIC and len(data) > 100 else 0
+    sizes = [65536 if stated == 1 else stated] if stated == 1 or stated in _PAGE_SIZES else _PAGE_SIZES
+    best = Found()
+    for size in sizes:
+        found = _Pages(data, size).scan()
+        if len(found.results) > len(best.results):
+            best = found
+    return best
+
+
+class _Pages:
+    """The pages of a file, and the records on them."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self.data, self.size = data, size
+        intact = data[:16] == _MAGIC
+        self.usable = size - (data[20] if intact and data[20] <= size - 480 else 0)
+        self.count = len(data) // size
+        self.free = self._free() if intact else set()
+
+    def page(self, number: int) -> bytes:
+        if not 1 <= number <= self.count:
+            raise ValueError("a page that does not exist")
+        return self.data[(number - 1) * self.size : number * self.size]
+
+    def scan(self) -> Found:
+        """Return the rows on all pages that are in use."""
+        found = Found()
+        for number in range(1, self.count + 1):
+            if number in self.free:
+                continue  # results that were removed
+            for key, record in self._records(number):
+                _sort_in(found, key, record)
+        return found
+
+    def _free(self) -> set[int]:
+        """Return the pages that are not in use."""
+        found: set[int] = set()
+        trunk = struct.unpack_from(">I", self.data, 32)[0]
+        while 1 <= trunk <= self.count and trunk not in found:
+            page = self.page(trunk)
+            found.add(trunk)
+            trunk, leaves = struct.unpack_from(">II", page)
+            if leaves <= self.usable // 4 - 2:
+                found.update(struct.unpack_from(f">{leaves}I", page, 8))
+        return found
+
+    def _records(self, number: int) -> Iterator[tuple[int, list[Any]]]:
+        """Return the records of one page with their row ids; 0 in an index. What cannot be read is passed over."""
+        page, start = self.page(number), 100 if number == 1 else 0
+        kind = page[start]
+        if kind not in (_TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR):
+            return
+        first = start + (12 if kind == _INDEX_INTERIOR else 8)
+        count = struct.unpack_from(">H", page, start + 3)[0]
+        for place in range(first, min(first + 2 * count, self.usable - 1), 2):
+            try:
+                yield self._cell(page, struct.unpack_from(">H", page, place)[0], kind)
+            except (ValueError, IndexError, struct.error, UnicodeDecodeError):
+                continue
+
+    def _cell(self, page: bytes, at: int, kind: int) -> tuple[int, list[Any]]:
+        if kind == _INDEX_INTERIOR:
+            at += 4
+        length, at = _varint(page, at)
+        key = 0
+        if kind == _TABLE_LEAF:
+            key, at = _varint(page, at)
+        if not 0 < length < _LARGEST:
+            raise ValueError("a record of an impossible length")
+        most = self.usable - 35 if kind == _TABLE_LEAF else (self.usable - 12) * 64 // 255 - 23
+        least = (self.usable - 12) * 32 // 255 - 23
+        local = length
+        if length > most:
+            local = least + (length - least) % (self.usable - 4)
+            local = local if local <= most else least
+        payload = bytearray(page[at : at + local])
+        following = struct.unpack_from(">I", page, at + local)[0] if length > local else 0
+        while len(payload) < length:
+            overflow = self.page(following)
+            following = struct.unpack_from(">I", overflow)[0]
+            payload += overflow[4 : 4 + min(self.usable - 4, length - len(payload))]
+        return key, _record(bytes(payload))
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return an integer of one to nine bytes, and the place behind it."""
+    value = 0
+    for position in range(8):
+        byte = data[at + position]
+        value = value << 7 | byte & 0x7F
+        if byte < 0x80:
+            return value, at + position + 1
+    value = value << 8 | data[at + 8]
+    return value - (1 << 64) if value >= 1 << 63 else value, at + 9
+
+
+def _record(payload: bytes) -> list[Any]:
+    """Return the columns of a record."""
+    end, at = _varint(payload, 0)
+    place, values = end, list[Any]()
+    while at < end:
+        kind, at = _varint(payload, at)
+        width = _INTEGERS.get(kind, 8 if kind == 7 else (kind - 12) // 2 if kind >= 12 else 0)
+        part = payload[place : place + width]
+        if len(part) < width or kind in (10, 11) or kind < 0:
+            raise ValueError("a column that is not there")
+        place += width
+        if kind in _INTEGERS:
+            values.append(int.from_bytes(part, "big", signed=True))
+        elif kind == 7:
+            values.append(struct.unpack(">d", part)[0])
+        elif kind >= 12:
+            values.append(part.decode("utf-8") if kind % 2 else part)
+        else:
+            values.append({8: 0, 9: 1}.get(kind))
+    return values
+
+
+def _sort_in(found: Found, key: int, record: list[Any]) -> None:
+    """Add a record to what it is one of, by its shape."""
+    kinds = [type(value) for value in record]
+    if key > 0 and _FIRST_VERSION <= len(record) <= len(_STORED) and record[0] is None and kinds[1:9] == [str] * 8:
+        row = _DEFAULTS | dict(zip(_STORED, record, strict=False)) | {"id": key}
+        found.results.setdefault(key, []).append(row)
+    elif key > 0 and len(record) == 4 and kinds[:3] == [type(None), int, str]:
+        found.metrics.setdefault(record[1], {}).setdefault(key, (record[2], record[3]))
+    elif key == 0 and kinds == [str, str] and hashlib.sha256(record[1].encode()).hexdigest()[:32] == record[0]:
+        found.shared[record[0]] = record[1]
+
+
+def _write(found: Found, path: Path) -> tuple[int, dict[int, str]]:
+    """Write the valid results to a new database; return their number, and what is wrong with the others."""
+    values = Values(lambda keys: [{"digest": k, "value": found.shared[k]} for k in keys if k in found.shared])
+    reader, lost, kept = RowReader(values), dict[int, str](), 0
+    connection = connect_for_writing(path)
+    try:
+        prepare(connection, path, writable=True)
+        with transaction(connection, path):
+            for key in sorted(found.results):
+                own = found.metrics.get(key, {})
+                metrics = [own[number] for number in sorted(own)]
+                row, problem = _valid(found.results[key], metrics, reader)
+                if row is None:
+                    lost[key] = problem
+                    continue
+                kept += 1
+                _insert(connection, row, own, found.shared)
+    finally:
+        close(connection)
+    return kept, lost
+
+
+def _valid(
+    candidates: list[dict[str, Any]], metrics: list[tuple[str, Any]], reader: RowReader
+) -> tuple[dict[str, Any] | None, str]:
+    """Return the first valid one of several rows with the same id, else what is wrong."""
+    problem = ""
+    for row in sorted(candidates, key=lambda row: not row["digest"]):
+        reader.fetch([row])
+        problem = reader.problem_of(row, metrics)
+        try:
+            if not problem:
+                reader.to_result(row, metrics)
+                return row, ""
+        except ValueError as error:
+            problem = str(error)
+    return None, problem
+
+
+def _insert(
+    connection: sqlite3.Connection, row: dict[str, Any], metrics: dict[int, tuple[str, Any]], shared: dict[str, str]
+) -> None:
+    marks = ", ".join("?" * len(COLUMNS))
+    insert = f"INSERT INTO result ({', '.join(COLUMNS)}) VALUES ({marks})"  # noqa: S608, only our own names
+    connection.execute(insert, [row[name] for name in COLUMNS])
+    used = references([[row["sweep"], row["details"], row["environment"], row["record"]]])
+    connection.executemany(
+        "INSERT OR IGNORE INTO shared (digest, value) VALUES (?, ?)", [(key, shared[key]) for key in used]
+    )
+    connection.executemany(
+        "INSERT OR IGNORE INTO metric (id, result, name, value) VALUES (?, ?, ?, ?)",
+        [(number, row["id"], name, value) for number, (name, value) in metrics.items()],
+    )

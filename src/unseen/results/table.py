@@ -1,0 +1,354 @@
+"""The table model: every output renders the same `Table`.
+
+A cell holds its number in full precision, with its confidence interval, the number of test images, chance and a mark
+from `stats.decide`. Renderers round: the terminal, HTML, LaTeX, Markdown, CSV and JSON show the same numbers because
+they read the same object.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from unseen.core.records import Result
+from unseen.core.registry import load_object
+from unseen.results.comparability import older_said, value_text
+from unseen.results.findings import run_findings
+from unseen.results.grid import Column, Grid, Summary, grids
+from unseen.results.info import info_of
+from unseen.results.styles import MetricStyle
+from unseen.stats import Decision, Interval
+
+#: "best": the only candidate that can be the best of its column; "tied": one of several, others being ruled out.
+Mark = Literal["", "best", "tied"]
+
+#: Shown where a table has no value.
+MISSING = "–"
+#: Columns of numbers that fit a page.
+MOST_COLUMNS = 8
+#: Models that become columns if there are more settings than `MOST_COLUMNS`.
+FEW_MODELS = 2
+
+_DATASET, _METRIC = "dataset", "metric"
+
+
+@dataclass(frozen=True, slots=True)
+class TableCell:
+    """One cell of a table: words, or a number with what is known about it.
+
+    Attributes:
+        text: words; "" if the cell shows its value.
+        sort: what the column is sorted by; the value if None. A cell without either is sorted last.
+        mark: whether the value can be the best of its column, according to `stats.decide`.
+        note: a second, smaller line; the interval if "".
+        hint: shown on hover.
+        picture: a data: address of a small picture to show before the text.
+        cells: ids of the cells that the number comes from.
+        value: the number, in full precision.
+        interval: its confidence interval; None if it has none.
+        metric: how to format the value.
+        n: number of test images behind the value.
+        chance: value of guessing.
+    """
+
+    text: str = ""
+    sort: float | str | None = None
+    mark: Mark = ""
+    note: str = ""
+    hint: str = ""
+    picture: str = ""
+    cells: Sequence[str] = ()
+    value: float | None = None
+    interval: Interval | None = None
+    metric: MetricStyle | None = None
+    n: int | None = None
+    chance: float | None = None
+
+    @property
+    def shown(self) -> str:
+        """The words, or the value, rounded."""
+        if self.text or self.value is None:
+            return self.text or MISSING
+        return format_value(self.value, self.metric)
+
+    @property
+    def below(self) -> str:
+        """The note, or the confidence interval, rounded."""
+        return self.note or format_interval(self.interval, self.metric)
+
+    @property
+    def order(self) -> float | str | None:
+        """What the column is sorted by."""
+        return self.value if self.sort is None else self.sort
+
+    @property
+    def full(self) -> str:
+        """Value and interval, or note, on one line, such as "71.3 [69.9, 72.6]"; words alone."""
+        return f"{self.shown} {self.below}" if self.value is not None and self.below else self.shown
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the cell as JSON values, numbers in full precision."""
+        if self.value is None:
+            return {"text": self.text} if self.text else {}
+        found: dict[str, Any] = {"value": self.value, "mark": self.mark}
+        if self.interval is not None and math.isfinite(self.interval.low):
+            found |= {"low": self.interval.low, "high": self.interval.high, "level": self.interval.level}
+        found |= {name: value for name, value in (("n", self.n), ("chance", self.chance)) if value is not None}
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table.
+
+    Attributes:
+        caption: what it shows.
+        columns: one heading per column; the first column names the rows.
+        groups: one heading per column over `columns`, such as a group of tasks; empty if there are none.
+        numeric: positions of columns of numbers.
+        row_keys: one per row, or none: charts highlight the marks whose `model` is the key under the pointer.
+        notes: sentences below the table: what an interval is, what a mark means.
+        footnote: findings of the run records; LaTeX, Markdown and JSON state them, a terminal prints them once per run.
+        folded: whether a page shows it only on request.
+    """
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[TableCell]]
+    numeric: Collection[int] = ()
+    row_keys: Sequence[str] = ()
+    folded: bool = False
+    groups: Sequence[str] = ()
+    notes: Sequence[str] = field(default=())
+    footnote: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table as JSON values, numbers in full precision."""
+        rows = [{"name": row[0].shown, "cells": [cell.to_dict() for cell in row[1:]]} for row in self.rows]
+        return {"caption": self.caption, "columns": list(self.columns), "rows": rows, "notes": list(self.notes)} | {
+            "footnote": self.footnote
+        }
+
+
+def format_value(value: float, metric: MetricStyle | None = None) -> str:
+    """Round a value as its metric says: one decimal of a percentage, four significant digits of another number."""
+    return (metric or _PLAIN).text(value)
+
+
+def format_interval(interval: Interval | None, metric: MetricStyle | None = None) -> str:
+    """Return the rounded limits of an interval, such as "[69.9, 72.6]"; "" if they are unknown."""
+    if interval is None or not (math.isfinite(interval.low) and math.isfinite(interval.high)):
+        return ""
+    return f"[{format_value(interval.low, metric)}, {format_value(interval.high, metric)}]"
+
+
+_PLAIN = MetricStyle("", "")
+
+
+# ---- tables of results -----------------------------------------------------------------------------------------------
+
+
+def result_tables(
+    results: Collection[Result], names: Mapping[str, str] | None = None, metrics: Sequence[str] = ()
+) -> list[Table]:
+    """Return the tables of results, benchmark by benchmark: what every output shows.
+
+    Args:
+        names: how to call models, datasets and benchmarks; ids by default.
+        metrics: the metrics to show; by default those that each benchmark declares.
+    """
+    found: list[Table] = []
+    for benchmark in sorted({result.cell.benchmark for result in results}):
+        own = [result for result in results if result.cell.benchmark == benchmark]
+        builder = info_of(benchmark).tables
+        make = load_object(builder) if builder and not metrics else default_tables
+        found += make(own, names or {}, metrics)
+    return found
+
+
+def default_tables(results: Collection[Result], names: Mapping[str, str], metrics: Sequence[str] = ()) -> list[Table]:
+    """Return the tables of a benchmark that declares no builder of its own: models by datasets and settings."""
+    return [table for grid in grids(results, metrics) for table in grid_tables(grid, names)]
+
+
+def grid_tables(grid: Grid, names: Mapping[str, str]) -> list[Table]:
+    """Return the tables of a grid: one, or several if it has more columns than fit a page."""
+    if len(grid.columns) > MOST_COLUMNS and len(grid.models) <= FEW_MODELS:
+        return [_transposed(_grid_table(grid, grid.columns, names))]
+    return [_grid_table(grid, columns, names) for columns in parted(grid.columns)]
+
+
+def _grid_table(grid: Grid, columns: Sequence[Column], names: Mapping[str, str]) -> Table:
+    models = [model for model in grid.models if any((model, column) in grid.cells for column in columns)]
+    title, heads = heading(grid, columns, names)
+    rows = [
+        [
+            TableCell(names.get(model, model), names.get(model, model).lower(), hint=model),
+            *(summary_cell(grid.cells.get((model, column)), grid.decisions[column]) for column in columns),
+        ]
+        for model in models
+    ]
+    return Table(
+        caption=title,
+        columns=["model", *heads],
+        rows=rows,
+        numeric=range(1, 1 + len(columns)),
+        row_keys=models,
+        notes=grid_notes(grid, columns),
+        footnote=findings_footnote(r for n in sorted({c.group for c in columns}) for r in grid.groups[n].results),
+    )
+
+
+def summary_cell(summary: Summary | None, decision: Decision) -> TableCell:
+    """Return the cell of a summary, marked if the decision supports it."""
+    if summary is None:
+        return TableCell(hint="no result")
+    per_seed = ", ".join(summary.style.text(value) for value in summary.values)
+    spread = "" if math.isnan(summary.std) else f"; standard deviation {summary.style.text(summary.std)}"
+    seeds = f"; seeds: {per_seed}{spread}" if len(summary.values) > 1 else ""
+    return TableCell(
+        mark=mark_of(summary.model, decision),
+        hint=f"{summary.value!r}{seeds}",
+        cells=summary.cells,
+        value=summary.value,
+        interval=summary.interval,
+        metric=summary.style,
+        n=summary.images,
+        chance=summary.chance,
+    )
+
+
+def mark_of(name: str, decision: Decision) -> Mark:
+    """Return the mark of a candidate; none if all candidates are statistically tied, because nothing is ruled out."""
+    return "" if len(decision.possibly_best) == len(decision.order) else decision.mark(name)
+
+
+def grid_notes(grid: Grid, columns: Sequence[Column]) -> list[str]:
+    """Return the sentences below a table: what the numbers are, and what marks mean."""
+    cells = [grid.cells[model, column] for model in grid.models for column in columns if (model, column) in grid.cells]
+    return summary_notes(
+        cells,
+        marked=any(mark_of(model, grid.decisions[c]) for c in columns for model in grid.decisions[c].order),
+        older=sum(grid.groups[number].older for number in {column.group for column in columns}),
+    )
+
+
+def summary_notes(cells: Sequence[Summary], *, marked: bool, older: int = 0) -> list[str]:
+    """Return the sentences below a table of summaries.
+
+    Args:
+        marked: whether a value is marked.
+        older: how many results of older weights or data were dropped.
+    """
+    found = [_value_note(cells), _size_note(cells), MARK_NOTE if marked else "", older_said(older)]
+    return [f"{text[0].upper()}{text[1:].rstrip('.')}." for text in found if text]
+
+
+def findings_footnote(results: Iterable[Result]) -> str:
+    """Return the findings of the run records of some results, and the sources of published numbers, as sentences."""
+    own = list(results)
+    found = run_findings(own)
+    sources = dict.fromkeys(result.record.source for result in own if result.record.source)
+    texts = [f"Run record: {'; '.join(found)}."] if found else []
+    return " ".join([*texts, *([f"Published numbers: {'; '.join(sources)}."] if sources else [])])
+
+
+#: What bold numbers mean, in every output.
+MARK_NOTE = "Bold: the best, or statistically tied with it (95 %, multiple comparisons with the best)"
+
+
+def _value_note(cells: Sequence[Summary]) -> str:
+    counts = sorted({len(cell.values) for cell in cells})
+    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    value = f"{cells[0].style.aggregate.capitalize()} over {runs} seeds" if counts[-1] > 1 else ""
+    brackets = "95 % confidence interval over test images in brackets"
+    return ", ".join(filter(None, [value, brackets if any(cell.interval.known for cell in cells) else ""]))
+
+
+def _size_note(cells: Sequence[Summary]) -> str:
+    style = cells[0].style
+    images = _range([cell.images for cell in cells], lambda value: f"{value:,}")
+    chance = _range([cell.chance for cell in cells], style.text)
+    unit = " %" if style.percent else ""
+    return "; ".join(
+        filter(None, [f"{images} test images" if images else "", f"chance {chance}{unit}" if chance else ""])
+    )
+
+
+def _range(values: Sequence[Any], text: Callable[[Any], str]) -> str:
+    """Return the value, or the smallest and the largest of several; "" if none is known."""
+    known = sorted(value for value in values if value is not None)
+    ends = list(dict.fromkeys(text(value) for value in (known[:1] + known[-1:])))
+    return " to ".join(ends)
+
+
+def _transposed(table: Table) -> Table:
+    """Return the table with settings as rows and models as columns."""
+    rows = [
+        [TableCell(head, head.lower()), *(row[number] for row in table.rows)]
+        for number, head in enumerate(table.columns)
+        if number
+    ]
+    columns = ["setting", *(row[0].shown for row in table.rows)]
+    return Table(table.caption, columns, rows, range(1, len(columns)), notes=table.notes, footnote=table.footnote)
+
+
+def parted(columns: Sequence[Column]) -> Iterator[list[Column]]:
+    """Yield columns in lots of at most eight: by what has the fewest values, until they fit; else one after another."""
+    if len(columns) <= MOST_COLUMNS:
+        yield list(columns)
+        return
+    many = {name: len({_parts(column).get(name) for column in columns}) for name in _varying(columns)}
+    if len(many) < 2:
+        for start in range(0, len(columns), MOST_COLUMNS):
+            yield list(columns[start : start + MOST_COLUMNS])
+        return
+    by = min(many, key=lambda name: (many[name], name))
+    for value in dict.fromkeys(_parts(column).get(by) for column in columns):
+        yield from parted([column for column in columns if _parts(column).get(by) == value])
+
+
+def heading(grid: Grid, columns: Sequence[Column], names: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return what some columns share, as a title, and per column what distinguishes it."""
+    vary, every = _varying(columns), [_parts(column) for column in columns]
+    alike = [name for name in every[0] if len({parts.get(name) for parts in every}) == 1]
+    shown = [name for name in alike if name != "version" or not _method_states_version(every[0])]
+    shared = [_part(columns[0], name, names) for name in shown]
+    title = ", ".join([names.get(grid.benchmark, grid.benchmark), *(text for text in shared if text)])
+    return title, [_head(column, vary, names) for column in columns]
+
+
+def _parts(column: Column) -> dict[str, str]:
+    own = {name: value_text(value) for name, value in column.setting}
+    return {_DATASET: column.dataset, **own, _METRIC: column.metric}
+
+
+def _varying(columns: Sequence[Column]) -> list[str]:
+    """Return what distinguishes columns; not the version, if methods do that already."""
+    every = [_parts(column) for column in columns]
+    names = dict.fromkeys(name for parts in every for name in parts)
+    found = [name for name in names if len({parts.get(name) for parts in every}) > 1]
+    without = [name for name in found if name != "version"]
+    alike = {tuple(parts.get(name) for name in without) for parts in every}
+    return without if len(alike) == len(columns) else found
+
+
+def _method_states_version(parts: Mapping[str, str]) -> bool:
+    """Return whether a version is that of a method which is named anyway."""
+    return any(f" {value}." in parts.get("version", "") for name, value in parts.items() if name != "version")
+
+
+def _head(column: Column, vary: Sequence[str], names: Mapping[str, str]) -> str:
+    found = [_part(column, name, names) for name in vary]
+    return ", ".join(text for text in found if text) or column.style.heading
+
+
+def _part(column: Column, name: str, names: Mapping[str, str]) -> str:
+    if name == _DATASET:
+        return names.get(column.dataset, column.dataset)
+    if name == _METRIC:
+        return column.style.heading
+    value = _parts(column).get(name)
+    return "" if value is None else value if name in ("level", "method", "task", "score") else f"{name} {value}"

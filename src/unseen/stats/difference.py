@@ -1,0 +1,162 @@
+"""Differences of two candidates: on the same images, on different images, or of two intervals.
+
+Papers:     Bonett & Price, "Adjusted Wald confidence interval for a difference of binomial proportions based on paired
+            data", Journal of Educational and Behavioral Statistics 2012 [B];
+            Donner & Zou, "Closed-form confidence intervals for functions of the normal mean and standard deviation",
+            Statistical Methods in Medical Research 2012 [M] (method of variance estimates recovery, MOVER);
+            Welch, "The generalization of Student's problem when several different population variances are involved",
+            Biometrika 1947;
+            Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 1979
+Shapes:     a, b (n,) or (seeds, n)
+Implements: [B] for outcomes of 0 and 1: Wald's interval after adding one image that only the first candidate has
+            right and one that only the second has right. The p-value is that of the same statistic, so p < 0.05 if and
+            only if the 95 % interval excludes 0. Scores without bounds: the paired t-test. Different images: [M] on
+            the intervals of both candidates; Welch's t for values without bounds
+Differs:    from [B]: outcomes averaged over seeds differ by less than 1 per image, so the square of the two added
+            differences is (sum of d^2 + 1) / (number of d != 0, + 1), which is 1 for outcomes of 0 and 1
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.core.errors import DataError
+from unseen.stats.interval import Difference, FloatArray, Interval, check_level, per_image
+from unseen.stats.means import estimate_means
+from unseen.stats.quantiles import normal_p, normal_quantile, t_p, t_quantile
+
+
+def paired_difference(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    *,
+    level: float = 0.95,
+    labels: npt.ArrayLike | None = None,
+    error_scale: float = 1.0,
+) -> Difference:
+    """Return the mean of `a` minus the mean of `b` on the same images, with its interval and p-value.
+
+    Args:
+        a, b: (n,) or (seeds, n) outcomes of the same images in the same order; numbers of seeds may differ.
+        level: the confidence level.
+        labels: (n,) class of each image, for the difference of two means of per-class accuracies.
+        error_scale: factor on the standard error, for outcomes that vary more than independent images would.
+    """
+    first, second = per_image(a, what="outcomes of the first candidate"), per_image(b, what="outcomes of the second")
+    if first.shape != second.shape:
+        raise DataError(
+            f"a paired difference needs outcomes of the same images; found {len(first)} and {len(second)} images. Use "
+            "unpaired_difference for different images."
+        )
+    shares = bool(min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 1)
+    differences = (first - second)[None]
+    return paired_differences(differences, shares=shares, level=level, labels=labels, error_scale=error_scale)[0]
+
+
+def paired_differences(
+    differences: FloatArray,
+    *,
+    shares: bool,
+    level: float,
+    labels: npt.ArrayLike | None = None,
+    error_scale: float = 1.0,
+) -> list[Difference]:
+    """Return the intervals of many means of paired differences (pairs, n).
+
+    Args:
+        shares: whether all outcomes lie between 0 and 1.
+    """
+    check_level(level)
+    n = differences.shape[1]
+    if not shares and n < 2:
+        reason = "a paired t-test needs two images or more"
+        return [Difference(float(d[0]), math.nan, math.nan, level, n, "none", reason, paired=True) for d in differences]
+    values, centres, errors, freedom = standard_errors(differences, shares, labels)
+    halves = t_quantile((1 + level) / 2, freedom) * errors * error_scale
+    low, high = np.minimum(centres - halves, values), np.maximum(centres + halves, values)
+    if shares:
+        low, high = np.maximum(low, -1.0), np.minimum(high, 1.0)
+    method = "paired, Bonett and Price" if shares else "paired t"
+    found = []
+    for value, centre, error, least, most in zip(
+        *map(np.ndarray.tolist, (values, centres, errors, low, high)), strict=True
+    ):
+        p = t_p(centre / (error * error_scale), freedom) if error > 0 else float(value == 0)
+        found.append(Difference(value, least, most, level, n, method, p=p, adjusted_p=p, paired=True))
+    return found
+
+
+def standard_errors(
+    differences: FloatArray, shares: bool, labels: npt.ArrayLike | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+    """Return values, centres, standard errors and the degrees of freedom of many paired differences (pairs, n).
+
+    The interval of a pair is its centre plus and minus the quantile of Student's t times its standard error.
+    """
+    n = differences.shape[1]
+    if shares and labels is None:
+        values, variances, size = differences.mean(axis=1), np.zeros(0), float(n)
+    else:
+        values, variances, size = estimate_means(differences, labels)
+    if not shares:
+        return values, values, np.sqrt(variances), n - 1.0
+    squares = np.einsum("ij,ij->i", differences, differences)
+    added = (squares + 1) / (np.count_nonzero(differences, axis=1) + 1)
+    total = squares if labels is None else size * (size * variances + values**2)
+    centres = values * size / (size + 2)  # [B]: two images more, of the differences 1 and -1
+    errors = np.sqrt(((total + 2 * added) / (size + 2) - centres**2) / (size + 2))
+    return values, centres, errors, math.inf
+
+
+def unpaired_difference(a: Interval, b: Interval, *, error_scale: float = 1.0) -> Difference:
+    """Return the difference of two values that were estimated on different images, from their intervals [M].
+
+    For the same images this is valid where the outcomes of the candidates are not negatively correlated, and wider
+    than `paired_difference`.
+    """
+    level, value = a.level, a.value - b.value
+    if a.level != b.level:
+        raise DataError(f"two intervals of one level are needed; found {a.level} and {b.level}.")
+    n = min(a.n, b.n)
+    if not (a.known and b.known):
+        reason = a.reason or b.reason or "no interval is known"
+        return Difference(value, math.nan, math.nan, level, n, "none", reason)
+    below = math.hypot(a.value - a.low, b.high - b.value) * error_scale
+    above = math.hypot(a.high - a.value, b.value - b.low) * error_scale
+    distance = below if value > 0 else above
+    z = normal_quantile((1 + level) / 2)
+    p = (normal_p(z * value / distance) if distance > 0 else 0.0) if value else 1.0
+    return Difference(value, value - below, value + above, level, n, "unpaired, MOVER", p=p, adjusted_p=p)
+
+
+def welch_difference(a: npt.ArrayLike, b: npt.ArrayLike, *, level: float = 0.95) -> Difference:
+    """Return the difference of the means of two independent samples of values without bounds, by Welch's t.
+
+    Use it for claims over concepts or tasks, such as the accuracy of the concepts of one level minus another.
+    """
+    first, second = per_image(a, what="values"), per_image(b, what="values")
+    value, n = float(first.mean() - second.mean()), len(first) + len(second)
+    if min(len(first), len(second)) < 2:
+        reason = "Welch's t-test needs two values or more on both sides"
+        return Difference(value, math.nan, math.nan, check_level(level), n, "none", reason)
+    parts = [float(x.var(ddof=1)) / len(x) for x in (first, second)]
+    error = math.sqrt(sum(parts))
+    if error == 0:
+        p = float(value == 0)
+        return Difference(value, value, value, check_level(level), n, "Welch's t", p=p, adjusted_p=p)
+    freedom = sum(parts) ** 2 / sum(v * v / (len(x) - 1) for v, x in zip(parts, (first, second), strict=True))
+    half, p = t_quantile((1 + check_level(level)) / 2, freedom) * error, t_p(value / error, freedom)
+    return Difference(value, value - half, value + half, level, n, "Welch's t", p=p, adjusted_p=p)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return Holm's adjusted p-values: the probability of any false rejection stays below the level of each."""
+    order = np.argsort(p_values, kind="stable")
+    steps = np.arange(len(order), 0, -1) * np.asarray(p_values, np.float64)[order]
+    adjusted = np.empty(len(order))
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0) if len(order) else steps
+    return [float(p) for p in adjusted]

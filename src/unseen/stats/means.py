@@ -1,0 +1,194 @@
+"""Confidence intervals of means over images: accuracy, per-class accuracy, bounded and unbounded scores.
+
+Papers:     Lancaster, "Significance tests in discrete distributions", JASA 1961 (mid-P);
+            Berry & Armitage, "Mid-P confidence intervals: a brief review", The Statistician 1995 [B];
+            Korn & Graubard, "Confidence intervals for proportions with small expected number of positive counts
+            estimated from survey data", Survey Methodology 1998 [K] (effective sample size)
+Shapes:     correct (n,) or (seeds, n); labels (n,)
+Implements: the mid-P interval of a binomial share x / n [B]: the limits are quantiles of the mixture of
+            Beta(x, n - x + 1) and Beta(x + 1, n - x) in equal parts. A mean over seeds, over classes or of scores in
+            [0, 1] has the interval of a share of n' = P (1 - P) / V images, with V the estimated variance of the
+            mean P [K]
+Differs:    from [K]: instead of t quantiles, the ratio r = n / n' is shrunk towards that of 0/1 outcomes with the
+            weight of half an error (two errors for classes of unequal sizes), and the variance within each class
+            towards the variance over all images with the weight of half an image. Without this, P = 1 and classes of
+            one image would have the variance 0
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from unseen.core.errors import DataError
+from unseen.stats.interval import FloatArray, Interval, check_level, groups_of, no_interval, per_image
+from unseen.stats.quantiles import t_p, t_quantile
+
+#: Weight, in errors, of the assumed variance in the estimated variance of a bounded mean: with equal weights of all
+#: images the assumed variance is that of 0/1 outcomes; else it is larger, and fewer errors tell about it.
+_PRIOR_ERRORS, _PRIOR_ERRORS_UNEQUAL = 0.5, 2.0
+#: Weight, in images, of the variance over all images in the variance within a class.
+_PRIOR_IMAGES = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean over images with its estimated variance.
+
+    Attributes:
+        size: number of equally weighted independent images with the same variance of the mean; below the number of
+            images where classes of few images have the same weight as others.
+        excess: the assumed variance in units of that of `size` images: 1 for classes of one size, else that of error
+            rates that are inversely proportional to the size of the class.
+    """
+
+    value: float
+    variance: float
+    size: float
+    excess: float = 1.0
+
+
+def accuracy_interval(correct: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+    """Return the accuracy with its confidence interval over test images.
+
+    Args:
+        correct: (n,) or (seeds, n) outcomes from 0 to 1 on the same test images. The value is the mean over seeds;
+            the interval is for other test images and these trained models.
+        level: the confidence level.
+    """
+    values = _bounded(per_image(correct, what="correct"))
+    return share_interval(estimate_mean(values), len(values), level)
+
+
+def per_class_interval(correct: npt.ArrayLike, labels: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+    """Return the mean of the per-class accuracies with its confidence interval over test images.
+
+    Args:
+        correct: (n,) or (seeds, n) outcomes from 0 to 1.
+        labels: (n,) class of each image. The interval is for other images of these classes; for a claim about new
+            classes give the per-class accuracies to `mean_interval`.
+        level: the confidence level.
+    """
+    values = _bounded(per_image(correct, what="correct"))
+    return share_interval(estimate_mean(values, labels), len(values), level)
+
+
+def mean_interval(values: npt.ArrayLike, *, bounds: tuple[float, float] | None = None, level: float = 0.95) -> Interval:
+    """Return the mean of independent values with its confidence interval.
+
+    Args:
+        values: (n,) or (seeds, n): scores of images, or accuracies of classes, concepts or tasks for a claim about
+            new ones.
+        bounds: the smallest and the largest possible value. With them, the interval respects them and has a width
+            where all values are equal. Without them, it is Student's t interval.
+        level: the confidence level.
+    """
+    numbers = per_image(values, what="values")
+    n = len(numbers)
+    if bounds is not None:
+        low, high = bounds
+        scaled = share_interval(estimate_mean(_bounded((numbers - low) / (high - low))), n, level)
+        first, last = (low + (high - low) * end for end in (scaled.low, scaled.high))
+        return Interval(float(numbers.mean()), first, last, level, n, scaled.method)
+    value = float(numbers.mean())
+    if n < 2:
+        return no_interval(value, "a t interval needs two values or more", level=check_level(level), n=n)
+    return t_interval(value, float(numbers.std(ddof=1)) / math.sqrt(n), n - 1, n=n, level=level, method="Student's t")
+
+
+def t_interval(value: float, error: float, freedom: float, *, n: int, level: float, method: str) -> Interval:
+    """Return the interval of an estimate with a standard error and degrees of freedom."""
+    half = t_quantile((1 + check_level(level)) / 2, freedom) * error
+    p = t_p(value / error, freedom) if error > 0 else float(value == 0)
+    return Interval(value, value - half, value + half, level, n, method, p=p)
+
+
+def estimate_mean(values: FloatArray, labels: npt.ArrayLike | None = None) -> Mean:
+    """Return the mean over images, or over classes of their means, with its variance over images."""
+    found, variances, size = estimate_means(values[None], labels)
+    excess = 1.0
+    if labels is not None:
+        shares = 1 / groups_of(labels, len(values))[1]
+        excess = size * float((shares**2).sum() / shares.sum()) / len(shares)
+    return Mean(float(found[0]), float(variances[0]), size, excess)
+
+
+def estimate_means(values: FloatArray, labels: npt.ArrayLike | None = None) -> tuple[FloatArray, FloatArray, float]:
+    """Return the means (r,) of rows of values (r, n), their variances (r,) and the size, as `Mean` defines it."""
+    n = values.shape[1]
+    if labels is None:
+        means = values.mean(axis=1)
+        return means, values.var(axis=1, ddof=1) / n if n > 1 else np.full(len(means), np.nan), float(n)
+    index, counts = groups_of(labels, n)
+    classes, order = len(counts), np.argsort(index, kind="stable")
+    starts = np.cumsum(counts) - counts
+    ordered, repeated = values[:, order], np.repeat(counts, counts)
+    class_means = np.add.reduceat(ordered, starts, axis=1) / counts
+    means = class_means.mean(axis=1)
+    within = np.add.reduceat((ordered - np.repeat(class_means, counts, axis=1)) ** 2, starts, axis=1)
+    overall = ((ordered - means[:, None]) ** 2 / repeated).sum(axis=1, keepdims=True) / classes
+    shrunk = (within + _PRIOR_IMAGES * overall) / (counts - 1 + _PRIOR_IMAGES)
+    return means, (shrunk / counts).sum(axis=1) / classes**2, classes**2 / float((1 / counts).sum())
+
+
+def share_interval(mean: Mean, n: int, level: float) -> Interval:
+    """Return the mid-P interval of a mean of values from 0 to 1."""
+    value = min(max(mean.value, 0.0), 1.0)
+    spread = value * (1 - value)
+    equal_weights = math.isclose(mean.size, n) and math.isclose(mean.excess, 1)
+    ratio = mean.variance * mean.size / spread if spread > 0 and math.isfinite(mean.variance) else mean.excess
+    if equal_weights:  # values in [0, 1] cannot vary more than 0/1 outcomes
+        ratio = min(ratio, 1.0)
+    errors, prior = mean.size * spread, _PRIOR_ERRORS if equal_weights else _PRIOR_ERRORS_UNEQUAL
+    ratio = (errors * ratio + prior * mean.excess) / (errors + prior)
+    size = mean.size / ratio
+    low, high = mid_p_limits(value * size, size, check_level(level))
+    method = "mid-P" if ratio == 1.0 and equal_weights else "mid-P with effective sample size"
+    return Interval(value, min(low, value), max(high, value), level, n, method)
+
+
+@lru_cache(maxsize=65536)
+def mid_p_limits(right: float, size: float, level: float) -> tuple[float, float]:
+    """Return the mid-P limits of a share of `right` out of `size`, which need not be whole numbers."""
+    low = 0.0 if right <= 0 else confidence_quantile(right, size, (1 - level) / 2)
+    high = 1.0 if right >= size else confidence_quantile(right, size, (1 + level) / 2)
+    return low, high
+
+
+def confidence_quantile(right: float, size: float, probability: float) -> float:
+    """Return a quantile of the mid-P confidence distribution: half Beta(x, n - x + 1) and half Beta(x + 1, n - x)."""
+    from scipy.special import betainc, betaincinv
+
+    halves = [(right, size - right + 1)] if right > 0 else []
+    halves += [(right + 1, size - right)] if right < size else []
+    below = 0.0 if right > 0 else 0.5  # the other half is the point 0
+    ends = [float(betaincinv(a, b, probability)) for a, b in halves]
+    low, high = min(ends) if right > 0 else 0.0, max(ends) if right < size else 1.0
+    constants = [math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) for a, b in halves]
+    found = (low + high) / 2
+    for _ in range(100):  # Newton's method within a bracket
+        excess = below + sum(float(betainc(a, b, found)) for a, b in halves) / 2 - probability
+        low, high = (found, high) if excess < 0 else (low, found)
+        logs = math.log(max(found, 1e-300)), math.log1p(-min(found, 1 - 1e-16))
+        slope = sum(
+            math.exp(c + (a - 1) * logs[0] + (b - 1) * logs[1]) for c, (a, b) in zip(constants, halves, strict=True)
+        )
+        step = excess / (slope / 2) if slope > 0 else math.inf
+        nearer = found - step if low < found - step < high else (low + high) / 2
+        if abs(nearer - found) < 1e-13:
+            return nearer
+        found = nearer
+    return found
+
+
+def _bounded(values: FloatArray) -> FloatArray:
+    if values.min() < 0 or values.max() > 1:
+        raise DataError(
+            f"outcomes must lie between 0 (wrong) and 1 (right); found {values.min():g} to {values.max():g}. For "
+            "other scores use mean_interval."
+        )
+    return values

@@ -1,0 +1,74 @@
+"""The section on failures and run records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from unseen.core.records import Cell, Result
+from unseen.core.run_record import Dropped, LoadedModel, RunRecord, SearchRecord, SplitCounts
+from unseen.reports.blocks import Material, Section, Table
+from unseen.reports.record_section import problems_section
+
+USED = RunRecord({"train": SplitCounts(9, 9)}, 3, 3)
+BAD = tuple(Dropped("image", f"{n}.png", "not an image", "train") for n in range(3))
+
+
+def result(model: str = "m", record: RunRecord = USED, **more: str) -> Result:
+    return Result(Cell("probe", model, "d:x"), {} if more else {"top1": 0.5}, record=record, **more)  # type: ignore[arg-type]
+
+
+def section(*results: Result) -> Section:
+    return problems_section(Material(results))
+
+
+def table(made: Section, start: str) -> Table:
+    return next(table for table in made.tables if table.caption.startswith(start))
+
+
+def texts(found: Table) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in found.rows]
+
+
+def test_nothing_went_wrong_only_if_every_record_is_clean_and_no_cell_failed() -> None:
+    assert section(result()).title == "Nothing went wrong"
+    assert section(result(), result(record=replace(USED, notes=("odd",)))).title != "Nothing went wrong"
+    assert section(result(), result(error="no")).title == "What went wrong"
+    assert section(result(), result(record=RunRecord())).title == "No cell failed", "older results have no record"
+    assert "older version" in section(result(record=RunRecord())).prose[-1]
+
+
+def test_images_that_twenty_models_cannot_read_are_listed_once() -> None:
+    made = section(*(result(f"m{n}", replace(USED, dropped=BAD)) for n in range(20)), result("other"))
+    assert made.title == "What was dropped, and other findings"
+    assert made.points == [("Findings", "3 unreadable images.")]
+    rows = texts(table(made, "3 dropped items"))
+    assert rows[0] == ["image", "0.png", "train", "not an image", "x", "m0, m1, m2 and 17 more"]
+    assert texts(table(section(*(result(f"m{n}", replace(USED, dropped=BAD)) for n in range(20))), "3 dropped"))[0][
+        -1
+    ] == ("all 20 models")
+    assert not table(made, "3 dropped items").folded
+    many = tuple(Dropped("image", str(n), "not an image") for n in range(50))
+    assert table(section(result(record=replace(USED, dropped=many))), "50 dropped items").folded
+
+
+def test_the_full_record_is_in_the_tables() -> None:
+    loaded = LoadedModel("a.pth", "teacher", ("student",), "net", True, 7, ("fc.weight",), ("head.bias",), (), "logits")
+    record = replace(
+        USED,
+        images={"train": SplitCounts(1200, 1190, 6084)},
+        classes_used=2,
+        model=loaded,
+        search=SearchRecord(4, {"C": 9.0}, {"C": (1.0, 9.0)}),
+        provenance="own sample",
+        dropped=(Dropped("candidate", "C=5", "diverged"),),
+    )
+    made = section(result(record=record), result(record=record))
+    assert texts(table(made, "How models")) == [
+        ["m", "a.pth", "teacher (not student)", "net (inferred)", "7", "1", "1", "logits"]
+    ]
+    assert [row[:2] for row in texts(table(made, "Tensors"))] == [["m", "fc.weight"], ["m", "head.bias"]]
+    (row,) = texts(table(made, "Hyper-parameter searches"))
+    assert row == ["probe", "m", "x", "4", "1", "best C=9 is the largest value of its search grid (1 to 9)", "2"]
+    assert texts(table(made, "Images by split")) == [["x", "train", "1,200", "1,190", "6,084"]]
+    assert texts(table(made, "Classes")) == [["x", "probe", "3", "2"]]
+    assert ("x", "Source of the examples: own sample.") in made.points

@@ -1,0 +1,81 @@
+"""Several processes on one database: no acknowledged result is lost, whatever starts, exits or is killed.
+
+`python -m tools.stress_results` is the full test (20 rounds of 8 x 200 appends).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools.stress_results import run_round
+
+from unseen.core.records import Cell, Result
+from unseen.results import ResultsDatabase
+from unseen.run.leases import Leases
+
+
+def test_no_acknowledged_result_is_lost(tmp_path: Path) -> None:
+    acknowledged = killed = 0
+    for seed in range(2):
+        problems, count, ended = run_round(tmp_path / str(seed), slots=6, appends=50, seed=seed)
+        assert problems == []
+        acknowledged, killed = acknowledged + count, killed + ended
+    assert acknowledged == 2 * 6 * 50
+    assert killed > 0, "some processes are killed"
+
+
+@pytest.mark.slow
+def test_no_acknowledged_result_is_lost_in_many_rounds(tmp_path: Path) -> None:
+    for seed in range(20):
+        problems, count, _ = run_round(tmp_path / str(seed), slots=8, appends=200, seed=seed)
+        assert (problems, count) == ([], 1600)
+
+
+def test_leases_that_are_damaged_are_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "leases.sqlite"
+    for content in (b"no database" * 1000, b""):
+        path.write_bytes(content)
+        with Leases(path) as leases:
+            assert leases.acquire(["a"]) == ["a"]
+    with Leases(path) as leases:
+        leases.acquire([f"work-{number}" * 10 for number in range(2000)])
+        content = bytearray(path.read_bytes())
+    content[4096:20000] = bytes(20000 - 4096)
+    path.write_bytes(content)
+    with Leases(path) as leases:
+        assert leases.acquire(["a"]) == ["a"]
+
+
+def test_a_run_opens_its_results_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: Path) -> None:
+    """One object of a process owns the connection; leases have a file of their own."""
+    from unseen.study import Study, run_study
+
+    opened: list[str] = []
+    plainly = sqlite3.connect
+
+    def noting(path: Any, *arguments: Any, **more: Any) -> sqlite3.Connection:
+        opened.append(Path(str(path)).name)
+        return plainly(path, *arguments, **more)
+
+    monkeypatch.setattr(sqlite3, "connect", noting)
+    study = Study(
+        "s", ("random:test_efficientnet?size=32",), (str(images),), {"probe": {"solver": "ncm", "seeds": [1]}}
+    )
+    assert not run_study(study, tmp_path / "home", report=False).failed
+    assert sorted(opened) == ["leases.sqlite", "results.sqlite"]
+
+
+def test_results_of_a_home_with_claims_of_an_earlier_version(tmp_path: Path) -> None:
+    import shutil
+
+    path = tmp_path / "results.sqlite"
+    shutil.copy(Path(__file__).parents[1] / "fixtures" / "results-v3.sqlite", path)
+    with ResultsDatabase(path) as database:
+        database.append("s", Result(Cell("probe", "m", "d"), {"top1": 1.0}))
+        tables = {row["name"] for row in database._connection.execute("SELECT name FROM sqlite_master")}
+        assert "claim" not in tables
+        found = database.verify()
+    assert (found.checked, found.unsealed, found.invalid, found.structure) == (10, 9, {}, [])

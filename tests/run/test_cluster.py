@@ -1,0 +1,226 @@
+"""A real scheduler and three workers on loopback, killed one after the other: results and store of a local run."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from unseen.results import ResultsDatabase
+
+pytest.importorskip("distributed")
+
+HERE = Path(__file__).parent
+PATIENCE = 400.0
+ANIMALS = (
+    "cat",
+    "dog",
+    "horse",
+    "cow",
+    "sheep",
+    "goat",
+    "lion",
+    "wolf",
+    "mouse",
+    "otter",
+    "bat",
+    "seal",
+    "fox",
+    "bear",
+)
+
+
+class Cluster:
+    """A scheduler and workers, each a process of its own that can be killed by its id."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = folder / "scheduler.json"
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def start(self, *arguments: str, log: str) -> subprocess.Popen[str]:
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent), *sys.path]),
+        }
+        with (self.folder / f"{log}.log").open("a") as out:
+            process = subprocess.Popen(
+                [sys.executable, *arguments], env=environment, cwd=self.folder, stdout=out, stderr=out, text=True
+            )
+        self.processes.append(process)
+        return process
+
+    def scheduler(self) -> subprocess.Popen[str]:
+        self.file.unlink(missing_ok=True)
+        arguments = ("-m", "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+        process = self.start(*arguments, "--scheduler-file", str(self.file), log="scheduler")
+        until(self.file.is_file)
+        return process
+
+    def workers(self, count: int) -> list[subprocess.Popen[str]]:
+        arguments = ("-m", "dask", "worker", "--scheduler-file", str(self.file), "--nthreads", "1", "--no-nanny")
+        return [self.start(*arguments, "--no-dashboard", log=f"worker{number}") for number in range(count)]
+
+    def client(self, home: Path, images: Path, where: str = "") -> subprocess.Popen[str]:
+        return self.start(
+            str(HERE / "cluster_client.py"), str(home), str(images), where or str(self.file), log="client"
+        )
+
+    def said(self, name: str = "client") -> str:
+        return (self.folder / f"{name}.log").read_text()
+
+    def stop(self) -> None:
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def world(tmp_path: Path, make_folder: Callable[..., Path]) -> Path:
+    """Images of animals, an ontology of them, and those that were seen."""
+    folder = tmp_path / "world"
+    images = make_folder(folder / "images", classes=len(ANIMALS), per_class=40)
+    for label, name in enumerate(ANIMALS):
+        (images / f"class{label}").rename(images / name)
+    homes = ["near"] * 8 + ["middle"] * 3 + ["far"] * 3
+    edges = ["child,parent", "near,root", "middle,root", "far,root"]
+    edges += [f"{name},{home}" for name, home in zip(ANIMALS, homes, strict=True)]
+    (folder / "ontology.csv").write_text("\n".join([*edges, *(f"seen{i},near" for i in range(4))]))
+    (folder / "seen.txt").write_text("\n".join(ANIMALS[:4]))
+    return folder
+
+
+def until(what: Callable[[], object], patience: float = PATIENCE) -> None:
+    deadline = time.monotonic() + patience
+    while not what():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.02)
+
+
+def parts(home: Path) -> int:
+    return len(list(home.rglob("part-*.safetensors")))
+
+
+def scores(home: Path) -> dict[str, tuple[str, dict[str, float]]]:
+    with suppress(Exception), ResultsDatabase(home / "results.sqlite", read_only=True) as database:
+        return {r.cell.id: (r.error, dict(r.metrics)) for r in database.latest()}
+    return {}
+
+
+def store(home: Path) -> dict[str, bytes]:
+    root = home / "features"
+    files = [path for path in root.rglob("*") if path.is_file() and ".locks" not in path.parts]
+    return {str(p.relative_to(root)): p.read_bytes() for p in files if p.name != "provenance.json"}
+
+
+@pytest.mark.slow
+def test_whoever_is_killed_the_results_are_those_of_a_local_run(cluster: Cluster, world: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert cluster.client(tmp_path / "alone", world, "local").wait(PATIENCE) == 0, cluster.said()
+    expected, whole = scores(tmp_path / "alone"), parts(tmp_path / "alone")
+    assert {error for error, _ in expected.values()} == {""}
+    marks = len(list((world / "marks").iterdir()))
+
+    first = cluster.scheduler()
+    workers = cluster.workers(3)
+    running = cluster.client(home, world)
+    until(lambda: parts(home) or running.poll() is not None)
+    workers[0].kill()
+    assert parts(home) < whole, "it was at work on the features"
+    until(lambda: len(list((world / "marks").iterdir())) > marks or running.poll() is not None)
+    workers[1].kill()
+    assert len(scores(home)) < len(expected), "it was at work on the cells"
+    time.sleep(1.0)
+    first.kill()
+    assert running.wait(PATIENCE) == 2, cluster.said()
+    assert "the Dask scheduler is gone" in cluster.said()
+    assert "run the same command to go on" in cluster.said()
+    assert "Traceback" not in cluster.said()
+    workers[2].kill()
+
+    cluster.scheduler()
+    cluster.workers(3)
+    before = len(scores(home))
+    assert before < len(expected)
+    running = cluster.client(home, world)
+    until(lambda: len(scores(home)) > before or running.poll() is not None)
+    running.kill()
+    running.wait()
+    kept = scores(home)
+    assert kept.items() <= expected.items(), "what is there is right"
+
+    assert cluster.client(home, world).wait(PATIENCE) == 0, cluster.said()
+    assert scores(home) == expected
+    assert store(home) == store(tmp_path / "alone")
+    with sqlite3.connect(home / "leases.sqlite") as leases:
+        assert leases.execute("SELECT count(*) FROM lease").fetchone() == (0,)
+    with sqlite3.connect(home / "results.sqlite") as database:
+        assert database.execute("SELECT count(*) FROM result WHERE error != ''").fetchone() == (0,)
+
+
+def test_workers_of_another_version_are_refused() -> None:
+    from unseen.core.errors import UsageError
+    from unseen.run.dask import _refuse_other, versions
+
+    mine = versions()
+    assert set(mine) == {"unseen", "torch", "numpy"}
+    _refuse_other(mine, dict(mine), "tcp://a:1")
+    with pytest.raises(UsageError, match=r"tcp://a:1 has torch 0\.1, this process has .*same environment"):
+        _refuse_other(mine, {**mine, "torch": "0.1"}, "tcp://a:1")
+
+
+@pytest.mark.slow
+def test_a_cluster_with_one_worker_of_another_version(cluster: Cluster, world: Path, tmp_path: Path) -> None:
+    """A worker whose numpy says it is another one."""
+    cluster.scheduler()
+    other = tmp_path / "other" / "numpy-0.0.1.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 0.0.1\n")
+    sys.path.insert(0, str(other.parent))
+    try:
+        cluster.workers(1)
+    finally:
+        sys.path.remove(str(other.parent))
+    assert cluster.client(tmp_path / "home", world).wait(PATIENCE) == 2, cluster.said()
+    assert "has numpy 0.0.1, this process has" in cluster.said()
+
+
+@pytest.mark.slow
+def test_without_a_shared_folder_features_are_sent_back(
+    cluster: Cluster, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers on this machine see every folder, so the engine is told that they do not."""
+    sys.path.insert(0, str(HERE))
+    sys.path.insert(0, str(HERE.parent))
+    from cluster_client import study
+
+    from unseen.engines import make_engine
+    from unseen.study import run_study
+
+    asked = study(world)
+    asked = type(asked)(asked.name, asked.models[:1], asked.datasets, asked.protocols[:1], extraction=asked.extraction)
+    with make_engine("dask", workers=2) as engine:
+        monkeypatch.setattr(type(engine), "shares", lambda _self, _home: False)
+        sent = run_study(asked, tmp_path / "sent", engine, report=False)
+    here = run_study(asked, tmp_path / "here", report=False)
+    assert not sent.failed
+    assert [(r.cell.id, dict(r.metrics)) for r in sent.results] == [(r.cell.id, dict(r.metrics)) for r in here.results]
+    assert store(tmp_path / "sent") == store(tmp_path / "here")
