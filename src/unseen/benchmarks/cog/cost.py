@@ -287,7 +287,7 @@ def imagenet_like(count: int = 32) -> Split:
             (_WIDTH, _HEIGHT), Image.Resampling.BICUBIC
         )
         grain = rng.normal(0, 12, (_HEIGHT, _WIDTH, 1))
-        picture = Image.fromarray(np.uint8(np.clip(np.asarray(coarse) + grain, 0, 255)))
+        picture = Image.fromarray(np.clip(np.asarray(coarse) + grain, 0, 255).astype(np.uint8))
         buffer = io.BytesIO()
         picture.save(buffer, "JPEG", quality=92)
         encoded.append(buffer.getvalue())
