@@ -30,7 +30,7 @@ COMMANDS = {
     "rank": ["rank"],
 }
 VOCABULARY = (
-    "--data", "--models", "--study", "--device", "--precision", "--engine", "--workers", "--scheduler", "--report",
+    "--data", "--models", "--study", "--device", "--precision", "--engine", "--workers", "--scheduler", "--output",
     "--json", "--quiet", "--dry-run", "--home",
 )  # fmt: skip
 
@@ -152,7 +152,7 @@ def test_help_shows_every_option(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    assert main([*COMMANDS[name], "--help"]) == 0
+    assert main([*COMMANDS[name], "--help-all"]) == 0
     out = capsys.readouterr().out
     kind = BENCHMARKS.get(name)
     assert kind.info.command == " ".join(COMMANDS[name])
