@@ -28,7 +28,7 @@ def test_run_writes_results_a_page_and_a_table(
     for part in ("VTAB: unseen tasks", "Means by group of tasks", "Five tasks that rank", "Kendall"):
         assert part in page
     assert main(arguments) == 0
-    assert "6 were there already" in capsys.readouterr().err
+    assert "6 cached" in capsys.readouterr().err
 
 
 def test_a_dry_run_plans_every_task_and_model(home: Path, small_model: str, capsys: pytest.CaptureFixture[str]) -> None:
