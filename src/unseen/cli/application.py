@@ -106,17 +106,19 @@ EXAMPLES |= {
 class Commands(Group):
     """The built-in commands, and one for each benchmark of a plug-in; each is imported when it runs."""
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        # Names and helps, for lists and suggestions; `resolve_command` loads the command.
+        self.commands.update({name: Command(name, help=text) for name, (_, text) in COMMANDS.items()})
+
     def list_commands(self, ctx: Any) -> list[str]:
         plugins = (each.name for each in entry_points(group="unseen.benchmarks"))
         return [*COMMANDS, *(name for name in plugins if name not in COMMANDS)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the name and help of a command, for lists; `resolve_command` loads the command."""
-        if cmd_name in COMMANDS:
-            return Command(cmd_name, help=COMMANDS[cmd_name][1])
-        if cmd_name in self.list_commands(ctx) or _benchmark_named(cmd_name):
-            return Command(cmd_name, help=f"Run the benchmark {cmd_name!r} of a plug-in.")
-        return None
+        if cmd_name in COMMANDS or (cmd_name not in self.list_commands(ctx) and not _benchmark_named(cmd_name)):
+            return super().get_command(ctx, cmd_name)
+        return Command(cmd_name, help=f"Run the benchmark {cmd_name!r} of a plug-in.")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)

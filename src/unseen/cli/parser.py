@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from inspect import Parameter, Signature
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -18,11 +18,17 @@ EXAMPLES: dict[str, tuple[str, str]] = {}
 ALIASES = {"--report": "--output", "--out": "--output", "--page": "--output", "--model": "--models"}
 
 
-class _Help:
+if TYPE_CHECKING:
+    _Base = TyperCommand
+else:
+    _Base = object
+
+
+class _Help(_Base):
     """What commands and groups share: flags without a type, `--help-all`, aliases and examples."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        found = super().get_params(ctx)  # type: ignore[misc]
+        found = super().get_params(ctx)
         for each in found:
             if getattr(each, "is_flag", False) and each.metavar is None:
                 each.metavar = ""  # a flag takes no value
@@ -34,10 +40,10 @@ class _Help:
         names = {name for each in options for name in (*each.opts, *each.secondary_opts)}
         several = {name for each in options if each.multiple for name in each.opts}
         known = [_renamed(argument, names) for argument in args]
-        return super().parse_args(ctx, spread_lists(known, several))  # type: ignore[misc, no-any-return]
+        return super().parse_args(ctx, spread_lists(known, several))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        super().format_help(ctx, formatter)  # type: ignore[misc]
+        super().format_help(ctx, formatter)
         examples = EXAMPLES.get(ctx.command_path.partition(" ")[2], ())
         if examples:
             typer.echo("\n".join([" Examples:", *(f"   {line}" for line in examples)]))
@@ -86,7 +92,7 @@ def _renamed(argument: str, names: Collection[str]) -> str:
 def make_command(name: str, target: Any, text: str) -> Any:
     """Return the command of a function, or the group of a `typer.Typer`."""
     if isinstance(target, typer.Typer):
-        found = typer.main.get_command(target)
+        found = typer.main.get_group(target)
         found.name = name
         return found
     return _typer_command(target, name=name, cls=Command, help=text)
