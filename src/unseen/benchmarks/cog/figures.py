@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -99,6 +99,7 @@ class View:
         scores, concepts: scores of these models, and perhaps of others.
         picture: returns a picture of a class of a dataset.
         baseline: the model that others are compared with; "" for none.
+        datasets: names of datasets by id, for captions.
     """
 
     group: Group
@@ -107,6 +108,7 @@ class View:
     concepts: Sequence[ConceptScore]
     picture: Picture = lambda dataset, name: ""
     baseline: str = ""
+    datasets: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, group: Group, keys: Mapping[str, Key], picture: Picture) -> View:

@@ -203,10 +203,12 @@ def _count(number: int) -> TableCell:
 
 
 def _views(material: Material, benchmark: str) -> list[tuple[str, View]]:
+    datasets = {name: card.name or name for name, card in material.dataset_cards.items()}
     found = []
     for group in settings(material.results, benchmark):
-        keys = {model: key for model, key in material.keys.items() if model in group.by_model()}
-        found.append((group.words, View.of(group, keys, material.picture)))
+        models = group.by_model()
+        view = View.of(group, {m: key for m, key in material.keys.items() if m in models}, material.picture)
+        found.append((group.words, replace(view, datasets=datasets)))
     return found
 
 
@@ -336,7 +338,7 @@ cog_section = SectionSpec[View](
             lambda view: images_chart(view) if view.concepts else None,
             alt="Images per concept, by level.",
         ),
-        TableBlock[View](lambda view: level_tables(view.group, view.scores, view.names)),
+        TableBlock[View](lambda view: level_tables(view.group, view.scores, {**view.datasets, **view.names})),
         TableBlock(_funnel_table, folded=True),
         TableBlock(_concept_tables, folded=True),
         TableBlock(_error_table, folded=True),
