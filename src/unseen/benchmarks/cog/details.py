@@ -122,7 +122,7 @@ COG = BenchmarkInfo(
     citations=("cog",),
     metrics=(TOP1,),
     section="unseen.benchmarks.cog.section:cog_section",
-    tables="unseen.benchmarks.cog.tables:cog_tables",
+    tables="unseen.benchmarks.cog.section:cog_tables",
     cell_options=cell_options,
 )
 

@@ -11,11 +11,11 @@ import typer
 
 from unseen.backbones.load import resolve_model
 from unseen.benchmarks import Workbench
-from unseen.benchmarks.cog.analysis import concept_scores, level_scores, settings, trend_sentences
+from unseen.benchmarks.cog.analysis import concept_scores, level_scores, order_shots, settings, trend_sentences
 from unseen.benchmarks.cog.domains import CONTROL, DomainRecipe
 from unseen.benchmarks.cog.figures import FIGURES, Request, draw
 from unseen.benchmarks.cog.noise import NoiseReport, label_noise
-from unseen.benchmarks.cog.tables import images_text, level_tables, shots_of
+from unseen.benchmarks.cog.section import images_text, level_tables
 from unseen.cli.options import DEFAULT_MODELS, Draft, HomeOption, JsonOption, ModelsOption, split_names, study_command
 from unseen.cli.papers import dataset_cards_of, display_names, known_cards, model_cards_of
 from unseen.cli.progress import ConsoleProgress
@@ -161,9 +161,9 @@ def show_levels(results: Sequence[Result]) -> None:
 def _show_setting(group: Group, names: Mapping[str, str]) -> None:
     scores = level_scores(group.results)
     ranked = [s for s in scores if not s.level.startswith(CONTROL)]
-    shots = shots_of(ranked)
+    shots = order_shots(ranked)
     shown = list(dict.fromkeys(shots[:1] + shots[-1:]))
-    for table in level_tables(group, [s for s in ranked if s.shots in shown], names, words=group.words):
+    for table in level_tables(group, [s for s in ranked if s.shots in shown], names, group.words):
         print_model(table)
     others = [images_text(each) for each in shots if each not in shown]
     others += ["random control levels"] if len(ranked) < len(scores) else []
