@@ -27,9 +27,9 @@ from unseen.benchmarks.vtab.published_tables import GROUPS, KINDS, PUBLISHED_SCH
 from unseen.benchmarks.vtab.suites import TaskInfo, task_info
 from unseen.core.records import Result
 from unseen.data.sources.vtab.tasks import vtab_tasks
-from unseen.metrics.kendall import kendall_tau
 from unseen.metrics.subsets import left_out_taus
 from unseen.results import Group
+from unseen.stats import kendall_tau
 
 #: The pairs of methods of Figures 4 and 15.
 PAIRS = (("Sup-100%", "From-Scratch"), ("Sup-Rot-100%", "Sup-100%"))
