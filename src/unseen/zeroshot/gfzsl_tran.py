@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from unseen.core.records import MethodCard
-from unseen.metrics.softmax import softmax
+from unseen.metrics import softmax
 from unseen.zeroshot.gfzsl import GFZSL, log_density
 from unseen.zeroshot.method import FloatArray, Grid
 

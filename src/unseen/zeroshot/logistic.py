@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import log_expit
 
-from unseen.metrics.softmax import log_softmax
+from unseen.metrics import log_softmax
 from unseen.zeroshot.lbfgs import minimise
 from unseen.zeroshot.method import FloatArray
 

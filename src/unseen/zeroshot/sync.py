@@ -20,7 +20,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from unseen.core.records import MethodCard
-from unseen.metrics.softmax import softmax
+from unseen.metrics import softmax
 from unseen.zeroshot.lbfgs import minimise
 from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, squared_distances, unit_rows
 from unseen.zeroshot.sse import project_to_simplex

@@ -27,10 +27,8 @@ from unseen.core.names import Name
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord
 from unseen.data.sources.vtab import vtab_tasks
-from unseen.metrics.aggregation import Aggregation, aggregations
-from unseen.metrics.kendall import kendall_tau
-from unseen.metrics.nash import READINGS, nash_weights, weighted_means
-from unseen.stats import accuracy_interval
+from unseen.metrics.aggregation import READINGS, Aggregation, aggregations, nash_weights, weighted_means
+from unseen.stats import accuracy_interval, kendall_tau
 
 FloatArray = npt.NDArray[np.float64]
 Size = Literal["1000", "full"]
@@ -222,7 +220,8 @@ def aggregation_taus(size: Size) -> dict[str, tuple[float, float]]:
 def published_aggregations() -> dict[str, Aggregation]:
     """Return the aggregations of Table 4: Balduzzi's weights of tasks come from the full datasets, for both sizes.
 
-    [P] does not state it. Of the readings in `unseen.metrics.nash` it is the one that agrees with both printed values.
+    [P] does not state it. Of the readings in `unseen.metrics.aggregation` it is the one that agrees with both printed
+    values.
     """
     rows = vtab_tasks().values()
     full = score_table("lightweight", "full").scores
