@@ -15,10 +15,11 @@ from typing import ClassVar
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.ale import ALE
-from unseen.zeroshot.method import FloatArray, Grid, Params
+from unseen.zeroshot.method import FloatArray, Grid, Params, parameters
 from unseen.zeroshot.propagation import propagate
 
 
+@parameters
 class ALETran(ALE):
     """Transductive attribute label embedding.
 
@@ -26,6 +27,9 @@ class ALETran(ALE):
         neighbours: of an image in the graph.
         alpha: how much neighbours count against the image's own scores, from 0 to less than 1.
     """
+
+    neighbours: int = 10
+    alpha: float = 0.9
 
     card = MethodCard(
         id="ALE-tran",
@@ -45,20 +49,6 @@ class ALETran(ALE):
 
     transductive = True
     scoring_params = ("neighbours", "alpha")
-
-    def __init__(
-        self,
-        learning_rate: float = 0.1,
-        epochs: int = 10,
-        batch_size: int = 64,
-        margin: float = 1.0,
-        seed: int = 0,
-        neighbours: int = 10,
-        alpha: float = 0.9,
-    ) -> None:
-        super().__init__(learning_rate, epochs, batch_size, margin, seed)
-        self.neighbours = neighbours
-        self.alpha = alpha
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         ((_, scores),) = self._settings_scores(X, S, [self.get_params()])

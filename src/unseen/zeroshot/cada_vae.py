@@ -23,13 +23,14 @@ import numpy as np
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.generative import GenerativeMethod, Layers, TrainingImages, linear
-from unseen.zeroshot.method import FloatArray, Grid, ZeroShotMethod
+from unseen.zeroshot.method import FloatArray, Grid, ZeroShotMethod, parameters
 
 #: Greatest weight, and the shares of all epochs between which it grows to that.
 _DIMENSIONS = 2048
 _BETA, _CROSS, _ALIGNMENT = (0.25, 0.0, 0.93), (2.37, 0.21, 0.75), (8.13, 0.06, 0.22)
 
 
+@parameters
 class CADAVAE(GenerativeMethod):
     """Cross- and distribution-aligned variational auto-encoders.
 
@@ -47,6 +48,12 @@ class CADAVAE(GenerativeMethod):
         seed: of weights, noise and the order of images.
     """
 
+    epochs: int = 25
+    weight: float = 2.0
+    latent: int = 64
+    hidden: int = 1024
+    batch_size: int = 256
+
     card = MethodCard(
         id="CADA-VAE",
         name="Aligned variational auto-encoders",
@@ -59,23 +66,6 @@ class CADAVAE(GenerativeMethod):
 
     #: The schedule goes by the share of all epochs: one run does not serve two numbers of them.
     _grid_scores = ZeroShotMethod._grid_scores
-
-    def __init__(
-        self,
-        epochs: int = 25,
-        samples: int = 100,
-        weight: float = 2.0,
-        latent: int = 64,
-        learning_rate: float = 1e-3,
-        hidden: int = 1024,
-        batch_size: int = 256,
-        real: int = 100,
-        l2: float = 1e-3,
-        device: str = "auto",
-        seed: int = 0,
-    ) -> None:
-        super().__init__(epochs, samples, weight, learning_rate, hidden, batch_size, real, l2, device, seed)
-        self.latent = latent
 
     def _train(self, data: TrainingImages, epochs: int) -> Iterator[tuple[int, Layers]]:
         import torch

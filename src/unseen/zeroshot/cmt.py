@@ -17,11 +17,12 @@ import numpy.typing as npt
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.compatibility import EarlyStoppedMethod
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, check_training, squared_distances
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, check_training, parameters, squared_distances
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's usual constants
 
 
+@parameters
 class CMT(EarlyStoppedMethod):
     """Cross-modal transfer.
 
@@ -33,6 +34,12 @@ class CMT(EarlyStoppedMethod):
         seed: of the first weights and of the order of images.
     """
 
+    hidden: int = 256
+    learning_rate: float = 1e-3
+    epochs: int = 20
+    batch_size: int = 128
+    seed: int = 0
+
     card = MethodCard(
         id="CMT",
         name="Cross-modal transfer",
@@ -43,17 +50,6 @@ class CMT(EarlyStoppedMethod):
     version = 1
     grid: ClassVar[Grid] = {"hidden": (128, 512), "learning_rate": (3e-4, 1e-3), "epochs": (5, 10, 20, 40)}
     quick_grid: ClassVar[Grid] = {"hidden": (256,), "epochs": (5, 10, 20)}
-
-    weights_: list[FloatArray]
-
-    def __init__(
-        self, hidden: int = 256, learning_rate: float = 1e-3, epochs: int = 20, batch_size: int = 128, seed: int = 0
-    ) -> None:
-        self.hidden = hidden
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.seed = seed
 
     def _keep(self, learned: Any) -> None:
         self.weights_ = [w.copy() for w in learned]

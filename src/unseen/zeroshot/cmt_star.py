@@ -18,10 +18,11 @@ import numpy as np
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.cmt import CMT, forward
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, squared_distances
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, parameters, squared_distances
 from unseen.zeroshot.novelty import GaussianNovelty, LocalOutliers, Novelty
 
 
+@parameters
 class CMTStar(CMT):
     """Cross-modal transfer with novelty detection.
 
@@ -30,6 +31,10 @@ class CMTStar(CMT):
         quantile: share of the training images of a class ("gaussian") or of all ("loop") that would count as new.
         neighbours: of "loop".
     """
+
+    novelty: Literal["gaussian", "loop"] = "gaussian"
+    quantile: float = 0.3
+    neighbours: int = 20
 
     card = MethodCard(
         id="CMT*",
@@ -55,26 +60,6 @@ class CMTStar(CMT):
     tuned_by: ClassVar[Literal["zsl", "H"]] = "H"
     scoring_params = ("novelty", "quantile")
 
-    points_: FloatArray
-    labels_: IntArray
-    detectors_: dict[str, Novelty]
-
-    def __init__(
-        self,
-        hidden: int = 256,
-        learning_rate: float = 1e-3,
-        epochs: int = 20,
-        batch_size: int = 128,
-        seed: int = 0,
-        novelty: Literal["gaussian", "loop"] = "gaussian",
-        quantile: float = 0.3,
-        neighbours: int = 20,
-    ) -> None:
-        super().__init__(hidden, learning_rate, epochs, batch_size, seed)
-        self.novelty = novelty
-        self.quantile = quantile
-        self.neighbours = neighbours
-
     def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, Any]]:
         for epoch, weights in super()._path(X, y, S, epochs):
             yield epoch, (weights, X, y)
@@ -82,7 +67,8 @@ class CMTStar(CMT):
     def _keep(self, learned: Any) -> None:
         weights, X, y = learned
         super()._keep(weights)
-        self.points_, self.labels_, self.detectors_ = forward(X, self.weights_), y, {}
+        self.points_, self.labels_ = forward(X, self.weights_), y
+        self.detectors_: dict[str, Novelty] = {}
 
     def _detector(self) -> Novelty:
         """Return the detector, created on first use: on a grid one network serves both kinds, and any threshold."""

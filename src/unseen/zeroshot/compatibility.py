@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csc_array
 
-from unseen.zeroshot.method import FloatArray, IntArray, Params, ZeroShotMethod, check_training, group_by
+from unseen.zeroshot.method import FloatArray, IntArray, Params, ZeroShotMethod, check_training, group_by, parameters
 
 
 class EarlyStoppedMethod(ZeroShotMethod):
@@ -59,6 +59,7 @@ class EarlyStoppedMethod(ZeroShotMethod):
                     yield from method._settings_scores(X_val, S_val, stops[epoch])
 
 
+@parameters
 class CompatibilityMethod(EarlyStoppedMethod):
     """Bilinear compatibility with early stopping.
 
@@ -70,21 +71,11 @@ class CompatibilityMethod(EarlyStoppedMethod):
         seed: of the order of images, and of drawn classes.
     """
 
-    W_: FloatArray
-
-    def __init__(
-        self,
-        learning_rate: float = 0.1,
-        epochs: int = 10,
-        batch_size: int = 64,
-        margin: float = 1.0,
-        seed: int = 0,
-    ) -> None:
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.margin = margin
-        self.seed = seed
+    learning_rate: float = 0.1
+    epochs: int = 10
+    batch_size: int = 64
+    margin: float = 1.0
+    seed: int = 0
 
     def _violations(
         self, margins: FloatArray, y: IntArray, rng: np.random.Generator

@@ -15,9 +15,10 @@ import numpy as np
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.logistic import fit_logistic, predict_logistic
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot, unit_rows
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot, parameters, unit_rows
 
 
+@parameters
 class CONSE(ZeroShotMethod):
     """Convex combination of semantic embeddings.
 
@@ -25,6 +26,9 @@ class CONSE(ZeroShotMethod):
         top: how many training classes are combined; no more than there are.
         l2: weight decay of the classifier of training classes.
     """
+
+    top: int = 10
+    l2: float = 1e-4
 
     card = MethodCard(
         id="CONSE",
@@ -38,11 +42,6 @@ class CONSE(ZeroShotMethod):
     quick_grid: ClassVar[Grid] = {"l2": (1e-5, 1e-4), "top": (1, 5, 10, 20)}
 
     scoring_params = ("top",)
-    W_: FloatArray
-
-    def __init__(self, top: int = 10, l2: float = 1e-4) -> None:
-        self.top = top
-        self.l2 = l2
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.W_ = fit_logistic(X, one_hot(y, len(S)), "softmax", self.l2)

@@ -19,15 +19,18 @@ from scipy.special import log_expit
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.logistic import fit_logistic, logits_of
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, parameters
 
 
+@parameters
 class DAP(ZeroShotMethod):
     """Direct attribute prediction.
 
     Args:
         l2: weight decay of the attribute classifiers.
     """
+
+    l2: float = 1e-4
 
     card = MethodCard(
         id="DAP",
@@ -39,13 +42,6 @@ class DAP(ZeroShotMethod):
     version = 1
     grid: ClassVar[Grid] = {"l2": (1e-5, 1e-4, 1e-3, 1e-2)}
     quick_grid: ClassVar[Grid] = {"l2": (1e-4, 1e-3)}
-
-    W_: FloatArray
-    threshold_: FloatArray
-    prior_: FloatArray
-
-    def __init__(self, l2: float = 1e-4) -> None:
-        self.l2 = l2
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.threshold_, self.prior_ = thresholds(S)

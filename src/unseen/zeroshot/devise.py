@@ -18,15 +18,18 @@ import numpy as np
 from unseen.core.records import MethodCard
 from unseen.zeroshot.ale import first_violation
 from unseen.zeroshot.compatibility import CompatibilityMethod
-from unseen.zeroshot.method import FloatArray, Grid, IntArray
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, parameters
 
 
+@parameters
 class DEVISE(CompatibilityMethod):
     """Deep visual-semantic embedding, its linear map.
 
     Args:
         order: in which order wrong classes are tried: "index", "random", or "all" at once.
     """
+
+    order: Literal["index", "random", "all"] = "index"
 
     card = MethodCard(
         id="DEVISE",
@@ -38,18 +41,6 @@ class DEVISE(CompatibilityMethod):
     version = 1
     grid: ClassVar[Grid] = {"learning_rate": (0.003, 0.01, 0.03, 0.1, 0.3), "epochs": (1, 2, 5, 10, 20, 50)}
     quick_grid: ClassVar[Grid] = {"learning_rate": (0.03, 0.3), "epochs": (1, 2, 5, 10, 20)}
-
-    def __init__(
-        self,
-        learning_rate: float = 0.1,
-        epochs: int = 10,
-        batch_size: int = 64,
-        margin: float = 1.0,
-        seed: int = 0,
-        order: Literal["index", "random", "all"] = "index",
-    ) -> None:
-        super().__init__(learning_rate, epochs, batch_size, margin, seed)
-        self.order = order
 
     def _violations(
         self, margins: FloatArray, y: IntArray, rng: np.random.Generator

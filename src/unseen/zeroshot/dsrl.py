@@ -20,12 +20,13 @@ from typing import ClassVar
 import numpy as np
 
 from unseen.core.records import MethodCard
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, unit_rows
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, parameters, unit_rows
 from unseen.zeroshot.propagation import propagate
 
 _TINY = 1e-9
 
 
+@parameters
 class DSRL(ZeroShotMethod):
     """Discriminative semantic representation learning.
 
@@ -37,6 +38,15 @@ class DSRL(ZeroShotMethod):
         neighbours, alpha: of the label propagation.
         seed: of the first factors.
     """
+
+    lam: float = 1000.0
+    delta: float = 100.0
+    margin: float = 1.0
+    sparsity: float = 1.0
+    steps: int = 50
+    neighbours: int = 10
+    alpha: float = 0.5
+    seed: int = 0
 
     card = MethodCard(
         id="DSRL",
@@ -56,32 +66,6 @@ class DSRL(ZeroShotMethod):
 
     transductive = True
     scoring_params = ("neighbours", "alpha")
-    dictionary_: FloatArray
-    train_gram_: FloatArray
-    train_cross_: FloatArray
-    scale_: float
-    split_features_: bool
-    split_signatures_: bool
-
-    def __init__(
-        self,
-        lam: float = 1000.0,
-        delta: float = 100.0,
-        margin: float = 1.0,
-        sparsity: float = 1.0,
-        steps: int = 50,
-        neighbours: int = 10,
-        alpha: float = 0.5,
-        seed: int = 0,
-    ) -> None:
-        self.lam = lam
-        self.delta = delta
-        self.margin = margin
-        self.sparsity = sparsity
-        self.steps = steps
-        self.neighbours = neighbours
-        self.alpha = alpha
-        self.seed = seed
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.scale_ = float(np.abs(X).mean()) or 1.0

@@ -19,9 +19,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
 from unseen.core.records import MethodCard
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, one_hot
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, one_hot, parameters
 
 
+@parameters
 class ESZSL(ZeroShotMethod):
     """Square loss on all pairs of image and class, regularised in both spaces.
 
@@ -30,6 +31,10 @@ class ESZSL(ZeroShotMethod):
         lam: exponent of ten of the weight in attribute space.
         targets: "binary" for Y in {0, 1}, "sign" for {-1, 1}.
     """
+
+    gamma: float = 0.0
+    lam: float = 0.0
+    targets: Literal["binary", "sign"] = "binary"
 
     card = MethodCard(
         id="ESZSL",
@@ -46,13 +51,6 @@ class ESZSL(ZeroShotMethod):
         "lam": (-3, -2, -1, 0, 1, 2, 3),
     }
     quick_grid: ClassVar[Grid] = grid
-
-    W_: FloatArray
-
-    def __init__(self, gamma: float = 0.0, lam: float = 0.0, targets: Literal["binary", "sign"] = "binary") -> None:
-        self.gamma = gamma
-        self.lam = lam
-        self.targets = targets
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         gram, sums = _statistics(X, y, len(S))

@@ -21,9 +21,10 @@ import numpy as np
 from scipy.linalg import eigh
 
 from unseen.core.records import MethodCard
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot, parameters
 
 
+@parameters
 class GFZSL(ZeroShotMethod):
     """Class-conditional Gaussians with diagonal covariance.
 
@@ -32,6 +33,10 @@ class GFZSL(ZeroShotMethod):
         lam_var: weight of the ridge in the regression of log-variances.
         shrinkage: share of the pooled variance in each class's variance.
     """
+
+    lam: float = 0.1
+    lam_var: float = 1e8
+    shrinkage: float = 0.1
 
     card = MethodCard(
         id="GFZSL",
@@ -49,13 +54,6 @@ class GFZSL(ZeroShotMethod):
     quick_grid: ClassVar[Grid] = {"lam": (1e-2, 0.1, 1.0), "lam_var": (1.0, 100.0, 1e8)}
 
     scoring_params: ClassVar[tuple[str, ...]] = ("lam", "lam_var")
-    mu_: FloatArray
-    log_var_: FloatArray
-
-    def __init__(self, lam: float = 0.1, lam_var: float = 1e8, shrinkage: float = 0.1) -> None:
-        self.lam = lam
-        self.lam_var = lam_var
-        self.shrinkage = shrinkage
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.mu_, self.log_var_ = gaussians(X, y, len(S), self.shrinkage)

@@ -18,9 +18,10 @@ import numpy as np
 from unseen.core.records import MethodCard
 from unseen.metrics.softmax import softmax
 from unseen.zeroshot.gfzsl import GFZSL, log_density
-from unseen.zeroshot.method import FloatArray, Grid
+from unseen.zeroshot.method import FloatArray, Grid, parameters
 
 
+@parameters
 class GFZSLTran(GFZSL):
     """Transductive GFZSL.
 
@@ -28,6 +29,9 @@ class GFZSLTran(GFZSL):
         steps: of expectation-maximisation.
         prior: images that the regressed Gaussian counts for.
     """
+
+    steps: int = 10
+    prior: float = 10.0
 
     card = MethodCard(
         id="GFZSL-tran",
@@ -48,18 +52,6 @@ class GFZSLTran(GFZSL):
 
     transductive = True
     scoring_params = ("lam", "lam_var", "steps", "prior")
-
-    def __init__(
-        self,
-        lam: float = 0.1,
-        lam_var: float = 1e8,
-        shrinkage: float = 0.1,
-        steps: int = 10,
-        prior: float = 10.0,
-    ) -> None:
-        super().__init__(lam, lam_var, shrinkage)
-        self.steps = steps
-        self.prior = prior
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         mu, log_var = self._parameters(S)

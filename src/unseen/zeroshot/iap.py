@@ -18,17 +18,20 @@ import numpy as np
 from unseen.core.records import MethodCard
 from unseen.zeroshot.dap import binarise, combine, thresholds
 from unseen.zeroshot.logistic import fit_logistic, predict_logistic
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot, parameters
 
 _CERTAIN = 1e-6
 
 
+@parameters
 class IAP(ZeroShotMethod):
     """Indirect attribute prediction.
 
     Args:
         l2: weight decay of the classifier of training classes.
     """
+
+    l2: float = 1e-4
 
     card = MethodCard(
         id="IAP",
@@ -40,13 +43,6 @@ class IAP(ZeroShotMethod):
     version = 1
     grid: ClassVar[Grid] = {"l2": (1e-6, 1e-5, 1e-4, 1e-3)}
     quick_grid: ClassVar[Grid] = {"l2": (1e-5, 1e-4)}
-
-    W_: FloatArray
-    threshold_: FloatArray
-    prior_: FloatArray
-
-    def __init__(self, l2: float = 1e-4) -> None:
-        self.l2 = l2
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.threshold_, self.prior_ = thresholds(S)

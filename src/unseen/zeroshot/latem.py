@@ -20,15 +20,18 @@ from scipy.sparse import coo_array
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.compatibility import CompatibilityMethod
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, check_training
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, check_training, parameters
 
 
+@parameters
 class LATEM(CompatibilityMethod):
     """Latent embeddings.
 
     Args:
         maps: K, how many bilinear maps.
     """
+
+    maps: int = 4
 
     card = MethodCard(
         id="LATEM",
@@ -40,18 +43,6 @@ class LATEM(CompatibilityMethod):
     version = 1
     grid: ClassVar[Grid] = {"maps": (2, 4, 8), "learning_rate": (0.03, 0.1, 0.3), "epochs": (10, 20, 50)}
     quick_grid: ClassVar[Grid] = {"maps": (4,), "learning_rate": (0.1, 0.3), "epochs": (10, 20, 40)}
-
-    def __init__(
-        self,
-        learning_rate: float = 0.1,
-        epochs: int = 10,
-        batch_size: int = 64,
-        margin: float = 1.0,
-        seed: int = 0,
-        maps: int = 4,
-    ) -> None:
-        super().__init__(learning_rate, epochs, batch_size, margin, seed)
-        self.maps = maps
 
     def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, FloatArray]]:
         rng = np.random.default_rng(self.seed)

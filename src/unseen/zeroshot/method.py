@@ -4,6 +4,7 @@ Shapes:     X (n, d) features; y (n,) rows of S; S (c, a) class embeddings, one 
 Contract:   `fit` learns from the classes that occur in y. It does not use other rows of S, so that the embeddings of
             all classes can be passed without a leak. `scores` has one column per row of the S it is given, greater is
             better; `predict` is its arg-max. Parameters are keyword arguments of the constructor and are never changed.
+            `@parameters` makes them from the annotated fields of a class
 Cards:      the file of a method is complete: `card` describes it, `version` counts the changes of its numbers (the
             golden test fails if they change without one), `grid` and `quick_grid` are the settings to try
 Candidates: `_prepare(S)` computes what depends on the candidates alone (classifiers trained on generated images, for
@@ -17,8 +18,9 @@ Grids:      `grid_scores` fits one training set and scores one validation set fo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +34,13 @@ IntArray = npt.NDArray[np.int64]
 Params = Mapping[str, Any]
 #: Values to try per parameter; the settings are their product.
 Grid = Mapping[str, Sequence[Any]]
+M = TypeVar("M")
+
+
+@dataclass_transform(eq_default=False)
+def parameters(kind: type[M]) -> type[M]:
+    """Make a constructor from the annotated fields of a method, whose names and defaults scikit-learn reads."""
+    return dataclass(eq=False, repr=False)(kind)
 
 
 class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]

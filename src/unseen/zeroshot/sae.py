@@ -20,12 +20,13 @@ import numpy as np
 from scipy.linalg import eigh
 
 from unseen.core.records import MethodCard
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, one_hot, unit_rows
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, one_hot, parameters, unit_rows
 
 Direction = Literal["feature_to_semantic", "semantic_to_feature"]
 _GRID = {"lam": (1e-3, 1e-2, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5), "scaled_rows": (True, False)}
 
 
+@parameters
 class SAE(ZeroShotMethod):
     """Semantic auto-encoder; classes are compared by cosine, in attribute space or in feature space.
 
@@ -34,6 +35,10 @@ class SAE(ZeroShotMethod):
         direction: "feature_to_semantic" projects images, "semantic_to_feature" projects class embeddings.
         scaled_rows: whether the rows of W are scaled to length 1 before anything is projected.
     """
+
+    lam: float = 1.0
+    direction: Direction = "feature_to_semantic"
+    scaled_rows: bool = True
 
     card = MethodCard(
         id="SAE",
@@ -45,15 +50,6 @@ class SAE(ZeroShotMethod):
     version = 1
     grid: ClassVar[Grid] = _GRID
     quick_grid: ClassVar[Grid] = _GRID
-
-    W_: FloatArray
-
-    def __init__(
-        self, lam: float = 1.0, direction: Direction = "feature_to_semantic", scaled_rows: bool = True
-    ) -> None:
-        self.lam = lam
-        self.direction = direction
-        self.scaled_rows = scaled_rows
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.W_ = _Sylvester(X, y, S).solve(self.lam)
@@ -75,8 +71,11 @@ class SAE(ZeroShotMethod):
             yield params, _cosines(X_val, S_val, W, full["direction"], scaled_rows=scaled)
 
 
+@parameters
 class SAEReverse(SAE):
     """SAE with class embeddings projected into feature space: the second number that its paper reports."""
+
+    direction: Direction = "semantic_to_feature"
 
     card = MethodCard(
         id="SAE-reverse",
@@ -88,11 +87,6 @@ class SAEReverse(SAE):
     version = 1
     grid: ClassVar[Grid] = _GRID
     quick_grid: ClassVar[Grid] = _GRID
-
-    def __init__(
-        self, lam: float = 1.0, direction: Direction = "semantic_to_feature", scaled_rows: bool = True
-    ) -> None:
-        super().__init__(lam, direction, scaled_rows)
 
 
 class _Sylvester:

@@ -21,14 +21,15 @@ import numpy as np
 
 from unseen.core.records import MethodCard
 from unseen.metrics.softmax import softmax
-from unseen.zeroshot.lbfgs import minimise
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, squared_distances, unit_rows
+from unseen.zeroshot.logistic import minimise
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, parameters, squared_distances, unit_rows
 from unseen.zeroshot.sse import project_to_simplex
 
 _SMOOTHING = (1.0, 0.1, 0.01)
 Loss = Literal["one-vs-other", "crammer-singer", "structured"]
 
 
+@parameters
 class SYNC(ZeroShotMethod):
     """Synthesised classifiers.
 
@@ -38,6 +39,11 @@ class SYNC(ZeroShotMethod):
         loss: "one-vs-other", "crammer-singer" or "structured".
         iterations: of L-BFGS.
     """
+
+    lam: float = 2.0**-12
+    sigma: float = 1.0
+    loss: Loss = "one-vs-other"
+    iterations: int = 60
 
     card = MethodCard(
         id="SYNC",
@@ -59,16 +65,6 @@ class SYNC(ZeroShotMethod):
         "sigma": (0.125, 0.25, 0.5, 1.0, 2.0),
     }
     scoring_params = ("sigma",)
-    W_: FloatArray
-    unit_: float
-
-    def __init__(
-        self, lam: float = 2.0**-12, sigma: float = 1.0, loss: Loss = "one-vs-other", iterations: int = 60
-    ) -> None:
-        self.lam = lam
-        self.sigma = sigma
-        self.loss = loss
-        self.iterations = iterations
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         signatures = unit_rows(S.astype(np.float64))
