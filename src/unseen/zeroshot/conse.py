@@ -47,7 +47,7 @@ class CONSE(ZeroShotMethod):
         self.W_ = fit_logistic(X, one_hot(y, len(S)), "softmax", self.l2)
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
-        posterior = np.exp(predict_logistic(X, self.W_, "softmax")).astype(np.float64)
+        posterior = np.exp(predict_logistic(X, self.W_)).astype(np.float64)
         top = min(self.top, posterior.shape[1])
         kept = np.argpartition(-posterior, top - 1, axis=1)[:, :top]  # Eq. (15)
         weights = np.zeros_like(posterior)

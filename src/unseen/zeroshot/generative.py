@@ -148,7 +148,7 @@ class GenerativeMethod(EarlyStoppedMethod):
         return fit_logistic(np.concatenate(points), one_hot(y, len(S), np.float32), "softmax", self.l2, counts=counts)
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
-        return predict_logistic(self._encoded(X.astype(np.float32), None), self.prepare(S), "softmax")
+        return predict_logistic(self._encoded(X.astype(np.float32), None), self.prepare(S))
 
 
 class Layers:

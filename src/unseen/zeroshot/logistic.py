@@ -20,7 +20,6 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from scipy.special import log_expit
 
 from unseen.metrics.softmax import log_softmax
 from unseen.zeroshot.method import FloatArray
@@ -53,7 +52,7 @@ def fit_logistic(
     wanted = targets.astype(X.dtype)
 
     def objective(W: FloatArray) -> tuple[float, FloatArray]:
-        logits = X @ W[:-1].astype(X.dtype) + W[-1].astype(X.dtype)
+        logits = logits_of(X, W)
         if link == "softmax":
             log_posterior = log_softmax(logits)
             loss = -(often * wanted * log_posterior).sum(dtype=np.float64)
@@ -70,10 +69,9 @@ def fit_logistic(
     return minimise(objective, np.zeros((d + 1, m)), iterations)
 
 
-def predict_logistic(X: FloatArray, W: FloatArray, link: Link) -> FloatArray:
-    """Return (n, m) log-probabilities."""
-    logits = X @ W[:-1].astype(X.dtype) + W[-1].astype(X.dtype)
-    return np.asarray(log_softmax(logits) if link == "softmax" else log_expit(logits))
+def predict_logistic(X: FloatArray, W: FloatArray) -> FloatArray:
+    """Return (n, m) log-probabilities of the classes, for weights that were fitted with the softmax."""
+    return log_softmax(logits_of(X, W))
 
 
 def logits_of(X: FloatArray, W: FloatArray) -> FloatArray:

@@ -35,6 +35,7 @@ Params = Mapping[str, Any]
 #: Values to try per parameter; the settings are their product.
 Grid = Mapping[str, Sequence[Any]]
 M = TypeVar("M")
+_BLOCK_ROWS = 2048  # of points whose distances are computed at once
 
 
 @dataclass_transform(eq_default=False)
@@ -232,6 +233,21 @@ def squared_distances(a: FloatArray, b: FloatArray) -> FloatArray:
     """Return (n, m) squared Euclidean distances of all pairs of rows."""
     cross = a @ b.T
     return np.asarray(np.maximum((a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] - 2 * cross, 0))
+
+
+def nearest(points: FloatArray, table: FloatArray, k: int, *, skip_self: bool) -> tuple[FloatArray, IntArray]:
+    """Return (n, k) squared distances and rows of the k nearest rows of `table`, without the row itself on request."""
+    distances = np.empty((len(points), k), points.dtype)
+    index = np.empty((len(points), k), np.int64)
+    for start in range(0, len(points), _BLOCK_ROWS):
+        block = squared_distances(points[start : start + _BLOCK_ROWS], table)
+        if skip_self:
+            rows = np.arange(len(block))
+            block[rows, start + rows] = np.inf
+        found = np.argpartition(block, k - 1, axis=1)[:, :k]
+        index[start : start + _BLOCK_ROWS] = found
+        distances[start : start + _BLOCK_ROWS] = np.take_along_axis(block, found, 1)
+    return distances, index
 
 
 def group_by(grid: Sequence[Params], names: Collection[str]) -> dict[tuple[tuple[str, Any], ...], list[Params]]:
