@@ -15,15 +15,14 @@ Expected:   [P], Fig. 8, PS: aPY 45.5 (ALE 37.1 there)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.ale import ALE
-from unseen.zeroshot.method import FloatArray, Grid, Params, ZeroShotMethod, nearest, parameters
+from unseen.zeroshot.method import FloatArray, Grid, Params, Scored, ZeroShotMethod, nearest, parameters
 
 _TOLERANCE = 1e-6
 _MOST_STEPS = 500
@@ -52,9 +51,7 @@ class PropagatingMethod(ZeroShotMethod):
         ((_, scores),) = self._settings_scores(X, S, [{}])
         return scores
 
-    def _settings_scores(
-        self, X: FloatArray, S: FloatArray, settings: Sequence[Params]
-    ) -> Iterator[tuple[Params, FloatArray]]:
+    def _settings_scores(self, X: FloatArray, S: FloatArray, settings: Sequence[Params]) -> Scored:
         points, first = self._points_and_scores(X, S)
         # Only differences between classes matter: a constant per image must not be propagated.
         first = first - first.mean(1, keepdims=True)
@@ -74,13 +71,13 @@ class ALETran(PropagatingMethod, ALE):
         citation="Xian et al., TPAMI 2018",
     )
     version = 1
-    grid: ClassVar[Grid] = {
-        "learning_rate": (0.01, 0.03, 0.1),
-        "epochs": (2, 5, 10, 20),
-        "alpha": (0.5, 0.9),
-        "neighbours": (10,),
-    }
-    quick_grid: ClassVar[Grid] = {"learning_rate": (0.1,), "epochs": (5, 20), "alpha": (0.5, 0.9)}
+    grid = Grid(
+        learning_rate=(0.01, 0.03, 0.1),
+        epochs=(2, 5, 10, 20),
+        alpha=(0.5, 0.9),
+        neighbours=(10,),
+    )
+    quick_grid = Grid(learning_rate=(0.1,), epochs=(5, 20), alpha=(0.5, 0.9))
 
     def _points_and_scores(self, X: FloatArray, S: FloatArray) -> tuple[FloatArray, FloatArray]:
         return X @ self.W_.astype(X.dtype), ALE._scores(self, X, S)

@@ -17,7 +17,7 @@ Expected:   [P] Table 3, H: CUB 52.4, SUN 40.6, AWA1 64.1, AWA2 63.9
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -61,8 +61,8 @@ class CADAVAE(GenerativeMethod):
         citation="Schoenfeld et al., CVPR 2019",
     )
     version = 2
-    grid: ClassVar[Grid] = {"weight": (1.0, 2.0, 3.0, 4.0, 6.0, 10.0), "l2": (1e-4, 1e-3, 1e-2)}
-    quick_grid: ClassVar[Grid] = {"weight": (1.0, 2.0, 4.0)}
+    grid = Grid(weight=(1.0, 2.0, 3.0, 4.0, 6.0, 10.0), l2=(1e-4, 1e-3, 1e-2))
+    quick_grid = Grid(weight=(1.0, 2.0, 4.0))
 
     #: The schedule goes by the share of all epochs: one run does not serve two numbers of them.
     _grid_scores = ZeroShotMethod._grid_scores

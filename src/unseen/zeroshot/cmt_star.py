@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.cmt import CMT, forward
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, nearest, parameters, squared_distances
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, Scored, nearest, parameters, squared_distances
 
 _MOST_POINTS = 5000
 
@@ -54,19 +54,19 @@ class CMTStar(CMT):
         citation="Socher et al., NeurIPS 2013",
     )
     version = 1
-    grid: ClassVar[Grid] = {
-        "hidden": (128, 512),
-        "learning_rate": (3e-4, 1e-3),
-        "epochs": (5, 20),
-        "novelty": ("gaussian", "loop"),
-        "quantile": (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
-    }
-    quick_grid: ClassVar[Grid] = {
-        "hidden": (256,),
-        "epochs": (5, 20),
-        "novelty": ("gaussian", "loop"),
-        "quantile": (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9),
-    }
+    grid = Grid(
+        hidden=(128, 512),
+        learning_rate=(3e-4, 1e-3),
+        epochs=(5, 20),
+        novelty=("gaussian", "loop"),
+        quantile=(0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
+    )
+    quick_grid = Grid(
+        hidden=(256,),
+        epochs=(5, 20),
+        novelty=("gaussian", "loop"),
+        quantile=(0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9),
+    )
     tuned_by: ClassVar[Literal["zsl", "H"]] = "H"
     scoring_params = ("novelty", "quantile")
 
@@ -94,9 +94,7 @@ class CMTStar(CMT):
         ((_, scores),) = self._settings_scores(X, S, [{}])
         return scores
 
-    def _settings_scores(
-        self, X: FloatArray, S: FloatArray, settings: Sequence[Params]
-    ) -> Iterator[tuple[Params, FloatArray]]:
+    def _settings_scores(self, X: FloatArray, S: FloatArray, settings: Sequence[Params]) -> Scored:
         """Yield the scores for all settings; distances are computed once."""
         points = forward(X, self.weights_)
         scores = -squared_distances(points, S.astype(X.dtype))

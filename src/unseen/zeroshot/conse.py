@@ -9,8 +9,6 @@ Expected:   GBU Table 3, PS: SUN 38.8, CUB 34.3, AWA1 45.6, AWA2 44.5, aPY 26.9
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from unseen.core.records import MethodCard
@@ -38,8 +36,8 @@ class CONSE(ZeroShotMethod):
         citation="Norouzi et al., ICLR 2014",
     )
     version = 1
-    grid: ClassVar[Grid] = {"l2": (1e-6, 1e-5, 1e-4, 1e-3), "top": (1, 3, 5, 10, 20, 50)}
-    quick_grid: ClassVar[Grid] = {"l2": (1e-5, 1e-4), "top": (1, 5, 10, 20)}
+    grid = Grid(l2=(1e-6, 1e-5, 1e-4, 1e-3), top=(1, 3, 5, 10, 20, 50))
+    quick_grid = Grid(l2=(1e-5, 1e-4), top=(1, 5, 10, 20))
 
     scoring_params = ("top",)
 

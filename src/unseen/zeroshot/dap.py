@@ -15,8 +15,6 @@ Expected:   GBU Table 3, PS: DAP: SUN 39.9, CUB 40.0, AWA1 44.1, AWA2 46.1, aPY 
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from scipy.special import log_expit
 
@@ -45,8 +43,8 @@ class DAP(ZeroShotMethod):
         citation="Lampert, Nickisch & Harmeling, TPAMI 2014",
     )
     version = 1
-    grid: ClassVar[Grid] = {"l2": (1e-5, 1e-4, 1e-3, 1e-2)}
-    quick_grid: ClassVar[Grid] = {"l2": (1e-4, 1e-3)}
+    grid = Grid(l2=(1e-5, 1e-4, 1e-3, 1e-2))
+    quick_grid = Grid(l2=(1e-4, 1e-3))
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.threshold_, self.prior_ = thresholds(S)
@@ -73,8 +71,8 @@ class IAP(DAP):
         citation="Lampert, Nickisch & Harmeling, TPAMI 2014",
     )
     version = 1
-    grid: ClassVar[Grid] = {"l2": (1e-6, 1e-5, 1e-4, 1e-3)}
-    quick_grid: ClassVar[Grid] = {"l2": (1e-5, 1e-4)}
+    grid = Grid(l2=(1e-6, 1e-5, 1e-4, 1e-3))
+    quick_grid = Grid(l2=(1e-5, 1e-4))
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.threshold_, self.prior_ = thresholds(S)

@@ -11,7 +11,7 @@ Expected:   GBU Table 3, PS: SUN 56.5, CUB 52.0, AWA1 54.2, AWA2 59.7, aPY 39.8
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -39,14 +39,14 @@ class DEVISE(CompatibilityMethod):
         citation="Frome et al., NeurIPS 2013",
     )
     version = 1
-    grid: ClassVar[Grid] = {"learning_rate": (0.003, 0.01, 0.03, 0.1, 0.3), "epochs": (1, 2, 5, 10, 20, 50)}
-    quick_grid: ClassVar[Grid] = {"learning_rate": (0.03, 0.3), "epochs": (1, 2, 5, 10, 20)}
+    grid = Grid(learning_rate=(0.003, 0.01, 0.03, 0.1, 0.3), epochs=(1, 2, 5, 10, 20, 50))
+    quick_grid = Grid(learning_rate=(0.03, 0.3), epochs=(1, 2, 5, 10, 20))
 
     def _violations(
         self, margins: FloatArray, y: IntArray, rng: np.random.Generator
     ) -> tuple[IntArray, IntArray, FloatArray]:
         if self.order == "all":
-            rows, chosen = np.nonzero(margins > 0)
+            rows, chosen = np.nonzero(margins > 0)  # Eq. (4)
             return rows, chosen, np.ones(len(rows), margins.dtype)
         if self.order == "index":
             violating = margins > 0
@@ -57,6 +57,3 @@ class DEVISE(CompatibilityMethod):
             found = draw > 0
         rows = np.flatnonzero(found)
         return rows, chosen[rows], np.ones(len(rows), margins.dtype)
-
-    def _losses(self, margins: FloatArray, y: IntArray) -> FloatArray:
-        return np.asarray(np.maximum(margins, 0).sum(1, dtype=np.float64))  # Eq. (4)

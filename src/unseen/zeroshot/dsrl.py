@@ -14,8 +14,6 @@ Expected:   GBU Table 2: SUN 86.0, CUB 57.6, AWA1 87.7, aPY 47.8 (features and s
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from unseen.core.records import MethodCard
@@ -54,13 +52,13 @@ class DSRL(PropagatingMethod):
         citation="Ye & Guo, CVPR 2017",
     )
     version = 1
-    grid: ClassVar[Grid] = {
-        "lam": (1.0, 30.0, 1000.0),
-        "delta": (100.0, 1000.0),
-        "margin": (0.1, 1.0),
-        "alpha": (0.5, 0.9),
-    }
-    quick_grid: ClassVar[Grid] = {"lam": (1.0, 1000.0), "margin": (0.1, 1.0)}
+    grid = Grid(
+        lam=(1.0, 30.0, 1000.0),
+        delta=(100.0, 1000.0),
+        margin=(0.1, 1.0),
+        alpha=(0.5, 0.9),
+    )
+    quick_grid = Grid(lam=(1.0, 1000.0), margin=(0.1, 1.0))
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.scale_ = float(np.abs(X).mean()) or 1.0

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, islice, repeat
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -61,8 +61,8 @@ class FCLSWGAN(GenerativeMethod):
         citation="Xian et al., CVPR 2018",
     )
     version = 2
-    grid: ClassVar[Grid] = {"epochs": (3, 8), "weight": (1.0, 3.0, 6.0, 10.0, 20.0, 40.0), "l2": (1e-4, 1e-3)}
-    quick_grid: ClassVar[Grid] = {"weight": (3.0, 10.0, 30.0)}
+    grid = Grid(epochs=(3, 8), weight=(1.0, 3.0, 6.0, 10.0, 20.0, 40.0), l2=(1e-4, 1e-3))
+    quick_grid = Grid(weight=(3.0, 10.0, 30.0))
 
     def _train(self, data: TrainingImages, epochs: int) -> Iterator[tuple[int, Layers]]:
         import torch

@@ -12,8 +12,9 @@ Implements: GBU Eq. (18); kernel ridge regression with the kernel (1 + a'b)^2, o
 Differs:    a class that was trained on keeps its own estimates when it is among the candidates, as section 3.4 of GBU
             has it. Variances are shrunk towards their mean over classes: a class of few images has zeros.
             Accuracy is per class, where the released code of [P] gives it per image. The unlabelled images of
-            GFZSL-tran are those that `scores` receives; Gaussians of classes that were trained on do not change. A class's new
-            mean and variance count its start as `prior` images, so that a class without images does not collapse
+            GFZSL-tran are those that `scores` receives; Gaussians of classes that were trained on do not change. A
+            class's new mean and variance count its start as `prior` images, so that a class without images does not
+            collapse
 Expected:   GBU Table 3, PS: SUN 60.6, CUB 49.3, AWA1 68.3, AWA2 63.8, aPY 38.4; GFZSL-tran: GBU Fig. 8, PS: AWA2 78.6
 """
 
@@ -51,12 +52,12 @@ class GFZSL(ZeroShotMethod):
         citation="Verma & Rai, ECML 2017",
     )
     version = 1
-    grid: ClassVar[Grid] = {
-        "lam": (1e-3, 1e-2, 0.1, 1.0, 10.0),
-        "lam_var": (1.0, 100.0, 1e4, 1e8),
-        "shrinkage": (0.01, 0.1, 0.5),
-    }
-    quick_grid: ClassVar[Grid] = {"lam": (1e-2, 0.1, 1.0), "lam_var": (1.0, 100.0, 1e8)}
+    grid = Grid(
+        lam=(1e-3, 1e-2, 0.1, 1.0, 10.0),
+        lam_var=(1.0, 100.0, 1e4, 1e8),
+        shrinkage=(0.01, 0.1, 0.5),
+    )
+    quick_grid = Grid(lam=(1e-2, 0.1, 1.0), lam_var=(1.0, 100.0, 1e8))
 
     scoring_params: ClassVar[tuple[str, ...]] = ("lam", "lam_var")
 
@@ -97,14 +98,14 @@ class GFZSLTran(GFZSL):
         citation="Verma & Rai, ECML 2017",
     )
     version = 1
-    grid: ClassVar[Grid] = {
-        "lam": (1e-2, 0.1, 1.0),
-        "lam_var": (1.0, 1e8),
-        "shrinkage": (0.1, 0.5),
-        "prior": (1.0, 10.0, 100.0, 1e3, 1e4),
-        "steps": (3, 10),
-    }
-    quick_grid: ClassVar[Grid] = {"lam": (0.1, 1.0), "prior": (1.0, 10.0, 100.0)}
+    grid = Grid(
+        lam=(1e-2, 0.1, 1.0),
+        lam_var=(1.0, 1e8),
+        shrinkage=(0.1, 0.5),
+        prior=(1.0, 10.0, 100.0, 1e3, 1e4),
+        steps=(3, 10),
+    )
+    quick_grid = Grid(lam=(0.1, 1.0), prior=(1.0, 10.0, 100.0))
 
     transductive = True
     scoring_params = ("lam", "lam_var", "steps", "prior")

@@ -32,8 +32,10 @@ from unseen.core.records import MethodCard
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.int64]
 Params = Mapping[str, Any]
+#: Settings with their scores.
+Scored = Iterator[tuple[Params, FloatArray]]
 #: Values to try per parameter; the settings are their product.
-Grid = Mapping[str, Sequence[Any]]
+Grid = dict[str, Sequence[Any]]
 M = TypeVar("M")
 _BLOCK_ROWS = 2048  # of points whose distances are computed at once
 
@@ -55,9 +57,9 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
     card: ClassVar[MethodCard] = MethodCard(id="")
     #: Raised by one with every change of the method's numbers: results of two versions are not compared.
     version: ClassVar[int] = 1
-    grid: ClassVar[Grid] = {}
+    grid: ClassVar[Mapping[str, Sequence[Any]]] = {}
     #: A smaller grid for a first look.
-    quick_grid: ClassVar[Grid] = {}
+    quick_grid: ClassVar[Mapping[str, Sequence[Any]]] = {}
     #: The criterion on the folds: accuracy among the validation classes, or H with held-out images of training classes.
     tuned_by: ClassVar[Literal["zsl", "H"]] = "zsl"
     #: Whether `scores` uses all rows of X together: scoring images one by one then gives other numbers.
@@ -104,7 +106,7 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
         X_val: npt.ArrayLike,
         S_val: npt.ArrayLike,
         grid: Sequence[Params],
-    ) -> Iterator[tuple[Params, FloatArray]]:
+    ) -> Scored:
         """Yield each setting of `grid` with the scores on X_val of a fit with it, in any order."""
         features, labels, embeddings = check_training(X, y, S)
         self._begin(features, labels, embeddings)
@@ -113,16 +115,14 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
 
     def _grid_scores(
         self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
-    ) -> Iterator[tuple[Params, FloatArray]]:
+    ) -> Scored:
         """Yield settings and scores after the checks; y counts `signatures_`. One fit serves all `scoring_params`."""
         for shared, settings in group_by(grid, self.scoring_params).items():
             fitted = self._with(dict(shared))
             fitted._fit(X, y, self.signatures_)
             yield from fitted._settings_scores(X_val, S_val, settings)
 
-    def _settings_scores(
-        self, X: FloatArray, S: FloatArray, settings: Sequence[Params]
-    ) -> Iterator[tuple[Params, FloatArray]]:
+    def _settings_scores(self, X: FloatArray, S: FloatArray, settings: Sequence[Params]) -> Scored:
         """Yield scores of one fit for settings that differ in `scoring_params`; override it if these share work."""
         for params in settings:
             yield params, self.set_params(**params)._scores(X, S)

@@ -13,17 +13,27 @@ Expected:   GBU Table 3, PS: SUN 40.3, CUB 33.3, AWA1 53.0, AWA2 54.1, aPY 8.3
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import eigh
 
 from unseen.core.records import MethodCard
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, one_hot, parameters, unit_rows
+from unseen.zeroshot.method import (
+    FloatArray,
+    Grid,
+    IntArray,
+    Params,
+    Scored,
+    ZeroShotMethod,
+    one_hot,
+    parameters,
+    unit_rows,
+)
 
 Direction = Literal["feature_to_semantic", "semantic_to_feature"]
-_GRID = {"lam": (1e-3, 1e-2, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5), "scaled_rows": (True, False)}
+_GRID = Grid(lam=(1e-3, 1e-2, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5), scaled_rows=(True, False))
 
 
 @parameters
@@ -48,7 +58,7 @@ class SAE(ZeroShotMethod):
         citation="Kodirov et al., CVPR 2017",
     )
     version = 1
-    grid: ClassVar[Grid] = _GRID
+    grid = _GRID
     quick_grid: ClassVar[Grid] = _GRID
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
@@ -59,7 +69,7 @@ class SAE(ZeroShotMethod):
 
     def _grid_scores(
         self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
-    ) -> Iterator[tuple[Params, FloatArray]]:
+    ) -> Scored:
         """Yield the scores for all settings from one factorisation."""
         system = _Sylvester(X, y, self.signatures_)
         solved: dict[float, FloatArray] = {}
@@ -85,7 +95,7 @@ class SAEReverse(SAE):
         citation="Kodirov et al., CVPR 2017",
     )
     version = 1
-    grid: ClassVar[Grid] = _GRID
+    grid = _GRID
     quick_grid: ClassVar[Grid] = _GRID
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -56,12 +56,12 @@ class SSE(EarlyStoppedMethod):
         citation="Zhang & Saligrama, ICCV 2015",
     )
     version = 1
-    grid: ClassVar[Grid] = {
-        "gamma": (0.01, 0.1, 1.0),
-        "learning_rate": (1e-5, 1e-4, 1e-3),
-        "epochs": (1, 2, 4),
-    }
-    quick_grid: ClassVar[Grid] = {"gamma": (0.1,), "learning_rate": (1e-5, 1e-4, 1e-3), "epochs": (1, 2)}
+    grid = Grid(
+        gamma=(0.01, 0.1, 1.0),
+        learning_rate=(1e-5, 1e-4, 1e-3),
+        epochs=(1, 2, 4),
+    )
+    quick_grid = Grid(gamma=(0.1,), learning_rate=(1e-5, 1e-4, 1e-3), epochs=(1, 2))
 
     def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, Any]]:
         rng = np.random.default_rng(self.seed)

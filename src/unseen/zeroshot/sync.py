@@ -15,7 +15,7 @@ Expected:   GBU Table 3, PS: SUN 56.3, CUB 55.6, AWA1 54.0, AWA2 46.6, aPY 23.9
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -54,16 +54,16 @@ class SYNC(ZeroShotMethod):
     )
     version = 1
     # The ranges of its paper and of its released code, lambda in steps of 2^4.
-    grid: ClassVar[Grid] = {
-        "loss": ("one-vs-other", "crammer-singer", "structured"),
-        "lam": tuple(2.0**k for k in range(-30, -5, 4)),
-        "sigma": tuple(2.0**k for k in range(-5, 6)),
-    }
-    quick_grid: ClassVar[Grid] = {
-        "loss": ("one-vs-other",),
-        "lam": (2.0**-18, 2.0**-12),
-        "sigma": (0.125, 0.25, 0.5, 1.0, 2.0),
-    }
+    grid = Grid(
+        loss=("one-vs-other", "crammer-singer", "structured"),
+        lam=tuple(2.0**k for k in range(-30, -5, 4)),
+        sigma=tuple(2.0**k for k in range(-5, 6)),
+    )
+    quick_grid = Grid(
+        loss=("one-vs-other",),
+        lam=(2.0**-18, 2.0**-12),
+        sigma=(0.125, 0.25, 0.5, 1.0, 2.0),
+    )
     scoring_params = ("sigma",)
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
