@@ -34,13 +34,12 @@ from unseen.benchmarks.vtab.published_tables import (
 from unseen.core.errors import DataError
 from unseen.core.names import Name
 from unseen.core.records import Cell, ModelCard, Result
-from unseen.metrics.kendall import kendall_tau
 from unseen.metrics.sensitivity import Sensitivity, sensitivities
 from unseen.metrics.subsets import left_out_taus
 from unseen.reports.wording import short_names
 from unseen.results import Group, comparable
 from unseen.results.grid import Summary, mean_candidate, summary_of
-from unseen.stats import Candidate
+from unseen.stats import Candidate, kendall_tau
 
 METRICS: Mapping[str, str] = {
     "top1": "top-1 accuracy",
