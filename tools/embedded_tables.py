@@ -26,7 +26,7 @@ METRICS = ("zsl", "ts", "tr", "H")
 
 def collect(home: Path) -> dict[str, Any]:
     """Zero-shot metrics by method with ZSL by fold, and medians over seeds by model and task, in percent."""
-    from unseen.benchmarks.vtab.suites import task_info
+    from unseen.benchmarks.vtab.published_tables import task_info
     from unseen.results import FILE_NAME, ResultsDatabase
 
     with ResultsDatabase(home / FILE_NAME, read_only=True) as database:

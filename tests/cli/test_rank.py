@@ -246,7 +246,7 @@ def test_ctrl_c_at_any_moment_keeps_what_is_done(
         patched.setattr(moment, interrupted)
         assert rank(images, "--models", SECOND) == 130
         printed = capsys.readouterr()
-        assert "run the same command to go on" in printed.err
+        assert "run the same command to resume" in printed.err
         assert "Traceback" not in printed.out + printed.err
     extracted = []
     original = unseen.features.extraction.run_batches

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from unseen.api.answer import Answer
 from unseen.api.arrays import as_array, is_matrix
 from unseen.api.checkpoints import rank_checkpoints
-from unseen.api.holding import STUDY, holding, name_models, workbench
-from unseen.api.shown import Answer
+from unseen.api.objects import STUDY, NamedObjects, workbench
 from unseen.benchmarks.rank.arrays import rank_features
 from unseen.benchmarks.rank.candidates import CheckpointRanking
 from unseen.core.errors import UsageError
@@ -88,8 +88,8 @@ def rank(
         arrays = {str(label): as_array(value) for label, value in models.items()}
         return Ranking(rank_features(arrays, as_array(data), **options), {})
     bench = workbench(home, how, None)
-    with holding() as holder:
-        named = name_models(holder, models)
+    with NamedObjects() as holder:
+        named = holder.models(models)
         if not named:
             raise UsageError("name at least one checkpoint to rank.")
         dataset = holder.dataset(data)

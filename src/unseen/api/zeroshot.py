@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from unseen.api.shown import Answer, percent
+from unseen.api.answer import Answer, percent
 from unseen.concepts import list_unknown
 from unseen.core.errors import DataError, UsageError
 from unseen.core.run_record import RunRecord, SplitCounts, dropped

@@ -64,7 +64,7 @@ def _run(study: Study, how: Running) -> None:
                 on_plan=steps.plan,
                 on_result=steps.result,
                 on_error="ignore",
-                report=how.report or True,
+                report=how.output or True,
             )
     out = console()
     for answer in outcome.answers:

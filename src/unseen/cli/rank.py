@@ -82,7 +82,7 @@ def _run(draft: Draft, how: Running) -> None:
             how=extraction,
             engine=engine,
             progress=ConsoleProgress(console(error=True, quiet=how.quiet)),
-            report=how.report or True,
+            report=how.output or True,
             **options,
         )
     if how.as_json:

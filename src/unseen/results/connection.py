@@ -202,7 +202,7 @@ def _damaged(path: Path, action: str, error: Exception) -> StoreError:
 def _full(path: Path, action: str) -> DiskFullError:
     return DiskFullError(
         f"cannot {action} {path}: the disk is full. All earlier results are whole: make room and run the same command "
-        "to go on."
+        "to resume."
     )
 
 

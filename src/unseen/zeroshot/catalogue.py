@@ -21,7 +21,7 @@ METHODS: Registry[Any] = Registry("zero-shot method", "unseen.zeroshot")
 #: One line per method: its name, module and class.
 _BUILT_IN = {
     "DAP": "dap:DAP",
-    "IAP": "iap:IAP",
+    "IAP": "dap:IAP",
     "CONSE": "conse:CONSE",
     "CMT": "cmt:CMT",
     "CMT*": "cmt_star:CMTStar",
@@ -38,7 +38,7 @@ _BUILT_IN = {
     "f-CLSWGAN": "f_clswgan:FCLSWGAN",
     "CADA-VAE": "cada_vae:CADAVAE",
     "ALE-tran": "ale_tran:ALETran",
-    "GFZSL-tran": "gfzsl_tran:GFZSLTran",
+    "GFZSL-tran": "gfzsl:GFZSLTran",
     "DSRL": "dsrl:DSRL",
 }
 for _name, _target in _BUILT_IN.items():

@@ -23,8 +23,14 @@ from threadpoolctl import threadpool_limits
 
 from unseen.core.errors import DataError, UsageError
 from unseen.metrics.accuracy import per_class_accuracy, top_k_correct
-from unseen.metrics.seen_unseen import SeenUnseenCurve, seen_leads, seen_unseen_curve, seen_unseen_outcomes
-from unseen.metrics.zeroshot import harmonic_mean, mean_per_class
+from unseen.metrics.seen_unseen import (
+    SeenUnseenCurve,
+    harmonic_mean,
+    mean_per_class,
+    seen_leads,
+    seen_unseen_curve,
+    seen_unseen_outcomes,
+)
 from unseen.stats import (
     Interval,
     accuracy_interval,

@@ -13,19 +13,30 @@ Expected:   GBU Table 3, PS: SUN 40.3, CUB 33.3, AWA1 53.0, AWA2 54.1, aPY 8.3
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import eigh
 
 from unseen.core.records import MethodCard
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, one_hot, unit_rows
+from unseen.zeroshot.method import (
+    FloatArray,
+    Grid,
+    IntArray,
+    Params,
+    Scored,
+    ZeroShotMethod,
+    one_hot,
+    parameters,
+    unit_rows,
+)
 
 Direction = Literal["feature_to_semantic", "semantic_to_feature"]
-_GRID = {"lam": (1e-3, 1e-2, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5), "scaled_rows": (True, False)}
+_GRID = Grid(lam=(1e-3, 1e-2, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5), scaled_rows=(True, False))
 
 
+@parameters
 class SAE(ZeroShotMethod):
     """Semantic auto-encoder; classes are compared by cosine, in attribute space or in feature space.
 
@@ -35,6 +46,10 @@ class SAE(ZeroShotMethod):
         scaled_rows: whether the rows of W are scaled to length 1 before anything is projected.
     """
 
+    lam: float = 1.0
+    direction: Direction = "feature_to_semantic"
+    scaled_rows: bool = True
+
     card = MethodCard(
         id="SAE",
         name="Semantic auto-encoder, images to attributes",
@@ -43,17 +58,8 @@ class SAE(ZeroShotMethod):
         citation="Kodirov et al., CVPR 2017",
     )
     version = 1
-    grid: ClassVar[Grid] = _GRID
+    grid = _GRID
     quick_grid: ClassVar[Grid] = _GRID
-
-    W_: FloatArray
-
-    def __init__(
-        self, lam: float = 1.0, direction: Direction = "feature_to_semantic", scaled_rows: bool = True
-    ) -> None:
-        self.lam = lam
-        self.direction = direction
-        self.scaled_rows = scaled_rows
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.W_ = _Sylvester(X, y, S).solve(self.lam)
@@ -63,7 +69,7 @@ class SAE(ZeroShotMethod):
 
     def _grid_scores(
         self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
-    ) -> Iterator[tuple[Params, FloatArray]]:
+    ) -> Scored:
         """Yield the scores for all settings from one factorisation."""
         system = _Sylvester(X, y, self.signatures_)
         solved: dict[float, FloatArray] = {}
@@ -75,8 +81,11 @@ class SAE(ZeroShotMethod):
             yield params, _cosines(X_val, S_val, W, full["direction"], scaled_rows=scaled)
 
 
+@parameters
 class SAEReverse(SAE):
     """SAE with class embeddings projected into feature space: the second number that its paper reports."""
+
+    direction: Direction = "semantic_to_feature"
 
     card = MethodCard(
         id="SAE-reverse",
@@ -86,13 +95,8 @@ class SAEReverse(SAE):
         citation="Kodirov et al., CVPR 2017",
     )
     version = 1
-    grid: ClassVar[Grid] = _GRID
+    grid = _GRID
     quick_grid: ClassVar[Grid] = _GRID
-
-    def __init__(
-        self, lam: float = 1.0, direction: Direction = "semantic_to_feature", scaled_rows: bool = True
-    ) -> None:
-        super().__init__(lam, direction, scaled_rows)
 
 
 class _Sylvester:

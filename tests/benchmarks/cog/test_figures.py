@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unseen.backbones.cog.release import cog_models
+from unseen.backbones.sources.cog import cog_models
 from unseen.benchmarks.cog.analysis import (
     ConceptScore,
     concept_scores,

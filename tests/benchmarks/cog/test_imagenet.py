@@ -305,7 +305,7 @@ def test_from_a_root_to_a_page(
     capsys.readouterr()
 
     assert main(run) == 0
-    assert "0 cells evaluated, 24 were there already" in capsys.readouterr().err
+    assert "0 cells evaluated, 24 cached" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -37,6 +37,7 @@ from unseen.stats import (
     mean_interval,
     r_squared_interval,
 )
+from unseen.stats.areas import average_precisions
 from unseen.stats.interval import FloatArray
 
 Arrays = tuple[Any, npt.NDArray[Any]]
@@ -141,7 +142,7 @@ class MultilabelBenchmark(TargetBenchmark):
     def judge(
         self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: Any
     ) -> tuple[dict[str, float], dict[str, Any], Any]:
-        from unseen.metrics.targets import average_precisions, f1_scores, label_ranking_precision
+        from unseen.metrics.accuracy import f1_scores, label_ranking_precision
         from unseen.probes.one_vs_rest import evaluate_one_vs_rest
 
         fit = evaluate_one_vs_rest(train, test[0], seed=seed, validation=held, **how)

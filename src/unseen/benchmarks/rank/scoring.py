@@ -28,7 +28,7 @@ from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord, dropped
 from unseen.data.dataset import CLASS, NUMBER, SEVERAL
 from unseen.data.subset import select
-from unseen.metrics.softmax import softmax
+from unseen.metrics import softmax
 from unseen.ranking import score_flops
 from unseen.ranking.cards import ScoreCard, find_score, score_terms
 from unseen.ranking.inputs import FloatArray

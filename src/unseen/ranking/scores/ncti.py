@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from unseen.metrics.softmax import softmax
+from unseen.metrics import softmax
 from unseen.ranking.cards import POOL, ScoreCard, Sizes, fisher_flops, gram_flops
 from unseen.ranking.inputs import FloatArray, Labels, add_scaled, check_features
 from unseen.ranking.spectrum import principal_components

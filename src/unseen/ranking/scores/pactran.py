@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from unseen.metrics.softmax import softmax
+from unseen.metrics import softmax
 from unseen.ranking.cards import FEATURES, LBFGS_STEPS, ScoreCard, Sizes
 from unseen.ranking.inputs import check_features
 from unseen.ranking.scores.linear import penalised_cross_entropy

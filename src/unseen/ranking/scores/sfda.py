@@ -27,7 +27,7 @@ import numpy.typing as npt
 from scipy.linalg import eigh
 from scipy.special import log_softmax
 
-from unseen.metrics.softmax import softmax
+from unseen.metrics import softmax
 from unseen.ranking.cards import FEATURES, ScoreCard, Sizes, fisher_flops
 from unseen.ranking.inputs import FloatArray, Labels, check_features
 from unseen.ranking.spectrum import decompose

@@ -1,4 +1,4 @@
-"""`unseen.extract`: features and labels of any model on any images, through the store."""
+"""`unseen.extract`: features and labels of any model on any images, cached in the feature store."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unseen.api.holding import holding, workbench
-from unseen.api.shown import Answer
-from unseen.benchmarks.workbench import SplitRows
+from unseen.api.answer import Answer
+from unseen.api.objects import Data, Model, NamedObjects, workbench
+from unseen.benchmarks.workbench import SplitRows, Workbench
 from unseen.core.errors import UsageError
 from unseen.core.files import write_whole
 from unseen.core.records import Preprocessing
@@ -26,11 +26,11 @@ from unseen.features import Extraction, Progress
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Features(Answer):
-    """Features with all that belongs to them, in the order of the images.
+    """Features with labels and names, in the order of the images.
 
     Attributes:
         features: (n, d) float32.
-        labels: (n,) class indices, or numbers; (n, labels) booleans where images have several; None where none.
+        labels: (n,) class indices, or numbers; (n, labels) booleans if images have several; None without labels.
         class_names: one per class index.
         names: one per image.
         splits: the split of each image, such as "train".
@@ -68,7 +68,7 @@ class Features(Answer):
     def rows(self) -> list[dict[str, Any]]:
         labels: list[Any] = [None] * len(self)
         if self.labels is not None:
-            labels = [self._shown(label) for label in self.labels]
+            labels = [self._label_name(label) for label in self.labels]
         about = zip(self.names, self.splits.tolist(), labels, strict=True)
         values = [[float(value) for value in row] for row in self.features]
         return [
@@ -76,7 +76,7 @@ class Features(Answer):
             for (name, split, label), row in zip(about, values, strict=True)
         ]
 
-    def _shown(self, label: Any) -> Any:
+    def _label_name(self, label: Any) -> Any:
         if isinstance(label, np.ndarray):
             return "|".join(name for name, has in zip(self.class_names, label, strict=False) if has)
         return self.class_names[label] if isinstance(label, np.integer) else float(label)
@@ -85,20 +85,16 @@ class Features(Answer):
         return f"<p><b>{escape(self.headline())}</b></p>{self._note_html()}"  # without the table of features
 
     def of(self, split: str) -> Features:
-        """The images of one split."""
+        """Return the images of one split."""
         kept = np.flatnonzero(self.splits == split)
         if not len(kept):
             raise UsageError(f"there is no split {split!r}; there are {', '.join(sorted(set(self.splits.tolist())))}.")
-        return Features(
-            self.features[kept],
-            None if self.labels is None else self.labels[kept],
-            self.class_names,
-            tuple(self.names[i] for i in kept),
-            self.splits[kept],
-            self.model,
-            self.dataset,
-            self.layer,
-            self.record,
+        return replace(
+            self,
+            features=self.features[kept],
+            labels=None if self.labels is None else self.labels[kept],
+            names=tuple(self.names[i] for i in kept),
+            splits=self.splits[kept],
         )
 
     def save(self, path: str | Path) -> Path:
@@ -116,8 +112,8 @@ class Features(Answer):
 
 
 def extract(
-    model: Any,
-    data: Any,
+    model: Model,
+    data: Data,
     *,
     split: str | None = None,
     layer: str = "pooled",
@@ -127,7 +123,7 @@ def extract(
     how: Extraction | None = None,
     progress: Progress | None = None,
 ) -> Features:
-    """Features of a model on images, from the store where they are there already.
+    """Return the features of a model on images, from the store if they are cached.
 
     Args:
         model: a name (`timm:resnet50`), a checkpoint or ONNX file, a torch module, a function from a batch of images
@@ -136,38 +132,38 @@ def extract(
             frame with paths and labels; images are Pillow images, arrays, tensors or paths.
         split: only these images of a dataset that has splits.
         layer: "pooled", "logits", or the name of a module.
-        transform: from a Pillow image to what the model takes, for a model that is an object.
+        transform: from a Pillow image to the input of the model, for a model that is an object.
         preprocessing: the same as a record.
-        home: where features are kept.
+        home: folder of features and results; the user's by default.
         how: settings of the extraction.
-        progress: told how it goes.
+        progress: receives progress events.
 
     Raises:
-        UnseenError: a model or data that cannot be had.
+        UnseenError: a model or data that cannot be loaded.
     """
     bench = workbench(home, how, progress)
-    with holding() as holder:
-        name = holder.model(model, transform=transform, preprocessing=preprocessing)
-        dataset, labels = _dataset(data, bench, holder)
+    with NamedObjects() as objects:
+        name = objects.model(model, transform=transform, preprocessing=preprocessing)
+        dataset, labels = _dataset(data, bench, objects)
         wanted = [split] if split is not None else list(dataset.splits)
         parts = {each: bench.layers(name, dataset, each, (layer,))[layer] for each in wanted}
     bench.recorder.add(dataset.record)
     return replace(_joined(parts, dataset, labels, name, layer), run_record=bench.recorder.record)
 
 
-def _dataset(data: Any, bench: Any, holder: Any) -> tuple[Dataset, npt.NDArray[Any] | None]:
-    """The dataset, and labels of an object, whose images are extracted as a whole."""
+def _dataset(data: Data, bench: Workbench, objects: NamedObjects) -> tuple[Dataset, npt.NDArray[Any] | None]:
+    """Return a dataset; with the labels of an object, whose images are extracted as a whole."""
     if isinstance(data, str | Path):
-        return bench.dataset(holder.dataset(data)), None
+        return bench.dataset(objects.dataset(data)), None
     if isinstance(data, Dataset):
         return data, None
-    from unseen.data.adapters import label_object
+    from unseen.data.adapters import label_object  # imports torch
 
     return label_object(data)
 
 
 def _joined(
-    parts: dict[str, SplitRows], dataset: Dataset, given: npt.NDArray[Any] | None, model: str, layer: str
+    parts: dict[str, SplitRows], dataset: Dataset, object_labels: npt.NDArray[Any] | None, model: str, layer: str
 ) -> Features:
     whole = ALL in parts
     targets = {split: dataset.split(split).targets for split in parts}
@@ -177,7 +173,7 @@ def _joined(
     names = [dataset.split(split).names[i] for split, part in parts.items() for i in part.index]
     return Features(
         features=np.concatenate([np.asarray(part.features[:], np.float32) for part in parts.values()]),
-        labels=labels if not whole else None if given is None else given[parts[ALL].index],
+        labels=labels if not whole else None if object_labels is None else object_labels[parts[ALL].index],
         class_names=tuple(dataset.class_names),
         names=tuple(names),
         splits=np.concatenate([np.full(len(part.index), split) for split, part in parts.items()]),

@@ -1,4 +1,4 @@
-"""`unseen.compare`: several models on the same images, each against each."""
+"""`unseen.compare`: several models on the same images, in pairs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
-from unseen.api.holding import STUDY, holding, name_models, run, workbench
-from unseen.api.probing import answer_of
-from unseen.api.shown import Answer, percent
+from unseen.api.answer import Answer, percent
+from unseen.api.evaluation import Evaluation, ProbeSettings, make_evaluation
+from unseen.api.objects import STUDY, Data, Model, NamedObjects, run, workbench
 from unseen.core.errors import UsageError
 from unseen.core.run_record import RunRecord
 from unseen.features import Extraction, Progress
@@ -22,17 +22,17 @@ class Contest(Answer):
     """Models in the order of their accuracy, with the difference of each to the best on the same test images.
 
     Attributes:
-        evaluations: by label, best first: what `unseen.evaluate` gives for each.
+        evaluations: by label, best first: the result of `unseen.evaluate` for each.
     """
 
-    evaluations: Mapping[str, Any]
+    evaluations: Mapping[str, Evaluation]
 
     percent: ClassVar[tuple[str, ...]] = ("top1", "top1_low", "top1_high", "lrap", "lrap_low", "lrap_high")
 
     @property
     def metric(self) -> str:
-        """What models are compared by: top1; r2 of numbers, lrap of several labels."""
-        return str(next(iter(self.evaluations.values())).compared)
+        """The metric that models are compared by: top1; r2 for numbers, lrap for several labels."""
+        return next(iter(self.evaluations.values())).compared
 
     @property
     def scores(self) -> dict[str, float]:
@@ -49,7 +49,7 @@ class Contest(Answer):
         """What the evaluations received, used and dropped, merged over models."""
         return RunRecord.merged({label: each.record for label, each in self.evaluations.items()})
 
-    def __getitem__(self, label: str) -> Any:
+    def __getitem__(self, label: str) -> Evaluation:
         return self.evaluations[label]
 
     @cached_property
@@ -95,40 +95,37 @@ class Contest(Answer):
 
 
 def compare(
-    models: Mapping[str, Any] | Sequence[Any],
-    data: Any,
-    test: Any = None,
+    models: Mapping[str, Model] | Sequence[Model],
+    data: Data,
+    test: Data | None = None,
     *,
     seeds: int | Sequence[int] = 1,
     study: str = STUDY,
     home: Path | str | None = None,
     how: Extraction | None = None,
     progress: Progress | None = None,
-    **options: Any,
+    **options: Unpack[ProbeSettings],
 ) -> Contest:
     """Evaluate several models on the same images, and compare them image by image.
 
     Args:
-        models: by label, or a list; as `evaluate` takes them, patterns such as `timm:*dino*` among them.
-        data, test: as `evaluate` takes them.
+        models: by label, or a list, as for `evaluate`; patterns such as `timm:*dino*` are expanded.
+        data, test: as for `evaluate`.
         seeds, study, home, how, progress: as for `evaluate`.
         **options: of the probe benchmark.
 
     Raises:
-        UnseenError: no model, or one that cannot be had.
+        UnseenError: no model, or one that cannot be loaded.
     """
     bench = workbench(home, how, progress)
-    with holding() as holder:
-        named = name_models(holder, models)
+    with NamedObjects() as objects:
+        named = objects.models(models)
         if not named:
             raise UsageError("name at least one model to compare.")
-        dataset = holder.dataset(data, test)
-        results = run(
-            study, list(dict.fromkeys(named.values())), dataset, {"probe": {"seeds": seeds, **options}}, bench
-        )
-        classes = tuple(bench.dataset(dataset).class_names)
+        dataset = objects.dataset(data, test)
+        results, classes = run(study, list(named.values()), dataset, {"seeds": seeds, **options}, bench)
     found = {
-        label: answer_of(name, dataset, [result for result in results if result.cell.model == name], classes)
+        label: make_evaluation(name, dataset, [result for result in results if result.cell.model == name], classes)
         for label, name in named.items()
     }
     return Contest(dict(sorted(found.items(), key=lambda item: -item[1].score.value)))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from unseen.zeroshot.lbfgs import minimise
+from unseen.zeroshot.logistic import minimise
 
 
 def quadratic(condition: float):

@@ -1,4 +1,4 @@
-"""`unseen.load_results`: what was computed before, as a table."""
+"""`unseen.load_results`: stored results as a table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unseen.api.shown import Answer
+from unseen.api.answer import Answer
 from unseen.backbones.load import resolve_model
 from unseen.core.files import home as home_folder
 from unseen.core.records import Result
@@ -21,7 +21,7 @@ class Results(Answer):
     """Results of a database, the newest of each cell.
 
     Attributes:
-        results: in order of arrival, failures among them.
+        results: in the order in which they were stored, including failures.
     """
 
     results: tuple[Result, ...]
@@ -64,11 +64,11 @@ def load_results(
     dataset: str | Path | None = None,
     home: Path | str | None = None,
 ) -> Results:
-    """The newest result of each cell that was ever computed in a home folder.
+    """Return the newest result of each cell in a home folder.
 
     Args:
-        study: of one study, such as "demo"; "python" has what calls have filed.
-        benchmark, model, dataset: of one of these; plain paths of checkpoints and folders are taken for what they are.
+        study: only results of this study, such as "demo"; those of Python calls are stored under "python".
+        benchmark, model, dataset: only results of this one; plain paths of checkpoints and folders are accepted.
         home: the folder; the user's by default.
 
     Raises:
