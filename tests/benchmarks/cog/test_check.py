@@ -164,7 +164,7 @@ def test_faults_of_imagenet_1k(trees: Mapping[str, Any], tmp_path: Path) -> None
     shutil.rmtree(root / "val" / tree.seen[1])
     check = check_imagenet(tree.in21k, levels_of(tree), in1k=root, caps=CAPS)
     assert check.problems == (
-        f"in1k: 1 classes have no training image: {tree.seen[0]}",
+        f"in1k: 1 concepts have fewer than 1 images: {tree.seen[0]} (0)",
         f"in1k: 1 classes have no validation image: {tree.seen[1]}",
     )
 

@@ -284,15 +284,10 @@ def test_a_fall_by_chance_is_significant_one_time_in_twenty() -> None:
 
 def test_controls_in_words() -> None:
     results = run_of(["cog:s-dino"])
-    told = control_sentence(level_scores(results), ["cog:s-dino"])
-    assert told.startswith("L1 is above every one of 3 random draws")
-    assert "L3 is below every one of 3" in told
-    inside = [made_up("cog:s-dino", level, "all", 0.66) for level in ("L1", "L3")]
-    spread = [made_up("cog:s-dino", f"R{i}", "all", value) for i, value in ((1, 0.3), (2, 0.95))]
-    assert "a random draw of concepts can be as hard" in control_sentence(
-        level_scores([*inside, *spread]), ["cog:s-dino"]
-    )
-    assert control_sentence(level_scores(inside), ["cog:s-dino"]) == ""
+    sentence = control_sentence(level_scores(results), ["cog:s-dino"])
+    assert sentence == "Accuracy on L1 is above 3 of 3 and L3 is above 0 of 3 random draws of as many concepts."
+    without = [result for result in results if result.cell.parameters["level"][0] != "R"]
+    assert control_sentence(level_scores(without), ["cog:s-dino"]) == ""
 
 
 def test_the_section_of_many_models(many: list[Result]) -> None:

@@ -226,13 +226,15 @@ def test_label_noise_knows_the_domains(world: tuple[str, dict[str, str]], tmp_pa
 
     bench = Workbench(tmp_path / "home")
     recipe = DomainRecipe(**world[1], levels=3)
-    report = label_noise(bench, "random:test_resnet?size=64", world[0], recipe=recipe, confidence=0.0, agreement=0.0)
-    assert (report.images, report.classes, report.left_out) == (14 * 6, 14, 0)
-    assert set(report.foreign) == {f"{a} on {b}" for n in (1, 2, 3) for a, b in ((f"L{n}", "seen"), ("seen", f"L{n}"))}
+    report = label_noise(bench, "random:test_resnet?size=64", world[0], recipe, confidence=0.0, agreement=0.0)
+    assert (report.images, report.classes, report.skipped) == (14 * 6, 14, 0)
+    assert set(report.overconfident) == {
+        f"{a} on {b}" for n in (1, 2, 3) for a, b in ((f"L{n}", "seen"), ("seen", f"L{n}"))
+    }
     assert all(s.labelled != s.suggested for s in report.suspects)
     homes = {c.name: d.name for d in make_domains(bench.dataset(world[0]), recipe).domains.values() for c in d.concepts}
     assert all(s.labelled_domain == homes.get(s.labelled, "") for s in report.suspects)
-    sure = label_noise(bench, "random:test_resnet?size=64", world[0], recipe=recipe, confidence=1.0, agreement=1.0)
+    sure = label_noise(bench, "random:test_resnet?size=64", world[0], recipe, confidence=1.0, agreement=1.0)
     assert len(sure.suspects) <= len(report.suspects)
 
 

@@ -52,16 +52,11 @@ FEW = 6
 
 @dataclass(frozen=True, eq=False)
 class LevelScore:
-    """Accuracy of one model on one level with one number of shots, over seeds.
-
-    Attributes:
-        similarity: mean over the concepts of the level; None for controls.
-    """
+    """Accuracy of one model on one level with one number of shots, over seeds."""
 
     summary: Summary
     level: str
     shots: Shots
-    similarity: float | None
 
     @property
     def model(self) -> str:
@@ -167,7 +162,7 @@ def level_scores(results: Sequence[Result]) -> list[LevelScore]:
         UsageError: results of several settings (see `settings`).
     """
     scores = [
-        LevelScore(summary_of(group, TOP1.name), level, shots, CogDetails.of(group[0]).similarity)
+        LevelScore(summary_of(group, TOP1.name), level, shots)
         for (_, level, shots), group in _by_level(results).items()
     ]
     place = {level: i for i, level in enumerate(order_levels(score.level for score in scores))}
@@ -410,13 +405,9 @@ def control_sentence(scores: Sequence[LevelScore], models: Sequence[str]) -> str
     controls = [value for level, value in means.items() if level.startswith(CONTROL)]
     if not controls or not levels:
         return ""
-    parts, harder = [], 0
-    for level in dict.fromkeys((levels[0], levels[-1])):
-        harder = sum(value <= means[level] for value in controls)
-        where = {0: "below every one", len(controls): "above every one"}.get(harder, f"above {harder}")
-        parts.append(f"{level} is {where} of {len(controls)} random draws of as many concepts")
-    doubt = "" if harder in (0, len(controls)) else ": a random draw of concepts can be as hard"
-    return f"{listed(parts)}{doubt}."
+    above = {level: sum(value <= means[level] for value in controls) for level in (levels[0], levels[-1])}
+    parts = [f"{level} is above {count} of {len(controls)}" for level, count in above.items()]
+    return f"Accuracy on {listed(parts)} random draws of as many concepts."
 
 
 def slope_sentence(name: str, line: Line) -> str:

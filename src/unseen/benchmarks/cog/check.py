@@ -15,7 +15,7 @@ Expected:   all of ImageNet-CoG: 6,810,655 training images (1,281,167 seen, 5,52
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ PASSES = {"logistic": 45, "paper": 2_500}
 
 _BYTES = {"float32": 4, "float16": 2}
 _ROW = 16  # int64 label and int64 index beside each row of features
+_NO_LIMIT = 10**9  # images per concept
 _PART = 1024  # images per part file, and bytes of its header
 
 
@@ -236,9 +237,7 @@ def _check_level(
 
 
 def _check_in1k(root: Path) -> SetCheck:
-    classes: list[str] = []
-    counts: dict[str, int] = {}
-    damaged: dict[str, str] = {}
+    check = SetCheck("in1k", 0, 0, 0, {})
     problems: list[str] = []
     notes: list[str] = []
     test = 0
@@ -246,33 +245,17 @@ def _check_in1k(root: Path) -> SetCheck:
         layout = find_in1k(root)
         tree = find_tree(layout.train)
         classes = [each for each in tree.concepts if is_wnid(each)]
-        for wnid, each in tree.survey(classes).items():
-            if isinstance(each, DataError):
-                damaged[wnid] = str(each)
-            else:
-                counts[wnid] = len(each)
-        problems += [f"{wnid} cannot be read: {reason}" for wnid, reason in damaged.items()]
-        if empty := [wnid for wnid, count in counts.items() if not count]:
-            problems.append(f"{len(empty):,} classes have no training image: {some(empty)}")
-        notes += [f"{len(classes):,} of the {CLASSES:,} classes were found"] if len(classes) != CLASSES else []
+        check = _check_level("in1k", classes, tree.survey(classes), {}, Caps(_NO_LIMIT, 0, 1))
+        notes += [f"in1k: {len(classes):,} of the {CLASSES:,} classes were found"] if len(classes) != CLASSES else []
         parts, dropped = read_validation(layout, None, classes)
         test = sum(len(rows) for _, rows, _ in parts)
-        notes += [f"{dropped:,} validation images of other classes are dropped"] if dropped else []
+        notes += [f"in1k: {dropped:,} validation images of other classes are dropped"] if dropped else []
         labels = {label for *_, label in parts}
         if lacking := [wnid for label, wnid in enumerate(classes) if label not in labels]:
-            problems.append(f"{len(lacking):,} classes have no validation image: {some(lacking)}")
+            problems.append(f"in1k: {len(lacking):,} classes have no validation image: {some(lacking)}")
     except DataError as error:
-        problems.append(str(error))
-    return SetCheck(
-        name="in1k",
-        classes=len(classes),
-        train=sum(counts.values()),
-        test=test,
-        counts=counts,
-        damaged=damaged,
-        problems=tuple(f"in1k: {problem}" for problem in problems),
-        notes=tuple(f"in1k: {note}" for note in notes),
-    )
+        problems.append(f"in1k: {error}")
+    return replace(check, test=test, problems=(*check.problems, *problems), notes=tuple(notes))
 
 
 def _decode_samples(every: Sequence[Images], count: int) -> tuple[dict[str, str], int]:

@@ -52,6 +52,7 @@ from unseen.core.run_record import RunRecord, dropped
 from unseen.data import Dataset
 from unseen.data.sources.imagenet.cog import read_levels
 from unseen.data.sources.imagenet.tree import some
+from unseen.reports.wording import listed
 
 SEEN = "seen"
 #: Prefix of the names of random control levels.
@@ -316,13 +317,12 @@ def _unknown_words(dataset: Dataset, taxonomy: Taxonomy, recipe: DomainRecipe, u
     names = [dataset.class_names[label] for label in unknown]
     if not isinstance(taxonomy, WordNet):
         return f"{Path(recipe.ontology).name}: {list_unknown(names, taxonomy.ids)}"
-    shown = unknown[:5]
-    near = match_classes(taxonomy, [dataset.class_names[label] for label in shown])
+    near = match_classes(taxonomy, names)
     words = [
         f"{match.name!r} has {dataset.wnids[label]}" + (f" (did you mean {match.wnid}?)" if match.wnid else "")
-        for label, match in zip(shown, near, strict=True)
+        for label, match in zip(unknown, near, strict=True)
     ]
-    return f"WordNet: {', '.join(words)}" + (f" and {len(unknown) - 5:,} more" if len(unknown) > 5 else "")
+    return f"WordNet: {listed(words, 5)}"
 
 
 def _seen(recipe: DomainRecipe, taxonomy: Taxonomy) -> tuple[str, list[str], list[str]]:

@@ -77,7 +77,6 @@ _TOOLTIP = {
     "shown": "top-1 (%)",
     "images": "test images",
     "difference": "difference (points)",
-    "similarity": "mean similarity",
 }
 _CONCEPT_TOOLTIP = {
     "picture": "image",
@@ -217,7 +216,6 @@ def _row(view: View, score: LevelScore) -> dict[str, Any]:
         "shots": str(score.shots),
         "shown": score.text,
         "images": score.images,
-        "similarity": "" if score.similarity is None else f"{score.similarity:.3f}",
     }
 
 

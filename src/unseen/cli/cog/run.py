@@ -275,7 +275,7 @@ def noise(
     chosen = [resolve_model(each, Path.cwd()) for each in split_names(models) or DEFAULT_MODELS[:1]]
     recipe = DomainRecipe(levels=levels)
     reports = {
-        model: label_noise(bench, model, name, recipe=recipe, confidence=confidence, agreement=agreement)
+        model: label_noise(bench, model, name, recipe, confidence=confidence, agreement=agreement)
         for model in chosen
     }
     if as_json:
@@ -308,8 +308,8 @@ def _print_noise(model: str, report: NoiseReport, most: int) -> None:
         bool(s.labelled_domain and s.suggested_domain) and s.labelled_domain != s.suggested_domain
         for s in report.suspects
     )
-    shares = ", ".join(f"{pair} {share:.1%}" for pair, share in report.foreign.items())
-    left = f" {report.left_out:,} images of classes with too few images were not judged." if report.left_out else ""
+    shares = ", ".join(f"{pair} {share:.1%}" for pair, share in report.overconfident.items())
+    left = f" {report.skipped:,} images of classes with too few images were not judged." if report.skipped else ""
     found = (
         f"{model}: {len(report.suspects):,} of {report.images:,} images look like another of the "
         f"{report.classes:,} concepts, by a calibrated classifier that has not seen them (right on "

@@ -43,9 +43,9 @@ def test_within_a_folder(photos: Path, tmp_path: Path, small_model: str, capsys:
     page, drop, out = tmp_path / "copies.html", tmp_path / "drop.tsv", tmp_path / "copies.json"
     files = ["--page", str(page), "--drop", str(drop), "--out", str(out)]
     assert audit(photos, *files, home=tmp_path / "home", model=small_model) == 0
-    said = capsys.readouterr().out
-    assert "2 are copies of others (1 exact, 1 flipped)" in said
-    assert "1 test images have a copy in train; 1 pairs are under two labels." in said
+    printed = capsys.readouterr().out
+    assert "2 are copies of others (1 exact, 1 flipped)" in printed
+    assert "1 test images have a copy in train; 1 pairs are under two labels." in printed
     lines = [line.split("\t") for line in drop.read_text().splitlines()]
     assert lines[0] == ["image", "split", "kind", "copy of", "its split"]
     assert sorted(line[2] for line in lines[1:]) == ["exact", "flipped"]
