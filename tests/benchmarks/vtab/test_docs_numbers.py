@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from unseen.benchmarks.vtab.analysis import published_study, sweep_gains
+from unseen.benchmarks.vtab.analysis import published_settings, sweep_gains
 from unseen.benchmarks.vtab.published_tables import (
     aggregation_taus,
     balduzzi_readings,
@@ -61,7 +61,7 @@ def test_numbers_of_the_text_are_as_computed() -> None:
     assert f"probability {pairs[0]} (1,000) and {pairs[1]} (full)" in " ".join(PAGE.split())
     left = [f"{left_out_taus(table).mean():.2f}" for table in tables]
     assert f"with tau {left[0]} (1,000) and {left[1]} (full)" in " ".join(PAGE.split())
-    gains = {row.model: sum(points.values()) / 19 for row, points in sweep_gains(published_study("1000").groups)}
+    gains = {row.model: sum(points.values()) / 19 for row, points in sweep_gains(published_settings("1000"))}
     scratch = gains["published:From-Scratch"]
     assert re.search(rf"From-Scratch gains {scratch:.1f} points", PAGE)
     assert scratch == pytest.approx(59.2 - 42.1, abs=0.1)

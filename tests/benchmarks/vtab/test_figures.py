@@ -12,8 +12,6 @@ from scipy.stats import kendalltau
 
 from unseen.benchmarks.vtab.analysis import (
     DECATHLON,
-    VtabResults,
-    budget_scores,
     differences,
     kind_means,
     linear_taus,
@@ -21,10 +19,11 @@ from unseen.benchmarks.vtab.analysis import (
     metric_means,
     pairs,
     published_scores,
-    published_study,
+    published_settings,
     shared_tasks,
     sweep_gains,
     unseen_task_taus,
+    vtab_settings,
 )
 from unseen.benchmarks.vtab.figures import FIGURES, draw, one_spec
 from unseen.benchmarks.vtab.published_tables import KINDS, literature, score_table
@@ -83,7 +82,7 @@ def all_kinds() -> list[Result]:
 
 @pytest.mark.parametrize("name", list(FIGURES))
 def test_every_figure_is_drawn_of_a_users_results(name: str, tmp_path: Path) -> None:
-    own = VtabResults(all_kinds(), CARDS)
+    own = vtab_settings(Material(all_kinds(), CARDS))
     figures = draw(name, own, published=name == "unseen-tasks")
     assert figures
     assert all(figure.description for figure in figures)
@@ -107,7 +106,7 @@ def test_the_error_states_which_results_are_needed(name: str) -> None:
 
 
 def test_panels_of_a_budget_show_their_own_task() -> None:
-    (figure,) = draw("task-budgets", VtabResults(all_kinds()))
+    (figure,) = draw("task-budgets", vtab_settings(Material(all_kinds())))
     panels = figure.vega["concat"]
     assert [panel["title"] for panel in panels] == [vtab_tasks()[task].title for task in TASKS]
     values = [[row["value"] for row in panel["data"]["values"]] for panel in panels]
@@ -131,7 +130,7 @@ def test_figure_2_by_hand() -> None:
 
 
 def test_own_models_are_kinds_of_their_own_on_their_tasks() -> None:
-    (setting,) = VtabResults(some(tasks=("pets", "camelyon"))).settings
+    (setting,) = vtab_settings(Material(some(tasks=("pets", "camelyon"))))
     rows: Any = {(row["kind"], row["group"]): row for row in kind_means(setting.rows, "1000")}
     assert rows["yours, linear", "natural"]["methods"] == 4
     pets = score_table("lightweight", "1000")
@@ -149,7 +148,7 @@ def test_figure_4_supervised_pretraining_helps_natural_tasks_most() -> None:
 
 
 def test_figure_5_linear_evaluation_agrees_less_on_structured_tasks() -> None:
-    ((count, taus),) = linear_taus(published_study("1000").groups)
+    ((count, taus),) = linear_taus(published_settings("1000"))
     found = {info.name: tau for info, tau in taus.items()}
     assert (count, len(found)) == (17, 19)
     natural = np.mean([found[t] for t in ("caltech101", "cifar100", "dtd", "flowers102", "pets", "sun397")])
@@ -160,7 +159,7 @@ def test_figure_5_linear_evaluation_agrees_less_on_structured_tasks() -> None:
 
 def test_figure_5_of_own_models_is_scipys_tau() -> None:
     linear, tuned = some(), some("finetune", seed=1, micro_batch=0)
-    ((count, taus),) = linear_taus(VtabResults([*linear, *tuned]).groups)
+    ((count, taus),) = linear_taus(vtab_settings(Material([*linear, *tuned])))
     assert (count, len(taus)) == (4, 4)
 
     def medians(results: list[Result], task: str) -> list[float]:
@@ -176,16 +175,16 @@ def test_figure_5_of_own_models_is_scipys_tau() -> None:
         assert tau == pytest.approx(expected)
     # Results of other data are not set against these.
     elsewhere = [replace(r, cell=replace(r.cell, dataset=f"{r.cell.dataset}?root=/x")) for r in tuned]
-    assert not linear_taus(VtabResults([*linear, *elsewhere]).groups)
+    assert not linear_taus(vtab_settings(Material([*linear, *elsewhere])))
 
 
 def test_figure_14_is_table_7_less_table_6() -> None:
-    published = sweep_gains(published_study("1000").groups)
+    published = sweep_gains(published_settings("1000"))
     found = {row.model: {info.name: p for info, p in points.items()} for row, points in published}
     assert set(found) == {f"published:{name}" for name in ("From-Scratch", "Sup-100%", "Sup-Rot-100%", "Sup-Ex-100%")}
     assert found["published:Sup-100%"]["clevr-count"] == pytest.approx(78.8 - 41.8)
     light, heavy = some("finetune", seed=1), some("finetune", "heavyweight", seed=2)
-    gains = sweep_gains(VtabResults([*light, *heavy]).groups)
+    gains = sweep_gains(vtab_settings(Material([*light, *heavy])))
     assert len(gains) == 4
     scores, points = gains[0]
     by_hand = [
@@ -209,18 +208,20 @@ def test_figure_21_other_tasks_predict_a_left_out_one() -> None:
 def test_means_of_budgets_and_metrics_are_over_the_same_tasks() -> None:
     runs = [r for steps in (40, 400) for r in some("finetune", seed=steps, budget=steps)]
     fewer = [r for r in runs if r.cell.model != "timm:d" or r.cell.dataset != "vtab:svhn"]
-    (group,) = VtabResults(fewer).groups
-    assert len(shared_tasks(budget_scores(group))) == 3
-    (group,) = VtabResults([r for r in some() if r.cell.model != "timm:d" or r.cell.dataset != "vtab:svhn"]).groups
-    means = metric_means(group)
+    (setting,) = vtab_settings(Material(fewer))
+    assert len(shared_tasks(setting.budgets)) == 3
+    (setting,) = vtab_settings(
+        Material([r for r in some() if r.cell.model != "timm:d" or r.cell.dataset != "vtab:svhn"])
+    )
+    means = metric_means(setting)
     top1 = [r.metrics["top1"] for r in some() if r.cell.model == "timm:a"]
     assert means["top1"]["timm:a (linear)"] == pytest.approx(np.median(np.reshape(top1, (4, 3)), axis=1).mean())
     assert "timm:d (linear)" not in means["top1"]  # it lacks a task
-    assert metric_agreement(group) == pytest.approx({"mean_per_class": 1.0, "kappa": -1.0})
+    assert metric_agreement(setting) == pytest.approx({"mean_per_class": 1.0, "kappa": -1.0})
 
 
 def test_the_number_of_a_trial_is_no_hyper_parameter() -> None:
-    figures = draw("good-values", VtabResults(searched(some("finetune", "heavyweight"))))
+    figures = draw("good-values", vtab_settings(Material(searched(some("finetune", "heavyweight")))))
     assert len(figures) == len(MODELS)
     titles = [panel["layer"][0]["encoding"]["x"]["title"] for panel in figures[0].vega["concat"]]
     assert titles == ["learning_rate", "flip"]
@@ -273,7 +274,7 @@ def test_larger_models_by_number_of_parameters() -> None:
     probe = [
         Result(Cell("probe", m, "imagenet:in1k", {"seed": 0}), {"top1": 0.7 + k / 50}) for k, m in enumerate(MODELS)
     ]
-    figures = draw("scale", VtabResults([*some(), *probe], CARDS))
+    figures = draw("scale", vtab_settings(Material([*some(), *probe], CARDS)))
     assert [figure.title for figure in figures] == ["Larger models", "Larger models on ImageNet"]
     rows = figures[1].vega["data"]["values"]
     assert next((row["parameters"], row["value"]) for row in rows) == (10.0, pytest.approx(0.7))

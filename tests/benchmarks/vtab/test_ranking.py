@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unseen.benchmarks.vtab.analysis import ModelScores, VtabResults, published_scores
+from unseen.benchmarks.vtab.analysis import ModelScores, published_scores, vtab_settings
 from unseen.benchmarks.vtab.published_tables import published_results, score_table
 from unseen.benchmarks.vtab.ranking import compare, rank
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord, SplitCounts
 from unseen.data.sources.vtab import vtab_tasks
+from unseen.reports.blocks import Material
 from unseen.results import render
 from unseen.results.outcomes import pack_correct
 from unseen.results.table import result_tables
@@ -45,7 +46,7 @@ def runs(model: str, right: float, tasks: tuple[str, ...] = TASKS, *, root: str 
 
 
 def scores_of(results: list[Result]) -> list[ModelScores]:
-    return [row for setting in VtabResults(results).settings for row in setting.scores]
+    return [row for setting in vtab_settings(Material(results)) for row in setting.scores]
 
 
 def row_of(scores: list[ModelScores], model: str) -> ModelScores:

@@ -9,11 +9,9 @@ import pytest
 
 from unseen.benchmarks.vtab.analysis import (
     ModelScores,
-    VtabResults,
-    budget_scores,
     metric_agreement,
     reference_tasks,
-    settings,
+    vtab_settings,
 )
 from unseen.benchmarks.vtab.protocol import MINI
 from unseen.benchmarks.vtab.ranking import compare
@@ -46,7 +44,7 @@ def results(datasets: tuple[str, ...] = MINI, **parameters: object) -> list[Resu
 
 
 def scores_of(found: list[Result]) -> list[ModelScores]:
-    return [row for setting in VtabResults(found).settings for row in setting.scores]
+    return [row for setting in vtab_settings(Material(found)) for row in setting.scores]
 
 
 def test_the_section_has_its_figures_and_tables(tmp_path: Path) -> None:
@@ -104,8 +102,8 @@ def test_the_page_is_written(tmp_path: Path) -> None:
 def test_budgets_become_a_curve_and_stay_out_of_the_means() -> None:
     runs = [r for steps in (40, 400) for r in results(budget=steps)]
     assert not scores_of(runs)
-    (group,) = settings(runs)
-    curves = budget_scores(group)
+    (setting,) = vtab_settings(Material(runs))
+    curves = setting.budgets
     assert [row.budget for row in curves if row.model == "timm:a"] == [40, 400]
     assert {len(row.summaries) for row in curves} == {6}
     section = vtab_section(Material(runs), "vtab")
@@ -123,8 +121,8 @@ def test_medians_of_a_model() -> None:
     mean = first.mean(reference_tasks([first])).interval
     assert mean is not None
     assert mean.value == pytest.approx(by_hand)
-    (group,) = settings(results())
-    assert metric_agreement(group) == {"mean_per_class": 1.0, "kappa": 1.0}
+    (setting,) = vtab_settings(Material(results()))
+    assert metric_agreement(setting) == {"mean_per_class": 1.0, "kappa": 1.0}
 
 
 def test_comparison_on_the_tasks_of_the_paper() -> None:
@@ -142,7 +140,7 @@ def test_runs_of_two_steps_are_compared_apart() -> None:
     tasks = ("vtab:pets", "vtab:svhn")
     whole = results(tasks, steps=[2500, 10_000])
     short = [Result(r.cell, {"top1": 0.05}, details=r.details) for r in results(tasks[:1], steps=[2])]
-    own = VtabResults([*whole, *short]).settings
+    own = vtab_settings(Material([*whole, *short]))
     assert [(s.group.words, sorted(row.summaries)) for s in own for row in s.scores if row.model == "timm:a"] == [
         ("steps [2500,10000]", ["pets", "svhn"]),
         ("steps [2]", ["pets"]),

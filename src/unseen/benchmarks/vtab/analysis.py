@@ -9,7 +9,7 @@ Differs:    Figure 21 compares VTAB with the Visual Decathlon, whose scores are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import product
@@ -33,10 +33,10 @@ from unseen.benchmarks.vtab.published_tables import (
 )
 from unseen.core.errors import DataError
 from unseen.core.names import Name
-from unseen.core.records import Cell, ModelCard, Result
+from unseen.core.records import Cell, Result
 from unseen.metrics.sensitivity import Sensitivity, sensitivities
 from unseen.metrics.subsets import left_out_taus
-from unseen.reports.wording import short_names
+from unseen.reports.blocks import Material
 from unseen.results import Group, comparable
 from unseen.results.grid import Summary, mean_candidate, summary_of
 from unseen.stats import Candidate, kendall_tau
@@ -105,7 +105,7 @@ class ModelScores:
     def tasks(self) -> dict[str, TaskInfo]:
         return {task: task_info(summary.dataset) for task, summary in self.summaries.items()}
 
-    @property
+    @cached_property
     def medians(self) -> dict[str, float]:
         """Return the median over seeds by task."""
         return {task: summary.value for task, summary in self.summaries.items()}
@@ -133,19 +133,6 @@ def published_table(adaptation: str, sweep: str) -> Adaptation:
     return "heavyweight" if sweep == "heavyweight" else "lightweight"
 
 
-def settings(results: Sequence[Result]) -> list[Group]:
-    """Return groups of results that may be ranked together: all tasks, and fine-tuning with training from scratch."""
-    own = [result for result in results if result.cell.benchmark == "vtab"]
-    groups = comparable(own, axes=("dataset", "adaptation", "budget", "sweep"), place=_place)
-    roots = [str(group.differs.get("root")) for group in groups]
-    return [
-        replace(group, differs={**group.differs, "root": _short_path(root, roots)})
-        if group.differs.get("root")
-        else group
-        for group, root in zip(groups, roots, strict=True)
-    ]
-
-
 def _short_path(path: str, others: Iterable[str]) -> str:
     """Return the last parts of a path, as many as distinguish it from the others."""
     parts, ends = PurePath(path).parts, [PurePath(other).parts for other in {*others} - {path}]
@@ -161,22 +148,6 @@ def _place(cell: Cell) -> dict[str, object]:
     found: dict[str, object] = {"dataset": str(task), "table": published_table(p.adaptation, p.sweep), "size": "1000"}
     found |= {option: value for option, value in name.options.items() if option not in task.options}
     return found | ({"reported": "budget by budget"} if p.budget else {})
-
-
-def size_of(group: Group) -> Size:
-    """Return the number of labelled examples of a setting."""
-    return "full" if group.setting["size"] == "full" else "1000"
-
-
-def group_scores(group: Group, metric: str = "top1") -> list[ModelScores]:
-    """Return one row per model and adaptation of a setting, without runs of a fixed budget (`budget_scores`)."""
-    return [row for row in _rows(group.results, metric) if not row.budget]
-
-
-def budget_scores(group: Group) -> list[ModelScores]:
-    """Return one row per model, adaptation and budget (Figures 6, 19 and 20)."""
-    rows = [row for row in _rows(group.results, "top1") if row.budget]
-    return sorted(rows, key=lambda row: (row.model, row.adaptation, row.budget))
 
 
 @cache
@@ -210,43 +181,29 @@ def _lacks(runs: Sequence[Result]) -> str:
     return ", ".join(f"{name} has {c.found:,} of {c.expected:,} images" for name, c in splits.items())
 
 
-@dataclass(frozen=True)
-class VtabResults:
-    """Results of a user or of [P].
-
-    Attributes:
-        results: of all benchmarks; those of VTAB are grouped into settings.
-        cards: what is known of the models.
-    """
-
-    results: Sequence[Result]
-    cards: Mapping[str, ModelCard] = field(default_factory=dict)
-
-    @cached_property
-    def groups(self) -> list[Group]:
-        return settings(self.results)
-
-    @cached_property
-    def settings(self) -> list[Setting]:
-        return [Setting(self, group) for group in self.groups]
-
-    @cached_property
-    def short(self) -> dict[str, str]:
-        """Return a short name per model."""
-        return short_names({result.cell.model for result in self.results}, self.cards)
-
-
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """Results that may be ranked together."""
+    """Results that may be ranked together.
 
-    study: VtabResults
+    Attributes:
+        material: all results that they are a part of, of a user or of [P], and what is known of their models.
+    """
+
+    material: Material
     group: Group
+
+    @property
+    def size(self) -> Size:
+        return "full" if self.group.setting["size"] == "full" else "1000"
+
+    def by(self, metric: str) -> list[ModelScores]:
+        """Return one row per model and adaptation, without runs of a fixed budget."""
+        return [row for row in _rows(self.group.results, metric) if not row.budget]
 
     @cached_property
     def scores(self) -> list[ModelScores]:
         """Return one row per model and adaptation."""
-        return group_scores(self.group)
+        return self.by("top1")
 
     @cached_property
     def rows(self) -> list[ModelScores]:
@@ -254,15 +211,33 @@ class Setting:
         return complete(self.scores)
 
     @cached_property
+    def budgets(self) -> list[ModelScores]:
+        """Return one row per model, adaptation and fixed budget (Figures 6, 19 and 20)."""
+        rows = [row for row in _rows(self.group.results, "top1") if row.budget]
+        return sorted(rows, key=lambda row: (row.model, row.adaptation, row.budget))
+
+    @cached_property
     def names(self) -> dict[str, str]:
         """Return the name of each row by its key."""
-        return row_names([*self.scores, *budget_scores(self.group)], self.study.short)
+        return row_names([*self.scores, *self.budgets], self.material.names)
+
+
+def vtab_settings(material: Material) -> list[Setting]:
+    """Return the settings of the results of VTAB: all tasks, and fine-tuning with training from scratch."""
+    own = [result for result in material.results if result.cell.benchmark == "vtab"]
+    groups = comparable(own, axes=("dataset", "adaptation", "budget", "sweep"), place=_place)
+    roots = [str(group.differs.get("root")) for group in groups]
+    found = []
+    for group in groups:
+        differs = {k: _short_path(str(v), roots) if v and k == "root" else v for k, v in group.differs.items()}
+        found.append(Setting(material, replace(group, differs=differs)))
+    return found
 
 
 @cache
-def published_study(size: Size) -> VtabResults:
-    """Return the published methods of all tables as results of a study."""
-    return VtabResults([result for table in get_args(Adaptation) for result in published_results(table, size)])
+def published_settings(size: Size) -> list[Setting]:
+    """Return the published methods as results, one setting per table."""
+    return vtab_settings(Material([r for table in get_args(Adaptation) for r in published_results(table, size)]))
 
 
 def row_names(rows: Sequence[ModelScores], short: Mapping[str, str]) -> dict[str, str]:
@@ -352,58 +327,54 @@ def pairs(rows: Sequence[ModelScores]) -> list[tuple[ModelScores, ModelScores]]:
     return [(rows[0], second)] if second and second is not rows[0] else []
 
 
-def sweep_gains(groups: Sequence[Group]) -> list[tuple[ModelScores, dict[TaskInfo, float]]]:
+def sweep_gains(settings: Sequence[Setting]) -> list[tuple[ModelScores, dict[TaskInfo, float]]]:
     """Return the points that the heavyweight search gains over the lightweight sweep, by row and task (Figure 14)."""
     found = []
-    for light, heavy in _related(groups, "lightweight", "heavyweight"):
-        first = {(row.model, row.adaptation): row for row in group_scores(light)}
-        both = [(row, first.get((row.model, row.adaptation))) for row in group_scores(heavy)]
+    for light, heavy in _related(settings, "lightweight", "heavyweight"):
+        first = {(row.model, row.adaptation): row for row in light.scores}
+        both = [(row, first.get((row.model, row.adaptation))) for row in heavy.scores]
         found += [(row, points) for row, other in both if other and (points := differences(row, other))]
     return found
 
 
-def linear_taus(groups: Sequence[Group]) -> list[tuple[int, dict[TaskInfo, float]]]:
+def linear_taus(settings: Sequence[Setting]) -> list[tuple[int, dict[TaskInfo, float]]]:
     """Return Kendall's tau between linear and fine-tuned scores by task, and the number of models (Figures 5 and 16).
 
     Settings with fewer than three models are skipped, and so are tasks on which all models are equal.
     """
     found = []
-    for linear, tuned in _related(groups, "linear", "lightweight"):
-        first = {row.model: row for row in complete(group_scores(linear))}
-        rows = [row for row in complete(group_scores(tuned)) if row.model in first and row.adaptation == "finetune"]
+    for linear, tuned in _related(settings, "linear", "lightweight"):
+        first = {row.model: row for row in linear.rows}
+        rows = [row for row in tuned.rows if row.model in first and row.adaptation == "finetune"]
+        others = [first[row.model] for row in rows]
         taus = {
-            row.tasks[task]: kendall_tau(
-                [other.medians[task] for other in rows], [first[other.model].medians[task] for other in rows]
-            )
-            for row in rows[:1]
-            for task in shared_tasks([*rows, *(first[other.model] for other in rows)])
+            rows[0].tasks[task]: kendall_tau([row.medians[task] for row in rows], [row.medians[task] for row in others])
+            for task in shared_tasks([*rows, *others])
         }
-        known = {info: tau for info, tau in sorted(taus.items(), key=lambda item: -item[1]) if tau == tau}
+        known = {info: tau for info, tau in taus.items() if tau == tau}
         found += [(len(rows), known)] if len(rows) >= 3 and known else []
     return found
 
 
-def _related(groups: Sequence[Group], first: Adaptation, second: Adaptation) -> list[tuple[Group, Group]]:
-    """Return settings of two tables that differ only in the options of the ways to adapt a model."""
-
-    def alike(one: Group, other: Group) -> bool:
-        names = (set(one.setting) & set(other.setting) | _OF_DATA) - _OF_WAYS
-        return all(one.setting.get(name) == other.setting.get(name) for name in names)
-
-    both = ([g for g in groups if g.setting["table"] == table and group_scores(g)] for table in (first, second))
-    return [(one, other) for one, other in product(*both) if alike(one, other)]
+def _related(settings: Sequence[Setting], first: Adaptation, second: Adaptation) -> Iterator[tuple[Setting, Setting]]:
+    """Yield settings of two tables that differ only in the options of the ways to adapt a model."""
+    for pair in product(settings, settings):
+        one, other = (each.group.setting for each in pair)
+        names = (set(one) & set(other) | _OF_DATA) - _OF_WAYS
+        if (one["table"], other["table"]) == (first, second) and all(one.get(n) == other.get(n) for n in names):
+            yield pair
 
 
-def metric_means(group: Group) -> dict[str, dict[str, float]]:
+def metric_means(setting: Setting) -> dict[str, dict[str, float]]:
     """Return the mean over tasks by metric and row, of rows that have all tasks (Figure 7)."""
-    by_metric = {metric: complete(group_scores(group, metric)) for metric in METRICS}
+    by_metric = {metric: complete(setting.by(metric)) for metric in METRICS}
     shared = shared_tasks([row for rows in by_metric.values() for row in rows])
     return {m: {row.key: row.average(shared) for row in rows} for m, rows in by_metric.items() if rows and shared}
 
 
-def metric_agreement(group: Group) -> dict[str, float]:
+def metric_agreement(setting: Setting) -> dict[str, float]:
     """Return Kendall's tau of the ranking by each metric with that by top-1 (Appendix D); none for fewer than three."""
-    means = metric_means(group)
+    means = metric_means(setting)
     base = means.pop("top1", {})
     shared = {metric: [row for row in base if row in other] for metric, other in means.items()}
     return {
@@ -421,10 +392,10 @@ def unseen_task_taus(rows: Sequence[ModelScores]) -> dict[TaskInfo, tuple[float,
     return dict(zip(tasks, taus, strict=True))
 
 
-def searches(group: Group) -> dict[tuple[str, str], dict[str, dict[str, Sensitivity]]]:
+def searches(setting: Setting) -> dict[tuple[str, str], dict[str, dict[str, Sensitivity]]]:
     """Return hyper-parameters by (model, adaptation) and title of the task, for searches with enough trials."""
     found: dict[tuple[str, str], dict[str, dict[str, Sensitivity]]] = {}
-    for result in group.results:
+    for result in setting.group.results:
         cell, title = result.cell, task_info(result.cell.dataset).title
         done = [trial for trial in result.sweep if trial.get("state", "complete") == "complete"]
         tasks = found.setdefault((cell.model, VtabParameters.read(cell.parameters).adaptation), {})

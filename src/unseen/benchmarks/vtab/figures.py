@@ -17,20 +17,17 @@ from unseen.benchmarks.vtab.analysis import (
     DECATHLON,
     METRICS,
     Setting,
-    VtabResults,
-    budget_scores,
     differences,
     kind_means,
     linear_taus,
     metric_agreement,
     metric_means,
     pairs,
-    published_study,
+    published_settings,
     reference_tasks,
     score_matrix,
     searches,
     shared_tasks,
-    size_of,
     sweep_gains,
     unseen_task_taus,
 )
@@ -39,7 +36,7 @@ from unseen.benchmarks.vtab.published_tables import Adaptation, Size, TaskInfo, 
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.metrics.aggregation import aggregations, tau_matrix
 from unseen.metrics.sensitivity import Sensitivity
-from unseen.reports.blocks import Figure
+from unseen.reports.blocks import Figure, Material
 from unseen.reports.charts import (
     INK,
     NEUTRAL,
@@ -90,12 +87,12 @@ class FigureKind:
 
     paper: str
     setting: Callable[[Setting], Sequence[Figure]] | None = None
-    across: Callable[[VtabResults], Sequence[Figure]] | None = None
+    across: Callable[[Sequence[Setting]], Sequence[Figure]] | None = None
     published: Sequence[Adaptation] = ()
     needs: str = f"there are no VTAB results of that study. {_RUN}"
 
 
-def draw(name: str, own: VtabResults | None = None, *, size: Size = "1000", published: bool = True) -> list[Figure]:
+def draw(name: str, own: Sequence[Setting] = (), *, size: Size = "1000", published: bool = True) -> list[Figure]:
     """Return the figures of one name: those of the published methods first, then those of a user's results.
 
     Args:
@@ -110,24 +107,24 @@ def draw(name: str, own: VtabResults | None = None, *, size: Size = "1000", publ
         raise UnknownNameError("figure", name, tuple(FIGURES))
     kind = FIGURES[name]
     figures = _published(kind, size) if published else []
-    if own and kind.setting:
-        for setting in own.settings:
-            figures += [_titled(figure, setting.group.words) for figure in kind.setting(setting)]
-    if own and kind.across:
-        figures += kind.across(own)
+    for setting in own if kind.setting else ():
+        figures += _titled(setting_figures(setting, [kind]), setting.group.words)
+    figures += kind.across(own) if kind.across else []
     if not figures:
         raise DataError(f"there is nothing to draw {kind.paper} of: {kind.needs}")
     return figures
 
 
-def setting_figures(setting: Setting) -> list[Figure]:
-    """Return all figures of one setting."""
-    return _packed([figure for kind in FIGURES.values() if kind.setting for figure in kind.setting(setting)])
+def setting_figures(setting: Setting, kinds: Sequence[FigureKind] = ()) -> list[Figure]:
+    """Return the figures of one setting, those that share a row of the page first; of all kinds by default."""
+    chosen = [kind.setting for kind in kinds or FIGURES.values() if kind.setting]
+    return _packed([figure for draw_setting in chosen for figure in draw_setting(setting)])
 
 
-def across_figures(own: VtabResults, sizes: Sequence[Size]) -> list[Figure]:
-    """Return all figures that relate settings, and those of the published methods."""
+def across_figures(own: Sequence[Setting]) -> list[Figure]:
+    """Return all figures that relate settings, and those of the published methods for the same sizes."""
     found = [figure for kind in FIGURES.values() if kind.across for figure in kind.across(own)]
+    sizes = dict.fromkeys(setting.size for setting in own)
     published = [figure for size in sizes for kind in FIGURES.values() for figure in _published(kind, size)]
     return [*_packed(found), *_packed(published)]
 
@@ -140,21 +137,20 @@ def one_spec(figures: Sequence[Figure]) -> Mapping[str, object]:
 
 
 def _published(kind: FigureKind, size: Size) -> list[Figure]:
-    study, found = published_study(size), list[Figure]()
-    for setting in study.settings:
-        if kind.setting and (table := setting.group.setting["table"]) in kind.published:
-            found += [_titled(figure, f"published, {table}") for figure in kind.setting(setting)]
-    across = kind.across(study) if kind.across and kind.published else []
-    return [replace(figure, folded=True) for figure in (*found, *(_titled(each, "published") for each in across))]
+    chosen = [s for s in published_settings(size) if s.group.setting["table"] in kind.published]
+    found = list(kind.across(chosen)) if kind.across and chosen else []
+    for setting in chosen if kind.setting else ():
+        found += _titled(setting_figures(setting, [kind]), str(setting.group.setting["table"]))
+    return [replace(figure, folded=True) for figure in _titled(found, f"published, {size} examples")]
 
 
 def _packed(figures: Sequence[Figure]) -> list[Figure]:
-    """Return those that share a row of the page before those that take a row of their own: no gaps between them."""
+    """Return the figures that share a row of the page before those that fill one: no gaps between them."""
     return sorted(figures, key=lambda figure: figure.wide)
 
 
-def _titled(figure: Figure, words: str) -> Figure:
-    return replace(figure, title=f"{figure.title} · {words}") if words else figure
+def _titled(figures: Sequence[Figure], words: str) -> list[Figure]:
+    return [replace(figure, title=f"{figure.title} · {words}") if words else figure for figure in figures]
 
 
 def _figure(title: str, chart: Chart, caption: str = "", *, wide: bool = False) -> Figure:
@@ -192,7 +188,7 @@ def _groups(setting: Setting) -> list[Figure]:
 
 def _kinds(setting: Setting) -> list[Figure]:
     """Draw a setting's models as separate kinds among the kinds of published methods (Figure 2)."""
-    rows = kind_means(setting.rows, size_of(setting.group)) if setting.rows else []
+    rows = kind_means(setting.rows, setting.size) if setting.rows else []
     caption = "Means over the published methods of a kind, fine-tuned, lightweight, on the tasks of your models; lines "
     caption += "are one standard deviation over methods."
     axis = Axis("mean top-1 accuracy", zero=True)
@@ -204,13 +200,9 @@ def _pairs(setting: Setting) -> list[Figure]:
     """Draw the differences of two rows by task (Figures 4 and 15)."""
     found, names = pairs(setting.rows), setting.names
     titles = [f"{names[first.key]} less {names[second.key]}" for first, second in found]
-    panels = [_task_bars(differences(*pair), _POINTS) for pair in found]
-    if setting.rows and setting.rows[0].source:
-        return [_figure("Pairs of methods", Panels(charts=panels, titles=titles), wide=True)]
-    return [
-        Figure("Where the best model gains", panel, f"{title}: {panel.words()}.", f"{title}.")
-        for panel, title in zip(panels, titles, strict=True)
-    ]
+    chart = Panels(charts=[_task_bars(differences(*pair), _POINTS) for pair in found], titles=titles)
+    title = "Where the best model gains" if len(found) == 1 else "Pairs of methods"
+    return [Figure(title, chart, wide=len(found) > 1)] if found else []
 
 
 def _aggregations(setting: Setting) -> list[Figure]:
@@ -221,13 +213,13 @@ def _aggregations(setting: Setting) -> list[Figure]:
     tasks, table = score_matrix(scores)
     ways = aggregations([task.data for task in tasks], [task.group for task in tasks])
     names, taus = tau_matrix(table, published_aggregations() if scores[0].source else ways)
+    if np.isnan(taus[0, 1:]).all():  # all models are equal
+        return []
     rows = [
         {"x": names[j], "y": names[i], "value": float(tau), "shown": f"{tau:.2f}"}
         for (i, j), tau in np.ndenumerate(taus)
         if tau == tau
     ]
-    if all(row["x"] == row["y"] for row in rows):  # all models are equal
-        return []
     caption = f"Kendall's tau between rankings of {len(scores)} models; 1 is the same order."
     chart = Matrix(rows=rows, domain=(0.4, 1))
     return [_figure("Do other aggregations rank these models alike?", chart, caption)]
@@ -236,13 +228,13 @@ def _aggregations(setting: Setting) -> list[Figure]:
 def _metrics(setting: Setting) -> list[Figure]:
     """Draw the models in the order of each metric (Figure 7)."""
     panels = []
-    for metric, means in metric_means(setting.group).items():
+    for metric, means in metric_means(setting).items():
         ordered = sorted(means.items(), key=lambda item: -item[1])
         rows = [{"name": setting.names[row], "value": mean} for row, mean in ordered]
         panels.append(Bars(rows=rows, series="", x=Axis(METRICS[metric], kind="number", zero=True)))
     if len(panels) < 2 or len(panels[0].rows) < 2:
         return []
-    taus = [f"{METRICS[metric]} {tau:.2f}" for metric, tau in metric_agreement(setting.group).items()]
+    taus = [f"{METRICS[metric]} {tau:.2f}" for metric, tau in metric_agreement(setting).items()]
     caption = f"Kendall's tau with the ranking by top-1: {listed(taus)}." if taus else ""
     chart = Panels(charts=panels, titles=[panel.x.title for panel in panels], columns=3)
     return [_figure("Models in the order of each metric", chart, caption, wide=True)]
@@ -250,7 +242,7 @@ def _metrics(setting: Setting) -> list[Figure]:
 
 def _budgets(setting: Setting, *, by_task: bool = False) -> list[Figure]:
     """Draw accuracy over the number of steps: the mean over tasks (Figure 6), or task by task (Figures 19 and 20)."""
-    scores = budget_scores(setting.group)
+    scores = setting.budgets
     tasks = shared_tasks(scores)
     if not tasks:
         return []
@@ -272,30 +264,27 @@ def _budgets(setting: Setting, *, by_task: bool = False) -> list[Figure]:
 def _good_values(setting: Setting) -> list[Figure]:
     """Draw which values of the hyper-parameters are good, task by task (Figures 8 to 11), one figure per model."""
     figures = []
-    for (model, adaptation), by_task in searches(setting.group).items():
+    for (model, adaptation), by_task in searches(setting).items():
         names = dict.fromkeys(name for found in by_task.values() for name in found)
-        panels = [
-            _good_panel(name, {task: found[name] for task, found in by_task.items() if name in found}) for name in names
-        ]
+        panels = [_good_panel(n, {task: found[n] for task, found in by_task.items() if n in found}) for n in names]
         caption = "Green: values of settings within two points of the best of the task; red: the best."
-        title = f"Good values: {setting.study.short[model]} ({adaptation})"
+        title = f"Good values: {setting.material.names[model]} ({adaptation})"
         figures.append(_figure(title, Panels(charts=panels, columns=4), caption, wide=True))
     return figures
 
 
 def _good_panel(name: str, found: Mapping[str, Sensitivity]) -> Dots:
     continuous = any(each.binned for each in found.values())
+    tried = [value for each in found.values() for value in each.tried]
+    axis = Axis(name, kind="names", order=list(dict.fromkeys(map(_short, tried))))
+    if continuous:
+        axis = Axis(name, kind="log" if min(tried) > 0 else "number", include=tried)
     rows = [
         {"task": task, "value": value if continuous else _short(value), "kind": kind.label}
         for task, each in found.items()
         for kind, values in zip(_GOOD, (each.good, (each.best,)), strict=True)
         for value in values
     ]
-    tried = [value for each in found.values() for value in each.tried]
-    if not continuous:
-        axis = Axis(name, kind="names", order=list(dict.fromkeys(map(_short, tried))))
-    else:
-        axis = Axis(name, kind="log" if min(tried) > 0 else "number", include=tried)
     return Dots(rows=rows, y="task", series="kind", keys=_GOOD, x=axis, width=170)
 
 
@@ -305,22 +294,22 @@ def _violins(setting: Setting) -> list[Figure]:
     Of more than two tasks, those of the paper are shown, or the first two.
     """
     figures = []
-    for (model, adaptation), by_task in searches(setting.group).items():
+    for (model, adaptation), by_task in searches(setting).items():
         usual = [task for task in _VIOLINS if task in by_task]
         for task in list(by_task) if len(by_task) <= 2 else usual or list(by_task)[:2]:
-            panels = []
-            for name, found in by_task[task].items():
-                by_value = {_short(value): scores for value, scores in found.scores.items()} or found.binned
-                rows = [{"name": value, "value": score} for value, scores in by_value.items() for score in scores]
-                panels += (
-                    [Distribution(rows=rows, title=name, y=Axis("validation accuracy"))] if len(by_value) > 1 else []
-                )
-            best = listed([f"{name} {_short(found.best)}" for name, found in by_task[task].items()])
+            found = by_task[task]
+            panels = [_violin(each) for each in found.values() if len(each.scores or each.binned) > 1]
+            best = listed([f"{name} {_short(each.best)}" for name, each in found.items()])
             caption = f"Mirrored densities of validation accuracy, by value or by range of values. Best: {best}."
-            title = f"All settings on {task}: {setting.study.short[model]} ({adaptation})"
-            chart = Panels(charts=panels, columns=3)
-            figures += [_figure(title, chart, caption, wide=True)] if panels else []
+            title = f"All settings on {task}: {setting.material.names[model]} ({adaptation})"
+            figures += [_figure(title, Panels(charts=panels, columns=3), caption, wide=True)] if panels else []
     return figures
+
+
+def _violin(found: Sensitivity) -> Distribution:
+    by_value = {_short(value): scores for value, scores in found.scores.items()} or found.binned
+    rows = [{"name": value, "value": score} for value, scores in by_value.items() for score in scores]
+    return Distribution(rows=rows, title=found.name, y=Axis("validation accuracy"))
 
 
 def _short(value: object) -> str:
@@ -351,55 +340,49 @@ def _unseen_tasks(setting: Setting) -> list[Figure]:
 # ---- several settings ------------------------------------------------------------------------------------------------
 
 
-def _linear(own: VtabResults) -> list[Figure]:
+def _linear(own: Sequence[Setting]) -> list[Figure]:
     """Draw Kendall's tau between linear and fine-tuned scores by task (Figures 5 and 16)."""
     title = "Does linear evaluation rank models as fine-tuning does?"
-    caption = (
-        "Kendall's tau between the rankings of the same {} models; tasks on which one of the two gives all models "
-    )
-    caption += "the same score are not shown."
-    found = linear_taus(own.groups)
-    return [_figure(title, _task_bars(taus), caption.format(count)) for count, taus in found]
+    caption = "Kendall's tau between the rankings of the same {} models; tasks on which one of the two gives all "
+    caption += "models the same score are not shown."
+    return [_figure(title, _task_bars(taus), caption.format(count)) for count, taus in linear_taus(own)]
 
 
-def _sweeps(own: VtabResults) -> list[Figure]:
+def _sweeps(own: Sequence[Setting]) -> list[Figure]:
     """Draw what the heavyweight search gained over the lightweight sweep, by task (Figure 14)."""
-    gains = sweep_gains(own.groups)
-    titles = [f"{own.short[row.model]} ({row.adaptation})" for row, _ in gains]
-    means = [f"{title} {np.mean(list(g.values())):+.1f}" for title, (_, g) in zip(titles, gains, strict=True)]
-    chart = Panels(charts=[_task_bars(points, _POINTS) for _, points in gains], titles=titles)
+    gains = {f"{own[0].material.names[row.model]} ({row.adaptation})": points for row, points in sweep_gains(own)}
+    means = [f"{title} {np.mean(list(points.values())):+.1f}" for title, points in gains.items()]
+    chart = Panels(charts=[_task_bars(points, _POINTS) for points in gains.values()], titles=list(gains))
     caption = f"Points of top-1 accuracy, heavyweight less lightweight. Mean gains: {listed(means)}."
-    title = "What the heavyweight search gains"
-    return [_figure(title, chart, caption, wide=True)] if gains else []
+    return [_figure("What the heavyweight search gains", chart, caption, wide=True)] if gains else []
 
 
-def _scale(own: VtabResults) -> list[Figure]:
+def _scale(own: Sequence[Setting]) -> list[Figure]:
     """Draw scores over the number of parameters: means over VTAB's tasks (Figure 17), and ImageNet (Figure 18)."""
     figures = []
-    for setting in own.settings:
+    for setting in own:
         tasks = reference_tasks(setting.rows)
         means = {row.model: row.average(tasks) for row in setting.rows if row.adaptation != "scratch"}
-        scaled = _scaled(own, means, "Larger models", f"mean top-1 over {len(tasks)} tasks")
-        figures += [_titled(figure, setting.group.words) for figure in scaled]
+        scaled = _scaled(setting.material, means, "Larger models", f"mean top-1 over {len(tasks)} tasks")
+        figures += _titled(scaled, setting.group.words)
     found: dict[str, list[float]] = {}
-    for result in own.results:
+    for result in own[0].material.results if own else ():
         if result.ok and result.cell.benchmark == IMAGENET_BENCHMARK and result.cell.dataset.startswith("imagenet:"):
             found.setdefault(result.cell.model, []).append(result.metrics["top1"])
     tops = {model: float(np.median(values)) for model, values in found.items()}
-    return [*figures, *_scaled(own, tops, "Larger models on ImageNet", "top-1 on ImageNet")]
+    return figures + (_scaled(own[0].material, tops, "Larger models on ImageNet", "top-1 on ImageNet") if tops else [])
 
 
-def _scaled(own: VtabResults, scores: Mapping[str, float], title: str, axis: str) -> list[Figure]:
+def _scaled(material: Material, scores: Mapping[str, float], title: str, axis: str) -> list[Figure]:
     rows = [
-        {"name": own.short[model], "family": family(model, own.cards), "value": score}
+        {"name": material.names[model], "family": family(model, material.cards), "value": score}
         | {"parameters": card.parameters / 1e6, "width": card.feature_dim or 1}
         for model, score in scores.items()
-        if (card := own.cards.get(model)) and card.parameters
+        if (card := material.cards.get(model)) and card.parameters
     ]
     size = Axis("parameters (millions)", kind="log")
     chart = Scatter(rows=rows, x="parameters", x_axis=size, y=Axis(axis), series="family", size="width", label="name")
-    caption = "Colour is the family, size the width of the features."
-    return [_figure(title, chart, caption)] if len(rows) > 1 else []
+    return [_figure(title, chart, "Colour is the family, size the width of the features.")] if len(rows) > 1 else []
 
 
 _LIGHT: tuple[Adaptation, ...] = ("lightweight",)

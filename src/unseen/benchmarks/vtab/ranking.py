@@ -9,16 +9,15 @@ from typing import Any
 
 from unseen.benchmarks.vtab.analysis import (
     ModelScores,
-    group_scores,
     published_scores,
     reference_tasks,
     row_names,
-    settings,
-    size_of,
+    vtab_settings,
 )
 from unseen.benchmarks.vtab.published_tables import Adaptation, Size, TaskInfo
 from unseen.core.errors import DataError
 from unseen.core.records import Result
+from unseen.reports.blocks import Material
 from unseen.reports.wording import counted, listed
 from unseen.results.styles import metric_style
 from unseen.results.table import (
@@ -242,21 +241,19 @@ def compare(results: Sequence[Result], *, table: Adaptation | None = None, size:
     Raises:
         DataError: there is nothing to compare.
     """
-    groups = [group for group in settings(results) if size in (None, size_of(group))]
-    chosen = [(group, rows) for group in groups if (rows := group_scores(group))]
+    chosen = [s for s in vtab_settings(Material(results)) if s.scores and size in (None, s.size)]
     if not chosen:
         raise DataError("there are no VTAB results to compare. Make some with: unseen vtab run")
     found = []
-    for group, rows in chosen:
-        kept = [
-            replace(r, summaries={t: r.summaries[t] for t, info in r.tasks.items() if info.published}) for r in rows
-        ]
-        if own := [row for row in kept if row.summaries]:
-            kind = table or own[0].table
-            ranking = rank(own, published_scores(kind, size_of(group)), setting=group.words)
+    for setting in chosen:
+        published = ({t: row.summaries[t] for t, i in row.tasks.items() if i.published} for row in setting.scores)
+        rows = [replace(row, summaries=some) for row, some in zip(setting.scores, published, strict=True) if some]
+        if rows:
+            kind = table or rows[0].table
+            ranking = rank(rows, published_scores(kind, setting.size), setting=setting.group.words)
             found.append(replace(ranking, table=kind))
     if not found:
-        others = sorted({task for _, rows in chosen for row in rows for task in row.summaries})
+        others = sorted({task for setting in chosen for row in setting.scores for task in row.summaries})
         raise DataError(
             f"none of these tasks is in the paper's tables: {', '.join(others)}. The published methods were "
             "never run on the embedded tasks; run some of VTAB's own (unseen vtab check lists the data that you have)."
@@ -268,9 +265,10 @@ def vtab_tables(results: Collection[Result], names: Mapping[str, str], metrics: 
     """Return the tables of VTAB for all outputs, setting by setting; results of fixed budgets have their own."""
     found: list[Table] = []
     rest: list[Result] = []
-    for group in settings(list(results)):
-        if scores := group_scores(group):
-            first, *more = rank(scores, setting=group.words).tables(names, group.older)
+    for setting in vtab_settings(Material(list(results))):
+        group = setting.group
+        if setting.scores:
+            first, *more = rank(setting.scores, setting=group.words).tables(names, group.older)
             found += [replace(first, footnote=findings_footnote(group.results)), *more]
         else:
             rest += group.results

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, final
+from typing import Any, final
 
 import numpy as np
 
@@ -25,17 +25,27 @@ from unseen.core.errors import DataError
 from unseen.data import Split
 from unseen.data.dataset import IntArray
 
-T = TypeVar("T")
-
 BLANK = -1
 #: Keys of a trial that are not of its setting.
 OUTCOME = ("accuracy", "seconds", "state", "error", "rungs", "log_loss", "note")
 TRIALS = 100
 #: Shares of the training time after which a search that prunes stops the worse half.
 RUNGS = (1 / 3, 2 / 3)
-_CROPS = ("resize", "resize-crop", "shortest-crop", "inception", "pad-crop")
 #: Side of the input of the network, and the shortest side that it is cut out of if there is a crop.
 _EVALUATION = {224: 256, 320: 352, 384: 448}
+#: The choices of Appendix I, in the order in which they are sampled.
+_CHOICES: Mapping[str, Sequence[Any]] = {
+    "batch_size": (128, 256, 512),
+    "epochs": (100, 200, 300, 400, 500),
+    "steps": (2500, 5000, 10_000, 20_000, 40_000),
+    "schedule": ("steps", "epochs"),
+    "flip": (False, True),
+    "colour": (False, True),
+    "cut": (False, True),
+    "crop": ("resize", "resize-crop", "shortest-crop", "inception", "pad-crop"),
+    "eval_size": tuple(_EVALUATION),
+    "optimizer": ("sgd", "adam"),
+}
 
 
 def sample_settings(count: int, *, images: int, size: int, longest: int = 0, seed: int = 0) -> list[dict[str, Any]]:
@@ -51,31 +61,16 @@ def sample_settings(count: int, *, images: int, size: int, longest: int = 0, see
 
 
 def _sample(rng: np.random.Generator, images: int, size: int) -> dict[str, Any]:
-    def one(values: Sequence[T]) -> T:
-        return values[int(rng.integers(len(values)))]
-
-    def log_uniform(low: float, high: float) -> float:
-        return math.exp(rng.uniform(math.log(low), math.log(high)))
-
-    batch = one((128, 256, 512))
-    epochs, steps = one((100, 200, 300, 400, 500)), one((2500, 5000, 10_000, 20_000, 40_000))
-    in_epochs, flip, colour, cut = (bool(rng.integers(2)) for _ in range(4))
-    crop, side = one(_CROPS), one(tuple(_EVALUATION))
-    optimizer = one(("sgd", "adam"))
-    return {
-        "batch_size": batch,
-        "schedule": "epochs" if in_epochs else "steps",
-        **({"epochs": epochs} if in_epochs else {}),
-        "steps": math.ceil(epochs * images / batch) if in_epochs else steps,
-        "flip": flip,
-        "colour": colour,
-        "crop": crop,
-        "eval_size": round(side * size / 224),
-        "eval_resize": round(_EVALUATION[side] * size / 224) if cut else 0,
-        "weight_decay": log_uniform(1e-5, 1e-1),
-        "optimizer": optimizer,
-        "learning_rate": log_uniform(*((1e-3, 1.0) if optimizer == "sgd" else (1e-5, 1e-2))),
-    }
+    found = {name: values[int(rng.integers(len(values)))] for name, values in _CHOICES.items()}
+    side, cut, epochs = found["eval_size"], found.pop("cut"), found.pop("epochs")
+    if found["schedule"] == "epochs":
+        found |= {"epochs": epochs, "steps": math.ceil(epochs * images / found["batch_size"])}
+    found["eval_size"] = round(side * size / 224)
+    found["eval_resize"] = round(_EVALUATION[side] * size / 224) if cut else 0
+    rates = (1e-3, 1.0) if found["optimizer"] == "sgd" else (1e-5, 1e-2)
+    for name, (low, high) in (("weight_decay", (1e-5, 1e-1)), ("learning_rate", rates)):
+        found[name] = math.exp(rng.uniform(math.log(low), math.log(high)))
+    return found
 
 
 @final

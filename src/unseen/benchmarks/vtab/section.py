@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from unseen.benchmarks.vtab.analysis import (
     METRICS,
     ModelScores,
     Setting,
-    VtabResults,
     complete,
-    group_scores,
     metric_agreement,
     published_scores,
     row_names,
+    score_matrix,
     shared_tasks,
-    size_of,
+    vtab_settings,
 )
 from unseen.benchmarks.vtab.figures import across_figures, setting_figures
-from unseen.benchmarks.vtab.info import IMAGENET_BENCHMARK
 from unseen.benchmarks.vtab.published_tables import (
     ScoreTable,
     Size,
@@ -43,7 +40,6 @@ from unseen.reports.blocks import (
     SectionSpec,
     Standing,
     Table,
-    TableBlock,
     TableCell,
     Text,
     TextBlock,
@@ -51,6 +47,7 @@ from unseen.reports.blocks import (
 from unseen.reports.overview import overview_chart
 from unseen.reports.wording import PERCENT, counted, lead_sentence
 from unseen.results.comparability import older_said
+from unseen.results.grid import Summary
 from unseen.results.styles import MetricStyle
 from unseen.results.table import summary_cell
 
@@ -59,62 +56,57 @@ TAU = MetricStyle("tau", "tau")
 
 @dataclass(frozen=True, eq=False)
 class _Page:
-    """One setting of the page."""
+    """One setting of the page, and its ranking; None if all its results are of fixed budgets."""
 
     setting: Setting
-    material: Material
-
-    @cached_property
-    def ranking(self) -> Ranking | None:
-        return rank(self.setting.scores) if self.setting.scores else None
-
-    def standings(self, column: Column, question: str) -> list[Standing]:
-        """Return the values of the user's models in one column; of the best adaptation of each model."""
-        question = question.format(counted(len(column.tasks), "task"))
-        found: dict[str, Standing] = {}
-        for row in self.ranking.ordered if self.ranking else ():
-            if not row.source and row.model not in found:
-                candidate = self.ranking.candidates[column][row.key] if self.ranking else None
-                assert candidate is not None
-                found[row.model] = Standing(question, row.model, candidate, row.cells(column.tasks))
-        return list(found.values())
+    ranking: Ranking | None
 
 
 def _pages(material: Material, benchmark: str) -> list[tuple[str, _Page]]:
-    own = [result for result in material.results if result.cell.benchmark in (benchmark, IMAGENET_BENCHMARK)]
-    return [(s.group.words, _Page(s, material)) for s in VtabResults(own, material.cards).settings]
+    found = vtab_settings(material)
+    return [(s.group.words, _Page(s, rank(s.scores) if s.scores else None)) for s in found]
 
 
 def _answer(page: _Page) -> Iterator[Part]:
     """Yield the answer, its headline and the means by group of tasks as dots with their intervals (Figure 3)."""
     if not (ranking := page.ranking):
         return
-    standings = page.standings(ranking.mean, "Unseen tasks: top-1, mean over {}")
-    text, sure, clear = lead_sentence(standings, page.material.names, "adapts best,")
+    material = page.setting.material
+    standings = _standings(ranking, ranking.mean, "Unseen tasks: top-1, mean over {}")
+    text, sure, clear = lead_sentence(standings, material.names, "adapts best,")
     tasks = standings[0].question.partition(": ")[2]
     headline = Headline("Unseen tasks", f"{text.removesuffix('.')} ({tasks}).", sure, clear)
     yield Text(headline.text, answer=True)
     yield headline
     yield from standings
     means = [c for c in ranking.columns if c.group == ranking.mean.group and c != ranking.mean and not c.by_group]
-    found = [each for column in means for each in page.standings(column, f"{column.head.lower()}, {{}}")]
-    models = {standing.model for standing in standings}
-    keys = {model: key for model, key in page.material.keys.items() if model in models}
+    found = [each for column in means for each in _standings(ranking, column, f"{column.head.lower()}, {{}}")]
+    keys = {standing.model: material.keys[standing.model] for standing in standings}
     caption = "Bars are 95 % confidence intervals over test images."
     yield Figure("Means by group of tasks", overview_chart([*found, *standings], keys), caption=caption, wide=True)
 
 
+def _standings(ranking: Ranking, column: Column, question: str) -> list[Standing]:
+    """Return the values of the user's models in one column; of the best adaptation of each model."""
+    best: dict[str, ModelScores] = {}
+    for row in ranking.ordered:
+        if not row.source:
+            best.setdefault(row.model, row)
+    question, values = question.format(counted(len(column.tasks), "task")), ranking.candidates[column]
+    return [Standing(question, row.model, values[row.key], row.cells(column.tasks)) for row in best.values()]
+
+
 def _agreement(page: _Page) -> list[Text]:
-    taus = metric_agreement(page.setting.group)
     text = "the models rank with Kendall's tau {:.2f} to the ranking by top-1."
+    taus = metric_agreement(page.setting)
     return [Text(text.format(tau), f"By {METRICS[metric]}") for metric, tau in taus.items()]
 
 
 def _setting_tables(page: _Page) -> list[Table]:
     if not (ranking := page.ranking):
         return []
-    own, scores = page.setting.study, page.setting.scores
-    found = [*ranking.tables(own.short, page.setting.group.older), *own_aggregation_tables(scores)]
+    found = ranking.tables(page.setting.material.names, page.setting.group.older)
+    found += own_aggregation_tables(page.setting.scores)
     if any(row.source for row in ranking.rows):
         return found
     rows = published_scores(ranking.rows[0].table, ranking.size)
@@ -128,58 +120,56 @@ def _all_rows(pages: Sequence[_Page]) -> list[Table]:
 
     Each way must have one setting, and all of them the same data.
     """
-    chosen = [page.setting.group for page in pages if page.setting.scores]
-    ways = [str(group.setting["table"]) for group in chosen]
-    same = {(str(group.setting["size"]), str(group.setting.get("root"))) for group in chosen}
-    if len(ways) < 2 or len(set(ways)) < len(ways) or len(same) != 1:
+    chosen = [page.setting for page in pages if page.ranking]
+    ways = {str(setting.group.setting["table"]) for setting in chosen}
+    same = {(setting.size, str(setting.group.setting.get("root"))) for setting in chosen}
+    if not len(ways) == len(chosen) > 1 or len(same) > 1:
         return []
-    rows = [row for page in pages for row in page.setting.scores]
-    size = size_of(chosen[0])
-    published = [row for kind in dict.fromkeys(row.table for row in rows) for row in published_scores(kind, size)]
+    rows, size = [row for setting in chosen for row in setting.scores], chosen[0].size
+    published = [row for setting in chosen for row in published_scores(setting.scores[0].table, size)]
     ranking = rank(rows, published)
-    tables = ranking.tables(pages[0].setting.study.short)[:1] if any(row.source for row in ranking.rows) else []
+    tables = ranking.tables(chosen[0].material.names)[:1] if any(row.source for row in ranking.rows) else []
     return [replace(table, caption=f"All adaptations, {size} examples") for table in tables]
 
 
-def _sizes(pages: Sequence[_Page]) -> list[Size]:
-    return list(dict.fromkeys(size_of(page.setting.group) for page in pages))
-
-
 def _paper_tables(pages: Sequence[_Page]) -> Iterator[Table]:
-    by_metric = {m: [row for page in pages for row in group_scores(page.setting.group, m)] for m in METRICS}
-    names = row_names(by_metric["top1"], pages[0].setting.study.short)
-    for size in _sizes(pages):
+    settings = [page.setting for page in pages]
+    own = {metric: [row for setting in settings for row in setting.by(metric)] for metric in METRICS}
+    names = row_names(own["top1"], settings[0].material.names)
+    for size in dict.fromkeys(setting.size for setting in settings):
         table = score_table("lightweight", size)
-        yield human_table(by_metric["mean_per_class"], names, size)
-        yield from (subset_table(table, size), aggregation_table(table, size))
-        yield from [literature_table(by_metric, names)] if size == "full" else []
+        yield from (human_table(own, names, size), subset_table(table, size), aggregation_table(table, size))
+        yield from [literature_table(own, names)] if size == "full" else []
 
 
-def _older(pages: Sequence[_Page]) -> str:
-    return older_said(sum(page.setting.group.older for page in pages))
+def _prose(pages: Sequence[_Page]) -> list[str]:
+    return [
+        "Top-1 accuracy in percent, the median over seeds; intervals are 95 % intervals over test images.",
+        "Hyper-parameters were chosen on the validation examples; then the model was adapted anew to all of them.",
+        "Test labels were not readable before that.",
+        older_said(sum(page.setting.group.older for page in pages)),
+    ]
 
 
-_PROSE = (
-    "Top-1 accuracy in percent, the median over seeds; intervals are 95 % intervals over test images.",
-    "Hyper-parameters were chosen on the validation examples; then the model was adapted anew to all of them.",
-    "Test labels were not readable before that.",
-)
-vtab_section: SectionSpec[_Page] = SectionSpec(
+vtab_section = SectionSpec(
     title="VTAB: unseen tasks, with few labels",
     settings=_pages,
-    blocks=(_answer, lambda page: setting_figures(page.setting), _agreement, TableBlock(_setting_tables)),
+    blocks=(_answer, lambda page: setting_figures(page.setting), _agreement, _setting_tables),
     common=(
-        *(TextBlock[Sequence[_Page]](text) for text in _PROSE),
-        TextBlock(_older),
-        TableBlock(_all_rows),
-        TableBlock(_paper_tables),
-        lambda pages: across_figures(pages[0].setting.study, _sizes(pages)),
+        TextBlock(_prose),
+        _all_rows,
+        _paper_tables,
+        lambda pages: across_figures([page.setting for page in pages]),
     ),
     models=lambda page: [result.cell.model for result in page.setting.group.results],
 )
 
 
 # ---- tables of the paper ---------------------------------------------------------------------------------------------
+
+
+def _table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
+    return Table(caption, columns, rows, range(1, len(columns)), folded=True)
 
 
 def subset_table(table: ScoreTable, size: Size, subset_size: int = 5, count: int = 5) -> Table:
@@ -189,37 +179,26 @@ def subset_table(table: ScoreTable, size: Size, subset_size: int = 5, count: int
         subset_size: number of tasks in a subset; Table 5 has five.
         count: number of best subsets.
     """
-    titles, search = task_titles(), search_subsets(table.scores, subset_size)
+    titles, search = list(task_titles().values()), search_subsets(table.scores, subset_size)
+    printed = best_subsets(size) if subset_size == 5 else ()
+    subsets = [([table.tasks.index(task) for task in each.tasks], tau_cell(each.tau, each.std)) for each in printed]
+    subsets += [(each, TableCell(hint="found here")) for each in search.subsets[:count].tolist()]
     rows = []
-    for subset in best_subsets(size) if subset_size == 5 else ():
-        tau, better = search.tau_of([table.tasks.index(task) for task in subset.tasks])
-        name = TableCell(", ".join(titles[task] for task in subset.tasks), note="Table 5")
-        rows.append([name, tau_cell(subset.tau, subset.std), tau_cell(tau), TableCell(f"{better + 1:,}", better)])
-    for k in range(count):
-        name = TableCell(", ".join(titles[table.tasks[task]] for task in search.subsets[k]), note="found here")
-        rows.append([name, TableCell(), tau_cell(float(search.taus[k])), TableCell("1", k)])
-    return Table(
-        f"{subset_size} tasks that rank the published methods like all 19 ({len(search.taus):,} subsets searched)",
-        ["tasks", "tau in the paper", "tau here", "place"],
-        rows,
-        numeric=(1, 2, 3),
-        folded=True,
-    )
+    for tasks, paper in subsets:
+        tau, better = search.tau_of(tasks)
+        name = TableCell(", ".join(titles[task] for task in tasks))
+        rows.append([name, paper, tau_cell(tau), TableCell(f"{better + 1:,}", better)])
+    caption = f"{subset_size} tasks that rank the published methods like all 19 ({len(search.taus):,} subsets searched)"
+    return _table(caption, ["tasks", "tau in the paper", "tau here", "place"], rows)
 
 
 def aggregation_table(table: ScoreTable, size: Size) -> Table:
     """Return Table 4 with the taus that a table gives, and their distance from the printed ones."""
-    found, printed = agreement_with_mean(table.scores, published_aggregations()), aggregation_taus(size)
-    return Table(
-        "Other ways to aggregate (Table 4): Kendall's tau with the mean, for the published methods",
-        ["aggregation", "paper", "here", "difference in standard deviations"],
-        [
-            [TableCell(name), tau_cell(*printed[name]), *deviation_cells(tau, printed[name])]
-            for name, tau in found.items()
-        ],
-        numeric=(1, 2, 3),
-        folded=True,
-    )
+    printed, rows = aggregation_taus(size), []
+    for name, tau in agreement_with_mean(table.scores, published_aggregations()).items():
+        rows.append([TableCell(name), tau_cell(*printed[name]), *deviation_cells(tau, printed[name])])
+    caption = "Other ways to aggregate (Table 4): Kendall's tau with the mean, for the published methods"
+    return _table(caption, ["aggregation", "paper", "here", "difference in standard deviations"], rows)
 
 
 def deviation_cells(tau: float, printed: tuple[float, float]) -> list[TableCell]:
@@ -234,67 +213,70 @@ def own_aggregation_tables(own: Sequence[ModelScores]) -> list[Table]:
     Empty for fewer than three models with all tasks, or fewer than two tasks.
     """
     rows = complete(own)
-    tasks = shared_tasks(rows)
-    if len(rows) < 3 or len(tasks) < 2:
+    if len(rows) < 3 or len(shared_tasks(rows)) < 2:
         return []
-    infos = [rows[0].tasks[task] for task in tasks]
-    runs = [[[100 * value for value in row.summaries[task].values] for task in tasks] for row in rows]
+    tasks, _ = score_matrix(rows)
+    runs = [[[100 * value for value in row.summaries[task.name].values] for task in tasks] for row in rows]
     seeds = sorted({len(values) for row in runs for values in row})
-    found = sampled_agreement(runs, aggregations([info.data for info in infos], [info.group for info in infos]))
-    return [
-        Table(
-            f"Other ways to aggregate, for these {len(rows)} models: Kendall's tau with the mean, over 100 samples of "
-            f"one of {' or '.join(map(str, seeds))} seeds",
-            ["aggregation", "tau", "deviation"],
-            [[TableCell(name), tau_cell(tau), tau_cell(std)] for name, (tau, std) in found.items()],
-            numeric=(1, 2),
-            folded=True,
-        )
-    ]
+    found = sampled_agreement(runs, aggregations([task.data for task in tasks], [task.group for task in tasks]))
+    caption = f"Other ways to aggregate, for these {len(rows)} models: Kendall's tau with the mean, over 100 samples "
+    caption += f"of one of {' or '.join(map(str, seeds))} seeds"
+    cells = [[TableCell(name), tau_cell(tau), tau_cell(std)] for name, (tau, std) in found.items()]
+    return [_table(caption, ["aggregation", "tau", "deviation"], cells)]
 
 
-def human_table(own: Sequence[ModelScores], names: Mapping[str, str], size: Size) -> Table:
+def human_table(own: Mapping[str, Sequence[ModelScores]], names: Mapping[str, str], size: Size) -> Table:
     """Return Table 3: raters and chance, in mean per-class accuracy, and a user's models in the same metric.
 
     Args:
-        own: scores of the metric "mean_per_class".
+        own: rows by metric.
     """
-    titles, raters = task_titles(), human_scores()
-    mine = [row for row in own if row.size == size and {*row.summaries} & {*raters}]
-    columns = ["task", "chance", "raters", *(names[row.key] for row in mine)]
-    rows = [
-        [
-            TableCell(titles[task]),
-            *(TableCell(value=scores[name] / 100, metric=PERCENT) for name in ("chance", "human")),
-            *(summary_cell(row.summaries.get(task), UNDECIDED) for row in mine),
-        ]
-        for task, scores in raters.items()
-    ]
-    caption = "Human raters (Table 3): mean per-class accuracy (%)"
-    return Table(caption, columns, rows, numeric=range(1, len(columns)), folded=True)
+    rows = [(t, "mean_per_class", [_percent(s["chance"]), _percent(s["human"])]) for t, s in human_scores().items()]
+    mine = {key: found for key, found in _by_row(own, size).items() if {task for _, task in found} & {*human_scores()}}
+    columns = ["task", "chance", "raters", *(names[key] for key in mine)]
+    return _table("Human raters (Table 3): mean per-class accuracy (%)", columns, _reference_rows(rows, mine))
 
 
 def literature_table(own: Mapping[str, Sequence[ModelScores]], names: Mapping[str, str]) -> Table:
     """Return Table 8: the best published method on all examples, the literature, and a user's models of that size.
 
     Args:
-        own: by metric.
+        own: rows by metric.
     """
-    titles, spoken = task_titles(), {"top1": "", "mean_per_class": "mean per-class", "kappa": "quadratic kappa"}
-    found = {(metric, row.key): row.medians for metric, rows in own.items() for row in rows if row.size == "full"}
-    mine = list(dict.fromkeys(key for _, key in found))
+    rows = [(r.task, r.metric, [_percent(r.ours), _percent(r.theirs, r.reference)]) for r in literature()]
+    mine = _by_row(own, "full")
     columns = ["task", "Sup-Ex-100%, heavyweight", "literature", *(names[key] for key in mine)]
-    rows = [
-        [
-            TableCell(titles[row.task], note=spoken[row.metric]),
-            TableCell(value=row.ours / 100, metric=PERCENT),
-            TableCell(value=row.theirs / 100, metric=PERCENT, note=row.reference),
-            *(TableCell(value=found.get((row.metric, key), {}).get(row.task), metric=PERCENT) for key in mine),
-        ]
-        for row in literature()
-    ]
     caption = "The best published method and the literature (Table 8), all examples (%)"
-    return Table(caption, columns, rows, numeric=range(1, len(columns)), folded=True)
+    return _table(caption, columns, _reference_rows(rows, mine))
+
+
+_ByRow = Mapping[str, Mapping[tuple[str, str], Summary]]
+
+
+def _by_row(own: Mapping[str, Sequence[ModelScores]], size: Size) -> _ByRow:
+    """Return the summaries of a user's rows by key, then metric and task."""
+    keys = dict.fromkeys(row.key for rows in own.values() for row in rows if row.size == size)
+    return {
+        key: {(m, task): each for m in own for row in own[m] if row.key == key for task, each in row.summaries.items()}
+        for key in keys
+    }
+
+
+def _reference_rows(rows: Sequence[tuple[str, str, Sequence[TableCell]]], own: _ByRow) -> list[list[TableCell]]:
+    """Return rows of task, numbers of the paper, and those of a user's models in the same metric."""
+    notes, titles = {"mean_per_class": "mean per-class", "kappa": "quadratic kappa"}, task_titles()
+    return [
+        [
+            TableCell(titles[task], note=notes.get(metric, "")),
+            *cells,
+            *(replace(summary_cell(each.get((metric, task)), UNDECIDED), metric=PERCENT) for each in own.values()),
+        ]
+        for task, metric, cells in rows
+    ]
+
+
+def _percent(value: float, note: str = "") -> TableCell:
+    return TableCell(value=value / 100, metric=PERCENT, note=note)
 
 
 def tau_cell(value: float, deviation: float | None = None) -> TableCell:

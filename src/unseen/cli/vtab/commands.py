@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from unseen.benchmarks import Workbench
-from unseen.benchmarks.vtab.analysis import VtabResults, linear_taus, published_study
+from unseen.benchmarks.vtab.analysis import linear_taus, published_settings, vtab_settings
 from unseen.benchmarks.vtab.figures import FIGURES, draw, one_spec
 from unseen.benchmarks.vtab.info import IMAGENET_BENCHMARK
 from unseen.benchmarks.vtab.published_tables import (
@@ -42,6 +42,7 @@ from unseen.core.records import Cell, ModelCard, Result
 from unseen.data.sources.vtab import check_root, vtab_task
 from unseen.metrics.subsets import left_out_taus, unseen_pair_accuracy
 from unseen.reports import save_chart
+from unseen.reports.blocks import Material
 from unseen.results import FILE_NAME, ResultsDatabase
 from unseen.results.table import Table, TableCell
 from unseen.run.report import write_report
@@ -95,7 +96,7 @@ def chart(
     home: HomeOption = None,
 ) -> None:
     results = _stored_results(study, home) if study and only != "published" else []
-    own = VtabResults(results, _cards_of(results, home) if name == "scale" else {})
+    own = vtab_settings(Material(results, _cards_of(results, home) if name == "scale" else {}))
     figures = draw(name, own, size=size, published=only != "own")
     save_chart(one_spec(figures), out)
     for figure in figures:
@@ -115,15 +116,16 @@ def analyse(
 ) -> None:
     table = read_results_file(results_file, size) if results_file else score_table("lightweight", size)
     tables = [aggregation_table(table, size), _readings_table(table, size)]
-    for setting in VtabResults(_stored_results(study, home)).settings if study else ():
+    for setting in vtab_settings(Material(_stored_results(study, home))) if study else ():
         if not (own := own_aggregation_tables(setting.scores)):
             words = f" · {setting.group.words}" if setting.group.words else ""
             console().print(f"Aggregations need three models and two tasks that all have{words}.", markup=False)
         tables += own
-    _, taus = linear_taus(published_study(size).groups)[0]
-    rows = [[TableCell(info.title), tau_cell(tau)] for info, tau in taus.items()]
+    _, taus = linear_taus(published_settings(size))[0]
+    ordered = sorted(taus.items(), key=lambda item: -item[1])
+    rows = [[TableCell(info.title), tau_cell(tau)] for info, tau in ordered]
     linear = Table("Linear against fine-tuning (Figure 5): Kendall's tau", ["task", "tau"], rows, (1,))
-    tables += [subset_table(table, size, subset_size, count), linear, human_table([], {}, size)]
+    tables += [subset_table(table, size, subset_size, count), linear, human_table({}, {}, size)]
     for each in [*tables, literature_table({}, {})]:
         print_model(each)
     console().print(f"An unseen pair is ranked right with probability {unseen_pair_accuracy(table.scores):.3f}.")
