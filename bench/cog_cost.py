@@ -26,10 +26,9 @@ from probe_sets import keep_options, kept_figures, write_docs
 from unseen.backbones import load_backbone
 from unseen.benchmarks.cog.check import FULL_COG
 from unseen.probes import Protocol, evaluate_probe, logistic
-from unseen.probes.folds import FOLDS, HOLD_OUT_ROWS
-from unseen.probes.linear import LabelledRows
 from unseen.probes.logistic import PENALTIES
-from unseen.probes.rows import FeatureSet
+from unseen.probes.rows import FeatureSet, LabelledRows
+from unseen.probes.sampling import FOLDS, HOLD_OUT_ROWS
 from unseen.probes.sgd import Setting, TrainingRows, train
 
 MODELS, SEEDS, DIMENSIONS = 31, 5, 2048

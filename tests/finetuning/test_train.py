@@ -24,7 +24,7 @@ from unseen.finetuning.data import TrainingBatches, micro_batches
 from unseen.finetuning.train import FinetuneOptions, FinetuneResult, finetune
 from unseen.finetuning.trainer import own_device
 from unseen.finetuning.views import EvalView, TrainView, inception_box
-from unseen.probes.batch_order import BatchOrder
+from unseen.probes.sgd import BatchOrder
 
 
 @pytest.fixture(scope="module")

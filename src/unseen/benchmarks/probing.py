@@ -15,7 +15,7 @@ from unseen.core.identity import option
 from unseen.core.options import Natural, Positive, check_options
 from unseen.core.records import Cell, Result
 from unseen.features.rows import FeatureRows
-from unseen.probes.protocol import SEEDS
+from unseen.probes.solvers import SEEDS
 from unseen.results.outcomes import pack_correct
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from unseen.core.errors import DataError
 from unseen.core.guard import read_patiently
 from unseen.data import Split
 from unseen.finetuning.views import Pixels, TrainView
-from unseen.probes.batch_order import BatchOrder, IntArray
+from unseen.probes.sgd import BatchOrder, IntArray
 
 #: Bytes of images that are cached between epochs, over all workers.
 CACHE_BYTES = 1 << 30

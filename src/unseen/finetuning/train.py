@@ -30,7 +30,7 @@ from unseen.core.run_record import Dropped
 from unseen.data import Split
 from unseen.finetuning.early_stop import EarlyStop
 from unseen.finetuning.trainer import FinetuneOptions, Progress, Schedule, Trainer
-from unseen.probes.batch_order import IntArray
+from unseen.probes.sampling import IntArray
 
 __all__ = ["FinetuneOptions", "FinetuneResult", "finetune"]
 

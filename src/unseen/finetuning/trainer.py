@@ -43,9 +43,9 @@ from unseen.features.batches import to_pixels
 from unseen.finetuning.data import CACHE_BYTES, Batch, TrainingBatches, evaluation_batches, micro_batches
 from unseen.finetuning.early_stop import EarlyStop
 from unseen.finetuning.views import EvalView, Pixels, TrainView, at_size, nearest_size
-from unseen.probes.batch_order import IntArray
 from unseen.probes.estimators import LinearProbe
-from unseen.probes.schedules import StepSchedule, default_warmup
+from unseen.probes.sampling import IntArray
+from unseen.probes.solvers import StepSchedule, default_warmup
 
 Start = Literal["zero", "probe"]
 #: Callback with the finished step, the number of steps, and the loss.

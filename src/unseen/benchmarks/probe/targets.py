@@ -26,7 +26,7 @@ from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import NUMBER, SEVERAL
 from unseen.features.rows import FeatureRows
-from unseen.probes.protocol import SEEDS
+from unseen.probes.solvers import SEEDS
 from unseen.results.info import BenchmarkInfo
 from unseen.results.outcomes import pack_values
 from unseen.stats import (

@@ -34,10 +34,9 @@ def left_out_hits(features: npt.ArrayLike, labels: npt.ArrayLike, *, seed: int =
         raise DataError("no class has two images, so cross-validation is impossible. Add images, or use fewer classes.")
     if rows.size * known.classes >= LARGEST:
         return class_hits(rows, known, seed=seed)
-    from unseen.probes.draws import draw_rows
     from unseen.probes.evaluate import labelled
-    from unseen.probes.folds import choose_penalty, draw_folds
     from unseen.probes.rows import FeatureSet
+    from unseen.probes.sampling import choose_penalty, draw_folds, draw_rows
     from unseen.probes.solvers import Settings, solve
     from unseen.probes.workers import Workers
 

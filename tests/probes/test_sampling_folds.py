@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import log_loss
 
-from unseen.probes.folds import choose_penalty, draw_folds, estimate_accuracy, fit_temperature, prediction_interval
-from unseen.probes.softmax import TRAINS_ONLY
+from unseen.probes.sampling import (
+    TRAINS_ONLY,
+    choose_penalty,
+    draw_folds,
+    estimate_accuracy,
+    fit_temperature,
+    prediction_interval,
+)
 
 SIZES = st.lists(st.integers(1, 30), min_size=2, max_size=8)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unseen.core.errors import UsageError
-from unseen.probes.schedules import StepSchedule, default_warmup
+from unseen.probes.solvers import StepSchedule, default_warmup
 
 
 def test_steps_down_by_ten_after_a_third_two_thirds_and_shortly_before_the_end() -> None:
@@ -42,5 +42,3 @@ def test_after_the_warm_up_the_rate_never_rises(steps: int) -> None:
 def test_impossible_schedules_are_refused(arguments: tuple[int, int]) -> None:
     with pytest.raises(UsageError, match="steps"):
         StepSchedule(*arguments)
-    with pytest.raises(UsageError, match="ascending"):
-        StepSchedule(10, decays=(0.5, 0.2))
