@@ -233,7 +233,7 @@ def _write_files(audit: Audit, out: Path | None, chart: Path | None, mapping: Pa
             err=True,
         )
     if chart is not None:
-        from unseen.reports.audit_chart import audit_chart
+        from unseen.reports.audit import audit_chart
         from unseen.reports.charts import save_chart
 
         typer.echo(f"Drawn to {save_chart(audit_chart(audit), chart)}.", err=True)

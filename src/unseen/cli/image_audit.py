@@ -33,7 +33,7 @@ def audit_image_copies(
     from unseen.core.files import home as home_folder
     from unseen.core.files import write_whole
     from unseen.data.duplicates import THRESHOLD
-    from unseen.reports.copies_page import drop_list, write_copies_page
+    from unseen.reports.audit import drop_list, write_copies_page
     from unseen.results.export import to_json
 
     bench = Workbench(home_folder(home), progress=ConsoleProgress(console(error=True)))

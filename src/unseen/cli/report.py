@@ -55,8 +55,8 @@ def report(
     from unseen.cli.tables import console, count, print_json, say
     from unseen.core.errors import UsageError
     from unseen.core.files import home as home_folder
-    from unseen.reports.paper import FORMATS, write_figures
-    from unseen.reports.pictures import ClassPictures
+    from unseen.reports.page import ClassPictures
+    from unseen.reports.theme import FORMATS, write_figures
     from unseen.run.report import file_name, make_report
 
     chosen = chosen_of(study=study, benchmark=benchmark, dataset=dataset)

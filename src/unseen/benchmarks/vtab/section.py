@@ -22,7 +22,7 @@ from unseen.benchmarks.vtab.tables import (
 )
 from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table
 from unseen.reports.charts import to_spec, without_legends
-from unseen.reports.overview import overview_chart
+from unseen.reports.scores import overview_chart
 from unseen.reports.wording import counted, lead_sentence, listed
 from unseen.results import Group
 from unseen.results.comparability import older_said
