@@ -8,11 +8,10 @@ from unseen.cli.audit import audit
 from unseen.cli.check import check
 from unseen.cli.clip import clip_commands
 from unseen.cli.cog import cog_commands
-from unseen.cli.compare import compare
+from unseen.cli.compare import compare, leaderboard
 from unseen.cli.demo import demo
 from unseen.cli.doctor import doctor
 from unseen.cli.features import features_commands
-from unseen.cli.leaderboard import leaderboard
 from unseen.cli.ls import ls
 from unseen.cli.options import study_command
 from unseen.cli.parser import Command, Commands, root_options
