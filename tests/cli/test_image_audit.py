@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from unseen.benchmarks.image_audit import Stacked
 from unseen.cli import main
 
 
@@ -43,9 +42,9 @@ def test_within_a_folder(photos: Path, tmp_path: Path, small_model: str, capsys:
     page, drop, out = tmp_path / "copies.html", tmp_path / "drop.tsv", tmp_path / "copies.json"
     files = ["--page", str(page), "--drop", str(drop), "--out", str(out)]
     assert audit(photos, *files, home=tmp_path / "home", model=small_model) == 0
-    said = capsys.readouterr().out
-    assert "2 are copies of others (1 exact, 1 flipped)" in said
-    assert "1 test images have a copy in train; 1 pairs are under two labels." in said
+    out_text = capsys.readouterr().out
+    assert "2 are copies of others (1 exact, 1 flipped)" in out_text
+    assert "1 test images have a copy in train; 1 pairs are under two labels." in out_text
     lines = [line.split("\t") for line in drop.read_text().splitlines()]
     assert lines[0] == ["image", "split", "kind", "copy of", "its split"]
     assert sorted(line[2] for line in lines[1:]) == ["exact", "flipped"]
@@ -94,13 +93,3 @@ def test_options_of_the_other_audit_are_refused(
 ) -> None:
     assert main(["audit", *arguments]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_stacked_rows_are_those_of_one_array() -> None:
-    rng = np.random.default_rng(0)
-    parts = [rng.normal(size=(n, 3)) for n in (4, 0, 7, 2)]
-    whole, stacked = np.concatenate(parts), Stacked(parts)
-    assert stacked.shape == (13, 3)
-    for begin in range(14):
-        for end in range(begin, 15):
-            np.testing.assert_array_equal(stacked[begin:end], whole[begin:end])

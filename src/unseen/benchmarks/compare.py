@@ -208,7 +208,7 @@ _FACTS = ("id", "group", "architecture", "parameters", "flops", "feature_dim", "
 def _facts(models: Sequence[str], names: Mapping[str, str], cards: Mapping[str, ModelCard]) -> Table:
     rows = []
     for fact in _FACTS:
-        values = [model if fact == "id" else getattr(cards.get(model), fact, None) for model in models]
+        values: list[Any] = [model if fact == "id" else getattr(cards.get(model), fact, None) for model in models]
         texts = [amount(v) if fact in ("parameters", "flops") else str(v or "") for v in values]
         rows += [(fact.replace("_", " "), *(text or "–" for text in texts))] if any(texts) else []
     return plain_table("Model cards", ["", *(names[model] for model in models)], rows)

@@ -27,7 +27,7 @@ def audit_image_copies(
 
     from unseen.backbones.load import resolve_model
     from unseen.benchmarks import Workbench
-    from unseen.benchmarks.image_audit import audit_images
+    from unseen.benchmarks.audit import audit_images
     from unseen.cli.progress import ConsoleProgress
     from unseen.cli.tables import console, print_json
     from unseen.core.files import home as home_folder
