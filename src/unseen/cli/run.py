@@ -58,8 +58,18 @@ def overruled(study: Study, given: dict[str, Any]) -> Study:
     return replace(study, extraction=replace(study.extraction, **chosen))
 
 
-def run_and_report(study: Study, how: Running, *, show: Callable[[Sequence[Result]], None] | None = None) -> None:
-    """Run a study, saying how it goes, and print its tables (by `show` where a command has its own) or its JSON.
+def run_and_report(
+    study: Study,
+    how: Running,
+    *,
+    show: Callable[[Sequence[Result]], None] | None = None,
+    answers: bool = False,
+) -> None:
+    """Run a study with progress lines, and print its tables or its JSON.
+
+    Args:
+        show: prints the results instead of the tables.
+        answers: print one sentence per question instead of the tables.
 
     Raises:
         CellsFailedError: some cells failed; the others are there, and so is the page.
@@ -97,7 +107,11 @@ def run_and_report(study: Study, how: Running, *, show: Callable[[Sequence[Resul
     if how.as_json:
         print_json(_outcome_json(outcome))
     else:
-        if show is not None and not how.all_metrics:
+        if answers:
+            for answer in outcome.answers:
+                sure = f" ({answer.sure})" if answer.sure else ""
+                console().print(f"{answer.question}: {answer.text}{sure}", markup=False, soft_wrap=True)
+        elif show is not None and not how.all_metrics:
             show(outcome.results)
         else:
             show_results(outcome.results, all_metrics=how.all_metrics)
