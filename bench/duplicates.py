@@ -22,7 +22,7 @@ import numpy as np
 from PIL import Image
 
 from unseen.benchmarks import Workbench
-from unseen.benchmarks.image_audit import audit_images
+from unseen.benchmarks.audit import audit_images
 from unseen.data.duplicates import DuplicateReport, Kind, near_pairs
 
 KINDS = (Kind.REENCODED, Kind.RESCALED, Kind.FLIPPED, Kind.CROPPED)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import vl_convert
 
-from unseen.reports.charts import BUNDLE, vegalite_version
+from unseen.reports.page import BUNDLE
+from unseen.reports.theme import vegalite_version
 
 if __name__ == "__main__":
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vegalite_version())

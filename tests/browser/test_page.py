@@ -48,7 +48,7 @@ def picture(dataset: str, name: str) -> str:
     """A picture of one colour per class."""
     from PIL import Image
 
-    from unseen.reports.pictures import thumbnail
+    from unseen.reports.page import thumbnail
 
     return thumbnail(Image.new("RGB", (64, 48), (sum(map(ord, name)) * 7 % 255, 90, 160)))
 

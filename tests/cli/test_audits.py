@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from unseen.benchmarks.image_audit import Stacked
 from unseen.cli import main
 
 
@@ -94,13 +93,3 @@ def test_options_of_the_other_audit_are_refused(
 ) -> None:
     assert main(["audit", *arguments]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_stacked_rows_are_those_of_one_array() -> None:
-    rng = np.random.default_rng(0)
-    parts = [rng.normal(size=(n, 3)) for n in (4, 0, 7, 2)]
-    whole, stacked = np.concatenate(parts), Stacked(parts)
-    assert stacked.shape == (13, 3)
-    for begin in range(14):
-        for end in range(begin, 15):
-            np.testing.assert_array_equal(stacked[begin:end], whole[begin:end])

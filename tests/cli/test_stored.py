@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unseen.benchmarks.compare import duels, rounded
-from unseen.benchmarks.leaderboard import boards
+from unseen.benchmarks.compare import boards, duels, place_text
 from unseen.cli import main
 from unseen.core.records import Cell, Result
 from unseen.results import FILE_NAME, ResultsDatabase
@@ -70,7 +69,7 @@ def test_compare_in_words_chart_and_page(home: Path, tmp_path: Path, capsys: pyt
     assert "<svg" in chart.read_text()
 
 
-def test_compare_says_that_nothing_is_clear_and_no_minus_zero(
+def test_compare_reports_that_nothing_is_significant_without_minus_zero(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["compare", A, B, "--home", str(home)]) == 0
@@ -79,14 +78,16 @@ def test_compare_says_that_nothing_is_clear_and_no_minus_zero(
     assert main(["compare", A, B, "--home", str(one)]) == 0
     out = capsys.readouterr().out
     assert "-0.0" not in out, out
-    assert rounded(-0.04) == "0.0" and rounded(-0.06) == "-0.1"
+    (duel,) = duels([probe(m, 1) for m in (A, B)], A, B)
+    assert (duel.shown(-0.0004), duel.shown(-0.0006)) == ("+0.0", "-0.1")
 
 
 def test_the_test_is_paired_on_the_means_over_seeds(home: Path) -> None:
     (duel,) = duels([probe(A, 1), probe(A, 2), probe(B, 2), probe(B, 3)], A, B)
     first, second = (np.stack([answers(model, seed) for seed in seeds]) for model, seeds in ((A, (1, 2)), (B, (2, 3))))
     reference = paired_difference(first, second)
-    assert (duel.difference, duel.low, duel.high) == pytest.approx((reference.value, reference.low, reference.high))
+    found = duel.found
+    assert (found.value, found.low, found.high) == pytest.approx((reference.value, reference.low, reference.high))
     assert (duel.how, duel.images, duel.verdict) == ("images", IMAGES, 0)
 
 
@@ -95,21 +96,21 @@ def test_other_data_are_not_paired_and_other_settings_not_compared() -> None:
     bare = [Result(each.cell, each.metrics) for each in (probe(A, 1), probe(C, 1))]
     (duel,) = duels(bare, A, C)
     assert (duel.how, duel.verdict) == ("intervals", 1)
-    assert duel.high - duel.low == pytest.approx(2 * 0.04 * math.sqrt(2), rel=1e-6)
+    assert duel.found.high - duel.found.low == pytest.approx(2 * 0.04 * math.sqrt(2), rel=1e-6)
     naked = [Result(each.cell, {"top1": each.metrics["top1"]}) for each in bare]
     (duel,) = duels(naked, A, C)
     assert (duel.how, duel.verdict) == ("", 0)
 
 
 def test_compare_refuses_in_one_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for words, said in (
+    for words, message in (
         (["efficientnet", A], "part of several models"),
         ([A, A], "compared with itself"),
         (["lite1", "lite1"], "compared with itself"),
         (["resnet", A], "unknown model 'resnet'"),
     ):
         assert main(["compare", *words, "--home", str(home)]) == 2
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
 
 
 def test_compare_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,11 +152,11 @@ def test_figures_are_one_column_wide(home: Path, tmp_path: Path, capsys: pytest.
     assert "not as 'gif'" in capsys.readouterr().err
 
 
-def test_places_are_shared_where_models_cannot_be_told_apart(home: Path) -> None:
+def test_statistically_tied_models_share_places(home: Path) -> None:
     with ResultsDatabase(home / FILE_NAME, read_only=True) as database:
         (board,) = boards(database.latest())
     column = board.columns[-1]
-    assert {m: board.places[m, column].text for m in board.models} == {A: "1–2", B: "1–2", C: "3"}
+    assert {m: place_text(board.places[m, column]) for m in board.models} == {A: "1–2", B: "1–2", C: "3"}
     assert board.models[-1] == C
 
 
@@ -170,11 +171,11 @@ def test_scores_without_intervals_are_ordered_by_value_and_claim_nothing(
     """The names are in the opposite order of the values."""
     results = [scored("a:poor", 0.1), scored("b:fair", 0.5), scored("c:good", 0.9), scored("d:good", 0.9)]
     (board,) = boards(results)
-    assert board.models == ("c:good", "d:good", "b:fair", "a:poor")
+    assert board.models == ["c:good", "d:good", "b:fair", "a:poor"]
     (column,) = board.columns
     places = [board.places[model, column] for model in board.models]
-    assert [place.text for place in places] == ["1–2", "1–2", "3", "4"]
-    assert not any(place.tested for place in places)
+    assert [place_text(place) for place in places] == ["1–2", "1–2", "3", "4"]
+    assert not board.tested(column)
     folder = stored(tmp_path / "scores", results)
     page = tmp_path / "board.html"
     assert main(["leaderboard", "--home", str(folder), "--markdown", "-", "--out", str(page)]) == 0
@@ -190,7 +191,7 @@ def test_scores_without_intervals_are_ordered_by_value_and_claim_nothing(
 def test_a_column_with_one_untested_value_is_ordered_by_value() -> None:
     bare = Result(probe(B, 1).cell, {"top1": 0.99})
     (board,) = boards([probe(A, 1), bare, probe(C, 1)])
-    assert board.models == (B, A, C) and len(board.by_value()) == 1
+    assert board.models == [B, A, C] and not any(map(board.tested, board.columns))
 
 
 def test_a_leaderboard_of_a_home_and_an_export(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,7 +215,7 @@ def test_a_leaderboard_of_a_home_and_an_export(home: Path, tmp_path: Path, capsy
     assert "not valid JSON" in capsys.readouterr().err
 
 
-def test_other_numbers_for_the_same_cell_are_said(
+def test_other_numbers_for_the_same_cell_are_reported(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     moved = probe(A, 1)

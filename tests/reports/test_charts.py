@@ -38,9 +38,9 @@ from unseen.reports.charts import (
     Strip,
     table_rows,
 )
-from unseen.reports.paper import drawn_chart
+from unseen.reports.page import script_json
 from unseen.reports.scores import summary_dots
-from unseen.reports.theme import PALETTE, script_json, series_keys, to_spec
+from unseen.reports.theme import PALETTE, drawn_chart, series_keys, to_spec
 from unseen.results import summarise
 from unseen.results.styles import TOP1
 from unseen.stats import Interval

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from unseen.core.records import ModelCard
-from unseen.reports.blocks import standing
+from unseen.reports.blocks import Standing
 from unseen.reports.wording import (
     amount,
     counted,
@@ -19,6 +19,11 @@ from unseen.reports.wording import (
     short_names,
     typeset,
 )
+from unseen.stats import Candidate, Interval
+
+
+def standing(question: str, model: str, value: float, low: float, high: float) -> Standing:
+    return Standing(question, model, Candidate(interval=Interval(value, low, high)))
 
 
 @pytest.mark.parametrize(

@@ -298,7 +298,7 @@ def _own() -> list[Reader]:
             return list(database.latest())
 
     def exported(folder: Path) -> object:
-        from unseen.benchmarks.leaderboard import boards
+        from unseen.benchmarks.compare import boards
         from unseen.results.merge import merge
 
         return boards(merge([folder / "export.json"]).results)

@@ -1,38 +1,41 @@
-"""Compare two models on every question that both answered: differences with intervals and p-values, and a page.
+"""Compare models on stored results: two models on every question that both answered, or all models on a leaderboard.
 
-A question is a group of comparable results (`unseen.results.comparable`); its metric is the headline metric of its
-benchmark. The difference comes from the decision of the question (`unseen.stats.decide`) over all models with results,
-so that report, leaderboard and comparison state the same p-value, adjusted by Holm over the pairs of the question. It
-is paired on the same test images if the outcomes of both models are stored, and otherwise computed from the two
-intervals.
+A question is a column of a grid of comparable results (`unseen.results.grid`), with the main metric of its benchmark.
+Both views read the decision of the column (`unseen.stats.decide`) over all models with results, so that report,
+leaderboard and comparison state the same p-value, adjusted by Holm over the pairs of the column. A difference is paired
+on the same test images if the outcomes of both models are stored, and otherwise computed from the two intervals.
+Nothing is averaged over benchmarks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any
 
 from unseen.core.records import ModelCard, Result
-from unseen.reports.blocks import Figure, Section
+from unseen.reports.blocks import Figure, Section, plain_table
 from unseen.reports.charts import Axis, Dots, interval_fields
 from unseen.reports.page import Page
 from unseen.reports.theme import NEUTRAL, PALETTE, SYMBOLS, Key
-from unseen.reports.wording import amount, counted
-from unseen.results.comparability import Group, comparable, value_text
-from unseen.results.grid import Summary, decide_summaries, metrics_of, summaries
+from unseen.reports.wording import amount, counted, listed
+from unseen.results.comparability import older_said, value_text
+from unseen.results.grid import Column, Grid, Summary, grids
+from unseen.results.merge import Merged
 from unseen.results.styles import MetricStyle
-from unseen.results.table import Table, TableCell
+from unseen.results.table import MARK_NOTE, Table, TableCell, heading, parted, summary_cell
 from unseen.stats import Difference
 
-#: Differences with an adjusted p-value below this are significant.
-LEVEL = 0.05
 
-How = Literal["images", "intervals", ""]
+def _questions(results: Sequence[Result]) -> Iterator[tuple[Grid, list[Column]]]:
+    """Yield the grid of each benchmark with the columns of its main metric."""
+    for grid in grids(results):
+        yield grid, [column for column in grid.columns if column.metric == grid.columns[0].metric]
 
-_FACTS = ("id", "group", "architecture", "parameters", "flops", "feature_dim", "source", "license", "citation", "notes")
-_TITLES = {"flops": "FLOPs per image", "feature_dim": "feature dimensions", "id": "name"}
+
+# ---- two models ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -40,64 +43,46 @@ class Duel:
     """One question that both models answered.
 
     Attributes:
-        setting: what distinguishes the question from others of its benchmark and dataset.
         first, second: the value of each model over its seeds.
         found: first minus second, in the direction in which more is better, with its interval and p-values.
     """
 
-    benchmark: str
-    dataset: str
-    setting: tuple[tuple[str, str], ...]
+    column: Column
     first: Summary
     second: Summary
     found: Difference
 
     @property
-    def difference(self) -> float:
-        return self.found.value
+    def how(self) -> str:
+        """Return what was tested: "images" (paired), "intervals" (two separate ones), or "" if nothing was."""
+        return "" if math.isnan(self.found.p) else "images" if self.found.paired else "intervals"
 
     @property
-    def low(self) -> float:
-        return self.found.low
-
-    @property
-    def high(self) -> float:
-        return self.found.high
-
-    @property
-    def p_value(self) -> float:
-        """The p-value of no difference, not adjusted; NaN if there is no test."""
-        return self.found.p
-
-    @property
-    def corrected(self) -> float:
-        """The p-value after Holm's correction over all pairs of models of the question."""
-        return self.found.adjusted_p
-
-    @property
-    def how(self) -> How:
-        """Where the interval comes from: outcomes on the same images, the two intervals, or nothing."""
-        if math.isnan(self.found.p):
-            return ""
-        return "images" if self.found.paired else "intervals"
-
-    @property
-    def images(self) -> int:
-        """Number of test images; 0 if it is unknown."""
-        return self.first.images if self.first.images and self.first.images == self.second.images else 0
+    def images(self) -> int | None:
+        """Return the number of test images; None if it is unknown."""
+        return self.first.images if self.first.images == self.second.images else None
 
     @property
     def style(self) -> MetricStyle:
-        return self.first.style
+        return self.column.style
 
     @property
-    def words(self) -> str:
-        return ", ".join(f"{name} {value}" for name, value in self.setting)
+    def setting(self) -> dict[str, str]:
+        return {name: value_text(value) for name, value in self.column.setting}
 
     @property
     def verdict(self) -> int:
-        """1 if the first is significantly better, -1 if the second is, 0 otherwise."""
-        return (1 if self.difference > 0 else -1) if self.found.significant and self.difference else 0
+        """Return 1 if the first is significantly better, -1 if the second is, 0 otherwise."""
+        return int(math.copysign(1, self.found.value)) if self.found.significant else 0
+
+    def label(self, names: Mapping[str, str]) -> str:
+        """Return the question in words, such as "probe on Grocery, shots 5"."""
+        place = f"{self.column.benchmark} on {names.get(self.column.dataset, self.column.dataset)}"
+        return ", ".join([place, *(f"{name} {value}" for name, value in self.setting.items())])
+
+    def shown(self, value: float) -> str:
+        """Return a difference as text; never "-0.0"."""
+        return f"{round(100 * value, 1) + 0.0:+.1f}" if self.style.percent else f"{value:+.4g}"
 
 
 def duels(results: Sequence[Result], first: str, second: str) -> list[Duel]:
@@ -107,208 +92,264 @@ def duels(results: Sequence[Result], first: str, second: str) -> list[Duel]:
         results: of all models: p-values are adjusted over the pairs of models that answered the question.
     """
     found: list[Duel] = []
-    for benchmark in sorted({result.cell.benchmark for result in results}):
-        own = [result for result in results if result.cell.benchmark == benchmark and result.ok]
-        groups = [g for g in comparable(own, axes=()) if {first, second} <= set(g.by_model())]
-        names = _settings(groups)
-        for group in groups:
-            sides = {summary.model: summary for summary in summaries(group, metrics_of([group], benchmark)[0])}
-            pairs = decide_summaries(list(sides.values())).pairs
+    for grid, columns in _questions(results):
+        for column in columns:
+            pairs = grid.decisions[column].pairs
             if (first, second) in set(pairs):
-                difference = pairs[first, second]
-                setting = tuple((name, value_text(group.setting[name])) for name in names if name in group.setting)
-                if not sides[first].style.higher_is_better:
-                    difference = difference.reversed()
-                found.append(Duel(benchmark, sides[first].dataset, setting, sides[first], sides[second], difference))
+                pair = pairs[first, second] if column.style.higher_is_better else pairs[second, first]
+                found.append(Duel(column, grid.cells[first, column], grid.cells[second, column], pair))
     return found
 
 
-def _settings(groups: Sequence[Group]) -> list[str]:
-    """Return what differs between questions, without benchmark and dataset, which are named apart."""
-    names = dict.fromkeys(name for group in groups for name in group.setting)
-    different = [n for n in names if len({value_text(g.setting.get(n)) for g in groups}) > 1]
-    return [name for name in different if name not in ("benchmark", "dataset", "version")]
-
-
 def summary_lines(found: Sequence[Duel], names: Mapping[str, str], first: str, second: str) -> list[str]:
-    """Return the result in words: over all questions, then by benchmark and dataset."""
-    tests = sum(not math.isnan(duel.p_value) for duel in found)
-    whole = [_counted(found, names, first, second, f"Of {counted(len(found), 'question')} that both answered")]
-    lines = whole if len(found) > 1 else []
-    by_place: dict[tuple[str, str], list[Duel]] = {}
-    for duel in found:
-        by_place.setdefault((duel.benchmark, duel.dataset), []).append(duel)
-    for (benchmark, dataset), own in by_place.items():
-        place = f"{benchmark} on {names.get(dataset, dataset)}"
-        if len(own) == 1:
-            lines.append(f"{place}: {_difference(own[0], names)}.")
-        else:
-            lines.append(_counted(own, names, first, second, f"{place}, {counted(len(own), 'question')}"))
+    """Return the comparison in words: over all questions, then question by question."""
+    lines = [f"{duel.label(names)}: {_difference(duel, names)}." for duel in found]
+    if len(found) > 1:
+        counts = {sign: sum(duel.verdict == sign for duel in found) for sign in (1, -1, 0)}
+        parts = [
+            f"{names[model]} is significantly better in {counts[sign]}"
+            for model, sign in ((first, 1), (second, -1))
+            if counts[sign]
+        ]
+        parts += [f"{counts[0]} {'is' if counts[0] == 1 else 'are'} statistically tied"] if parts and counts[0] else []
+        words = ", ".join(parts) or "no difference is significant"
+        lines.insert(0, f"Of {counted(len(found), 'question')} that both answered: {words}.")
+    tests = [duel.how for duel in found if duel.how]
     if tests:
-        same = sum(duel.how == "images" for duel in found)
-        how = "The test is" if tests == same == 1 else f"{same} of {tests} {'tests are' if tests > 1 else 'test is'}"
+        paired = f"{tests.count('images')} of {counted(len(tests), 'test is', 'tests are')}"
         lines.append(
-            f"{how} paired on the same test images; significant means p < {LEVEL} after Holm's correction over the "
-            "pairs of models of a question."
+            f"{'The test is' if tests == ['images'] else paired} paired on the same test images; significant means "
+            "p < 0.05 after Holm's correction over the pairs of models of a question."
         )
     return lines
 
 
-def _counted(found: Sequence[Duel], names: Mapping[str, str], first: str, second: str, begin: str) -> str:
-    wins = {sign: sum(duel.verdict == sign for duel in found) for sign in (1, -1, 0)}
-    parts = [f"{names[m]} is significantly better in {wins[s]}" for m, s in ((first, 1), (second, -1)) if wins[s]]
-    if not parts and len(found) > 1:
-        return f"{begin}: no difference is significant."
-    if wins[0]:
-        parts.append(f"{'it' if len(found) == 1 else wins[0]} {'is' if wins[0] == 1 else 'are'} statistically tied")
-    return f"{begin}: {', '.join(parts)}."
-
-
-def rounded(value: float) -> str:
-    """Return a number with one decimal; never "-0.0"."""
-    return f"{round(value, 1) + 0.0:.1f}"
-
-
 def _difference(duel: Duel, names: Mapping[str, str]) -> str:
-    better, worse = (duel.first, duel.second) if duel.difference >= 0 else (duel.second, duel.first)
-    if duel.difference == 0:
-        return f"{names[better.model]} and {names[worse.model]} are equal at {duel.style.text(better.value)}"
-    scale, unit = (100.0, " points") if duel.style.percent else (1.0, "")
-    gap = f"{scale * abs(duel.difference):.{1 if duel.style.percent else 3}f}{unit}"
-    ends = sorted(abs(scale * end) if end * duel.difference > 0 else -abs(scale * end) for end in (duel.low, duel.high))
-    bounds = f" [{rounded(ends[0])}, {rounded(ends[1])}]" if duel.how and duel.style.percent else ""
+    value, sides = duel.found, [duel.first, duel.second]
+    if value.value < 0:
+        value, sides = value.reversed(), sides[::-1]
+    better, worse = (names[side.model] for side in sides)
+    if value.value == 0:
+        return f"{better} and {worse} are equal at {duel.style.text(duel.first.value)}"
+    gap, low, high = (duel.shown(each).removeprefix("+") for each in (value.value, value.low, value.high))
+    unit = " points" if duel.style.percent else ""
     sure = "significant" if duel.verdict else "not significant" if duel.how else "not tested: no interval is stored"
-    return f"{names[better.model]} leads {names[worse.model]} by {gap}{bounds}, {sure}"
-
-
-# ---- page ------------------------------------------------------------------------------------------------------------
+    return f"{better} leads {worse} by {gap}{unit}{f' [{low}, {high}]' if duel.how else ''}, {sure}"
 
 
 def comparison_page(
     found: Sequence[Duel], first: str, second: str, *, names: Mapping[str, str], cards: Mapping[str, ModelCard]
 ) -> Page:
     """Return the page of a comparison; `names` has models and datasets."""
-    lead, *details = summary_lines(found, names, first, second)
+    lines = summary_lines(found, names, first, second)
     chart = difference_chart(found, first, second, names)
-    figures = []
-    if chart is not None:
-        about = "A dot per question, the difference of the two models in points, and its 95 % interval."
-        figures = [Figure(f"{names[first]} minus {names[second]}", chart, about, about, wide=True)]
-    tables = [_table(found, first, second, names), _facts(first, second, names, cards)]
-    title = f"{names[first]} and {names[second]}"
-    words = [line.partition(": ") for line in details]
-    rows = [[TableCell(where, where.lower()), TableCell(text)] for where, colon, text in words if colon]
-    if rows:
-        tables.insert(1, Table("In words, by benchmark and dataset", ["where", "what"], rows, folded=True))
+    about = "A dot per question, the difference of the two models in points, and its 95 % confidence interval."
+    title = f"{names[first]} minus {names[second]}"
     section = Section(
         "Question by question",
         "comparison",
-        answer=[("", lead)],
-        prose=[where for where, colon, _ in words if not colon],
-        figures=figures,
-        tables=tables,
+        answer=[("", lines[0])],
+        prose=lines[-1:] if len(lines) > 1 else [],
+        figures=[Figure(title, chart, caption=about, wide=True)] if chart else [],
+        tables=[_table(found, names, [names[first], names[second]]), _facts([first, second], names, cards)],
     )
-    return Page([section], f"{title}, compared", [counted(len(found), "question")])
+    return Page([section], f"{names[first]} and {names[second]}, compared", [counted(len(found), "question")])
 
 
 def difference_chart(found: Sequence[Duel], first: str, second: str, names: Mapping[str, str]) -> Dots | None:
     """Return a chart of all differences that are percentages; None if there are none."""
-    keys = [
-        Key(f"{names[first]} is better", PALETTE[0], SYMBOLS[0]),
-        Key(f"{names[second]} is better", PALETTE[1], SYMBOLS[1]),
-        Key("not significant", NEUTRAL, SYMBOLS[3]),
-    ]
-    labels = {1: keys[0].label, -1: keys[1].label, 0: keys[2].label}
+    keys = {
+        1: Key(f"{names[first]} is better", PALETTE[0], SYMBOLS[0]),
+        -1: Key(f"{names[second]} is better", PALETTE[1], SYMBOLS[1]),
+        0: Key("not significant", NEUTRAL, SYMBOLS[3]),
+    }
     rows = [
-        {
-            "question": _label(duel, found, names),
-            **interval_fields(duel.found, 100),
-            "verdict": labels[duel.verdict],
-            "shown": f"{duel.style.text(duel.first.value)} and {duel.style.text(duel.second.value)}",
-            "images": f"{duel.images:,}" if duel.images else "not known",
-        }
+        {"question": duel.label(names), **interval_fields(duel.found, 100), "verdict": keys[duel.verdict].label}
+        | {"shown": f"{duel.style.text(duel.first.value)} and {duel.style.text(duel.second.value)}"}
         for duel in found
-        if duel.style.percent and math.isfinite(duel.difference)
+        if duel.style.percent
     ]
-    return (
-        Dots(
-            rows=rows,
-            y="question",
-            series="verdict",
-            keys=keys,
-            rule=0.0,
-            x=Axis(f"points: right of zero {names[first]} has more", kind="points"),
-            tooltip={"question": "question", "shown": "in percent", "images": "test images"},
-        )
-        if rows
-        else None
-    )
+    axis = Axis(f"points: right of zero {names[first]} has more", kind="points")
+    tooltip = {"question": "question", "shown": "in percent"}
+    chart = Dots(rows=rows, y="question", series="verdict", keys=[*keys.values()], rule=0.0, x=axis, tooltip=tooltip)
+    return chart if rows else None
 
 
-def _label(duel: Duel, found: Sequence[Duel], names: Mapping[str, str]) -> str:
-    parts = [duel.benchmark] if len({each.benchmark for each in found}) > 1 else []
-    data = {each.dataset for each in found if each.benchmark == duel.benchmark}
-    parts += [names.get(duel.dataset, duel.dataset)] if len(data) > 1 else []
-    parts += [" ".join(value if name in ("level", "method") else f"{name} {value}" for name, value in duel.setting)]
-    return " · ".join(part for part in parts if part) or duel.style.spoken
-
-
-def _table(found: Sequence[Duel], first: str, second: str, names: Mapping[str, str]) -> Table:
-    columns = [
-        "question",
-        "metric",
-        names[first],
-        names[second],
-        "difference",
-        "95 % confidence interval",
-        "p",
-        "how",
-        "images",
-    ]
-    rows = [
-        [
-            TableCell(_label(duel, found, names), _label(duel, found, names)),
-            TableCell(duel.style.heading),
-            _side(duel.first, duel.verdict == 1),
-            _side(duel.second, duel.verdict == -1),
-            TableCell(_number(duel, duel.difference), duel.difference),
-            TableCell(f"{_number(duel, duel.low)} to {_number(duel, duel.high)}" if duel.how else "–"),
-            TableCell(f"{duel.corrected:.2g}" if duel.how else "–", duel.corrected if duel.how else None),
-            TableCell({"images": "same images", "intervals": "two intervals", "": "no test"}[duel.how]),
-            TableCell(f"{duel.images:,}" if duel.images else "–", duel.images),
+def _table(found: Sequence[Duel], names: Mapping[str, str], sides: Sequence[str]) -> Table:
+    rows = []
+    for duel in found:
+        difference, style = duel.found, duel.style
+        values = [
+            TableCell(mark="best" if won else "", value=s.value, interval=s.interval, metric=style, cells=s.cells)
+            for s, won in ((duel.first, duel.verdict > 0), (duel.second, duel.verdict < 0))
         ]
-        for duel in found
-    ]
-    return Table(
-        "Every question (p adjusted by Holm over the pairs of models of a question)",
-        columns,
-        rows,
-        numeric=(2, 3, 4, 5, 6, 8),
-    )
+        limits = f"{duel.shown(difference.low)} to {duel.shown(difference.high)}"
+        texts = [limits, f"{difference.adjusted_p:.2g}"] if duel.how else ["–", "–"]
+        rows.append(
+            [
+                TableCell(duel.label(names), duel.label(names)),
+                TableCell(style.heading),
+                *values,
+                TableCell(duel.shown(difference.value), difference.value),
+                TableCell(texts[0]),
+                TableCell(texts[1], difference.adjusted_p if duel.how else None),
+                TableCell({"images": "same images", "intervals": "two intervals", "": "no test"}[duel.how]),
+                TableCell(f"{duel.images:,}" if duel.images else "–", duel.images),
+            ]
+        )
+    columns = ["question", "metric", *sides, "difference", "95 % confidence interval", "p", "how", "images"]
+    caption = "Every question (p adjusted by Holm over the pairs of models of a question)"
+    return Table(caption, columns, rows, numeric=(2, 3, 4, 5, 6, 8))
 
 
-def _side(summary: Summary, better: bool) -> TableCell:
-    return TableCell(
-        mark="best" if better else "",
-        value=summary.value,
-        interval=summary.interval,
-        metric=summary.style,
-        n=summary.images,
-        cells=summary.cells,
-    )
+_FACTS = ("id", "group", "architecture", "parameters", "flops", "feature_dim", "source", "license", "citation", "notes")
 
 
-def _number(duel: Duel, value: float) -> str:
-    return f"{100 * value:+.1f}" if duel.style.percent else f"{value:+.4g}"
-
-
-def _facts(first: str, second: str, names: Mapping[str, str], cards: Mapping[str, ModelCard]) -> Table:
+def _facts(models: Sequence[str], names: Mapping[str, str], cards: Mapping[str, ModelCard]) -> Table:
     rows = []
     for fact in _FACTS:
-        texts = []
-        for model in (first, second):
-            value: Any = getattr(cards.get(model), fact, None) if fact != "id" else model
-            texts.append(amount(value) if fact in ("parameters", "flops") else str(value) if value else "")
-        if any(texts):
-            rows.append([TableCell(_TITLES.get(fact, fact)), *(TableCell(text or "–") for text in texts)])
-    return Table("Model cards", ["", names[first], names[second]], rows)
+        values: list[Any] = [model if fact == "id" else getattr(cards.get(model), fact, None) for model in models]
+        texts = [amount(v) if fact in ("parameters", "flops") else str(v or "") for v in values]
+        rows += [(fact.replace("_", " "), *(text or "–" for text in texts))] if any(texts) else []
+    return plain_table("Model cards", ["", *(names[model] for model in models)], rows)
+
+
+# ---- leaderboard -----------------------------------------------------------------------------------------------------
+
+RULES = """
+Columns: results are in one column only if benchmark, its version and that of its methods, the digest of the data, and
+every parameter are the same, including those of the extraction; seeds are averaged.
+
+Newest: of results that differ only in the revision of weights or data, the newest counts.
+
+Places: a place is a range, such as 1–3. It counts the models that are significantly better or worse at 95 %, after
+Holm's correction over all pairs of the column. If the outcomes per test image are stored, models are compared on the
+same images.
+
+Columns without confidence intervals: such columns, for example transferability scores, are ordered by value. Their
+differences are not tested, and no value is marked as best.
+
+Order: rows are ordered by the mean of their places; a model that lacks a column is below those that have all.
+
+Averages: nothing is averaged over benchmarks or datasets.
+"""
+
+
+@dataclass(frozen=True)
+class Board:
+    """Columns that are shown together, with models as rows.
+
+    Attributes:
+        models: best first.
+        places: by (model, column), the range of ranks; a missing one is a gap.
+    """
+
+    grid: Grid
+    columns: Sequence[Column]
+    models: Sequence[str]
+    places: Mapping[tuple[str, Column], tuple[int, int]]
+
+    def mean_place(self, model: str) -> float:
+        """Return the mean place over the columns that the model has."""
+        own = [sum(self.places[model, column]) / 2 for column in self.columns if (model, column) in self.places]
+        return sum(own) / len(own)
+
+    def tested(self, column: Column) -> bool:
+        """Return whether all differences of a column were tested; otherwise places are the order of the values."""
+        return not self.grid.decisions[column].untested
+
+    def cell(self, model: str, column: Column) -> TableCell:
+        """Return the value with its interval and place."""
+        if (model, column) not in self.places:
+            return TableCell(hint="no result")
+        cell = summary_cell(self.grid.cells[model, column], self.grid.decisions[column])
+        place = f"place {place_text(self.places[model, column])}{'' if self.tested(column) else ' by value'}"
+        return replace(cell, note=", ".join(filter(None, [cell.below, place])))
+
+
+def place_text(place: tuple[int, int]) -> str:
+    """Return a range of ranks, such as "1–3"."""
+    return "–".join(dict.fromkeys(map(str, place)))
+
+
+def boards(results: Sequence[Result]) -> list[Board]:
+    """Return every board of some results with two models or more; benchmarks in alphabetical order."""
+    found = []
+    for grid, first in _questions(results):
+        for columns in parted(first):
+            places = {(m, column): place for column in columns for m, place in _places(grid, column).items()}
+            models = {model for model, _ in places}
+            board = Board(grid, columns, (), places)
+            gaps = {m: sum((m, c) not in places for c in columns) for m in models}
+            order = sorted(models, key=lambda m: (gaps[m], board.mean_place(m), grid.models.index(m)))
+            found += [replace(board, models=order)] if len(order) > 1 else []
+    return found
+
+
+def _places(grid: Grid, column: Column) -> Mapping[str, tuple[int, int]]:
+    """Return the ranges of ranks that the decision supports; the order of the values if a value has no interval."""
+    decision = grid.decisions[column]
+    if not decision.untested:
+        return decision.places
+    values = [grid.cells[model, column].value for model in decision.order]  # best first
+    first = [values.index(value) + 1 for value in values]
+    return {m: (n, n + values.count(v) - 1) for m, n, v in zip(decision.order, first, values, strict=True)}
+
+
+def leaderboard_page(merged: Merged, *, names: Mapping[str, str]) -> Page:
+    """Return the static page: one board after the other, then the rules."""
+    found = boards(merged.results)
+    tables = [board_table(board, names) for board in found]
+    sections = [Section(t.caption, f"board-{n}", tables=[replace(t, caption="")]) for n, t in enumerate(tables, 1)]
+    if not sections:
+        sections = [Section("Nothing to rank yet", "empty", prose=["No two models have comparable results."])]
+    rules = [" ".join(text.split()).partition(": ") for text in RULES.strip().split("\n\n")]
+    points = [(lead, f"{text[0].upper()}{text[1:]}") for lead, _, text in rules]
+    older = older_said(sum({id(board.grid): board.grid.older for board in found}.values()))
+    prose = [_sources(merged), *([older] if older else [])]
+    models = {model for board in found for model in board.models}
+    counts = [counted(len(models), "model"), counted(len(found), "board")]
+    return Page([*sections, Section("How to read it", "rules", prose=prose, points=points)], "Leaderboard", counts)
+
+
+def board_table(board: Board, names: Mapping[str, str]) -> Table:
+    """Return a board as a table: values with their intervals and places."""
+    title, heads = heading(board.grid, board.columns, names)
+    rows = []
+    for model in board.models:
+        mean, name = board.mean_place(model), names.get(model, model)
+        first = [TableCell(name, name.lower(), hint=model), TableCell(f"{mean:.1f}", mean)]
+        rows.append([*first, *(board.cell(model, column) for column in board.columns)])
+    notes = [f"{MARK_NOTE}."] if any(cell.mark for row in rows for cell in row) else []
+    untested = [head for head, column in zip(heads, board.columns, strict=True) if not board.tested(column)]
+    if untested:
+        where = "" if len(untested) == len(heads) else f" of {listed(untested)}"
+        rule = "they are ordered by value, and differences are not tested"
+        notes.insert(0, f"Values{where} have no confidence interval: {rule}.")
+    columns = ["model", "mean place", *heads]
+    return Table(title, columns, rows, range(1, len(columns)), row_keys=board.models, notes=notes)
+
+
+def board_json(board: Board, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return a board as JSON values."""
+    title, heads = heading(board.grid, board.columns, names)
+    rows = []
+    for model in board.models:
+        columns = {
+            head: board.cell(model, column).to_dict()
+            | {"place": list(board.places[model, column]), "tested": board.tested(column)}
+            | {"seeds": len(board.grid.cells[model, column].values)}
+            for head, column in zip(heads, board.columns, strict=True)
+            if (model, column) in board.places
+        }
+        rows.append({"model": model, "mean_place": board.mean_place(model), "columns": columns})
+    return {"benchmark": board.grid.benchmark, "title": title, "rows": rows}
+
+
+def _sources(merged: Merged) -> str:
+    parts = [f"{PurePath(name).name} ({counted(count, 'result')})" for name, count in merged.sources.items()]
+    text = f"From {listed(parts)}."
+    if merged.repeated:
+        differing = f"{len(merged.differing)} with other numbers: the newest counts" if merged.differing else ""
+        text += f" {counted(merged.repeated, 'cell')} in several of them, {differing or 'with the same numbers'}."
+    return text

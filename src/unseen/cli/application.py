@@ -17,7 +17,7 @@ from unseen.results.info import BENCHMARKS, info_of
 
 #: By name: "module:object", a function or a group of commands, and the help.
 COMMANDS = {
-    "demo": ("unseen.cli.demo:demo", "Run all four benchmarks in minutes, on bundled weights and images."),
+    "demo": ("unseen.cli.run:demo", "Run all four benchmarks in minutes, on bundled weights and images."),
     "run": ("unseen.cli.run:run", "Run a study file: extract features, evaluate, write the report."),
     "probe": ("unseen.cli.run:probe", "Measure how well frozen features separate the classes of DATA."),
     "cog": ("unseen.cli.cog:cog_commands", "Unseen concepts (ImageNet-CoG)."),
@@ -32,7 +32,7 @@ COMMANDS = {
     "results": ("unseen.cli.results:results_commands", "Print, export, verify, repair and recompute results."),
     "report": ("unseen.cli.report:report", "Write the report of stored results."),
     "compare": ("unseen.cli.compare:compare", "Compare models on the same test images."),
-    "leaderboard": ("unseen.cli.leaderboard:leaderboard", "Rank models over stored results and exported files."),
+    "leaderboard": ("unseen.cli.compare:leaderboard", "Rank models over stored results and exported files."),
     "features": ("unseen.cli.features:features_commands", "List, verify and remove stored features."),
 }
 

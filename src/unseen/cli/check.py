@@ -6,8 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from unseen.cli.options import HomeOption, JsonOption, split_names
+from unseen.cli.tables import console, count, print_json, print_table, say
+from unseen.core.errors import CellsFailedError, UnknownNameError
+from unseen.core.files import home as home_folder
 
 _STYLES = {"pass": "green", "warning": "yellow", "fail": "bold red", "skipped": "dim"}
 
@@ -42,15 +46,10 @@ def check(
 
     unseen check packaged:grocery --models timm:resnet50 --no-copies --json
     """
-    from rich.text import Text
-
     from unseen.backbones.load import check_backbone, resolve_model
-    from unseen.benchmarks.sanity import MODEL, SEEN_SETS, Check, run_checks
+    from unseen.benchmarks.audit import MODEL, SEEN_SETS, run_checks
     from unseen.benchmarks.workbench import Workbench
     from unseen.cli.progress import ConsoleProgress
-    from unseen.cli.tables import console, print_json, print_table, say
-    from unseen.core.errors import CellsFailedError, UnknownNameError
-    from unseen.core.files import home as home_folder
     from unseen.data.load import resolve_dataset
 
     here = Path.cwd()
@@ -61,20 +60,16 @@ def check(
         check_backbone(name)
     screen = console(error=True)
     bench = Workbench(home_folder(home), progress=ConsoleProgress(screen))
-
-    def show(done: Check) -> None:
-        screen.print(f"{done.status:>8}  {done.name}  {done.model}".rstrip(), markup=False, soft_wrap=True)
-
-    found = run_checks(bench, resolve_dataset(data, here), names, seen=seen, copies=copies, seed=seed, on_check=show)
+    found = []
+    for each in run_checks(bench, resolve_dataset(data, here), names, seen=seen, copies=copies, seed=seed):
+        screen.print(f"{each.status:>8}  {each.name}  {each.model}".rstrip(), markup=False, soft_wrap=True)
+        found.append(each)
     if as_json:
         print_json([each.to_dict() for each in found])
     else:
-        rows: list[list[str | Text]] = [
-            [each.name, Text(each.status, _STYLES[each.status]), each.model, each.found, each.meaning] for each in found
-        ]
         print_table(
             ["check", "result", "model", "found", "what it means"],
-            rows,
+            [[e.name, Text(e.status, _STYLES[e.status]), e.model, e.found, e.meaning] for e in found],
             title=f"Sanity checks of {data}",
             prose=("check", "found", "what it means"),
             keep=("check", "result", "found", "what it means"),
@@ -84,6 +79,5 @@ def check(
         raise CellsFailedError(
             f"{len(failed)} of {len(found)} checks failed. The first: {failed[0].name}: {failed[0].found}."
         )
-    warnings = sum(each.status == "warning" for each in found)
     if not as_json:
-        say(f"No check failed; {warnings} {'warning' if warnings == 1 else 'warnings'}.")
+        say(f"No check failed; {count(sum(each.status == 'warning' for each in found), 'warning')}.")

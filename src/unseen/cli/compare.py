@@ -1,4 +1,4 @@
-"""`unseen compare A B`: everything that is stored of two models, side by side, with paired tests."""
+"""`unseen compare A B` and `unseen leaderboard`: stored results of two models, or of all models, compared."""
 
 from __future__ import annotations
 
@@ -8,15 +8,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unseen.cli.options import HomeOption, JsonOption
-from unseen.cli.results import BenchmarkOption, DatasetOption, StudyOption
+from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
+from unseen.cli.results import (
+    BenchmarkOption,
+    DatasetOption,
+    StudyOption,
+    check_known,
+    chosen_of,
+    open_results,
+    say_written,
+)
+from unseen.cli.tables import console, count, print_json, print_model
+from unseen.core.errors import UnknownNameError, UsageError
+from unseen.core.files import home as home_folder
 
 if TYPE_CHECKING:
     from unseen.benchmarks.compare import Duel
-    from unseen.results.grid import Summary
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="A model that results are stored of (unseen results).")],
+    first: Annotated[str, typer.Argument(metavar="A", help="A model with stored results (unseen results).")],
     second: Annotated[str, typer.Argument(metavar="B", help="The model to compare it with.")],
     study: StudyOption = None,
     benchmark: BenchmarkOption = None,
@@ -28,21 +39,16 @@ def compare(
         ),
     ] = None,
     chart: Annotated[
-        Path | None, typer.Option("--chart", metavar="FILE", help="Write the chart, too: .html, .svg, .png or .pdf.")
+        Path | None, typer.Option("--chart", metavar="FILE", help="Also write the chart: .html, .svg, .png or .pdf.")
     ] = None,
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
-    """Compare two models on every question that both answered, on the same test images where those are stored.
+    """Compare two models on every question that both answered, on the same test images if their outcomes are stored.
 
     A and B are ids, or parts of ids that only one model has: lite0 stands for packaged:efficientnet-lite0.
     """
     from unseen.benchmarks.compare import comparison_page, difference_chart, duels, summary_lines
-    from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
-    from unseen.cli.results import check_known, chosen_of, open_results
-    from unseen.cli.tables import console, print_json
-    from unseen.core.errors import UsageError
-    from unseen.core.files import home as home_folder
     from unseen.reports import save_chart
 
     chosen = chosen_of(study=study, benchmark=benchmark, dataset=dataset)
@@ -53,71 +59,104 @@ def compare(
         if one == other:
             raise UsageError(f"{one} is compared with itself. Name two models.")
         stored = database.latest(**chosen, include_failed=False)
-    fights = duels(stored, one, other)
-    found = [result for result in stored if result.cell.model in (one, other)]
-    if not fights:
+    found = duels(stored, one, other)
+    if not found:
         raise UsageError(
             f"{one} and {other} have no comparable results: the same benchmark, data and settings of both are needed. "
             f"Run both in one study, such as: unseen probe DATA --models {one} {other}"
         )
-    if as_json:
-        print_json([_plain(duel) for duel in fights])
-    cards = model_cards_of(found)
-    names = display_names(found, cards, dataset_cards_of(found))
+    own = [result for result in stored if result.cell.model in (one, other)]
+    cards = model_cards_of(own)
+    names = display_names(own, cards, dataset_cards_of(own))
     stem = "-".join("".join(c if c.isalnum() else "-" for c in name).strip("-") for name in (one, other))
     page = report or home_folder(home) / "reports" / f"compare-{stem[:150]}.html"
-    comparison_page(fights, one, other, names=names, cards=cards).write(page)
+    comparison_page(found, one, other, names=names, cards=cards).write(page)
     screen = console(error=as_json)
-    if not as_json:
-        for line in summary_lines(fights, names, one, other):
+    if as_json:
+        print_json([_plain(duel) for duel in found])
+    else:
+        for line in summary_lines(found, names, one, other):
             screen.print(line, soft_wrap=True)
     if chart is not None:
-        drawn = difference_chart(fights, one, other, names)
+        drawn = difference_chart(found, one, other, names)
         if drawn is None:
-            raise UsageError("there is nothing to draw: no question has a percentage for an answer.")
+            raise UsageError("there is nothing to draw: no metric of these questions is a percentage.")
         screen.print(f"Chart: {save_chart(drawn, chart)}", soft_wrap=True)
     screen.print(f"Report: {page}", soft_wrap=True)
 
 
-def _model(asked: str, known: list[str]) -> str:
-    """The one model that is called so, or whose id has this part."""
-    from unseen.core.errors import UnknownNameError, UsageError
-
-    if asked in known:
-        return asked
-    like = [name for name in known if asked in name]
+def _model(name: str, known: list[str]) -> str:
+    """Return the model with this id, or the only one whose id contains it."""
+    like = [name] if name in known else [each for each in known if name in each]
     if len(like) > 1:
-        raise UsageError(f"{asked!r} is part of several models: {', '.join(like[:6])}. Write one of them out.")
+        raise UsageError(f"{name!r} is part of several models: {', '.join(like[:6])}. Write one of them out.")
     if not like:
-        raise UnknownNameError("model", asked, known, hint="Only models that have results can be compared.")
+        raise UnknownNameError("model", name, known, hint="Only models that have results can be compared.")
     return like[0]
 
 
 def _plain(duel: Duel) -> dict[str, Any]:
+    sides = {
+        name: {"model": side.model, "value": side.value, "values": list(side.values)}
+        | {"low": side.interval.low, "high": side.interval.high}
+        for name, side in (("first", duel.first), ("second", duel.second))
+    }
     return {
-        "benchmark": duel.benchmark,
-        "dataset": duel.dataset,
-        "setting": dict(duel.setting),
-        "metric": duel.first.metric,
-        "first": _side(duel.first),
-        "second": _side(duel.second),
-        "difference": duel.difference,
-        "low": duel.low,
-        "high": duel.high,
+        "benchmark": duel.column.benchmark,
+        "dataset": duel.column.dataset,
+        "setting": duel.setting,
+        "metric": duel.column.metric,
+        **sides,
+        "difference": duel.found.value,
+        "low": duel.found.low,
+        "high": duel.found.high,
         "how": duel.how or "no test",
-        "test_images": duel.images,
-        "p": duel.p_value,
-        "p_corrected": duel.corrected,
+        "test_images": duel.images or 0,
+        "p": duel.found.p,
+        "p_corrected": duel.found.adjusted_p,
         "significant": bool(duel.verdict),
     }
 
 
-def _side(summary: Summary) -> dict[str, Any]:
-    interval = summary.interval
-    return {
-        "model": summary.model,
-        "value": summary.value,
-        "low": interval.low,
-        "high": interval.high,
-        "values": list(summary.values),
-    }
+def leaderboard(
+    sources: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="SOURCE", help="Homes, results.sqlite files, or output of `unseen results --json`."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="Where to write the page; HOME/reports/leaderboard.html by default."
+        ),
+    ] = None,
+    markdown: Annotated[
+        str, typer.Option(metavar="FILE", help="Also write the boards as Markdown; - is standard output.")
+    ] = "",
+    as_json: JsonOption = False,
+    home: HomeOption = None,
+) -> None:
+    """Rank models whose results compare, with ranges of places, on a static page without a server."""
+    from unseen.benchmarks.compare import board_json, board_table, boards, leaderboard_page
+    from unseen.results.export import write_lines
+    from unseen.results.merge import merge
+    from unseen.results.render import markdown_table
+
+    if as_json and markdown == "-":
+        raise UsageError("only one of --json and --markdown - can go to standard output.")
+    merged = merge(sources or [home_folder(home)])
+    found = boards(merged.results)
+    names = display_names(merged.results, model_cards_of(merged.results), dataset_cards_of(merged.results))
+    page = leaderboard_page(merged, names=names).write(out or home_folder(home) / "reports" / "leaderboard.html")
+    tables = [board_table(board, names) for board in found]
+    if as_json:
+        print_json([board_json(board, names) for board in found])
+    if markdown:
+        write_lines(markdown, ["\n".join(map(markdown_table, tables))])
+        say_written(markdown)
+    if not as_json and markdown != "-":
+        for table in tables:
+            print_model(table)
+    screen = console(error=as_json or markdown == "-")
+    if merged.differing:
+        screen.print(f"{count(len(merged.differing), 'cell')} with other numbers in another source: the newest counts.")
+    screen.print(f"Leaderboard: {page} ({count(len(found), 'board')})", soft_wrap=True)

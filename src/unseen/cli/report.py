@@ -1,20 +1,21 @@
-"""`unseen report`: the page of stored results, at any time, and its figures as files for a paper."""
+"""`unseen report`: the page of stored results, and its figures as files for a paper."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from unseen.cli.options import HomeOption, JsonOption, split_names
-from unseen.cli.results import BenchmarkOption, DatasetOption, StudyOption
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from unseen.benchmarks.workbench import Workbench
-    from unseen.core.records import ModelCard, Result
+from unseen.cli.papers import dataset_cards_of, model_cards_of
+from unseen.cli.results import BenchmarkOption, DatasetOption, StudyOption, check_known, chosen_of, open_results
+from unseen.cli.tables import console, count, print_json, say
+from unseen.core.errors import UnknownNameError, UnseenError, UsageError
+from unseen.core.files import home as home_folder
 
 
 def report(
@@ -25,38 +26,33 @@ def report(
     benchmark: BenchmarkOption = None,
     dataset: DatasetOption = None,
     out: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Where to; HOME/reports/STUDY.html by default.")
+        Path | None, typer.Option("--report", metavar="FILE", help="Output file; HOME/reports/STUDY.html by default.")
     ] = None,
-    title: Annotated[str, typer.Option(help="Heads the page.")] = "",
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "",
     figures: Annotated[
         Path | None,
         typer.Option(
-            "--figures", metavar="FOLDER", help="Write every figure as a file, one paper column wide, instead."
+            "--figures", metavar="FOLDER", help="Instead, write every figure as a file, one paper column wide."
         ),
     ] = None,
     formats: Annotated[
         list[str] | None,
-        typer.Option("--format", metavar="NAME ...", help="Of --figures: pdf, svg, png; all by default."),
+        typer.Option("--format", metavar="NAME ...", help="Formats of --figures: pdf, svg, png; all by default."),
     ] = None,
     measured: Annotated[
-        bool, typer.Option("--measured", help="Load models to tell their size where that was not measured before.")
+        bool, typer.Option("--measured", help="Load models to measure sizes that are not stored yet.")
     ] = False,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
-    """Build the page from stored results: nothing is computed, and no model is loaded.
+    """Write the page of stored results; no model is loaded and nothing is computed.
 
-    Without --study, results of all studies stand on one page; what does not compare is shown apart.
+    Without --study, one page contains the results of all studies; results that do not compare are shown separately.
     """
-    from unseen.benchmarks.workbench import Workbench
-    from unseen.cli.papers import dataset_cards_of
-    from unseen.cli.results import check_known, chosen_of, open_results
-    from unseen.cli.tables import console, count, print_json, say
-    from unseen.core.errors import UsageError
-    from unseen.core.files import home as home_folder
-    from unseen.reports.paper import FORMATS, write_figures
-    from unseen.reports.pictures import ClassPictures
+    from unseen.benchmarks.workbench import Workbench, kept_cards
+    from unseen.reports.page import ClassPictures
+    from unseen.reports.theme import FORMATS, write_figures
     from unseen.run.report import file_name, make_report
 
     chosen = chosen_of(study=study, benchmark=benchmark, dataset=dataset)
@@ -66,20 +62,24 @@ def report(
             chosen["model"] = matching_models(split_names(models), database.names("model"))
         found = database.latest(**chosen)
     if not found:
-        raise UsageError("there are no results of that to show. `unseen results` lists what there is.")
+        raise UsageError("there are no such results. `unseen results` lists all results.")
     bench = Workbench(home_folder(home))
+    cards = model_cards_of(found) | kept_cards(bench.home)
+    if measured:
+        for model in dict.fromkeys(result.cell.model for result in found if result.ok):
+            with suppress(UnseenError):  # the results of a model that no longer loads are still shown
+                cards[model] = bench.card(model)
     page = make_report(
         found,
         title=title or f"Results of {', '.join(study) if study else 'all studies'}",
-        cards=_cards(found, bench, measured=measured),
+        cards=cards,
         dataset_cards=dataset_cards_of(found),
         picture=ClassPictures(bench.dataset) if figures is None else None,  # files show none
     )
     if figures is not None:
         kinds = split_names(formats) or list(FORMATS)
-        if not as_json:
-            drawn = sum(len(section.figures) for section in page.sections)
-            say(f"drawing {count(drawn, 'figure')} as {', '.join(kinds)}", error=True)
+        drawn = sum(len(section.figures) for section in page.sections)
+        say(f"drawing {count(drawn, 'figure')} as {', '.join(kinds)}", error=True)
         written = write_figures(page.sections, figures, kinds)
         if as_json:
             print_json({"figures": [str(path) for path in written]})
@@ -98,37 +98,16 @@ def report(
         typer.launch(path.resolve().as_uri())
 
 
-def matching_models(asked: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Models by id, by a pattern, or by a part of their ids.
+def matching_models(names: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Return models by id, by a pattern, or by a part of their ids.
 
     Raises:
-        UnknownNameError: one that nothing stored is called.
+        UnknownNameError: if no model with results matches a name.
     """
-    from fnmatch import fnmatchcase
-
-    from unseen.core.errors import UnknownNameError
-
     found: dict[str, None] = {}
-    for name in asked:
+    for name in names:
         like = [name] if name in known else [each for each in known if fnmatchcase(each, name) or name in each]
         if not like:
             raise UnknownNameError("model", name, known, hint="Only models that have results can be shown.")
         found |= dict.fromkeys(like)
     return list(found)
-
-
-def _cards(found: Sequence[Result], bench: Workbench, *, measured: bool) -> dict[str, ModelCard]:
-    """Measured cards where a run has left them, else what the sources list."""
-    from contextlib import suppress
-
-    from unseen.benchmarks.workbench import kept_cards
-    from unseen.cli.papers import model_cards_of
-    from unseen.core.errors import UnseenError
-
-    cards = model_cards_of(found) | kept_cards(bench.home)
-    models = dict.fromkeys(result.cell.model for result in found if result.ok)
-    if measured:
-        for model in models:
-            with suppress(UnseenError):  # a model that no longer loads has its numbers all the same
-                cards[model] = bench.card(model)
-    return {model: cards[model] for model in models if model in cards}

@@ -49,6 +49,13 @@ run = with_parameters(
 probe = study_command("probe")
 
 
+def _run_demo(values: dict[str, Any]) -> None:
+    run_and_report(overruled(Study.read("demo"), EXTRACTION.given(values)), Running.among(values), answers=True)
+
+
+demo = with_parameters([*Running.parameters(), *EXTRACTION.parameters()], _run_demo)
+
+
 def overruled(study: Study, given: dict[str, Any]) -> Study:
     """Return the study with extraction settings from the command line."""
     if not given:
@@ -60,8 +67,18 @@ def overruled(study: Study, given: dict[str, Any]) -> Study:
     return replace(study, extraction=replace(study.extraction, **chosen))
 
 
-def run_and_report(study: Study, how: Running, *, show: Callable[[Sequence[Result]], None] | None = None) -> None:
-    """Run a study with progress output, and print its tables, with `show` if a command has its own, or its JSON.
+def run_and_report(
+    study: Study,
+    how: Running,
+    *,
+    show: Callable[[Sequence[Result]], None] | None = None,
+    answers: bool = False,
+) -> None:
+    """Run a study with progress output, and print its tables or its JSON.
+
+    Args:
+        show: prints the results instead of the tables.
+        answers: print one sentence per question instead of the tables.
 
     Raises:
         CellsFailedError: some cells failed; the results of the others are stored, and the report is written.
@@ -90,7 +107,11 @@ def run_and_report(study: Study, how: Running, *, show: Callable[[Sequence[Resul
     if how.as_json:
         print_json(_outcome_json(outcome))
     else:
-        if show is not None and not how.all_metrics:
+        if answers:
+            for answer in outcome.answers:
+                console().print(f"\n{answer.question}", style="bold", markup=False)
+                console().print(f"  {answer.text}", markup=False, soft_wrap=True)
+        elif show is not None and not how.all_metrics:
             show(outcome.results)
         else:
             show_results(outcome.results, all_metrics=how.all_metrics)

@@ -1,7 +1,7 @@
-"""What a page is made of: sections of prose, figures and tables, as plain values.
+"""The contents of a page: sections of prose, figures and tables, as plain values.
 
-A section builder looks at the material and says what it has to say, or None. It knows neither HTML nor files; the
-page knows neither benchmarks nor metrics. Whatever text it holds is escaped by the page.
+A section builder makes the section of one benchmark from the material, or returns None. It knows neither HTML nor
+files; the page knows neither benchmarks nor metrics. The page escapes all texts.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ from unseen.reports.theme import series_keys, to_spec, without_legends
 from unseen.reports.wording import short_names
 from unseen.results.table import Table as Table
 from unseen.results.table import TableCell as TableCell
-from unseen.stats import Candidate, Decision, Interval, decide
+from unseen.stats import Candidate, Interval
 
 
 @dataclass(frozen=True)
 class Material:
-    """All that a page can be made from.
+    """Everything that a page is made from.
 
     Attributes:
-        results: the newest of each cell, failures among them.
-        cards, dataset_cards: what is known of models and datasets, by id; those missing are shown by their id.
-        picture: gives a small picture of a class, by dataset and class name, as a data: address; "" where there is
-            none.
-        command: gives the command that computes a cell anew; "" where it is not known.
+        results: the newest of each cell, including failures.
+        cards, dataset_cards: cards of models and datasets, by id; those without one are shown by their id.
+        picture: gives a small picture of a class, by dataset and class name, as a data: address; "" if there is none.
+        command: gives the command that computes a cell again; "" if it is unknown.
         papers: gives what to cite for a cell, beside its model and dataset.
     """
 
@@ -52,6 +51,11 @@ class Material:
         """Return the short name per model."""
         return {model: key.label for model, key in self.keys.items()}
 
+    @cached_property
+    def dataset_names(self) -> dict[str, str]:
+        """Return the short name per dataset."""
+        return short_names({result.cell.dataset for result in self.results}, self.dataset_cards)
+
     def legend(self, models: Iterable[str]) -> list[Key]:
         """Return the legend entries of some models, in the order of the page; none if there is one model only."""
         own = set(models)
@@ -65,9 +69,9 @@ class Figure:
 
     Attributes:
         spec: a chart of `unseen.reports.charts`, or a Vega-Lite specification with its data inside; stored as the
-            latter. A chart whose series are models has no legend of its own: the section has one for all its charts.
+            latter. A chart whose series are models has no legend: the section has one for all its charts.
         description: alternative text: what the chart shows, in words. The values of the chart if "".
-        wide: whether it takes a row of its own.
+        wide: whether it has a row for itself.
         folded: whether the page hides it until the reader opens the folded figures of the section.
     """
 
@@ -93,7 +97,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Headline:
-    """The answer to one question, in a sentence: what a page opens with, and what the demo prints.
+    """The answer to one question, in a sentence, at the top of a page and in the output of the demo.
 
     Attributes:
         question: a few words, such as "Unseen concepts".
@@ -141,27 +145,17 @@ class Standing:
         return self.interval.high
 
 
-def standing(question: str, model: str, value: float, low: float, high: float, cells: Sequence[str] = ()) -> Standing:
-    """Return a standing from a value and the limits of its interval."""
-    return Standing(question, model, Candidate(interval=Interval(value, low, high)), cells)
-
-
-def decide_standings(standings: Sequence[Standing]) -> Decision:
-    """Decide which models of one question differ."""
-    return decide({each.model: each.candidate for each in standings})
-
-
 @dataclass(frozen=True)
 class Section:
     """One part of the page.
 
     Attributes:
         anchor: the end of its address; unique in the page.
-        answer: what the section comes to, set large and first; pairs of (lead, text), leads may be empty.
+        answer: the conclusion, set large and first; pairs of (lead, text), leads may be empty.
         prose: paragraphs.
         points: pairs of (lead, text): a list whose leads are set in bold.
-        headlines: what the page opens with.
-        standings: where each model stands, for the comparison over all questions.
+        headlines: sentences for the top of the page.
+        standings: the value of each model, for the comparison over all questions.
     """
 
     title: str
@@ -178,11 +172,18 @@ class Section:
 
     @property
     def legend_groups(self) -> list[tuple[str, list[Key]]]:
-        """The legend by group, in order of appearance."""
+        """Return the legend by group, in order of appearance."""
         found: dict[str, list[Key]] = {}
         for key in self.legend:
             found.setdefault(key.group, []).append(key)
         return list(found.items())
+
+    @property
+    def parts(self) -> list[Part]:
+        """Return the contents as parts."""
+        texts = [Text(text, lead, answer=True) for lead, text in self.answer]
+        texts += [*map(Text, self.prose), *(Text(text, lead) for lead, text in self.points)]
+        return [*texts, *self.headlines, *self.standings, *self.figures, *self.tables]
 
     @classmethod
     def joined(
@@ -195,34 +196,30 @@ class Section:
         legend: Sequence[Key] = (),
         tables: Sequence[Table] = (),
     ) -> Section:
-        """One section of several settings, shown one after the other, each with the words that tell it apart.
+        """Return one section of several settings, as `join_settings` does."""
+        settings = [(words, section.parts) for words, section in parts]
+        return join_settings(title, anchor, settings, [*map(Text, prose), *tables], legend)
 
-        Args:
-            parts: pairs of (words, section); words are empty where there is one setting only.
-            prose, legend, tables: what goes for all of them; tables come last.
-        """
 
-        def named(text: str, words: str) -> str:
-            return f"{text} · {words}" if words and text else text or words
+def plain_table(
+    caption: str, columns: Sequence[str], rows: Iterable[Sequence[str | int | None]], *, folded: bool | None = None
+) -> Table:
+    """Return a table of texts and counts, which sort as the values do; None is a dash. It is folded if it is long."""
+    cells = [
+        [
+            TableCell(value, value.lower())
+            if isinstance(value, str)
+            else TableCell("–" if value is None else f"{value:,}", value)
+            for value in row
+        ]
+        for row in rows
+    ]
+    numeric = [n for n in range(len(columns)) if cells and not any(isinstance(row[n].sort, str) for row in cells)]
+    return Table(caption, columns, cells, numeric=numeric, folded=len(cells) > _LONG if folded is None else folded)
 
-        told = [f"These are results of {len(parts)} settings, which do not compare and are shown apart: "]
-        told[0] += "; ".join(f"({number}) {words}" for number, (words, _) in enumerate(parts, 1)) + "."
-        said = dict.fromkeys(text for _, part in parts for text in part.prose)
-        return cls(
-            title=title,
-            anchor=anchor,
-            prose=[*(told if len(parts) > 1 else []), *said, *(text for text in prose if text)],
-            answer=[(named(lead, words), text) for words, part in parts for lead, text in part.answer],
-            points=[(named(lead, words), text) for words, part in parts for lead, text in part.points],
-            headlines=[replace(h, question=named(h.question, words)) for words, part in parts for h in part.headlines],
-            standings=[replace(s, question=named(s.question, words)) for words, part in parts for s in part.standings],
-            legend=legend,
-            figures=[replace(f, title=named(f.title, words)) for words, part in parts for f in part.figures],
-            tables=[
-                *(replace(t, caption=named(t.caption, words)) for words, part in parts for t in part.tables),
-                *tables,
-            ],
-        )
+
+#: Rows from which on a table of texts is folded.
+_LONG = 12
 
 
 class SectionBuilder(Protocol):
@@ -242,7 +239,7 @@ class Text:
 
     Attributes:
         lead: set in bold before the text; the paragraph is then an item of a list.
-        answer: whether it is what the section comes to, set large and first.
+        answer: whether it is the conclusion, set large and first.
     """
 
     text: str
@@ -257,22 +254,55 @@ Part = Figure | Table | Text | Headline | Standing
 Block = Callable[[S], Part | Iterable[Part] | None]
 
 
-def assemble(title: str, anchor: str, parts: Iterable[Part | Iterable[Part] | None]) -> Section:
-    """Return the section of some parts, each kind in the order of its parts; empty texts and None are skipped."""
-    flat: list[Part] = []
-    for part in parts:
-        flat += [] if part is None else [part] if isinstance(part, Part) else list(part)
-    texts = [part for part in flat if isinstance(part, Text) and part.text]
+def _parts(found: Part | Iterable[Part] | None) -> list[Part]:
+    return [] if found is None else [found] if isinstance(found, Part) else list(found)
+
+
+def _name(part: Part, words: str) -> Part:
+    """Return a part whose title contains the words of its setting; paragraphs without a lead stay unchanged."""
+
+    def named(title: str) -> str:
+        return " · ".join(filter(None, (title, words)))
+
+    if isinstance(part, Text):
+        return replace(part, lead=named(part.lead)) if part.lead or part.answer else part
+    if isinstance(part, Figure):
+        return replace(part, title=named(part.title))
+    if isinstance(part, Table):
+        return replace(part, caption=named(part.caption))
+    return replace(part, question=named(part.question))
+
+
+def join_settings(
+    title: str,
+    anchor: str,
+    settings: Sequence[tuple[str, Iterable[Part]]],
+    common: Iterable[Part] = (),
+    legend: Sequence[Key] = (),
+) -> Section:
+    """Return the section of settings that do not compare and are shown one after the other.
+
+    Args:
+        settings: pairs of the words that distinguish a setting, and its parts; words are empty for a single setting.
+        common: parts of all settings together; they come last.
+    """
+    parts = [_name(part, words) for words, own in settings for part in own] + list(common)
+    if len(settings) > 1:
+        named = "; ".join(f"({number}) {words}" for number, (words, _) in enumerate(settings, 1))
+        note = f"These are results of {len(settings)} settings, which do not compare and are shown separately: {named}."
+        parts.insert(0, Text(note))
+    texts = [part for part in parts if isinstance(part, Text) and part.text]
     return Section(
         title=title,
         anchor=anchor,
         answer=[(text.lead, text.text) for text in texts if text.answer],
-        prose=[text.text for text in texts if not text.answer and not text.lead],
+        prose=list(dict.fromkeys(text.text for text in texts if not text.answer and not text.lead)),
         points=[(text.lead, text.text) for text in texts if not text.answer and text.lead],
-        headlines=[part for part in flat if isinstance(part, Headline)],
-        standings=[part for part in flat if isinstance(part, Standing)],
-        figures=[part for part in flat if isinstance(part, Figure)],
-        tables=[part for part in flat if isinstance(part, Table)],
+        headlines=[part for part in parts if isinstance(part, Headline)],
+        standings=[part for part in parts if isinstance(part, Standing)],
+        legend=legend,
+        figures=[part for part in parts if isinstance(part, Figure)],
+        tables=[part for part in parts if isinstance(part, Table)],
     )
 
 
@@ -311,24 +341,13 @@ class SectionSpec(Generic[S]):
         found = list(self.settings(material, benchmark))
         if not found:
             return None
-        parts = [(words, assemble("", "", (block(setting) for block in self.blocks))) for words, setting in found]
         settings = [setting for _, setting in found]
-        common = assemble("", "", (block(settings) for block in self.common))
-        section = Section.joined(
-            parts,
-            title=self.title,
-            anchor=benchmark,
-            prose=common.prose,
-            legend=material.legend(model for setting in settings for model in self.models(setting)),
-            tables=common.tables,
-        )
-        return replace(
-            section,
-            answer=[*section.answer, *common.answer],
-            points=[*section.points, *common.points],
-            headlines=[*section.headlines, *common.headlines],
-            standings=[*section.standings, *common.standings],
-            figures=[*section.figures, *common.figures],
+        return join_settings(
+            self.title,
+            benchmark,
+            [(words, [part for block in self.blocks for part in _parts(block(each))]) for words, each in found],
+            [part for block in self.common for part in _parts(block(settings))],
+            material.legend(model for setting in settings for model in self.models(setting)),
         )
 
 

@@ -25,9 +25,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from unseen.reports.theme import BUNDLE as BUNDLE
 from unseen.reports.theme import CONTAINER as CONTAINER
 from unseen.reports.theme import FAINT as FAINT
 from unseen.reports.theme import FOCUS as FOCUS
@@ -39,11 +38,9 @@ from unseen.reports.theme import REFERENCE as REFERENCE
 from unseen.reports.theme import SHAPES as SHAPES
 from unseen.reports.theme import SYMBOLS as SYMBOLS
 from unseen.reports.theme import Key as Key
+from unseen.reports.theme import Spec, other_keys
 from unseen.reports.theme import beside as beside
-from unseen.reports.theme import other_keys
-from unseen.reports.theme import percent_axis as percent_axis
 from unseen.reports.theme import save_chart as save_chart
-from unseen.reports.theme import script_json as script_json
 from unseen.reports.theme import series_channels as series_channels
 from unseen.reports.theme import series_keys as series_keys
 from unseen.reports.theme import to_spec as to_spec
@@ -53,17 +50,58 @@ from unseen.results.table import Table
 from unseen.stats import Interval
 
 Row = Mapping[str, Any]
-Spec = dict[str, Any]
 
 #: The largest number of series whose intervals are drawn in `Lines`.
 MOST_INTERVALS = 6
 #: The largest number of entries of a chart's own legend.
 _MOST_ENTRIES = 24
+#: Marks from which on a scatter plot has small, transparent marks.
+_MANY_POINTS = 60
 _DASHED: Spec = {"color": NEUTRAL, "strokeDash": [4, 4], "strokeWidth": 1.5}
 _PICTURE: Spec = {"width": 52, "height": 52}
 _DIMMED = 0.14
 _WHITE_TO_BLUE = ("#F4F6F9", PALETTE[0])
 _GREY = "#C9CED6"
+
+
+def _encode(name: str, kind: str = "nominal", **more: Any) -> Spec:
+    """Return the encoding of a field."""
+    return {"field": name, "type": kind, **more}
+
+
+def _layer(mark: str, encoding: Spec, *, data: Sequence[Row] | None = None, test: str = "", **style: Any) -> Spec:
+    """Return a layer; with its own data, or with the rows of the chart that pass a test."""
+    found: Spec = {"mark": {"type": mark, **style}, "encoding": encoding}
+    found |= {} if data is None else {"data": {"values": data}}
+    return found | ({"transform": [{"filter": test}]} if test else {})
+
+
+def _span(along: str, channel: Spec) -> Spec:
+    """Return the encoding of a line from `low` to `high` along an axis."""
+    return {along: {**channel, "field": "low"}, f"{along}2": {"field": "high"}}
+
+
+def _rule(along: str, channel: Spec, value: float, **style: Any) -> Spec:
+    """Return the layer of a straight line at a value of an axis."""
+    return _layer("rule", {along: channel}, data=[{"value": value}], **style)
+
+
+_HAS_LIMITS = "isValid(datum.low) && isValid(datum.high)"
+
+
+def percent_axis(values: Iterable[float]) -> Spec:
+    """Return the domain, the ticks and the format of labels for shares: at most six ticks, never beyond 0 and 100 %.
+
+    Args:
+        values: everything that is drawn, including limits of intervals.
+    """
+    known = [min(1.0, max(0.0, value)) for value in values if math.isfinite(value)] or [0.0, 1.0]
+    low, high = min(known), max(known)
+    step = next((s for s in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2) if high - low <= 5 * s + 1e-9), 0.5)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    last = min(max(last, first + 1), round(1 / step))
+    ticks = [round(number * step, 6) for number in range(min(first, last - 1), last + 1)]
+    return {"domain": [ticks[0], ticks[-1]], "ticks": ticks, "format": ".0%" if step >= 0.01 else ".1%"}
 
 
 @dataclass(frozen=True)
@@ -86,11 +124,10 @@ class Axis:
     zero: bool = False
     hidden: bool = False
 
-    def text(self, value: float) -> str:
+    def text(self, value: Any) -> str:
         """Return a value as text."""
-        if self.kind == "percent":
-            return f"{100 * value:.1f} %"
-        return f"{value:+.1f}" if self.kind == "points" else f"{value:.4g}"
+        forms = {"percent": "{:.1%}", "points": "{:+.1f}", "names": "{}"}
+        return forms.get(self.kind, "{:.4g}").format(value).replace("%", " %")
 
     def channel(self, name: str, values: Iterable[float] = (), *, grid: bool = True) -> Spec:
         """Return the encoding of a field.
@@ -98,29 +135,24 @@ class Axis:
         Args:
             values: what the chart shows along the axis, including limits of intervals.
         """
-        found: Spec = {"field": name, "type": "quantitative", "title": self.title or None}
-        known = [value for value in (*values, *self.include) if math.isfinite(value)]
-        if self.hidden:
-            return found | {"axis": None}
+        title = self.title or None
+        if self.kind == "names":
+            return _encode(name, title=title, sort=list(self.order) or None, axis={"grid": False, "labelAngle": 0})
+        known = [value for value in (*values, *self.include, *[0.0] * self.zero) if math.isfinite(value)]
         axis: Spec = {"grid": grid, "labelFlush": True}
         scale: Spec = {"zero": self.zero, "nice": True}
-        if self.kind == "names":
-            return {"field": name, "type": "nominal", "title": self.title or None} | {
-                "sort": list(self.order) or None,
-                "axis": {"grid": False, "labelAngle": 0},
-            }
         if self.kind == "percent":
-            ticks = percent_axis([*known, *([0.0] if self.zero else [])])
+            ticks = percent_axis(known)
             axis |= {"format": ticks["format"], "values": ticks["ticks"]}
-            scale = {"domain": ticks["domain"], "nice": False, "zero": self.zero}
+            scale |= {"domain": ticks["domain"], "nice": False}
         elif self.kind == "log":
             # SI prefixes would show a tenth as "100m".
             axis |= {"format": "~s" if min(known, default=1.0) >= 10 else "~g", "tickCount": 5}
             scale = {"type": "log", "nice": False, "padding": 12}
         else:
             axis |= {"format": "+,.1~f" if self.kind == "points" else ",.4~g", "tickCount": 6}
-            scale |= {"domain": [min(known), max(known)]} if self.include else {}
-        return found | {"axis": axis, "scale": scale}
+            scale |= {"domain": [min(known), max(known)]} if known else {}
+        return _encode(name, "quantitative", title=title, axis=None if self.hidden else axis, scale=scale)
 
 
 def interval_fields(interval: Interval, scale: float = 1.0) -> dict[str, float]:
@@ -132,16 +164,17 @@ def interval_fields(interval: Interval, scale: float = 1.0) -> dict[str, float]:
 def table_rows(table: Table) -> list[dict[str, Any]]:
     """Return one row per number of a table: `model`, `name`, `column`, `value`, its limits, `shown`, `n`, `cells`."""
     found: list[dict[str, Any]] = []
-    for number, row in enumerate(table.rows):
-        for heading, cell in zip(table.columns[1:], row[1:], strict=True):
+    for number, (name, *cells) in enumerate(table.rows):
+        for heading, cell in zip(table.columns[1:], cells, strict=True):
             if cell.value is None or not math.isfinite(cell.value):
                 continue
-            interval = cell.interval or Interval(cell.value, math.nan, math.nan)
-            own: dict[str, Any] = {"name": row[0].shown, "column": heading, **interval_fields(interval)}
-            own |= {"shown": cell.full, "cells": list(cell.cells)}
-            own |= {"model": table.row_keys[number]} if table.row_keys else {}
-            own |= {"n": cell.n} if cell.n is not None else {}
-            found.append(own | ({"chance": cell.chance} if cell.chance is not None else {}))
+            model = table.row_keys[number] if table.row_keys else None
+            optional = {"model": model, "n": cell.n, "chance": cell.chance}
+            found.append(
+                {"name": name.shown, "column": heading, "shown": cell.full, "cells": list(cell.cells)}
+                | interval_fields(cell.interval or Interval(cell.value, math.nan, math.nan))
+                | {field: value for field, value in optional.items() if value is not None}
+            )
     return found
 
 
@@ -156,6 +189,7 @@ class Chart:
         tooltip: fields to show on hover, with their titles.
         height: in pixels; by the number of rows if 0.
         width: in pixels; as wide as the page allows if 0.
+        hollow: field that is true for points that are not filled.
     """
 
     rows: Sequence[Row] = ()
@@ -164,28 +198,38 @@ class Chart:
     tooltip: Mapping[str, str] = field(default_factory=dict)
     height: int = 0
     width: int = 0
+    hollow: str = ""
+
+    #: The attribute with the field that names the place of a row, and the attribute with the axis of the values.
+    _place: ClassVar[str] = ""
+    _values: ClassVar[str] = ""
 
     def layers(self) -> list[Spec]:
         """Return the layers, from back to front."""
         raise NotImplementedError
 
-    @property
-    def place(self) -> str:
-        """Return the field that names the place of a row, "" if rows have none."""
-        return ""
-
-    def text(self, value: float) -> str:
-        """Return a value as text."""
-        return f"{value:.4g}"
-
-    def to_dict(self) -> Spec:
-        """Return the chart as a Vega-Lite specification."""
-        size = {"width": self.width or CONTAINER, "height": self.height or self.default_height()}
-        return {"data": {"values": [dict(row) for row in self.rows]}, "layer": self.layers(), **size}
+    def data(self) -> list[Spec]:
+        """Return the rows that the layers draw."""
+        return [dict(row) for row in self.rows]
 
     def default_height(self) -> int:
         """Return the height in pixels for the rows of the chart."""
         return 280
+
+    def to_dict(self) -> Spec:
+        """Return the chart as a Vega-Lite specification."""
+        size = {"width": self.width or CONTAINER, "height": self.height or self.default_height()}
+        return {"data": {"values": self.data()}, "layer": self.layers(), **size}
+
+    @property
+    def place(self) -> str:
+        """Return the field that names the place of a row, "" if rows have none."""
+        return str(getattr(self, self._place, ""))
+
+    @property
+    def named(self) -> Sequence[str]:
+        """Return the fields that name a row."""
+        return list(dict.fromkeys(name for name in (self.series, self.place) if name))
 
     @property
     def entries(self) -> list[Key]:
@@ -200,23 +244,23 @@ class Chart:
 
     def words(self, limit: int = 40) -> str:
         """Return the values as words, for readers who cannot see the chart."""
-        texts = []
-        for row in self.rows:
-            names = dict.fromkeys(str(row[name]) for name in (self.series, self.place) if name and name in row)
-            shown = row.get("shown") or (self.text(row["value"]) if "value" in row else "")
-            texts.append(" ".join([*names, str(shown)]).strip())
+        text = getattr(self, self._values, Axis(kind="number")).text
+        texts = [
+            " ".join([*(str(row[name]) for name in self.named if name in row), str(shown)])
+            for row in self.rows
+            for shown in [row.get("shown") or text(row["value"])]
+        ]
         return "; ".join(texts[:limit]) + (f" and {len(texts) - limit} more" if len(texts) > limit else "")
 
-    # ---- encodings that all charts share
+    # ---- encodings and layers that several charts share
 
     def colour(self, channel: str = "colour") -> Spec:
         """Return the encoding of the series as a colour, or as a shape."""
         entries = self.entries
-        values = [key.colour if channel == "colour" else key.shape for key in entries]
-        legend: Spec | None = {"title": None, "columns": min(4, len(entries)), "symbolLimit": 0, "labelLimit": 260}
-        legend = legend if 1 < len(entries) <= _MOST_ENTRIES and self.series != self.place else None
-        scale = {"domain": [key.label for key in entries], "range": values}
-        return {"field": self.series, "type": "nominal", "scale": scale, "legend": legend}
+        scale = {"domain": [key.label for key in entries], "range": [getattr(key, channel) for key in entries]}
+        legend: Spec = {"title": None, "columns": min(4, len(entries)), "symbolLimit": 0, "labelLimit": 260}
+        own = 1 < len(entries) <= _MOST_ENTRIES and self.series != self.place
+        return _encode(self.series, scale=scale, legend=legend if own else None)
 
     def look(self, *, shape: bool = False) -> Spec:
         """Return colour, highlight and tooltip of a mark, and its shape on request."""
@@ -228,13 +272,21 @@ class Chart:
         return found
 
     def tooltips(self) -> list[Spec]:
-        fields = dict(self.tooltip)
-        if not fields:
-            names = dict.fromkeys(name for name in (self.series, self.place) if name)
-            fields = {name: "model" if name == self.series and self.shows_models else name for name in names}
-            fields |= {"shown": "value"} if any("shown" in row for row in self.rows) else {"value": "value"}
-        known = [name for name in fields if any(name in row for row in self.rows)]
-        return [{"field": name, "type": "nominal", "title": fields[name]} for name in known]
+        """Return the fields to show on hover: by default what names the row, and its value."""
+        occurring = {name for row in self.rows for name in row}
+        value = {"shown" if "shown" in occurring else "value": "value"}
+        fields = dict(self.tooltip) or {name: name for name in self.named} | value
+        if self.shows_models and not self.tooltip:
+            fields[self.series] = "model"
+        return [_encode(name, title=title) for name, title in fields.items() if name in occurring]
+
+    def marks(self, at: Spec, *, shape: bool = True, **style: Any) -> Spec:
+        """Return a layer of points, hollow where the rows say so."""
+        marks = {**at, **self.look(shape=shape)}
+        if self.hollow:
+            marks["fillOpacity"] = {"condition": {"test": f"datum.{self.hollow}", "value": 0}, "value": 1}
+            marks["fill"] = {**marks["color"], "legend": None}
+        return _layer("point", marks, filled=not self.hollow, strokeWidth=2 if self.hollow else 0, **style)
 
     @property
     def dodged(self) -> bool:
@@ -244,30 +296,18 @@ class Chart:
 
     def offset(self, channel: str) -> Spec:
         """Return the encoding that draws the series of one place side by side."""
-        if not self.dodged:
-            return {}
         scale = {"domain": [key.label for key in self.entries]}
-        return {channel: {"field": self.series, "type": "nominal", "scale": scale}}
+        return {channel: _encode(self.series, scale=scale)} if self.dodged else {}
 
-    def places(self, order: Sequence[str]) -> list[str]:
+    def places(self, order: Sequence[str], name: str = "") -> list[str]:
         """Return the names along the axis of names, in order."""
-        found = list(dict.fromkeys(str(row[self.place]) for row in self.rows))
-        return [name for name in order if name in found] or found
+        found = list(dict.fromkeys(str(row[name or self.place]) for row in self.rows))
+        return [each for each in order if each in found] or found
 
     def ends(self) -> Iterator[float]:
         """Yield the values and the limits of their intervals."""
         for row in self.rows:
             yield from (row[name] for name in ("value", "low", "high") if row.get(name) is not None)
-
-
-def _layer(mark: str, encoding: Spec, *, data: Sequence[Row] | None = None, test: str = "", **properties: Any) -> Spec:
-    """Return a layer; with its own data, or with the rows of the chart that pass a test."""
-    found: Spec = {"mark": {"type": mark, **properties}, "encoding": encoding}
-    found |= {"data": {"values": [dict(row) for row in data]}} if data is not None else {}
-    return found | ({"transform": [{"filter": test}]} if test else {})
-
-
-_HAS_LIMITS = "isValid(datum.low) && isValid(datum.high)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,7 +324,6 @@ class Dots(Chart):
         rule: value of a solid vertical line, such as 0 for differences.
         joined: whether a grey bar joins the values of a row.
         seeds: field with a list of the values of single seeds, drawn as ticks.
-        hollow: field that is true for marks that are not filled.
     """
 
     y: str = "name"
@@ -295,96 +334,71 @@ class Dots(Chart):
     rule: float | None = None
     joined: bool = False
     seeds: str = ""
-    hollow: str = ""
 
-    @property
-    def place(self) -> str:
-        return self.y
-
-    def text(self, value: float) -> str:
-        return self.x.text(value) if isinstance(value, int | float) else str(value)
-
-    @property
-    def _band(self) -> int:
-        """Return the height of a row without its name."""
-        if self.dodged:
-            return max(20, min(110, (15 if self.above else 9) * len(self.entries)))
-        return 8 if self._tight else 16
+    _place = "y"
+    _values = "x"
 
     @property
     def _tight(self) -> bool:
         return len(self.places(self.order)) > 12
 
-    @property
-    def _gap(self) -> int:
-        return (20 if self._tight else 26) if self.above else 8
+    def _row(self) -> tuple[int, int]:
+        """Return the height of a row without its name, and the gap above it."""
+        band = 8 if self._tight else 16
+        if self.dodged:
+            band = max(20, min(110, (15 if self.above else 9) * len(self.entries)))
+        return band, (20 if self._tight else 26) if self.above else 8
 
     def default_height(self) -> int:
-        return round(max(1, len(self.places(self.order))) * (self._band + self._gap) + (self._gap if self.above else 0))
+        band, gap = self._row()
+        return max(1, len(self.places(self.order))) * (band + gap) + gap * self.above
 
     def layers(self) -> list[Spec]:
-        places, step = self.places(self.order), self._band + self._gap
-        y: Spec = {"field": self.y, "type": "nominal", "sort": places, "title": None}
-        inner = self._gap / step
-        y |= {"scale": {"paddingInner": inner, "paddingOuter": inner if self.above else inner / 2}}
-        y |= {"axis": {"labels": False, "grid": not self.dodged} if self.above else {"labelLimit": 300, "grid": True}}
+        band, gap = self._row()
+        inner = gap / (band + gap)
+        scale = {"paddingInner": inner, "paddingOuter": inner if self.above else inner / 2}
+        axis = {"labels": False, "grid": not self.dodged} if self.above else {"labelLimit": 300, "grid": True}
+        y = _encode(self.y, sort=self.places(self.order), title=None, scale=scale, axis=axis)
         chance = self._chance()
-        names = self.x.kind == "names"
-        values = [] if names else [*self.ends(), *([chance] if chance is not None else [])]
-        x = self.x.channel("value", values, grid=self.dodged or not self.above)
+        x = self.x.channel(
+            "value", (each for each in (*self.ends(), chance) if each is not None), grid=self.dodged or not self.above
+        )
         at = {"y": y, **self.offset("yOffset")}
         few = len(self.entries) <= 8 if self.dodged else not self._tight
-        limits = {"x": {**x, "field": "low"}, "x2": {"field": "high"}}
-        found = [_layer("rule", {**limits, **at, **self.look()}, test=_HAS_LIMITS, strokeWidth=2.2 if few else 1.2)]
-        if self.seeds:
-            own = {"x": {"field": self.seeds, "type": "quantitative"}, **at, **self.look()}
-            own["opacity"] = {"condition": {"test": FOCUS, "value": 0.5}, "value": 0.1}
-            ticks = _layer("tick", own, thickness=1.5) | {"transform": [{"flatten": [self.seeds]}]}
-            found.append(ticks)
-        size = 70 if few else 34
-        look = {"x": x, **at, **self.look(shape=True)}
-        if self.hollow:
-            look["fillOpacity"] = {"condition": {"test": f"datum.{self.hollow}", "value": 0}, "value": 1}
-            look["fill"] = {**look["color"], "legend": None}
-        found.append(_layer("point", look, filled=not self.hollow, size=size, strokeWidth=2 if self.hollow else 0))
-        return [*self._references(x, y, chance), *found, *(self._names(y, places) if self.above else [])]
-
-    def _references(self, x: Spec, y: Spec, chance: float | None) -> list[Spec]:
         found = []
         if self.joined:
-            spans: dict[str, list[float]] = {}
-            for row in self.rows:
-                spans.setdefault(str(row[self.y]), []).append(row["value"])
-            data = [{self.y: name, "low": min(v), "high": max(v)} for name, v in spans.items() if len(v) > 1]
-            encoding = {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}}
-            found.append(_layer("rule", encoding, data=data, color=NEUTRAL, opacity=0.3, strokeWidth=4))
+            ends = {"x": {**x, "aggregate": "min"}, "x2": {"field": "value", "aggregate": "max"}}
+            found.append(_layer("rule", {"y": y, **ends}, color=NEUTRAL, opacity=0.3, strokeWidth=4))
         if chance is not None:
-            data = [{"value": chance, "chance": f"chance: {self.x.text(chance)}"}]
-            tooltip = {"field": "chance", "type": "nominal", "title": " "}
-            found.append(_layer("rule", {"x": x, "tooltip": tooltip}, data=data, **_DASHED))
+            found.append(_rule("x", x, chance, tooltip=f"chance: {self.x.text(chance)}", **_DASHED))
         if self.rule is not None:
-            found.append(_layer("rule", {"x": x}, data=[{"value": self.rule}], color=INK, strokeWidth=1))
-        return found
+            found.append(_rule("x", x, self.rule, color=INK, strokeWidth=1))
+        look = {**at, **self.look()}
+        found.append(_layer("rule", {**look, **_span("x", x)}, test=_HAS_LIMITS, strokeWidth=2.2 if few else 1.2))
+        if self.seeds:
+            faint = {"condition": {"test": FOCUS, "value": 0.5}, "value": 0.1}
+            ticks = {**look, "x": _encode(self.seeds, "quantitative"), "opacity": faint}
+            found.append(_layer("tick", ticks, thickness=1.5) | {"transform": [{"flatten": [self.seeds]}]})
+        found.append(self.marks({"x": x, **at}, size=70 if few else 34))
+        return [*found, *(self._names(y, band) if self.above else [])]
 
-    def _names(self, y: Spec, places: Sequence[str]) -> list[Spec]:
-        """Return the names above the rows, and the value on the right if each row has one."""
-        words: Spec = {"dy": -self._band / 2 - 4, "baseline": "bottom", "fontSize": 10 if self._tight else 12.5}
-        own = {"y": y, "x": {"value": 0}, "text": {"field": self.y, "type": "nominal"}, "color": {"value": INK}}
+    def _names(self, y: Spec, band: int) -> Iterator[Spec]:
+        """Yield the names above the rows, and the value on the right if each row has one."""
+        style: Spec = {"dy": -band / 2 - 4, "baseline": "bottom", "fontSize": 10 if self._tight else 12.5}
+        own = {"y": y, "x": {"value": 0}, "text": _encode(self.y), "color": {"value": INK}}
         if self.dodged:
-            data = [{self.y: name} for name in places]
-            return [_layer("text", own, data=data, align="left", fontWeight=600, limit=600, **words)]
-        look = self.look()
-        own |= {"opacity": look["opacity"]} if "opacity" in look else {}
-        value = own | {"x": {"value": "width"}, "text": {"field": "shown", "type": "nominal"}}
-        return [
-            _layer("text", own, align="left", limit=210, **words),
-            _layer("text", value, align="right", fontWeight=600, **words),
-        ]
+            data = [{self.y: name} for name in self.places(self.order)]
+            yield _layer("text", own, data=data, align="left", fontWeight=600, limit=600, **style)
+            return
+        own |= {name: channel for name, channel in self.look().items() if name == "opacity"}
+        value = {**own, "x": {"value": "width"}, "text": _encode("shown")}
+        yield _layer("text", own, align="left", limit=210, **style)
+        yield _layer("text", value, align="right", fontWeight=600, **style)
 
     def _chance(self) -> float | None:
-        values = [] if self.x.kind == "names" else [value for value in self.ends() if math.isfinite(value)]
-        if self.chance is None or not math.isfinite(self.chance) or not values:
+        if self.chance is None or not math.isfinite(self.chance):
             return None
+        values = [value for value in self.ends() if math.isfinite(value)] or [self.chance]
         low, high = min(values), max(values)
         return None if max(low - self.chance, self.chance - high) > high - low > 0 else self.chance
 
@@ -414,66 +428,48 @@ class Lines(Chart):
     steps: bool = False
     path: str = ""
 
-    @property
-    def place(self) -> str:
-        return self.x
-
-    def text(self, value: float) -> str:
-        return self.y.text(value)
-
-    @property
-    def _intervals(self) -> bool:
-        return len(self.entries) <= MOST_INTERVALS and any("low" in row for row in self.rows)
+    _place = "x"
+    _values = "y"
 
     def layers(self) -> list[Spec]:
-        x = self.x_axis.channel(self.x, [] if self.x_axis.kind == "names" else [row[self.x] for row in self.rows])
-        at: Spec = {"x": x}
+        few = len(self.entries) <= MOST_INTERVALS
+        intervals = few and any("low" in row for row in self.rows)
+        at: Spec = {"x": self.x_axis.channel(self.x, (row[self.x] for row in self.rows))}
         if self.x_axis.kind == "names":
-            x |= {"sort": self.places(self.x_axis.order)}
-            x |= {"scale": {"type": "band", "paddingInner": 0.7, "paddingOuter": 0.35}}
-            at |= self.offset("xOffset") if self._intervals else {}
-        y = self.y.channel("value", [*self.ends(), *(self.band or ()), *([] if self.rule is None else [self.rule])])
-        many = len(self.entries) > MOST_INTERVALS
-        line = {**at, "y": y, **self.look()}
-        line |= {"order": {"field": self.path, "type": "quantitative"}} if self.path else {}
-        shape: Spec = {"interpolate": "step-after"} if self.steps else {}
-        found = [_layer("line", line, strokeWidth=1.6 if many else 2.4, clip=True, **shape)]
-        if self._intervals:
-            limits = {"y": {**y, "field": "low"}, "y2": {"field": "high"}}
-            found.insert(0, _layer("rule", {**at, **limits, **self.look()}, test=_HAS_LIMITS, strokeWidth=1.5))
-        if self.points:
-            marks = {**at, "y": y, **self.look(shape=True)}
-            found.append(_layer("point", marks, filled=True, size=36 if many else 70))
-        return [*self._references(y), *found]
-
-    def _references(self, y: Spec) -> list[Spec]:
+            scale = {"type": "band", "paddingInner": 0.7, "paddingOuter": 0.35}
+            at["x"] |= {"sort": self.places(self.x_axis.order), "scale": scale}
+            at |= self.offset("xOffset") if intervals else {}
+        references = [each for each in (*(self.band or ()), self.rule) if each is not None]
+        y = self.y.channel("value", (*self.ends(), *references))
+        look = {**at, "y": y, **self.look()}
         found = []
         if self.band is not None:
-            low, high = self.band
-            data = [{"low": low, "high": high, "value": (low + high) / 2, "text": self.band_text}]
-            limits = {"y": {**y, "field": "low"}, "y2": {"field": "high"}}
-            found.append(_layer("rect", limits, data=data, opacity=0.22, color=NEUTRAL))
-            words = {"x": {"value": 0}, "y": {**y, "field": "high"}, "text": {"field": "text", "type": "nominal"}}
-            style: Spec = {"align": "left", "dx": 4, "dy": -3, "baseline": "bottom", "color": NEUTRAL}
-            found += [_layer("text", words, data=data, **style)] if self.band_text else []
+            data = [dict(zip(("low", "high"), self.band, strict=True)) | {"text": self.band_text}]
+            found.append(_layer("rect", _span("y", y), data=data, opacity=0.22, color=NEUTRAL))
+            words = {"x": {"value": 4}, "y": {**y, "field": "high"}, "text": _encode("text")}
+            found.append(_layer("text", words, data=data, align="left", dy=-3, baseline="bottom", color=NEUTRAL))
         if self.rule is not None:
-            found.append(_layer("rule", {"y": y}, data=[{"value": self.rule}], **_DASHED))
-        return found
+            found.append(_rule("y", y, self.rule, **_DASHED))
+        if intervals:
+            found.append(_layer("rule", {**look, **_span("y", y)}, test=_HAS_LIMITS, strokeWidth=1.5))
+        path = {"order": _encode(self.path, "quantitative")} if self.path else {}
+        steps: Spec = {"interpolate": "step-after"} if self.steps else {}
+        found.append(_layer("line", look | path, strokeWidth=2.4 if few else 1.6, clip=True, **steps))
+        return [*found, *([self.marks({**at, "y": y}, size=70 if few else 36)] if self.points else [])]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scatter(Chart):
-    """One point per row at two numbers.
+    """Two numbers per row: a mark, with its label and size.
 
     Attributes:
-        x: field along the horizontal axis; `value` is the vertical one.
-        label: field with words beside a point.
-        size: field with the size of a point.
-        hollow: field that is true for marks that are not filled.
-        lines: rows with `x`, `value` and the series: points to connect by lines, such as fits; by one dashed grey line
-            if they have no series.
-        choice: whether `value` is a list with one number per model of `keys`: the chart shows the points of the model
-            under the pointer, or of the one that the reader chooses.
+        x: field along the x axis; `x_axis` is its axis.
+        y: axis of `value`.
+        label: field to write beside the marks.
+        size: field that sets the area of a mark.
+        lines: rows with `x`, `value` and, for lines in the colours of the series, the series; else dashed.
+        choice: whether the points are those of one model at a time: the one under the pointer, or that the reader
+            chooses. `value` is then a list with one value per entry of `keys`, None where a model has none.
     """
 
     x: str = "x"
@@ -481,20 +477,15 @@ class Scatter(Chart):
     y: Axis = field(default_factory=Axis)
     label: str = ""
     size: str = ""
-    hollow: str = ""
     lines: Sequence[Row] = ()
     choice: bool = False
 
-    @property
-    def place(self) -> str:
-        return self.label
+    _place = "label"
+    _values = "y"
 
     @property
     def entries(self) -> list[Key]:
         return list(self.keys) if self.choice else super().entries
-
-    def text(self, value: float) -> str:
-        return self.y.text(value)
 
     def default_height(self) -> int:
         return 320
@@ -503,47 +494,45 @@ class Scatter(Chart):
         return f"{len(self.rows):,} points" if self.choice or len(self.rows) > limit else super().words(limit)
 
     def layers(self) -> list[Spec]:
-        x = self.x_axis.channel(self.x, [row[self.x] for row in (*self.rows, *self.lines)])
-        values = [v for row in self.rows for v in (row["value"] if self.choice else [row["value"]]) if v is not None]
-        y = self.y.channel("value", [*values, *(row["value"] for row in self.lines)])
-        marks = {"x": x, "y": y, **self.look(shape=not self.choice)}
-        if self.size:
-            marks["size"] = {"field": self.size, "type": "quantitative", "scale": {"range": [60, 600]}, "legend": None}
-        if self.hollow:
-            marks["fillOpacity"] = {"condition": {"test": f"datum.{self.hollow}", "value": 0}, "value": 1}
-            marks["fill"] = {**marks["color"], "legend": None}
-        style: Spec = {"filled": not self.hollow, "strokeWidth": 2 if self.hollow else 0}
-        style |= {} if self.size else {"size": 42 if len(self.rows) > 60 else 80}
-        style |= {"opacity": 0.7} if len(self.rows) > 60 else {}
-        points = _layer("point", marks, **style)
-        points |= {"transform": self._chosen()} if self.choice else {}
-        found = [points]
+        every, many = [*self.rows, *self.lines], len(self.rows) > _MANY_POINTS
+        values = [
+            value for row in every for value in (row["value"] if isinstance(row["value"], list) else [row["value"]])
+        ]
+        x = self.x_axis.channel(self.x, (row[self.x] for row in every))
+        at = {"x": x, "y": self.y.channel("value", (value for value in values if value is not None))}
+        area = {"size": _encode(self.size, "quantitative", scale={"range": [60, 600]}, legend=None)}
+        style: Spec = {"size": 42 if many else 80, "opacity": 0.7 if many else 1}
+        points = self.marks(at | (area if self.size else {}), shape=not self.choice, **style)
+        found = [points | ({"transform": self._chosen()} if self.choice else {})]
         if self.lines:
-            own = {"x": x, "y": y, **({**self.look(), "tooltip": None} if self.series in self.lines[0] else {})}
-            style = {} if self.series in self.lines[0] else _DASHED
-            found.append(_layer("line", own, data=self.lines, clip=True, **{"strokeWidth": 2.5, **style}))
+            own = self.series in self.lines[0]
+            look = {**self.look(), "tooltip": None} if own else {}
+            line: Spec = {"strokeWidth": 2.5} if own else _DASHED
+            found.append(_layer("line", {**at, **look}, data=self.lines, clip=True, **line))
         if self.label:
-            words = {"x": x, "y": y, "text": {"field": self.label, "type": "nominal"}}
-            found.append(_layer("text", words, dy=-14, fontSize=11))
+            found.append(_layer("text", {**at, "text": _encode(self.label)}, dy=-14, fontSize=11))
         return found
+
+    def data(self) -> list[Spec]:
+        rows = super().data()
+        # Vega computes `value` again whenever the choice changes: it must not be computed from itself.
+        return [{**row, "values": row["value"], "value": None} for row in rows] if self.choice else rows
 
     def _chosen(self) -> list[Spec]:
         models, names = [key.key for key in self.keys], [key.label for key in self.keys]
         which = f"(indexof({models!r}, focus) < 0 ? indexof({models!r}, pick) : indexof({models!r}, focus))"
         return [
             {"calculate": f"({names!r})[{which}]", "as": self.series},
-            {"calculate": f"datum.value[{which}]", "as": "value"},
+            {"calculate": f"datum.values[{which}]", "as": "value"},
             {"filter": "isValid(datum.value)"},
         ]
 
     def to_dict(self) -> Spec:
-        found = super().to_dict()
-        if self.choice:
-            options = {"options": [k.key for k in self.keys], "labels": [k.label for k in self.keys]}
-            bind = {"input": "select", "name": "points of", **options}
-            focus = {"name": "focus", "value": ""}
-            found["params"] = [focus, {"name": "pick", "value": self.keys[0].key, "bind": bind}]
-        return found
+        if not self.choice:
+            return super().to_dict()
+        options = {"options": [key.key for key in self.keys], "labels": [key.label for key in self.keys]}
+        pick = {"name": "pick", "value": self.keys[0].key, "bind": {"input": "select", "name": "points of", **options}}
+        return super().to_dict() | {"params": [pick]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -564,41 +553,32 @@ class Bars(Chart):
     vertical: bool = False
     pictures: str = ""
 
-    @property
-    def place(self) -> str:
-        return self.y
-
-    def text(self, value: float) -> str:
-        return self.x.text(value)
+    _place = "y"
+    _values = "x"
 
     def default_height(self) -> int:
-        names = max(1, len(self.places(self.order)))
-        if self.vertical:
-            return 260
-        return names * (64 if self.pictures else 13 * len(self.entries) + 8 if self.dodged else 18)
+        step = 64 if self.pictures else 13 * len(self.entries) + 8 if self.dodged else 18
+        return 260 if self.vertical else step * max(1, len(self.places(self.order)))
 
     def layers(self) -> list[Spec]:
-        names, values = ("x", "y") if self.vertical else ("y", "x")
-        place: Spec = {"field": self.y, "type": "nominal", "sort": self.places(self.order), "title": None}
-        many = len(place["sort"]) if self.vertical else 0
+        across, along, thickness = ("x", "y", "width") if self.vertical else ("y", "x", "height")
+        names = self.places(self.order)
+        many = len(names) if self.vertical else 0
         axis = {"grid": False, "labels": many <= 60, "labelLimit": 280, "labelAngle": -60 if many > 12 else 0}
-        place["axis"] = None if self.pictures else axis
+        place = _encode(self.y, sort=names, title=None, axis=None if self.pictures else axis)
         value = self.x.channel("value", self.ends())
-        at = {names: place, **self.offset(f"{names}Offset")}
-        size: Spec = {"width" if self.vertical else "height": {"band": 0.85}}
-        size = {"height": 4, "yOffset": 14} if self.pictures else size
-        found = [_layer("bar", {**at, values: value, **self.look()}, **size)]
+        at = {across: place, **self.offset(f"{across}Offset")}
+        size: Spec = {"height": 4, "yOffset": 14} if self.pictures else {thickness: {"band": 0.85}}
+        found = [_layer("bar", {**at, along: value, **self.look()}, **size)]
         if any("low" in row for row in self.rows):
-            limits = {values: {**value, "field": "low"}, f"{values}2": {"field": "high"}}
-            found.append(_layer("rule", {**at, **limits}, test=_HAS_LIMITS, color=INK, strokeWidth=1.5))
+            found.append(_layer("rule", {**at, **_span(along, value)}, test=_HAS_LIMITS, color=INK, strokeWidth=1.5))
         if self.pictures:
-            left, right = {"x": {"value": 0}}, {"x": value}
-            name, shown = ({"text": {"field": each, "type": "nominal"}} for each in (self.y, "shown"))
-            picture = {"x": {"value": -10}, "url": {"field": self.pictures, "type": "nominal"}}
+            name, shown = {"x": {"value": 2}, "text": _encode(self.y)}, {"x": value, "text": _encode("shown")}
+            picture, some = {"x": {"value": -10}, "url": _encode(self.pictures)}, f"datum.{self.pictures} != ''"
             found += [
-                _layer("text", {**at, **left, **name}, align="left", dx=2, dy=-4, fontSize=13),
-                _layer("text", {**at, **right, **shown}, align="left", dx=6, dy=14),
-                _layer("image", {**at, **picture}, test=f"datum.{self.pictures} != ''", align="right", **_PICTURE),
+                _layer("text", {**at, **name}, align="left", dy=-4, fontSize=13),
+                _layer("text", {**at, **shown}, align="left", dx=6, dy=14),
+                _layer("image", {**at, **picture}, test=some, align="right", **_PICTURE),
             ]
         return found
 
@@ -622,40 +602,35 @@ class Matrix(Chart):
     domain: Sequence[float] = ()
 
     @property
-    def place(self) -> str:
-        return self.x
+    def named(self) -> Sequence[str]:
+        return self.y, self.x
 
     @property
     def entries(self) -> list[Key]:
         return []
 
-    def words(self, limit: int = 40) -> str:
-        texts = [f"{row[self.y]} and {row[self.x]} {row.get('shown', row['value'])}" for row in self.rows]
-        return "; ".join(texts[:limit]) + (f" and {len(texts) - limit} more" if len(texts) > limit else "")
-
     def default_height(self) -> int:
-        return 26 * len({row[self.y] for row in self.rows})
+        return 26 * len(self.places((), self.y))
 
     def layers(self) -> list[Spec]:
-        low, high = self.domain or (min(row["value"] for row in self.rows), max(row["value"] for row in self.rows))
-        x_order, y_order = (
-            list(order) or list(dict.fromkeys(row[name] for row in self.rows))
-            for order, name in ((self.x_order, self.x), (self.y_order, self.y))
-        )
-        slanted = max(map(len, map(str, x_order))) * len(x_order) > 60
+        values = [row["value"] for row in self.rows]
+        low, high = self.domain or (min(values), max(values))
+        columns, rows = self.places(self.x_order, self.x), self.places(self.y_order, self.y)
+        slanted = max(map(len, columns)) * len(columns) > 60
+        x_axis, y_axis = {"labelAngle": -40 if slanted else 0, "grid": False}, {"grid": False, "labelLimit": 280}
         at: Spec = {
-            "x": {"field": self.x, "type": "nominal", "sort": x_order, "title": self.x_title or None}
-            | {"axis": {"labelAngle": -40 if slanted else 0, "grid": False}},
-            "y": {"field": self.y, "type": "nominal", "sort": y_order, "title": self.y_title or None}
-            | {"axis": {"grid": False, "labelLimit": 280}},
-            "tooltip": [{"field": name, "type": "nominal"} for name in (self.y, self.x, "shown")],
+            "x": _encode(self.x, sort=columns, title=self.x_title or None, axis=x_axis),
+            "y": _encode(self.y, sort=rows, title=self.y_title or None, axis=y_axis),
+            "tooltip": self.tooltips(),
         }
         scale = {"domain": [low, high], "clamp": True, "range": list(_WHITE_TO_BLUE)}
-        tiles = {**at, "color": {"field": "value", "type": "quantitative", "scale": scale, "legend": None}}
+        tiles = _encode("value", "quantitative", scale=scale, legend=None)
         dark = f"datum.value > {(low + high) / 2 + (high - low) / 12}"
         ink = {"condition": {"test": dark, "value": "white"}, "value": INK}
-        words = {**at, "text": {"field": "shown", "type": "nominal"}, "color": ink}
-        return [_layer("rect", tiles), _layer("text", words, fontSize=10)]
+        return [
+            _layer("rect", {**at, "color": tiles}),
+            _layer("text", {**at, "text": _encode("shown"), "color": ink}, fontSize=10),
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -672,25 +647,26 @@ class Distribution(Chart):
     y: Axis = field(default_factory=Axis)
     series: str = ""
 
+    _place = "x"
+
     def words(self, limit: int = 40) -> str:
         return f"{len(self.rows):,} values by {self.title or self.x}"
 
     def to_dict(self) -> Spec:
-        names = list(dict.fromkeys(str(row[self.x]) for row in self.rows))
+        names = self.places(())
         slant = {"labelAngle": -25, "labelAlign": "right"} if max(map(len, names), default=0) > 8 else {}
         header = {"labelOrient": "bottom", "titleOrient": "bottom", **slant}
-        density = {"density": "value", "as": ["value", "density"], "groupby": [self.x], "steps": 60}
-        y = self.y.channel("value", self.ends())
-        encoding = {
-            "y": y,
-            "x": {"field": "density", "type": "quantitative", "stack": "center", "axis": None},
-            "column": {"field": self.x, "type": "nominal", "title": self.title or None, "spacing": 4}
-            | {"sort": names, "header": header},
-        }
-        size = {"width": max(36, 240 // max(1, len(names))), "height": self.height or 150}
-        mark = {"mark": {"type": "area", "orient": "horizontal", "color": PALETTE[0], "opacity": 0.7}}
-        return {"data": {"values": [dict(row) for row in self.rows]}, "transform": [density], **mark, **size} | {
-            "encoding": encoding
+        return {
+            "data": {"values": self.data()},
+            "transform": [{"density": "value", "as": ["value", "density"], "groupby": [self.x], "steps": 60}],
+            "mark": {"type": "area", "orient": "horizontal", "color": PALETTE[0], "opacity": 0.7},
+            "encoding": {
+                "y": self.y.channel("value", self.ends()),
+                "x": _encode("density", "quantitative", stack="center", axis=None),
+                "column": _encode(self.x, title=self.title or None, spacing=4, sort=names, header=header),
+            },
+            "width": max(36, 240 // max(1, len(names))),
+            "height": self.height or 150,
         }
 
 
@@ -713,59 +689,49 @@ class Strip(Chart):
     #: Points of a curve; more cannot be distinguished.
     most: int = 1_000
 
+    _place = "section"
+
+    @property
+    def _sections(self) -> list[str]:
+        return [name for name in self.places(()) if name]
+
     def words(self, limit: int = 40) -> str:
-        names = dict.fromkeys(str(row[self.section]) for row in self.rows if row[self.section])
-        return f"{len(self.rows):,} ranked values in {len(names)} sections"
+        return f"{len(self.rows):,} ranked values in {len(self._sections)} sections"
 
-    def to_dict(self) -> Spec:
-        sections = list(dict.fromkeys(str(row[self.section]) for row in self.rows if row[self.section]))
-        x = {"field": "rank", "type": "quantitative", "title": self.x, "axis": {"grid": False, "format": ",d"}}
-        x |= {"scale": {"nice": False, "domain": [0, len(self.rows)]}}
-        y: Spec = {"field": "value", "type": "quantitative", "title": self.y}
-        # Ticks of similarities end at 1, because pictures stand above.
-        y |= {"axis": {"values": [0, 0.2, 0.4, 0.6, 0.8, 1]}} if max(r["value"] for r in self.rows) <= 1 else {}
-        colours = [key.colour for key in other_keys(sections, PALETTE)]
-        scale = {"domain": [*sections, self.between], "range": [*colours, _GREY]}
-        curve: Spec = {"x": x, "y": y, "y2": {"field": "zero"}, "detail": {"field": "run", "type": "nominal"}}
-        curve["color"] = {"field": self.section, "type": "nominal", "title": None, "scale": scale}
-        area = _layer("area", curve, data=list(self._curve()), interpolate="step-after", opacity=0.85)
-        size = {"width": self.width or CONTAINER, "height": self.height or 340}
-        return {"layer": [area, *self._pictures(x)], **size}
+    def default_height(self) -> int:
+        return 340
 
-    def _curve(self) -> Iterator[Row]:
-        """Yield some rows of every run of one section; each run reaches to the beginning of the next one."""
-        starts = [i for i, row in enumerate(self.rows) if not i or self.rows[i - 1][self.section] != row[self.section]]
+    def data(self) -> list[Spec]:
+        """Return the rows with pictures, which stand at two heights in turn, and at most `most` others."""
         step = max(1, len(self.rows) // self.most)
-        for run, (first, after) in enumerate(zip(starts, [*starts[1:], len(self.rows)], strict=True)):
-            for place in sorted({*range(first, after, step), after - 1}):
-                row = self.rows[place]
-                own = {"value": row["value"], "zero": 0.0, "run": run, self.section: row[self.section] or self.between}
-                yield {"rank": place, **own}
-                if place == after - 1:
-                    yield {"rank": after, **own}
+        found: list[Spec] = []
+        pictures = 0
+        for rank, row in enumerate(self.rows):
+            if row.get(self.picture):
+                pictures += 1
+                found.append({**row, "rank": rank, "top": 1.48 - 0.34 * (pictures % 2)})
+            elif not rank % step:
+                found.append({"rank": rank, "value": row["value"], self.section: row[self.section]})
+        return found
 
-    def _pictures(self, x: Spec) -> list[Spec]:
-        shown = [(place, row) for place, row in enumerate(self.rows) if row.get(self.picture)]
-        data = [
-            {"rank": place, "name": row["name"], "picture": row[self.picture], "value": row["value"]}
-            | {name: height + 0.34 * (number % 2) for name, height in (("top", 1.14), ("word", 1.0), ("base", 0.96))}
-            for number, (place, row) in enumerate(shown)
+    def layers(self) -> list[Spec]:
+        scale = {"nice": False, "domain": [0, len(self.rows)]}
+        x = _encode("rank", "quantitative", title=self.x, axis={"grid": False, "format": ",d"}, scale=scale)
+        y = _encode("value", "quantitative", title=self.y, stack=None)
+        # Ticks of similarities end at 1, because pictures stand above.
+        y |= {"axis": {"values": [0, 0.2, 0.4, 0.6, 0.8, 1]}} if max(self.ends()) <= 1 else {}
+        colours = [key.colour for key in other_keys(self._sections, PALETTE)]
+        scale = {"domain": [*self._sections, self.between], "range": [*colours, _GREY]}
+        colour = {"color": _encode(self.section, title=None, scale=scale)}
+        at, own = {"x": x, "y": y}, f"isValid(datum.{self.picture})"
+        above = {"x": x, "y": {**y, "field": "top"}}
+        return [
+            _layer("area", at, color=_GREY, interpolate="step-after"),
+            _layer("area", at | colour, test=f"datum.{self.section} != ''", interpolate="step-after"),
+            _layer("rule", {**at, "y2": {"field": "top"}}, test=own, color=NEUTRAL, strokeWidth=0.8),
+            _layer("image", {**above, "url": _encode(self.picture)}, test=own, **_PICTURE),
+            _layer("text", {**above, "text": _encode("name")}, test=own, dy=-34, fontSize=10, limit=90),
         ]
-
-        def at(name: str) -> Spec:
-            return {"x": x, "y": {"field": name, "type": "quantitative"}}
-
-        if not data:
-            return []
-        stem = {**at("value"), "y2": {"field": "base"}}
-        picture = {**at("top"), "url": {"field": "picture", "type": "nominal"}}
-        word = {**at("word"), "text": {"field": "name", "type": "nominal"}}
-        layers = [
-            _layer("rule", stem, color=NEUTRAL, strokeWidth=0.8),
-            _layer("image", picture, **_PICTURE),
-            _layer("text", word, fontSize=10, limit=90),
-        ]
-        return [{"data": {"values": data}, "layer": layers}]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -787,12 +753,10 @@ class Panels(Chart):
         return all(chart.shows_models for chart in self.charts)
 
     def words(self, limit: int = 40) -> str:
-        titles = self.titles or [""] * len(self.charts)
-        texts = [f"{title}: {chart.words(limit)}" for title, chart in zip(titles, self.charts, strict=True)]
-        return ". ".join(text.removeprefix(": ") for text in texts)
+        texts = [chart.words(limit) for chart in self.charts]
+        return ". ".join(map(": ".join, zip(self.titles, texts, strict=True)) if self.titles else texts)
 
     def to_dict(self) -> Spec:
         spec = beside([to_spec(chart) for chart in self.charts], titles=self.titles, columns=self.columns)
-        alike = len({tuple(chart.entries) for chart in self.charts}) == 1
-        kind = "shared" if alike else "independent"
+        kind = "shared" if len({tuple(chart.entries) for chart in self.charts}) == 1 else "independent"
         return spec | {"resolve": {"scale": {"color": kind, "shape": kind}}}

@@ -1,35 +1,47 @@
-"""The page: one HTML file that holds its text, charts, scripts and data, and asks the network for nothing.
+"""The page: one HTML file that contains its text, charts, scripts and data, and makes no request to the network.
 
-A content security policy inside the file makes the browser hold it to that. The same results give the same bytes.
+A content security policy inside the file makes the browser enforce that. The same results give the same bytes.
 """
 
 from __future__ import annotations
 
+import base64
+import io
+import json
+import lzma
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date as Date
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from unseen.core.errors import UnseenError
 from unseen.core.files import write_whole
 from unseen.core.identity import canonical_json
 from unseen.core.records import Cell, DatasetCard, ModelCard, Result
 from unseen.core.registry import load_object
+from unseen.data.decode import decode_rgb
 from unseen.reports.blocks import Headline, Material, Section, SectionBuilder
-from unseen.reports.overview import overview_section, ranking
-from unseen.reports.provenance import PackedResults, provenance_section, result_data
-from unseen.reports.record_section import problems_section
-from unseen.reports.theme import Pictures, javascript, packed, script_json
+from unseen.reports.provenance import PackedResults, pack, problems_section, provenance_section, result_data
+from unseen.reports.scores import overview_section, ranking
 from unseen.reports.wording import counted, typeset
 
 if TYPE_CHECKING:
     from jinja2 import Template
+    from PIL.Image import Image
 
+    from unseen.data import Dataset
 
-#: Settings of one benchmark whose answers a page opens with; the section has them all.
+#: Vega, Vega-Lite and Vega-Embed; `tools/build_vega.py` writes it.
+BUNDLE = "vega.js.xz"
+#: Settings of one benchmark whose answers stand at the top of a page; the section has them all.
 _SETTINGS = 4
+_PICTURE = re.compile(r'"(data:image/(?:jpeg|png);base64,[A-Za-z0-9+/=]+)"')
 
 
 @dataclass(frozen=True)
@@ -37,9 +49,9 @@ class Page:
     """A page before it is written.
 
     Attributes:
-        sections: in its order.
+        sections: in order.
         title: the heading.
-        counts: what it is made of, such as "4 models".
+        counts: what it contains, such as "4 models".
         data: results for the browser, or the "files" to download, texts by their ending.
         order: models, best first, for "the best k".
         date: the day to put on it.
@@ -54,28 +66,31 @@ class Page:
 
     @property
     def headlines(self) -> list[tuple[str, Headline]]:
-        """The answers in the order of the page, each with the anchor of its section; of many settings the first few."""
+        """Return the answers in order, each with the anchor of its section; of many settings the first few."""
         return [(section.anchor, headline) for section in self.sections for headline in section.headlines[:_SETTINGS]]
 
     def write(self, path: Path | str) -> Path:
         """Write it, whole or not at all.
 
         Raises:
-            StoreError: the file cannot be written.
+            StoreError: if the file cannot be written.
         """
-        pictures = Pictures()
+        numbers: dict[str, int] = {}  # of pictures: the page contains each once, and names it by its number
+
+        def number(address: str) -> int:
+            return numbers.setdefault(address, len(numbers))
+
         # Vega replaces the container's label by the description of the chart.
         specs = {
-            f"{s.anchor}-{n}": {**f.vega, "description": f.description}
-            for s in self.sections
-            for n, f in enumerate(s.figures)
+            f"{section.anchor}-{place}": {**figure.vega, "description": figure.description}
+            for section in self.sections
+            for place, figure in enumerate(section.figures)
         }
-        drawn = packed(pictures.taken_out(specs)) if specs else ""
-        if isinstance(self.data, PackedResults):
-            ids, data = self.data.ids, self.data.text
-        else:
-            ids, data = (), packed(dict(self.data)) if self.data else ""
-        cells = {each: place for place, each in enumerate(ids)}
+        drawn = _PICTURE.sub(lambda found: f'"picture:{number(found[1])}"', _dense(specs))
+        known = self.data if isinstance(self.data, PackedResults) else None
+        data = known.text if known else pack(_dense(self.data)) if self.data else ""
+        cells = {each: place for place, each in enumerate(known.ids if known else ())}
+        stem = re.sub(r"[\W_]+", "-", self.title.lower())[:60].strip("-") or "results"
         page = _template().render(
             title=self.title,
             date=f"{self.date.day} {self.date:%B %Y}" if self.date else "",
@@ -83,17 +98,17 @@ class Page:
             headlines=self.headlines,
             sections=self.sections,
             places=lambda ids: " ".join(str(cells[each]) for each in ids if each in cells),
-            picture=pictures.number,
+            picture=number,
             has_cells=bool(cells),
             has_data=bool(data),
             models=len(self.order),
             style=_read("style.css"),
-            vega=javascript() if specs else "",
+            vega=_vega() if specs else "",
             script=f"(() => {{{_read('page.js')}{_read('cells.js')}}})();",
-            page=script_json({"stem": _stem(self.title), "order": list(self.order)}),
-            specs=drawn,
+            page=script_json({"stem": stem, "order": list(self.order)}),
+            specs=pack(drawn) if specs else "",
             data=data,
-            pictures=lambda: packed(list(pictures.numbers)) if pictures.numbers else "",
+            pictures=lambda: pack(_dense(list(numbers))) if numbers else "",
         )
         target = Path(path)
         write_whole(target, page.encode())
@@ -107,66 +122,64 @@ def make_page(
     title: str,
     cards: Mapping[str, ModelCard] | None = None,
     dataset_cards: Mapping[str, DatasetCard] | None = None,
-    picture: Callable[[str, str], str] | None = None,
-    command: Callable[[Cell], str] | None = None,
-    papers: Callable[[Cell], Sequence[str]] | None = None,
     order: Sequence[str] = (),
     date: Date | None = None,
+    **material: Any,
 ) -> Page:
-    """The page of some results.
+    """Return the page of some results.
 
     Args:
-        results: the newest of each cell, failures among them, in any order.
+        results: the newest of each cell, including failures, in any order.
         sections: gives the "module:function" that makes the section of a benchmark.
         title: the heading.
-        cards, dataset_cards: what is known of models and datasets, by id.
-        picture: gives a small picture of a class, by dataset and class name, as a data: address.
-        command: gives the command that computes a cell anew.
-        papers: gives what to cite for a cell, beside its model and dataset.
+        cards, dataset_cards: cards of models and datasets, by id.
         order: benchmarks in the order of their sections; others follow by name.
         date: the day to put on it; none by default, so that the same results give the same page.
+        material: `picture`, `command` and `papers` of `Material`; None for none.
     """
     ordered = _ordered(results)
-    given = {"picture": picture, "command": command, "papers": papers}
-    material = Material(ordered, dict(cards or {}), dict(dataset_cards or {}))
-    material = replace(material, **{name: value for name, value in given.items() if value})  # type: ignore[arg-type]
-    built = build_sections(material, sections, order)
+    functions = {name: function for name, function in material.items() if function is not None}
+    content = Material(ordered, dict(cards or {}), dict(dataset_cards or {}), **functions)
+    built = build_sections(content, sections, order)
     standings = [standing for section in built for standing in section.standings]
     ranked = ranking(standings) if len({standing.model for standing in standings}) > 1 else []
-    return Page(built, title, _counts(ordered), result_data(material), ranked, date)
+    counts = [
+        counted(len({result.cell.model for result in results}), "model"),
+        counted(len({result.cell.dataset for result in results}), "dataset"),
+        counted(len(results), "cell"),
+    ]
+    failed = sum(not result.ok for result in results)
+    counts += [counted(failed, "failed cell")] if failed else []
+    return Page(built, title, counts, result_data(content), ranked, date)
 
 
 def write_page(results: Sequence[Result], path: Path | str, **options: Any) -> Path:
     """Write the page of some results, whole or not at all; `options` are those of `make_page`.
 
     Raises:
-        StoreError: the file cannot be written.
+        StoreError: if the file cannot be written.
     """
     return make_page(results, **options).write(path)
 
 
 def build_sections(material: Material, sections: Callable[[str], str], order: Sequence[str] = ()) -> list[Section]:
-    """All sections in the order of the page: the comparison, one per benchmark, what went wrong, provenance."""
+    """Return all sections in order: the comparison, one per benchmark, failures and run records, provenance."""
     found = []
     places = {name: place for place, name in enumerate(order)}
-    named = {result.cell.benchmark for result in material.results}
-    for benchmark in sorted(named, key=lambda name: (places.get(name, len(places)), name)):
+    benchmarks = {result.cell.benchmark for result in material.results}
+    for benchmark in sorted(benchmarks, key=lambda name: (places.get(name, len(places)), name)):
         builder: SectionBuilder = load_object(sections(benchmark))
-        section = builder(material, benchmark)
-        if section is not None:
+        if (section := builder(material, benchmark)) is not None:
             found.append(section)
     if not material.results:
-        found.append(
-            Section("No results yet", "empty", prose=["Run a study, and this page will show what came of it."])
-        )
-    several = len({standing.model for section in found for standing in section.standings}) > 1
-    overview = overview_section(found, material) if several else None
+        found.append(Section("No results yet", "empty", prose=["Run a study to fill this page."]))
+    overview = overview_section(found, material)
     first = [overview] if overview else []
     return [*first, *found, problems_section(material), provenance_section(material)]
 
 
 def _ordered(results: Sequence[Result]) -> list[Result]:
-    """The order of the page, whatever that of arrival: older revisions before newer ones, so that these still count."""
+    """Return results in the order of the page: older revisions before newer ones, so that the newest still count."""
     last = {(name, digest): place for place, r in enumerate(results) for name, digest in _revisions(r.cell)}
     times: dict[str, list[int]] = {}
     for (name, _), place in sorted(last.items(), key=lambda item: item[1]):
@@ -185,25 +198,73 @@ def _revisions(cell: Cell) -> tuple[tuple[str, str], tuple[str, str]]:
     return (f"model {cell.model}", weights), (f"dataset {cell.dataset}", data)
 
 
-def _counts(results: Sequence[Result]) -> list[str]:
-    """What the page is made of."""
-    failed = sum(not result.ok for result in results)
-    counts = [
-        counted(len({result.cell.model for result in results}), "model"),
-        counted(len({result.cell.dataset for result in results}), "dataset"),
-        counted(len(results), "cell"),
-    ]
-    counts += [counted(failed, "failed cell")] if failed else []
-    return counts
+# ---- pictures --------------------------------------------------------------------------------------------------------
 
 
-def _stem(title: str) -> str:
-    """How files that are saved from the page begin."""
-    return "-".join("".join(c if c.isalnum() else " " for c in title.lower()).split())[:60].strip("-") or "results"
+def thumbnail(image: Image, size: int = 64) -> str:
+    """Return an image as a JPEG whose longer side has at most `size` pixels, as a data: address of a few kB.
+
+    Raises:
+        DataError: if the pixels cannot be read.
+    """
+    small = decode_rgb(image, truncated="accept")
+    small.thumbnail((size, size))
+    stream = io.BytesIO()
+    small.save(stream, "JPEG", quality=62, optimize=True)
+    return "data:image/jpeg;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
+
+
+@dataclass(frozen=True, eq=False)
+class ClassPictures:
+    """A picture of each class: that of its first test image; "" if it cannot be opened.
+
+    Attributes:
+        load: gives a dataset by its name.
+        size: longest side in pixels.
+    """
+
+    load: Callable[[str], Dataset]
+    size: int = 64
+    _places: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def __call__(self, dataset: str, name: str) -> str:
+        try:
+            loaded = self.load(dataset)
+            images = loaded.splits.get("test") or next(iter(loaded.splits.values()))
+            if dataset not in self._places:
+                labels, places = np.unique(images.labels, return_index=True)
+                names = [loaded.class_names[label] for label in labels.tolist()]
+                self._places[dataset] = dict(zip(names, places.tolist(), strict=True))
+            place = self._places[dataset].get(name)
+            return thumbnail(images.open(place), self.size) if place is not None else ""
+        except (UnseenError, OSError):  # a page without a picture is better than none
+            return ""
+
+
+# ---- parts of the file -----------------------------------------------------------------------------------------------
+
+
+def _dense(value: Any) -> str:
+    """Return strict JSON without white space."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def script_json(value: Any) -> str:
+    """Return JSON that is safe inside a <script> element: no text in it can close the element or open a comment."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _read(name: str) -> str:
     return (files("unseen.reports") / name).read_text(encoding="utf-8")
+
+
+@cache
+def _vega() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script that sets `window.vegaEmbed`."""
+    bundle = lzma.decompress((files("unseen.reports") / BUNDLE).read_bytes()).decode()
+    # Its names stay inside; a closing tag in it would end the script of the page.
+    return f"(() => {{{bundle}}})();".replace("</script", "<\\/script")
 
 
 @cache

@@ -1,7 +1,4 @@
-"""Who does how well where: a dot plot per dataset and a table of all models.
-
-This is the section of any benchmark that has none of its own: it asks of the results only that they have metrics.
-"""
+"""Sections from metrics alone: the scores of a benchmark without a section, and the comparison over all questions."""
 
 from __future__ import annotations
 
@@ -9,234 +6,237 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unseen.core.records import ModelCard
 from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table, TableCell
 from unseen.reports.charts import Axis, Dots, interval_fields
 from unseen.reports.theme import Key
-from unseen.reports.wording import amount, counted, lead_sentence, listed, short_names
+from unseen.reports.wording import PERCENT, amount, counted, interval_text, is_reference, lead_sentence, listed
 from unseen.results.comparability import comparable, older_said, value_text
 from unseen.results.grid import Column, Grid, Summary, make_grid, mean_candidate, metrics_of
-from unseen.results.info import info_of
 from unseen.results.styles import MetricStyle
-from unseen.results.table import format_interval, grid_notes, mark_of, summary_cell
-from unseen.stats import Difference, decide
+from unseen.results.table import MARK_NOTE, grid_notes, mark_of, summary_cell
+from unseen.stats import Decision, Difference, Interval, decide
+
+_INTERVALS = "bars and brackets are 95 % confidence intervals over test images"
+
+_GAP = TableCell(hint="no result, or not on all datasets")
+
+# ---- the section of a benchmark --------------------------------------------------------------------------------------
 
 
 def scores_section(material: Material, benchmark: str) -> Section | None:
-    """The section of `benchmark`, or None where it has no result to show."""
+    """Return a dot plot per dataset and tables of all models, or None if there is no result to show."""
     groups = comparable([r for r in material.results if r.cell.benchmark == benchmark], axes=())
     metrics = metrics_of(groups, benchmark)
     if not metrics:
         return None
     headline, *others = (make_grid(groups, [metric]) for metric in metrics)
-    names = material.names
-    datasets = short_names({column.dataset for column in headline.columns}, material.dataset_cards)
-    titles = {column: _title(column, datasets) for column in headline.columns}
+    titles = {column: _title(column, material) for column in headline.columns}
+    standings = _standings(headline)
     return Section(
         title=f"{benchmark.capitalize()}: {headline.columns[0].style.spoken} by model and dataset",
         anchor=benchmark,
         prose=_prose(headline),
-        points=[_leader(headline, column, names, titles[column]) for column in headline.columns],
-        headlines=_headline(headline, names, benchmark),
-        standings=_standings(headline, benchmark),
+        points=[(title, _leader(headline, column, material.names)) for column, title in titles.items()],
+        headlines=[Headline(benchmark.capitalize(), *lead_sentence(standings, material.names))] if standings else [],
+        standings=standings,
         legend=material.legend(headline.models),
-        figures=[_figure(headline, column, material, titles[column]) for column in headline.columns],
-        tables=[
-            _table(headline, material, names, datasets),
-            *(_table(grid, material, names, datasets, folded=True) for grid in others),
-        ],
+        figures=[_figure(headline, column, material.keys, title) for column, title in titles.items()],
+        tables=[_grid_table(grid, material, folded=grid is not headline) for grid in (headline, *others)],
     )
 
 
+def _title(column: Column, material: Material) -> str:
+    settings = (f"{name} {value_text(value)}" for name, value in column.setting)
+    return " · ".join([material.dataset_names[column.dataset], *settings])
+
+
 def _prose(grid: Grid) -> list[str]:
-    style = grid.columns[0].style
-    summaries = list(grid.cells.values())
+    style, summaries = grid.columns[0].style, list(grid.cells.values())
     counts = sorted({len(summary.values) for summary in summaries})
     better = "more is better" if style.higher_is_better else "less is better"
     dots = f"Dots are {style.aggregate}s over {listed([str(c) for c in counts])} seeds, ticks single seeds"
-    bars = "bars and brackets are 95 % confidence intervals over test images"
     parts = [dots if counts[-1] > 1 else "Dots are single runs"]
-    parts += [bars] if any(summary.interval.known for summary in summaries) else []
-    parts += ["a dashed line is chance"] if any(_chance(grid, column) is not None for column in grid.columns) else []
-    first = f"{style.spoken.capitalize()}{' in percent' if style.percent else ''}: {better}. {'; '.join(parts)}."
-    constant = _constants(grid)
-    found = [first, f"In every cell: {constant}."] if constant else [first]
+    parts += [_INTERVALS] if any(summary.interval.known for summary in summaries) else []
+    parts += ["a dashed line is chance"] if any(summary.chance is not None for summary in summaries) else []
+    found = [f"{style.spoken.capitalize()}{' in percent' if style.percent else ''}: {better}. {'; '.join(parts)}."]
+    group = grid.groups[0]
+    differing = {*group.differs, "benchmark", "dataset"}
+    same = [f"{name} {value_text(value)}" for name, value in sorted(group.setting.items()) if name not in differing]
+    found += [f"In every cell: {', '.join(same)}."] if same else []
     return [*found, f"{older_said(grid.older).capitalize()}."] if grid.older else found
 
 
-def _constants(grid: Grid) -> str:
-    """What the protocol had in common in all cells."""
-    group = grid.groups[0]
-    shared = {k: v for k, v in group.setting.items() if k not in group.differs and k not in ("benchmark", "dataset")}
-    return ", ".join(f"{name} {value_text(value)}" for name, value in sorted(shared.items()))
+def _means(grid: Grid) -> dict[str, list[Summary]]:
+    """Return the summaries of the models with a value in every column: means of others are not comparable."""
+    found = {m: [grid.cells[m, c] for c in grid.columns if (m, c) in grid.cells] for m in grid.models}
+    complete = {m: own for m, own in found.items() if len(own) == len(grid.columns)}
+    return {m: own for m, own in complete.items() if all(math.isfinite(summary.value) for summary in own)}
 
 
-def _standings(grid: Grid, benchmark: str) -> list[Standing]:
+def _standings(grid: Grid) -> list[Standing]:
     """Return the mean over datasets of every model that has them all, with its confidence interval."""
-    style = grid.columns[0].style
+    style, many = grid.columns[0].style, len(grid.columns)
     if not style.percent or not style.higher_is_better:
         return []
-    many = len(grid.columns)
-    question = f"{benchmark.capitalize()}: {style.spoken}" + (f", mean over {many} datasets" if many > 1 else "")
-    found = []
-    for model in _complete(grid):
-        own = [grid.cells[model, column] for column in grid.columns]
-        found.append(Standing(question, model, mean_candidate(own), [cell for s in own for cell in s.cells]))
-    return found
-
-
-def _complete(grid: Grid) -> list[str]:
-    """Return the models with a value in every column: means of others are not comparable."""
+    question = f"{grid.benchmark.capitalize()}: {style.spoken}" + (f", mean over {many} datasets" if many > 1 else "")
     return [
-        model
-        for model in grid.models
-        if all((model, c) in grid.cells and math.isfinite(grid.cells[model, c].value) for c in grid.columns)
+        Standing(question, model, mean_candidate(own), [cell for summary in own for cell in summary.cells])
+        for model, own in _means(grid).items()
     ]
 
 
-def _headline(grid: Grid, names: Mapping[str, str], benchmark: str) -> list[Headline]:
-    """Who leads over all datasets, and whether the lead is more than the images could give by chance."""
-    standings = _standings(grid, benchmark)
-    if not standings:
-        return []
-    text, sure, clear = lead_sentence(standings, names)
-    return [Headline(benchmark.capitalize(), text, sure, clear)]
-
-
-def _leader(grid: Grid, column: Column, names: Mapping[str, str], title: str) -> tuple[str, str]:
+def _leader(grid: Grid, column: Column, names: Mapping[str, str]) -> str:
     """State which model leads on a dataset, by how much, and whether the difference is significant."""
     decision, style = grid.decisions[column], column.style
     if not decision.order:
-        return title, "no model has a finite value."
+        return "no model has a finite value."
     best, *others = decision.order
-    unit = "\u202f%" if style.percent else ""
-    text = f"{names[best]} has {shown_text(grid.cells[best, column])}{unit}"
+    summary, unit = grid.cells[best, column], "\u202f%" if style.percent else ""
+    text = f"{names[best]} has {interval_text(summary.interval, style)}{unit}"
     if others:
         text += f", {_lead(decision.pairs[best, others[0]], style)} {names[others[0]]}"
-    if (chance := _chance(grid, column)) is not None:
-        text += f"; chance is {style.text(chance)}{unit}"
-    return title, text + "."
+    return text + ("." if summary.chance is None else f"; chance is {style.text(summary.chance)}{unit}.")
 
 
 def _lead(difference: Difference, style: MetricStyle) -> str:
     if difference.value == 0:
         return "equal to"
-    unit = " points" if style.percent else ""
-    gap = style.text(abs(difference.value))
-    shown = "less than 0.1" if style.percent and gap == "0.0" else gap
-    tested = "" if math.isnan(difference.p) else ", significant" if difference.significant else ", not significant"
-    return f"{shown}{unit} ahead ({f'p = {difference.adjusted_p:.2g}' if tested else 'not tested'}{tested}) of"
+    gap = style.text(abs(difference.value)) + (" points" if style.percent else "")
+    verdict = "significant" if difference.significant else "not significant"
+    tested = "not tested" if math.isnan(difference.p) else f"p = {difference.adjusted_p:.2g}, {verdict}"
+    return f"{gap.replace('0.0 points', 'less than 0.1 points')} ahead ({tested}) of"
 
 
-def _details(grid: Grid, column: Column) -> Mapping[str, Any]:
-    """What the benchmark says of the data of a column."""
-    return grid.groups[column.group].results[0].details
-
-
-def _chance(grid: Grid, column: Column) -> float | None:
-    """Return the chance level of the headline metric, or None if it has none."""
-    return info_of(grid.benchmark).chance(_details(grid, column))
-
-
-def _title(column: Column, datasets: Mapping[str, str]) -> str:
-    return " · ".join([datasets[column.dataset], *(f"{name} {value_text(value)}" for name, value in column.setting)])
-
-
-def _figure(grid: Grid, column: Column, material: Material, title: str) -> Figure:
+def _figure(grid: Grid, column: Column, keys: Mapping[str, Key], title: str) -> Figure:
     summaries = [grid.cells[model, column] for model in grid.models if (model, column) in grid.cells]
-    chart = summary_dots(summaries, material.keys, chance=_chance(grid, column))
-    alt = f"{column.style.spoken} on {title}: {chart.words()}."
-    return Figure(title, chart, alt, caption=_sizes(_details(grid, column)))
+    chart = summary_dots(summaries, keys, chance=summaries[0].chance)
+    details = grid.groups[column.group].results[0].details
+    classes, train, test = (details.get(key) for key in ("classes", "train_images", "test_images"))
+    sizes = [counted(classes, "class", "classes")] if isinstance(classes, int) else []
+    if isinstance(train, int) and isinstance(test, int):
+        sizes.append(f"{train:,} training, {test:,} test images")
+    return Figure(title, chart, f"{column.style.spoken} on {title}: {chart.words()}.", caption=" · ".join(sizes))
 
 
 def summary_dots(summaries: Sequence[Summary], keys: Mapping[str, Key], chance: float | None = None) -> Dots:
     """Return a row per model: the value with its interval, the values of single seeds, and chance."""
     style = summaries[0].style
     return Dots(
-        rows=[_row(s, keys[s.model]) for s in summaries if math.isfinite(s.value)],
+        rows=[_row(summary, keys[summary.model]) for summary in summaries if math.isfinite(summary.value)],
         keys=list(keys.values()),
         above=True,
         seeds="seeds",
         chance=chance,
         x=Axis(style.spoken, kind="percent" if style.percent else "number"),
-        tooltip={"name": "model", "model": "id", "shown": style.heading, "spread": "over seeds", "per_seed": "seeds"},
+        tooltip={"name": "model", "model": "id", "shown": style.heading, "per_seed": "seeds"},
     )
 
 
 def _row(summary: Summary, key: Key) -> dict[str, Any]:
     style, several = summary.style, len(summary.values) > 1
-    row: dict[str, Any] = {"model": summary.model, "name": key.label, "group": key.group, "shown": shown_text(summary)}
-    row |= {**interval_fields(summary.interval), "seeds": list(summary.values) if several else []}
+    row: dict[str, Any] = {"model": summary.model, "name": key.label, "group": key.group}
+    row |= {"shown": interval_text(summary.interval, style), "cells": list(summary.cells)}
     if several:
         seeds = zip(summary.seeds, summary.values, strict=True)
-        row["per_seed"] = ", ".join(f"{style.text(value)} (seed {seed})" for seed, value in seeds)
-    if not math.isnan(summary.std):
-        row["spread"] = f"standard deviation {style.text(summary.std)} ({len(summary.values)} seeds)"
-    return row | {"cells": list(summary.cells)}
+        texts = [f"{style.text(value)} (seed {seed})" for seed, value in seeds]
+        texts += [] if math.isnan(summary.std) else [f"standard deviation {style.text(summary.std)}"]
+        row["per_seed"] = ", ".join(texts)
+    return row | interval_fields(summary.interval) | {"seeds": list(summary.values) if several else []}
 
 
-def shown_text(summary: Summary) -> str:
-    """Return the value with its confidence interval over test images, if it is known."""
-    return f"{summary.style.text(summary.value)} {format_interval(summary.interval, summary.style)}".rstrip()
+def _grid_table(grid: Grid, material: Material, *, folded: bool) -> Table:
+    style, models = grid.columns[0].style, grid.models
+    columns = {
+        _title(column, material): {m: summary_cell(grid.cells.get((m, column)), grid.decisions[column]) for m in models}
+        for column in grid.columns
+    }
+    if len(columns) > 1:
+        means = {model: mean_candidate(own) for model, own in _means(grid).items()}
+        decision = decide(means, higher_is_better=style.higher_is_better)
+        columns["mean"] = {model: _cell(model, decision, style) for model in means}
+    # Costs stand last: a narrow screen shows the first columns.
+    for name, title in (("parameters", "parameters"), ("flops", "FLOPs")):
+        counts = {model: getattr(material.cards.get(model), name, None) for model in models}
+        if any(counts.values()):
+            columns[title] = {model: TableCell(amount(count) or "–", count) for model, count in counts.items()}
+    caption = f"{style.spoken} (%)" if style.percent else style.spoken
+    return _model_table(caption, models, material.keys, columns, grid_notes(grid, grid.columns), folded=folded)
 
 
-def _sizes(details: Mapping[str, Any]) -> str:
-    """How large the dataset is, as the benchmark counted it."""
-    classes, train, test = (details.get(key) for key in ("classes", "train_images", "test_images"))
-    parts = [counted(classes, "class", "classes")] if isinstance(classes, int) else []
-    if isinstance(train, int) and isinstance(test, int):
-        parts.append(f"{train:,} training, {test:,} test images")
-    return " · ".join(parts)
+# ---- the comparison over all questions -------------------------------------------------------------------------------
 
 
-def _table(
-    grid: Grid, material: Material, names: Mapping[str, str], datasets: Mapping[str, str], *, folded: bool = False
-) -> Table:
-    cards, style = material.cards, grid.columns[0].style
-    with_size = any(_known(cards, model, "parameters") for model in grid.models)
-    with_flops = any(_known(cards, model, "flops") for model in grid.models)
-    with_mean = len(grid.columns) > 1
-    means = {m: mean_candidate([grid.cells[m, c] for c in grid.columns]) for m in _complete(grid)} if with_mean else {}
-    decision = decide(means, higher_is_better=style.higher_is_better)
-    rows = []
-    for model in grid.models:
-        row = [
-            TableCell(
-                names.get(model, model),
-                names.get(model, model).lower(),
-                note=model if names.get(model) != model else "",
-            )
-        ]
-        row += [summary_cell(grid.cells.get((model, column)), grid.decisions[column]) for column in grid.columns]
-        if with_mean:
-            own = decision.intervals.get(model)
-            missing = TableCell(hint="not all datasets")
-            row.append(
-                missing
-                if own is None
-                else TableCell(mark=mark_of(model, decision), value=own.value, interval=own, metric=style)
-            )
-        # What it costs stands last: on a narrow screen, accuracy is what is seen.
-        row += [_size(cards, model, "parameters")] if with_size else []
-        row += [_size(cards, model, "flops")] if with_flops else []
-        rows.append(row)
-    columns = ["model", *(_title(column, datasets) for column in grid.columns), *["mean"] * with_mean]
-    columns += ["parameters"] * with_size + ["FLOPs"] * with_flops
-    return Table(
-        caption=f"{style.spoken} (%)" if style.percent else style.spoken,
-        columns=columns,
-        rows=rows,
-        numeric=range(1, len(columns)),
-        row_keys=grid.models,
-        folded=folded,
-        notes=grid_notes(grid, grid.columns),
+def overview_section(sections: Sequence[Section], material: Material) -> Section | None:
+    """Return the comparison; None if there are fewer than two models or questions."""
+    standings = [standing for section in sections for standing in section.standings]
+    order = ranking(standings)
+    questions: dict[str, list[Standing]] = {}
+    for standing in standings:
+        questions.setdefault(standing.question, []).append(standing)
+    if len(order) < 2 or len(questions) < 2:
+        return None
+    keys = {model: material.keys[model] for model in order}
+    columns = {}
+    for question, own in questions.items():
+        decision = decide({each.model: each.candidate for each in own})
+        columns[question] = {each.model: _cell(each.model, decision, PERCENT, each.cells) for each in own}
+    caption = "Accuracy (%) and its 95 % confidence interval"
+    return Section(
+        title="The models over all questions",
+        anchor="overview",
+        prose=[
+            f"{_INTERVALS.capitalize()}. Models are ordered by mean rank.",
+            "Accuracies of different questions are not comparable.",
+        ],
+        legend=material.legend(order),
+        figures=[Figure("Accuracy by question", overview_chart(standings, keys), wide=True)],
+        tables=[_model_table(caption, order, keys, columns, [f"{MARK_NOTE}."])],
     )
 
 
-def _known(cards: Mapping[str, ModelCard], model: str, attribute: str) -> int | None:
-    return getattr(cards.get(model), attribute, None)
+def ranking(standings: Sequence[Standing]) -> list[str]:
+    """Return models by their mean rank over questions (equal values share one), those with gaps after the others."""
+    ranks: dict[str, list[float]] = {}
+    for standing in standings:
+        others = [other.value for other in standings if other.question == standing.question]
+        above, equal = sum(v > standing.value for v in others), others.count(standing.value)
+        ranks.setdefault(standing.model, []).append(above + (equal + 1) / 2)
+    return sorted(ranks, key=lambda m: (is_reference(m), -len(ranks[m]), sum(ranks[m]) / len(ranks[m]), m))
 
 
-def _size(cards: Mapping[str, ModelCard], model: str, attribute: str) -> TableCell:
-    count = _known(cards, model, attribute)
-    return TableCell(amount(count) or "–", count, hint=f"{count:,}" if count else "")
+def overview_chart(standings: Sequence[Standing], keys: Mapping[str, Key]) -> Dots:
+    """Return a band per question with a dot per model and its interval; models have one order in all bands."""
+    rows = [
+        {"model": s.model, "name": keys[s.model].label, "group": keys[s.model].group, "question": s.question}
+        | {**interval_fields(s.interval), "shown": f"{interval_text(s.interval, PERCENT)} %", "cells": list(s.cells)}
+        for s in standings
+        if math.isfinite(s.value)
+    ]
+    return Dots(rows=rows, keys=list(keys.values()), y="question", above=True, x=Axis("accuracy"))
+
+
+# ---- tables of models ------------------------------------------------------------------------------------------------
+
+
+def _model_table(
+    caption: str,
+    models: Sequence[str],
+    keys: Mapping[str, Key],
+    columns: Mapping[str, Mapping[str, TableCell]],
+    notes: Sequence[str],
+    *,
+    folded: bool = False,
+) -> Table:
+    """Return a table with a row per model; `columns` has, by heading, the cells of the models."""
+    names = {model: keys[model].label for model in models}
+    first = {m: TableCell(name, name.lower(), note=m if name != m else "") for m, name in names.items()}
+    rows = [[first[model], *(cells.get(model, _GAP) for cells in columns.values())] for model in models]
+    numeric = range(1, 1 + len(columns))
+    return Table(caption, ["model", *columns], rows, numeric, models, folded=folded, notes=notes)
+
+
+def _cell(model: str, decision: Decision, style: MetricStyle, cells: Sequence[str] = ()) -> TableCell:
+    """Return the value of a candidate with its interval, marked if the decision supports it."""
+    own = decision.intervals.get(model, Interval(math.nan, math.nan, math.nan))
+    mark, hint, n = mark_of(model, decision), f"{own.value!r}", own.n or None
+    return TableCell(mark=mark, hint=hint, cells=cells, value=own.value, interval=own, metric=style, n=n)

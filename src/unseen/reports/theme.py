@@ -6,19 +6,14 @@ yellow, which vanish on a dark or a light page. A shape goes with every colour: 
 
 from __future__ import annotations
 
-import base64
 import copy
-import gzip
-import io
 import json
-import lzma
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unseen.core.errors import UsageError
 from unseen.core.extras import import_extra
@@ -26,8 +21,10 @@ from unseen.core.files import write_whole
 from unseen.core.records import ModelCard
 from unseen.reports.wording import family, is_reference
 
-#: Vega, Vega-Lite and Vega-Embed; `tools/build_vega.py` writes it.
-BUNDLE = "vega.js.xz"
+if TYPE_CHECKING:
+    from unseen.reports.blocks import Section
+
+Spec = dict[str, Any]
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 #: Of series that are not models (measures, methods, levels): colours that no model has, after Tol's "muted".
@@ -39,10 +36,11 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-ser
 INK = "#3A424D"
 FAINT = "#DDE1E7"
 
-#: A mark is shown in full where it or its group is under the pointer; where nothing is, if it is among the best that
-#: the reader asked for, or they asked for none. `to_spec` gives every chart of models the parameters.
+#: A mark is shown in full if it or its group is under the pointer. If nothing is under the pointer, it is shown in full
+#: if it is among the best models that the reader highlights, or if the reader highlights none. `to_spec` adds the
+#: parameters to every chart of models.
 FOCUS = "focus == '' ? lit == null || lit[datum.model] : focus == datum.model || focus == datum.group"
-_PARAMETERS: dict[str, Any] = {"focus": "", "lit": None, "hidden": {}}
+_PARAMETERS: Spec = {"focus": "", "lit": None, "hidden": {}}
 _SHOWN = {"filter": "datum.model == null || !hidden[datum.model]"}
 
 # Set in figures that grow with the page; a file has a fixed width instead.
@@ -50,7 +48,7 @@ CONTAINER = "container"
 FILE_WIDTH = 460
 PANEL_WIDTH = 300
 
-CONFIG: dict[str, Any] = {
+CONFIG: Spec = {
     "background": None,
     "font": FONT,
     "view": {"stroke": None},
@@ -76,6 +74,13 @@ CONFIG: dict[str, Any] = {
 
 _FORMATS = (".html", ".svg", ".png", ".pdf")
 
+#: A column of the usual conferences in inches, and dots per inch of a PNG.
+COLUMN, DPI = 3.3, 300
+#: Formats of figures for a paper.
+FORMATS = ("pdf", "svg", "png")
+_POINTS = 72  # per inch
+_PLOT_WIDTH = 300  # pixels, before the whole is scaled to the column: letters of 12 become about 7 points
+
 
 @dataclass(frozen=True)
 class Key:
@@ -98,102 +103,80 @@ class Key:
         return SHAPES[SYMBOLS.index(self.symbol)]
 
 
-def percent_axis(values: Iterable[float], *, most: int = 6) -> dict[str, Any]:
-    """Domain and ticks for shares: whole steps, no label twice, never beyond 0 and 100 %.
-
-    Args:
-        values: everything that is drawn, ends of intervals among it.
-        most: ticks at most.
-
-    Returns:
-        `domain`, `ticks` and the `format` of their labels.
-    """
-    known = [value for value in values if math.isfinite(value)]
-    low, high = (min(known), max(known)) if known else (0.0, 1.0)
-    low, high = max(0.0, low), min(1.0, high)
-    step = next(
-        s
-        for s in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-        if (high - low) / s <= most - 1 + 1e-9 or s == 0.5
-    )
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    last = min(max(last, first + 1), round(1 / step))
-    first = max(0, min(first, last - 1))
-    ticks = [round(i * step, 6) for i in range(first, last + 1)]
-    return {"domain": [ticks[0], ticks[-1]], "ticks": ticks, "format": ".0%" if step >= 0.01 else ".1%"}
-
-
-def series_channels(keys: Sequence[Any], field: str = "name") -> tuple[Any, Any]:
-    """Colour and shape of marks by legend entries (`blocks.Key`), the same in every chart with the same entries."""
+def series_channels(keys: Sequence[Key], field: str = "name") -> tuple[Any, Any]:
+    """Return colour and shape of Altair marks by legend entries, the same in every chart with the same entries."""
     import altair as alt
 
     labels = [key.label for key in keys]
     legend = alt.Legend(title=None, columns=min(4, len(labels)), symbolLimit=0, labelLimit=260)
-    shapes = [SHAPES[SYMBOLS.index(key.symbol)] for key in keys]
     return (
         alt.Color(f"{field}:N", scale=alt.Scale(domain=labels, range=[key.colour for key in keys]), legend=legend),
-        alt.Shape(f"{field}:N", scale=alt.Scale(domain=labels, range=shapes), legend=legend),
+        alt.Shape(f"{field}:N", scale=alt.Scale(domain=labels, range=[key.shape for key in keys]), legend=legend),
     )
 
 
-def to_spec(chart: Any) -> dict[str, Any]:
-    """A chart (of Altair, or a Vega-Lite dictionary) as a dictionary with the common look and no address in it."""
-    spec = copy.deepcopy(dict(chart)) if isinstance(chart, Mapping) else chart.to_dict()
-    spec.pop("$schema", None)
+# ---- specifications --------------------------------------------------------------------------------------------------
+
+
+def views(spec: Spec) -> Iterator[Spec]:
+    """Yield a specification and every view within it."""
+    yield spec
+    for name in ("layer", "concat", "hconcat", "vconcat", "spec"):
+        inner = spec.get(name, [])
+        for part in inner if isinstance(inner, list) else [inner]:
+            yield from views(part)
+
+
+def _series(spec: Spec) -> Iterator[Spec]:
+    """Yield the encodings of fields as colours and shapes."""
+    for view in views(spec):
+        encoding = view.get("encoding", {})
+        yield from (encoding[name] for name in ("color", "shape") if "field" in encoding.get(name, {}))
+
+
+def to_spec(chart: Any) -> Spec:
+    """Return a chart (of ours, of Altair, or a Vega-Lite dictionary) as a dictionary with the common look."""
+    spec = copy.deepcopy(dict(chart) if isinstance(chart, Mapping) else chart.to_dict())
+    spec.pop("$schema", None)  # an address
     if '"model"' in json.dumps(spec):
+        for view in views(spec):
+            if "mark" in view and _SHOWN not in view.get("transform", []):
+                view["transform"] = [_SHOWN, *view.get("transform", [])]
         known = [each for each in spec.get("params", []) if each["name"] not in _PARAMETERS]
-        spec = _filtered(spec)
         spec["params"] = [*known, *({"name": name, "value": value} for name, value in _PARAMETERS.items())]
-    spec["config"] = {**CONFIG, **{k: v for k, v in spec.get("config", {}).items() if k not in CONFIG and k != "view"}}
-    return spec
+    own = {name: value for name, value in spec.get("config", {}).items() if name != "view"}
+    return spec | {"config": own | CONFIG}
 
 
-def _filtered(spec: Any) -> Any:
-    """A specification whose every view leaves out the models that the reader does."""
-    if isinstance(spec, list):
-        return [_filtered(part) for part in spec]
-    found = {name: _filtered(part) if name in _VIEWS else part for name, part in spec.items()}
-    if "mark" in found and _SHOWN not in found.get("transform", []):
-        found["transform"] = [_SHOWN, *found.get("transform", [])]
-    return found
-
-
-_VIEWS = ("layer", "concat", "hconcat", "vconcat", "spec")
-
-
-def beside(specs: Sequence[Mapping[str, Any]], *, titles: Sequence[str] = (), columns: int = 2) -> dict[str, Any]:
-    """Several specifications as one figure, side by side, each with axes and legends of its own.
+def beside(specs: Iterable[Mapping[str, Any]], *, titles: Sequence[str] = (), columns: int = 2) -> Spec:
+    """Return several specifications as one figure, side by side, each with its own axes and legends.
 
     Parameters and data of the parts become those of the whole, each once.
     """
-    parts: list[dict[str, Any]] = []
-    parameters: dict[str, Any] = {}
-    datasets: dict[str, Any] = {}
-    for number, spec in enumerate(specs):
-        part = {key: value for key, value in copy.deepcopy(dict(spec)).items() if key != "config"}
+    parts: list[Spec] = copy.deepcopy([dict(spec) for spec in specs])
+    parameters: dict[str, Spec] = {}
+    datasets: Spec = {}
+    for number, part in enumerate(parts):
+        part.pop("config", None)
         datasets |= part.pop("datasets", {})
-        for each in (part, *part.get("layer", ())):
-            parameters |= {parameter["name"]: parameter for parameter in each.pop("params", [])}
+        for view in views(part):
+            parameters |= {parameter["name"]: parameter for parameter in view.pop("params", [])}
         part |= {"width": PANEL_WIDTH} if part.get("width") == CONTAINER else {}
         part |= {"title": titles[number]} if titles else {}
-        parts.append(part)
-    whole: dict[str, Any] = {"concat": parts, "columns": columns, "resolve": {"scale": {"color": "independent"}}}
-    whole |= {"datasets": datasets} if datasets else {}
-    return to_spec(whole | ({"params": list(parameters.values())} if parameters else {}))
+    whole = {"concat": parts, "columns": columns, "resolve": {"scale": {"color": "independent"}}}
+    more = {"datasets": datasets, "params": list(parameters.values())}
+    return to_spec(whole | {name: value for name, value in more.items() if value})
 
 
-def without_legends(spec: Any) -> Any:
-    """A specification whose colours and shapes have no legend: for a section that has one for all its charts."""
-    if isinstance(spec, list):
-        return [without_legends(part) for part in spec]
-    if not isinstance(spec, dict):
-        return spec
-    found = {name: part if name in ("data", "datasets") else without_legends(part) for name, part in spec.items()}
-    for channel in ("color", "shape"):
-        encoding = found.get("encoding")
-        if isinstance(encoding, dict) and "field" in encoding.get(channel, {}):
-            encoding[channel] = {**encoding[channel], "legend": None}
+def without_legends(spec: Mapping[str, Any]) -> Spec:
+    """Return a specification whose series have no legend, for a section that has one for all its charts."""
+    found = copy.deepcopy(dict(spec))
+    for channel in _series(found):
+        channel["legend"] = None
     return found
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
 
 
 def save_chart(chart: Any, path: Path | str, *, scale: float = 2.0) -> Path:
@@ -204,51 +187,113 @@ def save_chart(chart: Any, path: Path | str, *, scale: float = 2.0) -> Path:
         scale: pixels per point of a .png.
 
     Raises:
-        UsageError: the ending is none of the four.
-        StoreError: the file cannot be written.
+        UsageError: if the file name has another ending.
+        StoreError: if the file cannot be written.
     """
     target = Path(path)
     ending = target.suffix.lower()
     if ending not in _FORMATS:
         raise UsageError(f"cannot save a chart as {target.name!r}. The name must end in {', '.join(_FORMATS)}.")
-    vl_convert = import_extra("vl_convert", "figures")
     spec = to_spec(chart)
     spec["config"]["background"] = "white"
-    if spec.get("width") == CONTAINER:
-        spec["width"] = FILE_WIDTH
-    version = vegalite_version()
+    spec |= {"width": FILE_WIDTH} if spec.get("width") == CONTAINER else {}
     if ending == ".html":
-        content = vl_convert.vegalite_to_html(spec, vl_version=version, bundle=True).encode()
-    elif ending == ".svg":
-        content = vl_convert.vegalite_to_svg(spec, vl_version=version).encode()
-    elif ending == ".pdf":
-        content = vl_convert.vegalite_to_pdf(spec, vl_version=version)
+        convert = import_extra("vl_convert", "figures")
+        content = convert.vegalite_to_html(spec, vl_version=vegalite_version(), bundle=True).encode()
     else:
-        content = vl_convert.vegalite_to_png(spec, vl_version=version, scale=scale)
+        content = _converted(drawn_chart(spec), ending[1:], scale)
     write_whole(target, content)
     return target
 
 
 def vegalite_version() -> str:
-    """The Vega-Lite that the installed Altair writes for, as the converter names it: "6.4"."""
+    """Return the Vega-Lite that the installed Altair writes for, as the converter names it: "6.4"."""
     import altair
 
     return ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
 
-@cache
-def javascript() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that sets `window.vegaEmbed`."""
-    bundle = lzma.decompress((Path(__file__).parent / BUNDLE).read_bytes()).decode()
-    # Its names are its own; a closing tag inside would end the script of the page.
-    return f"(() => {{{bundle}}})();".replace("</script", "<\\/script")
+def drawn_chart(spec: Spec) -> str:
+    """Return a specification as SVG, in its own size."""
+    return str(import_extra("vl_convert", "figures").vegalite_to_svg(spec, vl_version=vegalite_version()))
 
 
-def script_json(value: Any) -> str:
-    """JSON that is safe inside a <script> element: no text in it can close the element or open a comment."""
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+def _converted(svg: str, kind: str, scale: float) -> bytes:
+    """Return a drawn chart in one of `FORMATS`."""
+    convert = import_extra("vl_convert", "figures")
+    if kind == "svg":
+        return svg.encode()
+    return bytes(convert.svg_to_png(svg, scale=scale) if kind == "png" else convert.svg_to_pdf(svg))
 
+
+def write_figures(sections: Sequence[Section], folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Write every figure of some sections for a paper: one column wide, with its legend, on white.
+
+    File names contain the section and the title of the figure.
+
+    Raises:
+        UsageError: if a format is unknown.
+    """
+    if unknown := [each for each in formats if each not in FORMATS]:
+        raise UsageError(f"figures are written as {', '.join(FORMATS)}, not as {unknown[0]!r}.")
+    written: list[Path] = []
+    drawn: dict[str, str] = {}
+    for section in sections:
+        for number, figure in enumerate(section.figures, 1):
+            slug = re.sub(r"[^a-z0-9]+", "-", figure.title.lower())[:60].strip("-")
+            spec = paper_spec(figure.vega)
+            # Drawing is slow: draw once for all formats, and once for equal figures.
+            same = json.dumps(spec, sort_keys=True)
+            svg = drawn[same] = drawn.get(same) or drawn_chart(spec)
+            for kind in formats:
+                target = folder / f"{section.anchor}-{number:02d}-{slug}.{kind}"
+                write_whole(target, column_figure(svg, kind))
+                written.append(target)
+    return written
+
+
+def paper_spec(spec: Mapping[str, Any]) -> Spec:
+    """Return the specification of a figure for a file: fixed width, one panel below another, legends shown.
+
+    On the page a section has one legend for all its charts. In a file, series that no axis and no text names get
+    their legend back.
+    """
+    made = to_spec(spec)
+    made["config"]["background"] = "white"
+    named = set()
+    for view in views(made):
+        if "concat" in view:
+            view["columns"] = 1
+        if "hconcat" in view:
+            view["vconcat"] = view.pop("hconcat")
+        if "facet" in view and "columns" in view:
+            view["columns"] = min(2, view["columns"])
+        width = view.get("width", 0)
+        if width == CONTAINER or (isinstance(width, int | float) and width > _PLOT_WIDTH):
+            view["width"] = _PLOT_WIDTH
+        axes = (view.get("encoding", {}).get(name, {}) for name in ("x", "y", "text", "row", "column"))
+        named |= {axis["field"] for axis in axes if "field" in axis}
+    legend = {"title": None, "orient": "bottom", "columns": 2, "symbolLimit": 0, "labelLimit": 150}
+    for channel in _series(made):
+        several = len(channel.get("scale", {}).get("domain", [])) > 1
+        if several and channel["field"] not in named and channel.get("legend", legend) is None:
+            channel["legend"] = legend
+    return made
+
+
+def column_figure(drawn: str, kind: str) -> bytes:
+    """Return a drawn chart as wide as a column, in one of `FORMATS`."""
+    size = re.search(r'width="([\d.]+)" height="([\d.]+)"', drawn)
+    assert size is not None, "the converter gives every picture its size"
+    width, height = float(size[1]), float(size[2])
+    wanted = COLUMN * _POINTS
+    if kind != "png":
+        unit = "pt" if kind == "svg" else ""  # the PDF has a point for a pixel
+        drawn = drawn.replace(size[0], f'width="{wanted:g}{unit}" height="{wanted * height / width:g}{unit}"', 1)
+    return _converted(drawn, kind, COLUMN * DPI / width)
+
+
+# ---- legend entries --------------------------------------------------------------------------------------------------
 
 #: The family of the model that a paper compares others with.
 REFERENCE = "reference"
@@ -266,73 +311,32 @@ def series_keys(models: Sequence[str], names: Mapping[str, str], cards: Mapping[
     if by_family:
         learned.sort(key=lambda model: families.index(family(model, cards)))
     keys: dict[str, Key] = {}
+    counts: Counter[str] = Counter()
     for model in [*learned, *(model for model in models if is_reference(model))]:
         group = family(model, cards)
         if is_reference(model):
-            place = sum(is_reference(other) for other in keys)
-            colour = _shade(_DARK_GREY, 3 * place)
+            look = _look(counts[group], [_DARK_GREY])
         elif by_family:
-            place = sum(family(other, cards) == group for other in keys)
-            colour = _shade(PALETTE[families.index(group) % len(PALETTE)], place)
+            look = _look(counts[group], [PALETTE[families.index(group) % len(PALETTE)]], step=1)
         else:
-            place = len(keys)
-            colour = _shade(PALETTE[place % len(PALETTE)], 3 * (place // len(PALETTE)))
-        symbol = SYMBOLS[(place + place // len(SYMBOLS)) % len(SYMBOLS)]
-        keys[model] = Key(names[model], colour, symbol, model, group if by_family or len(families) > 1 else "")
+            look = _look(len(keys), PALETTE)
+        counts[group] += 1
+        keys[model] = Key(names[model], *look, model, group if by_family or len(families) > 1 else "")
     return keys
 
 
 _DARK_GREY = "#5C636E"
 
 
-def _shade(colour: str, place: int) -> str:
-    """Return a colour moved towards white, further for each place and by at most 60 %."""
-    share = 0.6 * (1 - 0.85**place)
-    parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(part + share * (255 - part)):02X}" for part in parts)
+def _look(place: int, colours: Sequence[str], step: int = 3) -> tuple[str, str]:
+    """Return the colour and the symbol of a series; each turn of the colours moves `step` further towards white."""
+    turn, number = divmod(place, len(colours))
+    share = 0.6 * (1 - 0.85 ** (step * turn))
+    parts = (int(colours[number][i : i + 2], 16) for i in (1, 3, 5))
+    colour = "".join(f"{round(part + share * (255 - part)):02X}" for part in parts)
+    return f"#{colour}", SYMBOLS[(place + place // len(SYMBOLS)) % len(SYMBOLS)]
 
 
 def other_keys(labels: Iterable[str], colours: Sequence[str] = OTHERS) -> list[Key]:
     """Return a legend entry per series that is not a model, such as a method, a measure or a level."""
-    return [
-        Key(label, _shade(colours[i % len(colours)], 3 * (i // len(colours))), SYMBOLS[(i + i // 6) % len(SYMBOLS)])
-        for i, label in enumerate(labels)
-    ]
-
-
-# ---- data that a page carries, and the browser unpacks when it is asked for ------------------------------------------
-
-_PICTURE = re.compile(r'"(data:image/(?:jpeg|png);base64,[A-Za-z0-9+/=]+)"')
-
-
-def packed(value: Any) -> str:
-    """JSON values as base64 of gzip: safe inside a <script>, the same text for the same value."""
-    return compressed([value if isinstance(value, str) else dense(value)])
-
-
-def dense(value: Any) -> str:
-    """Strict JSON without a needless character."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def compressed(texts: Iterable[str]) -> str:
-    """Base64 of gzip of texts that come one by one, and are not held."""
-    stream = io.BytesIO()
-    with gzip.GzipFile("", "wb", 6, stream, mtime=0) as file:
-        for text in texts:
-            file.write(text.encode())
-    return base64.b64encode(stream.getbuffer()).decode("ascii")
-
-
-class Pictures:
-    """Pictures of a page, each once; whoever shows one names it by its number."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-
-    def number(self, address: str) -> int:
-        return self.numbers.setdefault(address, len(self.numbers))
-
-    def taken_out(self, value: Any) -> str:
-        """A JSON value as text, with "picture:7" in place of each picture."""
-        return _PICTURE.sub(lambda found: f'"picture:{self.number(found.group(1))}"', dense(value))
+    return [Key(label, *_look(place, colours)) for place, label in enumerate(labels)]

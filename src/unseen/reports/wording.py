@@ -1,4 +1,4 @@
-"""Names and numbers as a reader wants them."""
+"""Names and numbers as words: short names, counts, lists, and the sentence that states which model leads."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from unseen.core.records import DatasetCard, ModelCard
 from unseen.results.comparability import value_text
 from unseen.results.styles import MetricStyle
 from unseen.results.table import format_interval
+from unseen.stats import Interval, decide
 
 if TYPE_CHECKING:
     from unseen.reports.blocks import Standing
 
 _RANDOM = "random"
-#: How shares are shown where no metric is known.
+#: The format of shares of no known metric.
 PERCENT = MetricStyle("share", "share", percent=True)
 
 
@@ -29,14 +30,14 @@ def short_names(ids: Iterable[str], cards: Mapping[str, ModelCard] | Mapping[str
         source, _, rest = identifier.partition(":")
         rest = Path(rest.partition("?")[0]).name if source == "file" else rest
         name = (card.name if card else "") or rest or identifier
-        untold = source == _RANDOM and rest and _RANDOM not in name.lower()
-        names[identifier] = f"{name}, random weights" if untold else name
+        unnamed = source == _RANDOM and rest and _RANDOM not in name.lower()
+        names[identifier] = f"{name}, random weights" if unnamed else name
     taken = Counter(names.values())
     return {identifier: name if taken[name] == 1 else identifier for identifier, name in names.items()}
 
 
 def family(model: str, cards: Mapping[str, ModelCard]) -> str:
-    """The group a model is drawn with: its card's, else its source. Random weights are a family of their own."""
+    """Return the group of a model in legends: its card's, else its source. Random weights are one family."""
     source = model.partition(":")[0] if ":" in model else "models"
     if source == _RANDOM:
         return "random weights"
@@ -45,12 +46,12 @@ def family(model: str, cards: Mapping[str, ModelCard]) -> str:
 
 
 def is_reference(model: str) -> bool:
-    """Whether a model has learned nothing: what the others are measured against."""
+    """Return whether a model has random weights."""
     return model.startswith(f"{_RANDOM}:")
 
 
 def amount(count: float | None) -> str:
-    """4652008 as "4.7 M"; an empty text where it is not known."""
+    """Return 4652008 as "4.65 M"; "" if the number is unknown."""
     if count is None:
         return ""
     for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -60,12 +61,12 @@ def amount(count: float | None) -> str:
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """ "1 model", "4 models"."""
+    """Return a count with its noun, such as "1 model" or "4 models"."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def listed(words: Sequence[str], limit: int = 12) -> str:
-    """ "a, b and c"; a long list is cut and says by how many."""
+    """Return words as "a, b and c"; a long list is cut and ends with the number of the rest."""
     shown = list(words[:limit])
     if len(words) > limit:
         return f"{', '.join(shown)} and {len(words) - limit} more"
@@ -73,7 +74,7 @@ def listed(words: Sequence[str], limit: int = 12) -> str:
 
 
 def duration(seconds: float) -> str:
-    """ "0.8 s", "3 min 20 s", "2 h 5 min"."""
+    """Return a time as "0.8 s", "3 min 20 s" or "2 h 5 min"."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -83,16 +84,21 @@ def duration(seconds: float) -> str:
 
 
 def typeset(text: str) -> str:
-    """Words as a page sets them: a true minus before a number; what belongs to a number stays on its line."""
+    """Return words for a page: with true minus signs, and spaces that keep a number and its unit on one line."""
     return re.sub(r"(?<![\w.\-])-(?=\d)", "\u2212", text).replace(" ± ", "\u00a0±\u00a0").replace(" %", "\u202f%")
 
 
 def setting_text(parameters: Mapping[str, Any]) -> str:
-    """ "seed=22, shots=all"."""
+    """Return parameters as "seed=22, shots=all"."""
     return ", ".join(f"{name}={value_text(value)}" for name, value in sorted(parameters.items()))
 
 
-# ---- who leads, according to the decision ---------------------------------------------------------------------------
+def interval_text(interval: Interval, style: MetricStyle) -> str:
+    """Return a value with its confidence interval, if it is known, such as "71.3 [69.9, 72.6]"."""
+    return f"{style.text(interval.value)} {format_interval(interval, style)}".rstrip()
+
+
+# ---- which model leads, according to the decision --------------------------------------------------------------------
 
 SIGNIFICANT, TIED, UNTESTED = "significant", "statistically tied", "no confidence interval"
 
@@ -105,32 +111,22 @@ def lead_sentence(
     Returns:
         The sentence, a word or two on the evidence, and whether the first model is significantly better than the rest.
     """
-    from unseen.reports.blocks import decide_standings
-
-    decision = decide_standings(standings)
-    by_model = {each.model: each for each in standings}
+    decision = decide({each.model: each.candidate for each in standings})
     if not decision.order:
         return "No model has a value.", "", False
     best, *others = decision.order
-    interval = by_model[best].interval
-    shown = f"{100 * interval.value:.1f}\u202f%"
-    shown += f" {bounds}" if (bounds := format_interval(interval, PERCENT)) else ""
+    values = {model: interval.value for model, interval in decision.intervals.items()}
+    interval = decision.intervals[best]
+    shown = f"{100 * interval.value:.1f}\u202f% {format_interval(interval, PERCENT)}".rstrip()
     if not others:
         return f"{names[best]} has {shown}.", "", False
-    second = others[0]
-    gap = f"{100 * (interval.value - by_model[second].value):.1f} points ahead of {names[second]}"
-    if decision.untested:
-        return f"{names[best]} {verb} with {shown}, {gap}.", UNTESTED, False
-    if decision.best == best:
-        return f"{names[best]} {verb} with {shown}, {gap}.", SIGNIFICANT, True
-    near = [model for model in decision.possibly_best if model != best] or [second]
+    if decision.untested or decision.best == best:
+        gap = f"{100 * (interval.value - values[others[0]]):.1f} points ahead of {names[others[0]]}"
+        sure = UNTESTED if decision.untested else SIGNIFICANT
+        return f"{names[best]} {verb} with {shown}, {gap}.", sure, sure == SIGNIFICANT
+    near = [model for model in decision.possibly_best if model != best] or others[:1]
+    if all(values[model] == interval.value for model in near):
+        return f"{listed([names[model] for model in (best, *near)], 4)} have {shown}.", TIED, False
     trained = [model for model in near if not is_reference(model)]
-    tied = listed([names[model] for model in (trained or near)], 3)
-    equal = all(by_model[model].value == interval.value for model in near)
-    if equal:
-        return f"{listed([names[best], *(names[model] for model in near)], 4)} have {shown}.", TIED, False
-    return (
-        f"{names[best]} has the highest value, {shown}; {tied} {'is' if len(near) == 1 else 'are'} {TIED} with it.",
-        TIED,
-        False,
-    )
+    tied = f"{listed([names[model] for model in trained or near], 3)} {'is' if len(near) == 1 else 'are'} {TIED}"
+    return f"{names[best]} has the highest value, {shown}; {tied} with it.", TIED, False

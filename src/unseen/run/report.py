@@ -38,7 +38,7 @@ def write_report(results: Sequence[Result], path: Path | str, **options: Any) ->
 
 def make_study_report(results: Sequence[Result], study: Study, bench: Workbench) -> Page:
     """Return the report of a study, with the measured cards of its models and pictures of its classes."""
-    from unseen.reports.pictures import ClassPictures  # imports Pillow
+    from unseen.reports.page import ClassPictures  # imports Pillow
 
     cards: dict[str, ModelCard] = {}
     for model in dict.fromkeys(result.cell.model for result in results if result.ok):

@@ -44,7 +44,7 @@ from unseen.reports.blocks import (
     Text,
     TextBlock,
 )
-from unseen.reports.overview import overview_chart
+from unseen.reports.scores import overview_chart
 from unseen.reports.wording import PERCENT, counted, lead_sentence
 from unseen.results.comparability import older_said
 from unseen.results.grid import Summary

@@ -35,7 +35,7 @@ from unseen.benchmarks.zsl.tables import (
 from unseen.core.records import Result
 from unseen.reports.blocks import Figure, Headline, Material, SectionSpec, Standing, Text
 from unseen.reports.charts import Axis, Dots, Lines, Matrix, table_rows
-from unseen.reports.overview import overview_chart
+from unseen.reports.scores import overview_chart
 from unseen.reports.wording import is_reference, lead_sentence, listed, short_names
 from unseen.results import Group, metric_style
 from unseen.results.table import Table

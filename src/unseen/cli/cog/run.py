@@ -34,7 +34,7 @@ from unseen.data.load import load_dataset, resolve_dataset
 from unseen.data.sources.imagenet.cog import read_concepts
 from unseen.data.sources.imagenet.source import levels_file
 from unseen.reports import save_chart
-from unseen.reports.pictures import ClassPictures
+from unseen.reports.page import ClassPictures
 from unseen.results import FILE_NAME, Group, ResultsDatabase
 
 _DATA = ("packaged:emoji",)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import Dropped, LoadedModel, RunRecord, SearchRecord, SplitCounts
 from unseen.reports.blocks import Material, Section, Table
-from unseen.reports.record_section import problems_section
+from unseen.reports.provenance import problems_section
 
 USED = RunRecord({"train": SplitCounts(9, 9)}, 3, 3)
 BAD = tuple(Dropped("image", f"{n}.png", "not an image", "train") for n in range(3))

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from unseen.reports import paper
+from unseen.reports import theme
 from unseen.reports.blocks import Figure, Section
 from unseen.reports.charts import OTHERS, PALETTE, without_legends
-from unseen.reports.paper import paper_spec
+from unseen.reports.theme import paper_spec
 
 #: Machado, Oliveira & Fernandes, "A physiologically-based model for simulation of color vision deficiency", 2009:
 #: severity 1.0, on linear RGB.
@@ -56,11 +56,11 @@ def test_a_figure_is_drawn_once_for_all_formats_and_equal_ones_together(
     pytest.importorskip("vl_convert", reason="the extra 'figures' is not installed")
     drawn: list[str] = []
 
-    def counting(spec: Mapping[str, Any], draw: Callable[..., str] = paper.drawn_chart) -> str:
+    def counting(spec: Mapping[str, Any], draw: Callable[..., str] = theme.drawn_chart) -> str:
         drawn.append(draw(spec))
         return drawn[-1]
 
-    monkeypatch.setattr(paper, "drawn_chart", counting)
+    monkeypatch.setattr(theme, "drawn_chart", counting)
 
     def chart(value: int) -> Figure:
         spec = {
@@ -71,12 +71,12 @@ def test_a_figure_is_drawn_once_for_all_formats_and_equal_ones_together(
         return Figure(f"of {value}", spec, "")
 
     sections = [Section("", "a", figures=[chart(1), chart(2)]), Section("", "b", figures=[chart(1)])]
-    written = paper.write_figures(sections, tmp_path)
+    written = theme.write_figures(sections, tmp_path)
     assert (len(drawn), len(written)) == (2, 9)
-    for kind in paper.FORMATS:
+    for kind in theme.FORMATS:
         assert (tmp_path / f"a-01-of-1.{kind}").read_bytes() == (tmp_path / f"b-01-of-1.{kind}").read_bytes()
     with Image.open(tmp_path / "a-02-of-2.png") as picture:
-        assert abs(picture.width - paper.COLUMN * paper.DPI) <= 2
+        assert abs(picture.width - theme.COLUMN * theme.DPI) <= 2
 
 
 def test_a_figure_alone_has_its_legend() -> None:

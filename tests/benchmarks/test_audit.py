@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from unseen.benchmarks.sanity import Check, _Probe, _subsample, run_checks
+from unseen.benchmarks.audit import Check, _Probe, _subsample, run_checks
 from unseen.benchmarks.workbench import SplitRows, Workbench
 from unseen.cli.application import application
 from unseen.core.errors import UsageError
@@ -29,7 +29,7 @@ def folder(tmp_path: Path, make_folder: Callable[..., Path]) -> Path:
     return root
 
 
-def by_name(checks: list[Check]) -> dict[str, Check]:
+def by_name(checks: Iterable[Check]) -> dict[str, Check]:
     return {check.name: check for check in checks}
 
 
@@ -140,9 +140,7 @@ def test_numbers_are_refused(tmp_path: Path, images: Path) -> None:
     lines = [f"{path.relative_to(tmp_path)},{number / 7}" for number, path in enumerate(sorted(images.rglob("*.png")))]
     table.write_text("image,size\n" + "\n".join(lines))
     with pytest.raises(UsageError, match="needs class labels"):
-        run_checks(
-            Workbench(tmp_path / "home"), f"csv:{table}?label=size&target=number", ["random:test_resnet?size=32"]
-        )
+        next(run_checks(Workbench(tmp_path / "home"), f"csv:{table}?label=size&target=number", ["random:test_resnet"]))
 
 
 def test_command_prints_json_and_exits_with_3_on_failure(folder: Path, home: Path, small_model: str) -> None:
