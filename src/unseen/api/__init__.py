@@ -14,12 +14,12 @@ from unseen.core.registry import lazy_exports
 
 if TYPE_CHECKING:
     from unseen.api.callback import ProbeCallback as ProbeCallback
-    from unseen.api.checkpoints import rank_checkpoints as rank_checkpoints
-    from unseen.api.checkpoints import rank_study as rank_study
     from unseen.api.comparing import compare as compare
     from unseen.api.extracting import extract as extract
     from unseen.api.probing import evaluate as evaluate
     from unseen.api.ranking import rank as rank
+    from unseen.api.ranking import rank_checkpoints as rank_checkpoints
+    from unseen.api.ranking import rank_study as rank_study
     from unseen.api.reading import load_results as load_results
     from unseen.api.zeroshot import evaluate_zeroshot as evaluate_zeroshot
 else:

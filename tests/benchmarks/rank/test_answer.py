@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unseen.benchmarks.rank.answer import answer, with_truth
-from unseen.benchmarks.rank.combine import combine
+from unseen.benchmarks.rank.answer import answer, combine, with_truth
 from unseen.benchmarks.rank.halving import Dropped, with_dropped
 from unseen.core.errors import DataError
 from unseen.core.records import Cell, Result
