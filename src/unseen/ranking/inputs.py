@@ -141,13 +141,14 @@ def add_scaled(terms: npt.ArrayLike, signs: Sequence[float]) -> FloatArray:
     return np.asarray(scaled @ np.asarray(signs, dtype=np.float64))
 
 
-def mean_over_images(parts: Callable[Arguments, FloatArray]) -> Callable[Arguments, float]:
-    """Return the score that is the mean of one value per image; images without a value (NaN) do not count."""
+def mean_over_images(name: str, parts: Callable[Arguments, FloatArray]) -> Callable[Arguments, float]:
+    """Return the score `name` that is the mean of one value per image; images without a value (NaN) do not count."""
 
     @wraps(parts)
     def score(*arguments: Arguments.args, **options: Arguments.kwargs) -> float:
         return float(np.nanmean(parts(*arguments, **options)))
 
+    score.__name__ = score.__qualname__ = name  # so that it can be pickled
     return score
 
 

@@ -273,7 +273,7 @@ def left_out_hits(features: npt.ArrayLike, labels: npt.ArrayLike, *, seed: int =
 
 
 #: The expected accuracy of a linear head on other images like these.
-expected_accuracy = mean_over_images(left_out_hits)
+expected_accuracy = mean_over_images("expected_accuracy", left_out_hits)
 
 
 def _cost(s: Sizes) -> float:

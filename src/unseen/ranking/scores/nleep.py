@@ -98,7 +98,7 @@ def nleep_parts(
     return parts
 
 
-nleep = mean_over_images(nleep_parts)
+nleep = mean_over_images("nleep", nleep_parts)
 
 
 def _components(images: int, classes: int, per_class: int, tell: Tell | None) -> int:
