@@ -85,6 +85,4 @@ def test_fewer_than_ten_dimensions_are_reduced_to_one() -> None:
     gram = gram_flops(Sizes(n, d, c))
     steps = 2 * n * 15 * 1 * 16 + 8 * n * 15 * 1 * 20  # 15 Gaussians in one dimension: k-means, then EM
     assert score_flops("nleep", n, d, c) == gram + 3 * 4 * steps + 3 * 5 * 2 * n * 15 * (2 + 11)
-    assert score_flops("mi-pca-0.50", n, d, c) == pytest.approx(
-        gram + 6 * 80 * 256 * (1 + c) * 20
-    )
+    assert score_flops("mi-pca-0.50", n, d, c) == pytest.approx(gram + 6 * 80 * 256 * (1 + c) * 20)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
@@ -45,13 +44,11 @@ from unseen.core.run_record import RunRecord
 from unseen.data import Dataset, load_dataset
 from unseen.data.dataset import CLASS
 from unseen.features import Extraction, Progress
-from unseen.ranking.cards import find_score
 from unseen.results.findings import records_by_dataset
 from unseen.run.execute import run_study
 from unseen.run.executor import Engine
 from unseen.run.report import make_study_report, report_path
 from unseen.run.study import Study
-from unseen.stats import kendall_tau
 
 #: Dimensions that few networks exceed.
 _WIDEST = 4096
@@ -204,7 +201,6 @@ def rank_checkpoints(
         raise UsageError("give a budget or a sample, not both: a budget chooses the sample.")
     lost = _unavailable(study, bench)
     able = tuple(model for model in study.models if model not in lost)
-    notes += _headless(able, benchmark, bench)
     if "scores" not in options and benchmark.scores == DEFAULT_SCORES:
         cheap, skipped = _affordable(benchmark, bench, dataset, able)
         benchmark, notes = replace(benchmark, scores=cheap or (EXPECTED,)), [*notes, *skipped]
@@ -293,23 +289,11 @@ class _Rounds:
         return tuple(model for model in models if model not in gone)
 
     def precision_notes(self, ranking: CheckpointRanking) -> list[str]:
-        """Return how a quick precision of the rounds changed the order of the candidates of the last round."""
+        """Return a note if the rounds before the last ran in another precision than the last."""
         precision = self.study.extraction.precision
-        if self.last is None or precision == "fp32":
-            return []
-        if ranking.parameters.get("extraction", {}).get("precision", precision) == precision:
-            return []
-        quick = {c.label: c.expected for c in self.last.ranked}
-        both = [c for c in ranking.ranked if c.label in quick and not c.dropped_after]
-        text = f"rounds before the last ran in {precision}, the last in fp32"
-        if len(both) < 2:
-            return [text]
-        tau = kendall_tau([quick[c.label] for c in both], [c.expected for c in both])
-        most = ranking.points(max(abs(quick[c.label] - c.expected) for c in both))
-        text += (
-            f": Kendall's tau of the two orders of {len(both)} candidates is {tau:.2f}, the greatest change {most}, "
-        )
-        return [f"{text}of which more images are a part"]
+        last = ranking.parameters.get("extraction", {}).get("precision", precision)
+        same = self.last is None or precision == last
+        return [] if same else [f"rounds before the last ran in {precision}, the last in {last}"]
 
     def _ranked(self, models: tuple[str, ...], size: int, *, whole: bool) -> CheckpointRanking:
         """Return the ranking of one round; `whole` with all scores of the last one, so that its time is known."""
@@ -364,16 +348,6 @@ def _affordable(
     if found[1]:
         found = affordable(images, max((bench.card(model).feature_dim or 0 for model in models), default=0), classes)
     return found
-
-
-def _headless(models: Sequence[str], benchmark: RankBenchmark, bench: Workbench) -> list[str]:
-    """Return a note for every model without the class head that a score needs, before anything is extracted."""
-    needing = [name for name in benchmark.score_names() if find_score(name).needs_head]
-    lacking = []
-    for model in models if needing else ():
-        with suppress(UnseenError):  # a model that does not load fails, with its reason, when it is ranked
-            lacking += [] if bench.backbone(model).has_head else [model]
-    return [f"{model} has no class head, so that {' and '.join(needing)} cannot count" for model in lacking]
 
 
 def _benchmark(study: Study) -> RankBenchmark:

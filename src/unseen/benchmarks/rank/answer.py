@@ -6,7 +6,7 @@ transferability scores are further evidence: their mean rank does not change the
 
 A score on half of the images differs from the score on all of them: N-LEEP is higher by 0.2 for one checkpoint and by
 0.4 for another. Only the deviation of a half-sample from the mean of a candidate's half-samples is used: scaled to the
-number of all images, it is added to the score on all images. The shares of half-samples then agree with the order.
+number of all images, it is added to the score on all images.
 """
 
 from __future__ import annotations
@@ -30,10 +30,8 @@ from unseen.ranking.inputs import FloatArray
 from unseen.results import comparable
 from unseen.results.findings import records_by_dataset
 from unseen.stats import Candidate as Estimate
-from unseen.stats import Decision, decide
+from unseen.stats import Decision, Interval, decide
 
-#: With fewer resamples, the share of resamples in which a candidate comes first is not shown.
-SHARE_RESAMPLES = 200
 #: The results of one candidate, by score.
 Scores = Mapping[str, Result]
 
@@ -122,19 +120,17 @@ def with_truth(ranking: CheckpointRanking, results: Iterable[Result]) -> Checkpo
 
 def grouped(results: Iterable[Result]) -> list[list[Result]]:
     """Return the scores over features that can be ranked together: same data, same options except score and layer."""
-    everything = list(results)
     # Fine-tuned accuracy and scores that train have no half-samples.
-    own = [result for result in everything if _parameters(result).resamples is not None]
+    everything = [(result, _parameters(result)) for result in results]
+    own = [result for result, options in everything if options.resamples is not None]
     groups = [list(group.results) for group in comparable(own, axes=("score", "layer"), over=())]
     for result in own:
         if not result.ok:  # it belongs to the group that it would have belonged to
             alike = [g for g in groups if _place(g[0].cell) == _place(result.cell)]
             alike[-1].append(result) if alike else groups.append([result])
-    for result in everything:  # early-stopped fine-tuning on the same images is one more score
-        if _parameters(result).early_learning_rate is not None:
-            for group in groups:
-                if _place(group[0].cell)[:2] == _place(result.cell)[:2]:
-                    group.append(result)
+    for group in groups:  # early-stopped fine-tuning on the same images is one more score
+        same = _place(group[0].cell)[:2]
+        group += [r for r, o in everything if o.early_learning_rate is not None and _place(r.cell)[:2] == same]
     return groups
 
 
@@ -211,27 +207,25 @@ def _estimates(candidates: Sequence[Candidate], results: Sequence[Scores]) -> di
 def _ordered(candidates: Sequence[Candidate], decision: Decision, combined: Combined) -> list[Candidate]:
     """Return candidates in the order of the decision, then by mean rank, with their expected values and scores."""
     places = {name: place for place, name in enumerate(decision.order)}
-    first = decision.possibly_best or decision.order[:1]
+    names = [candidate.compared_as for candidate in candidates]
 
     def place(i: int) -> tuple[float, float, bool, int]:
-        c = candidates[i]
-        return places.get(c.compared_as, math.inf), combined.mean_ranks[i], bool(c.same_as), i
+        return places.get(names[i], math.inf), combined.mean_ranks[i], bool(candidates[i].same_as), i
 
     found = []
     for rank, i in enumerate(sorted(range(len(candidates)), key=place), start=1):
-        candidate = replace(candidates[i], rank=rank, **combined.fields(i))
-        name = candidate.compared_as
+        candidate, name = replace(candidates[i], rank=rank, **combined.fields(i)), names[i]
         if name in decision.intervals:
-            value, behind = decision.intervals[name], decision.behind.get(name)
+            value, behind = decision.intervals[name], decision.behind.get(name, Interval(0.0, 0.0, 0.0))
             candidate = replace(
                 candidate,
                 expected=value.value,
                 low=value.low,
                 high=value.high,
-                behind=behind.value if behind else 0.0,
-                behind_low=behind.low if behind else 0.0,
-                behind_high=behind.high if behind else 0.0,
-                may_be_best=name in first,
+                behind=behind.value,
+                behind_low=behind.low,
+                behind_high=behind.high,
+                may_be_best=name in (decision.possibly_best or decision.order[:1]),
                 best_share=decision.best_share[name],
             )
         found.append(candidate)
@@ -256,12 +250,6 @@ class Combined:
     draws: FloatArray
     notes: tuple[str, ...]
 
-    @property
-    def first_shares(self) -> FloatArray:
-        """Share of half-samples in which each candidate has the least mean rank; ties are shared."""
-        first = self.draws == self.draws.min(axis=1, keepdims=True)
-        return np.asarray((first / first.sum(axis=1, keepdims=True)).mean(axis=0))
-
     def fields(self, i: int) -> dict[str, Any]:
         """Return the fields of a candidate: its scores, and its mean rank with the interval over half-samples."""
         own = self.draws[:, i]
@@ -271,7 +259,6 @@ class Combined:
             "mean_rank": float(self.mean_ranks[i]) if self.counted else math.nan,
             "rank_low": low,
             "rank_high": high,
-            "first_share": float(self.first_shares[i]) if len(own) >= SHARE_RESAMPLES else math.nan,
         }
 
 

@@ -35,7 +35,6 @@ class Candidate:
         best_share: how often it comes first when the values are sampled within their errors.
         scores: by id; a score that could not be computed is missing.
         mean_rank, rank_low, rank_high: over the counted scores, with its 95 % interval over resamples.
-        first_share: share of resamples in which its mean rank is the smallest; NaN below 200 resamples.
         extraction_seconds, scoring_seconds: time of the computation; one extraction serves all layers.
         parameters, flops, dimensions: of the features.
         images_per_second: of the extraction on the machine that ran it.
@@ -62,7 +61,6 @@ class Candidate:
     mean_rank: float = math.nan
     rank_low: float = math.nan
     rank_high: float = math.nan
-    first_share: float = math.nan
     extraction_seconds: float = 0.0
     scoring_seconds: float = 0.0
     parameters: int | None = None

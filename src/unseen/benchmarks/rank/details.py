@@ -31,7 +31,7 @@ class RankDetails(Typed):
         classes, measure: number of classes (labels, values), and what the expected values are.
         majority: share of the most frequent class.
         dimensions, head: width of the features, and of the class head if the score reads it.
-        gflops, forward_gflops: of the score, and of the forward pass over all images.
+        gflops: of the score.
         hits: outcomes per held-out image (`scoring.written_hits`).
         checkpoint: digest of weights and preprocessing: equal for one checkpoint under two names.
         chance: accuracy of a random guess; stored with fine-tuned accuracy.
@@ -49,7 +49,6 @@ class RankDetails(Typed):
     dimensions: int | None = None
     head: int = 1000
     gflops: float = 0.0
-    forward_gflops: float = 0.0
     score_seconds: float | None = None
     extraction_seconds: float = 0.0
     images_per_second: float | None = None

@@ -177,7 +177,6 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
             dimensions=dimensions,
             head=width if card.needs_head else details.head,
             gflops=flops / 1e9,
-            forward_gflops=float(details.flops or 0) * count / 1e9,
         )
     # A score that is relative to all candidates is computed from the terms of all of them when results are read.
     names = [f"term_{number}" for number in range(1, len(whole) + 1)] if card.pool_relative else ["score"]

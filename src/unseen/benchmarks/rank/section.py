@@ -17,7 +17,7 @@ from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking
 from unseen.benchmarks.rank.table import (
     RankingRow,
     candidates_table,
-    published_score_tables,
+    published_tables,
     ranking_rows,
     scores_table,
     truth_tables,
@@ -195,7 +195,7 @@ def _judged(own: Sequence[Result], truth: Sequence[Result], material: Material) 
         )
         yield scores_table(rows)
     yield from truth_tables(truth, names)
-    yield from published_score_tables()
+    yield from published_tables()
     text = "Fine-tuned accuracy of each checkpoint, less the mean of all checkpoints on the task."
     yield Figure("Fine-tuned accuracies, as in Fig. 1 of the paper", offset_chart(truth, names, material), text)
     known = {place: row.kendall for row in rows if (place := variant_of(row.score)) and math.isfinite(row.kendall)}

@@ -14,10 +14,8 @@ import math
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from importlib.resources import files
 
-import msgspec
 import numpy as np
 
 from unseen.benchmarks.rank.answer import is_bare, rankings, truth_results
@@ -59,13 +57,14 @@ _METRICS += [
 
 def rank_tables(results: Collection[Result], names: Mapping[str, str], metrics: Sequence[str] = ()) -> list[Table]:
     """Return the tables of stored results: one per ranking, and scores against fine-tuned accuracy if it is known."""
+    truth = truth_results(results)
     found = [candidates_table(ranking, names) for ranking in rankings(results)]
-    found += default_tables([r for r in results if is_bare(r)], names)
-    if truth := truth_results(results):
+    found += [*default_tables([r for r in results if is_bare(r)], names), *truth_tables(truth, names)]
+    if truth:
         try:
-            found += [*truth_tables(truth, names), scores_table(ranking_rows(results))]
+            found.append(scores_table(ranking_rows(results)))
         except DataError as error:  # results of several settings
-            found += [replace(table, notes=(str(error),)) for table in truth_tables(truth, names)]
+            found[-1] = replace(found[-1], notes=(*found[-1].notes, str(error)))
     return found
 
 
@@ -292,53 +291,25 @@ def _scores_table(caption: str, entries: Sequence[tuple[str, str, Mapping[str, f
 # ---- the tables of the paper -----------------------------------------------------------------------------------------
 
 
-class PublishedTable(msgspec.Struct, frozen=True):
-    """A table of the paper.
-
-    Attributes:
-        group: of checkpoints: "I", "II" or "III".
-        checkpoints: how many are in it.
-        forward_gflops: of the forward pass that all methods share.
-        rows: by score, values of the metrics of the file as printed; NaN is a dash.
-    """
-
-    number: int
-    group: str
-    caption: str
-    checkpoints: int
-    forward_gflops: float
-    rows: dict[str, list[float]]
-
-
-class _Published(msgspec.Struct, frozen=True):
-    source: str
-    metrics: list[str]
-    tables: list[PublishedTable]
-
-
-@cache
-def published() -> _Published:
-    """Return Tables 1 to 3 of the paper, as printed, with what to cite."""
+def published_results() -> list[Result]:
+    """Return Tables 1 to 3 of the paper as results: scores in place of models, a dataset per table, fractions."""
     text = (files("unseen.benchmarks.rank") / "published.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), _Published)
-
-
-def published_results(table: PublishedTable) -> list[Result]:
-    """Return the rows of a table as results: scores in place of models, percentages as fractions."""
+    content = tomllib.loads(text)
     found = []
-    for score, values in table.rows.items():
-        printed = zip(published().metrics, values, strict=True)
-        metrics = {m: v if m == "paper_gflops" else v / 100 for m, v in printed if not math.isnan(v)}
-        cell = Cell("neucrab", score, f"NeuCRaB group {table.group}", {"table": table.number})
-        found.append(Result(cell, metrics=metrics, record=RunRecord(source=published().source)))
+    for table in content["tables"]:
+        name = f"Table {table['number']}: Group {table['group']}, {table['caption']}"
+        for score, values in table["rows"].items():
+            printed = zip(content["metrics"], values, strict=True)  # NaN is a dash
+            metrics = {m: v if m == "paper_gflops" else v / 100 for m, v in printed if not math.isnan(v)}
+            record = RunRecord(source=content["source"])
+            found.append(Result(Cell("neucrab", score, name), metrics=metrics, record=record))
     return found
 
 
-def published_score_tables() -> list[Table]:
+def published_tables() -> list[Table]:
     """Return the tables of the paper, for comparison with one's own."""
-    found = []
-    for table in published().tables:
-        caption = f"Published, Table {table.number}: Group {table.group}, {table.caption}"
-        entries = [(find_score(r.cell.model).name, "", r.metrics) for r in published_results(table)]
-        found.append(replace(_scores_table(f"{caption}; GFLOPs as the paper counts them", entries), folded=True))
-    return found
+    entries: dict[str, list[tuple[str, str, Mapping[str, float]]]] = {}
+    for result in published_results():
+        row = (find_score(result.cell.model).name, "", result.metrics)
+        entries.setdefault(f"Published, {result.cell.dataset}; GFLOPs as the paper counts them", []).append(row)
+    return [replace(_scores_table(caption, own), folded=True) for caption, own in entries.items()]
