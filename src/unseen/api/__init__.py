@@ -14,12 +14,12 @@ from unseen.core.registry import lazy_exports
 
 if TYPE_CHECKING:
     from unseen.api.callback import ProbeCallback as ProbeCallback
-    from unseen.api.checkpoints import rank_checkpoints as rank_checkpoints
-    from unseen.api.checkpoints import rank_study as rank_study
     from unseen.api.comparison import compare as compare
     from unseen.api.evaluation import evaluate as evaluate
     from unseen.api.extraction import extract as extract
     from unseen.api.ranking import rank as rank
+    from unseen.api.ranking import rank_checkpoints as rank_checkpoints
+    from unseen.api.ranking import rank_study as rank_study
     from unseen.api.stored import load_results as load_results
     from unseen.api.zeroshot import evaluate_zeroshot as evaluate_zeroshot
 else:

@@ -121,7 +121,7 @@ _add("cog-finetune", "cog.protocol:CogFinetuneBenchmark", "cog.details:COG_FINET
 _add("zsl", "zsl.protocol:ZslBenchmark", "zsl.info:ZSL")
 _add("clip", "clip.protocol:ClipBenchmark", "clip.info:CLIP")
 _add("vtab", "vtab.protocol:VtabBenchmark", "vtab.info:VTAB")
-_add("rank", "rank.protocol:RankBenchmark", "rank.info:RANK")
+_add("rank", "rank.protocol:RankBenchmark", "rank.details:RANK")
 
 
 def info_of(benchmark: str) -> BenchmarkInfo:
