@@ -13,8 +13,7 @@ import numpy.typing as npt
 from unseen.api.shown import Answer, percent
 from unseen.core.records import Result
 from unseen.core.run_record import RunRecord
-from unseen.results.grid import summary_of
-from unseen.results.outcomes import unpack_values
+from unseen.results.grid import summary_of, unpack_values
 from unseen.stats import Candidate, Interval
 
 

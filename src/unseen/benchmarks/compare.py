@@ -22,7 +22,7 @@ from unseen.reports.theme import NEUTRAL, PALETTE, SYMBOLS, Key
 from unseen.reports.wording import amount, counted
 from unseen.results.comparability import Group, comparable, value_text
 from unseen.results.grid import Summary, decide_summaries, metrics_of, summaries
-from unseen.results.styles import MetricStyle
+from unseen.results.info import MetricStyle
 from unseen.results.table import Table, TableCell
 from unseen.stats import Difference
 

@@ -17,9 +17,9 @@ from unseen.core.records import DatasetCard, ModelCard, Result
 from unseen.reports.blocks import Section
 from unseen.reports.page import Page
 from unseen.reports.wording import counted, listed
-from unseen.results.comparability import older_said
+from unseen.results.comparability import older_note
+from unseen.results.export import Merged
 from unseen.results.grid import Column, Grid, grids
-from unseen.results.merge import Merged
 from unseen.results.table import MARK_NOTE, Table, TableCell, heading, parted, summary_cell
 
 RULES = """
@@ -131,7 +131,7 @@ def leaderboard_page(
 ) -> Page:
     """The static page: a board after the other, then the rules."""
     found = boards(merged.results)
-    told = [_sources(merged), older_said(sum({id(b.grid): b.grid.older for b in found}.values()))]
+    told = [_sources(merged), older_note(sum({id(b.grid): b.grid.older for b in found}.values()))]
     rules = Section(
         "How to read it",
         "rules",

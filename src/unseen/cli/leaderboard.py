@@ -34,8 +34,7 @@ def leaderboard(
     from unseen.cli.tables import console, count, print_json, print_model
     from unseen.core.errors import UsageError
     from unseen.core.files import home as home_folder
-    from unseen.results.export import write_lines
-    from unseen.results.merge import merge
+    from unseen.results.export import merge, write_lines
     from unseen.results.render import markdown_table
 
     if as_json and markdown == "-":

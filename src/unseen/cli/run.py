@@ -117,7 +117,7 @@ def print_record_line(results: Sequence[Result], screen: Console, home: Path | N
 
     Print nothing if the evaluations used everything that they received.
     """
-    from unseen.results.findings import run_findings
+    from unseen.results.table import run_findings
 
     notable = list(dict.fromkeys(result.cell.id for result in results if not result.record.clean))
     chosen = [identifier[:_SHORT_ID] for identifier in notable]

@@ -45,7 +45,7 @@ def per_class_accuracy(
     listed = known[index] == wanted
     counts = np.bincount(index[listed], minlength=len(known))
     right = np.bincount(index[listed & (found == wanted)], minlength=len(known))
-    return np.divide(right, counts, out=np.full(len(known), np.nan), where=counts > 0)
+    return np.asarray(np.divide(right, counts, out=np.full(len(known), np.nan), where=counts > 0))
 
 
 def mean_per_class_accuracy(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:

@@ -15,7 +15,7 @@ from unseen.reports.theme import compressed, dense
 from unseen.reports.wording import counted, duration, listed, short_names
 from unseen.results.comparability import SEED, value_text
 from unseen.results.export import to_json
-from unseen.results.styles import headline_first, metric_style
+from unseen.results.info import headline_first, metric_style
 
 
 def provenance_section(material: Material) -> Section:

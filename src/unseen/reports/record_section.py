@@ -12,7 +12,7 @@ from unseen.core.records import Result
 from unseen.core.run_record import Dropped, LoadedModel
 from unseen.reports.blocks import Material, Section, Table, TableCell
 from unseen.reports.wording import counted, listed, setting_text, short_names
-from unseen.results.findings import records_by_dataset, run_findings
+from unseen.results.table import records_by_dataset, run_findings
 
 #: Rows from which on a table is folded.
 _LONG = 12

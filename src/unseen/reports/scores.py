@@ -14,10 +14,9 @@ from unseen.reports.blocks import Figure, Headline, Material, Section, Standing,
 from unseen.reports.charts import Axis, Dots, interval_fields
 from unseen.reports.theme import Key
 from unseen.reports.wording import amount, counted, lead_sentence, listed, short_names
-from unseen.results.comparability import comparable, older_said, value_text
+from unseen.results.comparability import comparable, older_note, value_text
 from unseen.results.grid import Column, Grid, Summary, make_grid, mean_candidate, metrics_of
-from unseen.results.info import info_of
-from unseen.results.styles import MetricStyle
+from unseen.results.info import MetricStyle, info_of
 from unseen.results.table import format_interval, grid_notes, mark_of, summary_cell
 from unseen.stats import Difference, decide
 
@@ -61,7 +60,7 @@ def _prose(grid: Grid) -> list[str]:
     first = f"{style.spoken.capitalize()}{' in percent' if style.percent else ''}: {better}. {'; '.join(parts)}."
     constant = _constants(grid)
     found = [first, f"In every cell: {constant}."] if constant else [first]
-    return [*found, f"{older_said(grid.older).capitalize()}."] if grid.older else found
+    return [*found, f"{older_note(grid.older).capitalize()}."] if grid.older else found
 
 
 def _constants(grid: Grid) -> str:

@@ -30,7 +30,7 @@ from unseen.core.records import Cell, Result
 from unseen.reports.wording import counted, listed
 from unseen.results import Group, comparable, only
 from unseen.results.grid import Summary, decide_summaries, summary_of
-from unseen.results.styles import TOP1
+from unseen.results.info import TOP1
 from unseen.results.table import format_interval
 from unseen.stats import Decision, Difference, Interval, holm, slope_interval, welch_difference
 

@@ -64,7 +64,7 @@ from unseen.reports.charts import Lines, Scatter
 from unseen.reports.theme import REFERENCE, Key
 from unseen.reports.wording import counted, listed
 from unseen.results import Group
-from unseen.results.comparability import older_said
+from unseen.results.comparability import older_note
 from unseen.results.table import default_tables
 
 #: The largest number of pictures of concepts in a page, and in its tables.
@@ -145,7 +145,7 @@ class _Finetuned:
 
 
 def _older(found: Sequence[_Setting | _Finetuned]) -> str:
-    return older_said(sum(s.group.older for s in found))
+    return older_note(sum(s.group.older for s in found))
 
 
 def _settings(material: Material, benchmark: str) -> list[tuple[str, _Setting]]:

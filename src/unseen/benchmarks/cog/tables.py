@@ -14,8 +14,7 @@ from unseen.core.records import Result
 from unseen.reports.wording import counted
 from unseen.results import Group
 from unseen.results.grid import Column, Grid, order_models
-from unseen.results.info import info_of
-from unseen.results.styles import TOP1, MetricStyle
+from unseen.results.info import TOP1, MetricStyle, info_of
 from unseen.results.table import Table, TableCell, default_tables, grid_notes, parted, summary_cell
 from unseen.stats import Interval, combine_intervals, decide
 from unseen.stats.interval import no_interval

@@ -25,7 +25,7 @@ from unseen.core.errors import DataError
 from unseen.core.identity import canonical_json
 from unseen.core.records import Cell, Result
 from unseen.results import comparable
-from unseen.results.findings import records_by_dataset
+from unseen.results.table import records_by_dataset
 from unseen.stats import Candidate as Estimate
 from unseen.stats import Decision, decide
 

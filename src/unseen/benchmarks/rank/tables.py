@@ -17,7 +17,7 @@ from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.ranking.cards import find_score
 from unseen.reports.wording import amount
-from unseen.results.styles import MetricStyle
+from unseen.results.info import MetricStyle
 from unseen.results.table import MARK_NOTE, Table, TableCell, default_tables, mark_of
 from unseen.stats import Interval
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from unseen.results.info import BenchmarkInfo
-from unseen.results.styles import COMMON
+from unseen.results.info import COMMON, BenchmarkInfo
 
 #: The benchmark whose accuracy on ImageNet is compared with VTAB's (Figure 18 of the paper).
 IMAGENET_BENCHMARK = "probe"

@@ -25,7 +25,7 @@ from unseen.reports.charts import to_spec, without_legends
 from unseen.reports.overview import overview_chart
 from unseen.reports.wording import counted, lead_sentence, listed
 from unseen.results import Group
-from unseen.results.comparability import older_said
+from unseen.results.comparability import older_note
 
 
 def vtab_section(material: Material, benchmark: str) -> Section | None:
@@ -43,7 +43,7 @@ def vtab_section(material: Material, benchmark: str) -> Section | None:
             "Top-1 accuracy in percent, the median over seeds; intervals are 95 % intervals over test images.",
             "Hyper-parameters were chosen on the validation examples; then the model was adapted anew to all of them.",
             "Test labels were not readable before that.",
-            older_said(sum(group.older for group in own.groups)),
+            older_note(sum(group.older for group in own.groups)),
         ],
         tables=[*_all_rows(own), *(table for size in sizes for table in _paper_tables(own, size))],
     )

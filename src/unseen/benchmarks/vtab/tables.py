@@ -20,7 +20,7 @@ from unseen.benchmarks.vtab.ranking import Ranking
 from unseen.metrics.aggregation import aggregations, agreement_with_mean, sampled_agreement
 from unseen.metrics.subsets import search_subsets
 from unseen.reports.wording import PERCENT
-from unseen.results.styles import MetricStyle
+from unseen.results.info import MetricStyle
 from unseen.results.table import Table, TableCell, summary_cell
 from unseen.stats import decide
 
