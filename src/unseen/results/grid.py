@@ -337,7 +337,7 @@ def unpack_correct(text: str) -> npt.NDArray[np.bool_]:
     Raises:
         DataError: the text was not written by `pack_correct`.
     """
-    return _unpack(text, lambda data: np.unpackbits(np.frombuffer(data, np.uint8)).astype(bool), 7)
+    return _unpack(text, lambda data: np.unpackbits(np.frombuffer(data, np.uint8)).astype(bool), math.inf)
 
 
 def pack_values(values: FloatArray) -> str:
@@ -358,7 +358,7 @@ def _pack(count: int, data: bytes) -> str:
     return f"{count}:{base64.b64encode(data).decode('ascii')}"
 
 
-def _unpack(text: str, read: Callable[[bytes], npt.NDArray[Value]], padding: int) -> npt.NDArray[Value]:
+def _unpack(text: str, read: Callable[[bytes], npt.NDArray[Value]], padding: float) -> npt.NDArray[Value]:
     with guarded("the outcomes per image of a result", "a number of images and their outcomes in base64"):
         count, _, encoded = text.partition(":")
         values = read(base64.b64decode(encoded))
