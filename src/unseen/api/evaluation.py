@@ -18,8 +18,7 @@ from unseen.core.errors import UsageError
 from unseen.core.records import Preprocessing, Result
 from unseen.core.run_record import RunRecord
 from unseen.features import Extraction, Progress
-from unseen.results.grid import summary_of
-from unseen.results.outcomes import unpack_correct, unpack_values
+from unseen.results.grid import summary_of, unpack_correct, unpack_values
 from unseen.stats import Candidate, Interval
 
 

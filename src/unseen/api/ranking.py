@@ -44,7 +44,7 @@ from unseen.core.run_record import RunRecord
 from unseen.data import Dataset, load_dataset
 from unseen.data.dataset import CLASS
 from unseen.features import Extraction, Progress
-from unseen.results.findings import records_by_dataset
+from unseen.results.table import records_by_dataset
 from unseen.run.execute import run_study
 from unseen.run.executor import Engine
 from unseen.run.report import make_study_report, report_path

@@ -13,7 +13,7 @@ from unseen.core.records import Result
 from unseen.core.run_record import RunRecord
 from unseen.data.load import resolve_dataset
 from unseen.results import FILE_NAME, ResultsDatabase
-from unseen.results.findings import merged_record
+from unseen.results.table import merged_record
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,7 +16,7 @@ from unseen.core.options import Natural, Positive, check_options
 from unseen.core.records import Cell, Result
 from unseen.features.rows import FeatureRows
 from unseen.probes.solvers import SEEDS
-from unseen.results.outcomes import pack_correct
+from unseen.results.grid import pack_correct
 
 if TYPE_CHECKING:
     from unseen.features import Extraction

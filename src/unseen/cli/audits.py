@@ -12,7 +12,7 @@ from rich.text import Text
 
 from unseen.backbones.load import resolve_model
 from unseen.benchmarks import Workbench
-from unseen.benchmarks.image_audit import audit_images
+from unseen.benchmarks.audit import audit_images
 from unseen.cli.progress import ConsoleProgress
 from unseen.cli.tables import console, count, print_json, print_table, say
 from unseen.concepts import (

@@ -23,7 +23,7 @@ from unseen.core.files import home as home_folder
 from unseen.core.options import make_options
 from unseen.core.records import Result
 from unseen.features import Extraction
-from unseen.results.findings import run_findings
+from unseen.results.table import run_findings
 from unseen.run.execute import Outcome, run_study
 from unseen.run.executor import ENGINES, make_engine
 from unseen.run.plan import Plan, count_images, plan_study

@@ -18,7 +18,7 @@ from unseen.core.options import choices_of
 from unseen.core.records import Cell, Result
 from unseen.core.registry import load_object
 from unseen.data.dataset import CLASS, NUMBER, SEVERAL
-from unseen.results.styles import COMMON, is_bound
+from unseen.results.info import COMMON, is_bound
 from unseen.testing.claims import claim
 
 #: Metrics that are measured with a clock.

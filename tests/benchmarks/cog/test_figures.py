@@ -35,7 +35,7 @@ from unseen.reports import save_chart
 from unseen.reports.blocks import Material
 from unseen.reports.charts import percent_axis, series_keys, to_spec
 from unseen.results import FILE_NAME, ResultsDatabase
-from unseen.results.outcomes import pack_correct
+from unseen.results.grid import pack_correct
 from unseen.results.render import latex_table
 from unseen.results.table import result_tables
 from unseen.stats import accuracy_interval, paired_difference

@@ -38,7 +38,7 @@ from unseen.data import load_dataset
 from unseen.engines import make_engine
 from unseen.features.rows import FeatureRows
 from unseen.results import ResultsDatabase
-from unseen.results.outcomes import pack_correct, unpack_correct
+from unseen.results.grid import pack_correct, unpack_correct
 from unseen.stats import accuracy_interval
 from unseen.study import Outcome, Study, run_study
 

@@ -18,7 +18,7 @@ from unseen.reports import save_chart
 from unseen.reports.blocks import Material
 from unseen.reports.charts import series_keys
 from unseen.results import FILE_NAME, ResultsDatabase
-from unseen.results.outcomes import pack_correct
+from unseen.results.grid import pack_correct
 from unseen.results.table import result_tables
 
 RECIPE = {"seen": "imagenet-1k", "levels": 5, "size": 0, "measure": "lin", "rerank": "", "ontology": "", "draw_seed": 0}

@@ -22,7 +22,7 @@ from unseen.core.records import Cell
 from unseen.core.search_record import search_record
 from unseen.data import Dataset, Split, load_dataset
 from unseen.finetuning.train import FinetuneOptions
-from unseen.results.outcomes import unpack_correct
+from unseen.results.grid import unpack_correct
 from unseen.stats import accuracy_interval
 
 DATA = "procedural:sprites-location?train=48&val=24&test=40"

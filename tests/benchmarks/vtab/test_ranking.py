@@ -15,7 +15,7 @@ from unseen.core.run_record import RunRecord, SplitCounts
 from unseen.data.sources.vtab import vtab_tasks
 from unseen.reports.blocks import Material
 from unseen.results import render
-from unseen.results.outcomes import pack_correct
+from unseen.results.grid import pack_correct
 from unseen.results.table import result_tables
 from unseen.stats import accuracy_interval, paired_difference
 

@@ -31,7 +31,7 @@ from unseen.reports.wording import counted, listed
 from unseen.results import Group, comparable, only
 from unseen.results.comparability import sort_key
 from unseen.results.grid import Summary, decide_summaries, summary_of
-from unseen.results.styles import TOP1
+from unseen.results.info import TOP1
 from unseen.results.table import format_interval
 from unseen.stats import (
     Decision,

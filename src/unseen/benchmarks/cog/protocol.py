@@ -39,8 +39,8 @@ from unseen.core.run_record import split_record
 from unseen.data import Dataset, Split
 from unseen.data.subset import hold_out
 from unseen.features.rows import FeatureRows
+from unseen.results.grid import pack_correct
 from unseen.results.info import BenchmarkInfo
-from unseen.results.outcomes import pack_correct
 
 if TYPE_CHECKING:
     from unseen.finetuning.train import FinetuneResult

@@ -63,10 +63,9 @@ from unseen.reports.blocks import (
 )
 from unseen.reports.wording import counted, listed
 from unseen.results import Group
-from unseen.results.comparability import older_said
+from unseen.results.comparability import older_note
 from unseen.results.grid import Column, Grid, order_models
-from unseen.results.info import info_of
-from unseen.results.styles import TOP1, MetricStyle
+from unseen.results.info import TOP1, MetricStyle, info_of
 from unseen.results.table import default_tables, grid_tables
 from unseen.stats.means import Mean, share_interval
 
@@ -304,7 +303,7 @@ def _slopes(view: View) -> str:
 
 
 def _older(found: Sequence[View | _Finetuned]) -> str:
-    return older_said(sum(each.group.older for each in found))
+    return older_note(sum(each.group.older for each in found))
 
 
 cog_section = SectionSpec[View](

@@ -27,8 +27,8 @@ from unseen.data import Dataset
 from unseen.data.dataset import NUMBER, SEVERAL
 from unseen.features.rows import FeatureRows
 from unseen.probes.solvers import SEEDS
+from unseen.results.grid import pack_values
 from unseen.results.info import BenchmarkInfo
-from unseen.results.outcomes import pack_values
 from unseen.stats import (
     Interval,
     bootstrap_share_interval,

@@ -28,7 +28,7 @@ from unseen.core.records import Cell, Result
 from unseen.ranking.cards import combine_terms, find_score
 from unseen.ranking.inputs import FloatArray
 from unseen.results import comparable
-from unseen.results.findings import records_by_dataset
+from unseen.results.table import records_by_dataset
 from unseen.stats import Candidate as Estimate
 from unseen.stats import Decision, Interval, decide
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from unseen.core.typed import Typed
 from unseen.ranking.cards import SCORES, find_score
-from unseen.results.info import BenchmarkInfo
-from unseen.results.styles import MetricStyle
+from unseen.results.info import BenchmarkInfo, MetricStyle
 
 #: The score that the answer is based on: the expected accuracy of a linear head.
 EXPECTED = "probe"

@@ -251,22 +251,22 @@ def left_out_hits(features: npt.ArrayLike, labels: npt.ArrayLike, *, seed: int =
         raise DataError("no class has two images, so cross-validation is impossible. Add images, or use fewer classes.")
     if rows.size * known.classes >= LARGEST:
         return class_hits(rows, known, seed=seed)
-    from unseen.probes import draws, evaluate, folds, solvers, workers  # they load torch, which planning does not need
+    from unseen.probes import evaluate, sampling, solvers, workers  # they load torch, which planning does not need
     from unseen.probes.rows import FeatureSet
 
     data = evaluate.labelled(FeatureSet(np.asarray(features), "features"), known.index)
     with workers.Workers() as pool:
         settings = solvers.Settings(power=1.0)
-        (fit,) = solvers.solve("logistic", data, draws.draw_rows(known.index, seed=seed), pool, settings)
+        (fit,) = solvers.solve("logistic", data, sampling.draw_rows(known.index, seed=seed), pool, settings)
     estimate = fit.estimate
     assert estimate is not None and estimate.rows is not None and estimate.correct is not None
-    fold_of = folds.draw_folds(known.index, seed)[0][estimate.rows]
+    fold_of = sampling.draw_folds(known.index, seed)[0][estimate.rows]
     penalties = [float(trial.parameters["regularization"]) for trial in fit.trials]
     hits = np.full(len(rows), np.nan)
     for fold in np.unique(fold_of):
         held = fold_of == fold
         others = ~held if not held.all() else held  # one fold alone: its images are many enough for one choice
-        chosen = folds.choose_penalty(estimate.correct[:, others], penalties, _DEFAULT)
+        chosen = sampling.choose_penalty(estimate.correct[:, others], penalties, _DEFAULT)
         hits[estimate.rows[held]] = estimate.correct[chosen, held]
     return hits
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,7 @@ from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.ranking.cards import find_score
 from unseen.ranking.scores.nleep import variant_of
-from unseen.reports.blocks import Figure, Headline, Material, Part, Section, Standing, Text, assemble
+from unseen.reports.blocks import Figure, Headline, Material, Part, Section, Standing, Text, join_settings
 from unseen.reports.charts import Axis, Bars, Dots, Matrix, Panels, Scatter
 from unseen.reports.wording import SIGNIFICANT, TIED, family, is_reference, listed, short_names
 from unseen.results.table import default_tables
@@ -54,8 +54,9 @@ def rank_section(material: Material, benchmark: str) -> Section | None:
     settings = [_Ranked(ranking, material, own, f" for {ranking.dataset}" if several else "") for ranking in ranked]
     title = "Rank: which checkpoint to fine-tune" if ranked else "Which score predicts fine-tuned accuracy?"
     judged = _judged(own, truth, material) if truth else ()
-    section = assemble(title, benchmark, [*(part for one in settings for part in one.parts()), *judged, *bare])
-    return replace(section, legend=material.legend(c.model for ranking in ranked for c in ranking.candidates))
+    parts = [*(part for one in settings for part in one.parts()), *judged, *bare]
+    legend = material.legend(c.model for ranking in ranked for c in ranking.candidates)
+    return join_settings(title, benchmark, [("", parts)], legend=legend)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from unseen.metrics import pearson, recall_at_k, relative_accuracy_at_k, weighte
 from unseen.ranking.cards import SCORES, Sizes, combine_terms, find_score, paper_flops
 from unseen.reports.wording import PERCENT, amount
 from unseen.results import comparable
-from unseen.results.styles import MetricStyle
+from unseen.results.info import MetricStyle
 from unseen.results.table import MARK_NOTE, Table, TableCell, default_tables, mark_of
 from unseen.stats import Interval, kendall_tau
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from unseen.core.typed import Typed
-from unseen.results.info import BenchmarkInfo
-from unseen.results.styles import COMMON
+from unseen.results.info import COMMON, BenchmarkInfo
 
 #: The benchmark whose accuracy on ImageNet is compared with VTAB's (Figure 18 of the paper).
 IMAGENET_BENCHMARK = "probe"

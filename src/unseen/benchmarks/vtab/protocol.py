@@ -33,8 +33,8 @@ from unseen.data.sources.vtab import default_root, ready_tasks, vtab_tasks
 from unseen.features.settings import tf_preprocessing
 from unseen.metrics import mean_per_class_accuracy
 from unseen.metrics.accuracy import quadratic_kappa
+from unseen.results.grid import pack_correct
 from unseen.results.info import BenchmarkInfo
-from unseen.results.outcomes import pack_correct
 from unseen.stats import accuracy_interval
 
 if TYPE_CHECKING:

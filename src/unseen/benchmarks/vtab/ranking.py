@@ -19,7 +19,7 @@ from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.reports.blocks import Material
 from unseen.reports.wording import counted, listed
-from unseen.results.styles import metric_style
+from unseen.results.info import metric_style
 from unseen.results.table import (
     Table,
     TableCell,

@@ -46,9 +46,9 @@ from unseen.reports.blocks import (
 )
 from unseen.reports.scores import overview_chart
 from unseen.reports.wording import PERCENT, counted, lead_sentence
-from unseen.results.comparability import older_said
+from unseen.results.comparability import older_note
 from unseen.results.grid import Summary
-from unseen.results.styles import MetricStyle
+from unseen.results.info import MetricStyle
 from unseen.results.table import summary_cell
 
 TAU = MetricStyle("tau", "tau")
@@ -147,7 +147,7 @@ def _prose(pages: Sequence[_Page]) -> list[str]:
         "Top-1 accuracy in percent, the median over seeds; intervals are 95 % intervals over test images.",
         "Hyper-parameters were chosen on the validation examples; then the model was adapted anew to all of them.",
         "Test labels were not readable before that.",
-        older_said(sum(page.setting.group.older for page in pages)),
+        older_note(sum(page.setting.group.older for page in pages)),
     ]
 
 

@@ -275,8 +275,7 @@ def noise(
     chosen = [resolve_model(each, Path.cwd()) for each in split_names(models) or DEFAULT_MODELS[:1]]
     recipe = DomainRecipe(levels=levels)
     reports = {
-        model: label_noise(bench, model, name, recipe, confidence=confidence, agreement=agreement)
-        for model in chosen
+        model: label_noise(bench, model, name, recipe, confidence=confidence, agreement=agreement) for model in chosen
     }
     if as_json:
         print_json([{"model": model, **asdict(report)} for model, report in reports.items()])
