@@ -48,10 +48,10 @@ def collect(home: Path) -> dict[str, Any]:
 
 def zsl_table(numbers: dict[str, Any]) -> str:
     """A row per method, in the order of the catalogue."""
-    from unseen.zeroshot.catalogue import builtin_methods
+    from unseen.zeroshot.catalogue import BUILT_IN
 
     lines = ["| method | ZSL | ts | tr | H | ZSL with parameters of each fold |", "|---" * 6 + "|"]
-    for method in (name for name in builtin_methods() if name in numbers):
+    for method in (name for name in BUILT_IN if name in numbers):
         row = numbers[method]
         folds = ", ".join(f"{value:.1f}" for value in row["by_fold"])
         lines.append(f"| {method} | " + " | ".join(f"{row[metric]:.1f}" for metric in METRICS) + f" | {folds} |")

@@ -13,7 +13,6 @@ Expected:   GBU Table 3, PS: SUN 40.3, CUB 33.3, AWA1 53.0, AWA2 54.1, aPY 8.3
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -24,8 +23,6 @@ from unseen.zeroshot.method import (
     FloatArray,
     Grid,
     IntArray,
-    Params,
-    Scored,
     ZeroShotMethod,
     one_hot,
     parameters,
@@ -62,23 +59,18 @@ class SAE(ZeroShotMethod):
     quick_grid: ClassVar[Grid] = _GRID
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
-        self.W_ = _Sylvester(X, y, S).solve(self.lam)
+        self.system_ = _Sylvester(X, y, S)
+
+    @property
+    def W_(self) -> FloatArray:
+        """The map, solved anew for the current lambda."""
+        return self.system_.solve(self.lam)
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
-        return _cosines(X, S, self.W_, self.direction, scaled_rows=self.scaled_rows)
-
-    def _grid_scores(
-        self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
-    ) -> Scored:
-        """Yield the scores for all settings from one factorisation."""
-        system = _Sylvester(X, y, self.signatures_)
-        solved: dict[float, FloatArray] = {}
-        for params, full in self._full(grid):
-            lam = float(full["lam"])
-            if lam not in solved:
-                solved = {lam: system.solve(lam)}
-            W, scaled = solved[lam], bool(full["scaled_rows"])
-            yield params, _cosines(X_val, S_val, W, full["direction"], scaled_rows=scaled)
+        W = (unit_rows(self.W_) if self.scaled_rows else self.W_).astype(X.dtype)
+        if self.direction == "feature_to_semantic":
+            return np.asarray(unit_rows(X @ W.T) @ unit_rows(S.astype(X.dtype)).T)
+        return np.asarray(unit_rows(X) @ unit_rows(S.astype(X.dtype) @ W).T)
 
 
 @parameters
@@ -116,10 +108,3 @@ class _Sylvester:
         floor = np.finfo(np.float64).eps * spread.max()
         ratio = np.divide((1 + lam) * self.C, spread, out=np.zeros_like(self.C), where=spread > floor)
         return np.asarray(self.U @ ratio @ self.V.T)
-
-
-def _cosines(X: FloatArray, S: FloatArray, W: FloatArray, direction: str, *, scaled_rows: bool) -> FloatArray:
-    W = (unit_rows(W) if scaled_rows else W).astype(X.dtype)
-    if direction == "feature_to_semantic":
-        return np.asarray(unit_rows(X @ W.T) @ unit_rows(S.astype(X.dtype)).T)
-    return np.asarray(unit_rows(X) @ unit_rows(S.astype(X.dtype) @ W).T)
