@@ -309,7 +309,7 @@ def test_the_first_are_fine_tuned_on_request_and_early_stopping_is_a_score(
         (["--scores", ","], "at least one score"),
         (["--budget", "soon"], "is not a time"),
         (["--layers", ","], "at least one layer"),
-        (["--scheduler", "tcp://x:1"], "goes with --engine dask"),
+        (["--scheduler", "tcp://x:1"], "needs --engine dask"),
     ],
 )
 def test_usage_errors_are_one_line(

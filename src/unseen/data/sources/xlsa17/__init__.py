@@ -253,9 +253,12 @@ def _read(path: Path, required: tuple[str, ...], optional: tuple[str, ...]) -> d
         # MATLAB 7.3 is HDF5 with reversed axes, which are turned back here.
         return {name: value.T if isinstance(value, np.ndarray) else value for name, value in found.items()}
     with guarded(path, "features"):
-        loaded = np.load(path, mmap_mode="r" if path.suffix == ".npy" else None, allow_pickle=False)
-        arrays = {"features": loaded} if path.suffix == ".npy" else loaded
-        found = {name: arrays[name] for name in (*required, *optional) if name in arrays}
+        if path.suffix == ".npy":
+            found = {"features": np.load(path, mmap_mode="r", allow_pickle=False)}
+        else:
+            with path.open("rb") as stream:
+                arrays = np.load(stream, allow_pickle=False)
+                found = {name: arrays[name] for name in (*required, *optional) if name in arrays}
     for name, value in found.items():
         if name != "image_files" and value.dtype.kind not in "fiub":
             raise DataError(f"{path}: {name} holds {value.dtype}, not numbers.")
