@@ -61,12 +61,13 @@ from unseen.reports.blocks import (
     Text,
     TextBlock,
 )
-from unseen.reports.wording import counted, listed
+from unseen.reports.wording import counted, is_reference, listed
 from unseen.results import Group
 from unseen.results.comparability import older_note
 from unseen.results.grid import Column, Grid, order_models
 from unseen.results.info import TOP1, MetricStyle, info_of
 from unseen.results.table import default_tables, grid_tables
+from unseen.stats import decide
 from unseen.stats.means import Mean, share_interval
 
 #: Concepts of a level in a table; a level with more has this number, evenly along its ranking.
@@ -230,9 +231,30 @@ def _answer(view: View) -> str:
 def _headline(view: View) -> Headline | None:
     if view.fall is None:
         return None
-    significant = view.fall.change.significant
+    found = _versus_random(view)
+    significant = view.fall.change.significant or bool(found)
     evidence = "significant" if significant else "not significant"
-    return Headline("Unseen concepts", answer(view.fall, None, ""), evidence, significant)
+    return Headline("Unseen concepts", f"{found} {answer(view.fall, None, '')}".strip(), evidence, significant)
+
+
+def _versus_random(view: View) -> str:
+    """State at which levels all trained models are significantly better than random weights; "" if at none."""
+    random = [model for model in view.keys if is_reference(model)]
+    leads: dict[str, float] = {}
+    for level in view.levels:
+        whole = [score for score in view.scores if (score.level, score.shots) == (level, ALL)]
+        decision = decide({score.model: score.summary.candidate for score in whole})
+        pairs = [decision.pairs.get((model, other)) for model in view.trained for other in random]
+        known = [pair for pair in pairs if pair is not None and pair.significant and pair.value > 0]
+        if known and len(known) == len(pairs):
+            leads[level] = min(pair.value for pair in known)
+    if not leads:
+        return ""
+    where = f"all {len(view.levels)} levels" if len(leads) == len(view.levels) else f"{listed(list(leads))}"
+    return (
+        f"On {where}, all {counted(len(view.trained), 'trained model')} are significantly better than random weights, "
+        f"by at least {100 * min(leads.values()):.1f} points."
+    )
 
 
 def _standings(view: View) -> list[Standing]:

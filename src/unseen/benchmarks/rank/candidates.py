@@ -254,6 +254,8 @@ class CheckpointRanking:
         expect = f"expect {_MEASURES[self.measure]}{self.expected_text(choice)} with a linear head."
         texts = [f"Fine-tune {choice.named(names)}: {only}{expect}", self._versus_guessing()]
         if len(rivals) > 1:
+            excluded = [] if self.clear else [c for c in rivals if c not in self.equals]
+            texts.append(f"Ruled out, significantly behind: {self._listed(excluded, names)}." if excluded else "")
             texts.append(self._lead(rivals[1], names) if self.clear else self._tie(choice, names))
             others = [c.named(names) for c in self._distinct if c is not choice][: max(self.top, 1) - 1]
             texts.append(f"Then try {listed(others)}." if others else "")

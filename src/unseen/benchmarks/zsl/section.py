@@ -133,7 +133,7 @@ def _method_standings(results: Sequence[Result]) -> list[Standing]:
 def _headlines(content: _Content) -> list[Headline | Text]:
     """Return one headline per setting: the best model, or the best method if there is one model.
 
-    It states whether the first candidate is significantly above chance, and which are statistically tied with it.
+    It states which candidates are significantly above chance, and which are statistically tied with the first.
     """
     found = []
     for group, method in content.compared:
@@ -143,16 +143,12 @@ def _headlines(content: _Content) -> list[Headline | Text]:
         if len(own) == 1:
             own, suffix = _method_standings(group.results), ""
             names = {each.model: each.model for each in own}
-        text, evidence, clear = lead_sentence(own, names)
-        best = max(own, key=lambda each: each.value)
-        above = best.low > details.chance
-        chance = f"chance is {100 * details.chance:.1f}\u202f%"
-        chance += "" if above or not best.interval.known else ", which the confidence interval contains"
+        text, evidence, significant = lead_sentence(own, names, chance=details.chance)
         question = f"Unseen classes{content.place(group, ' of ', content.datasets)}"
         if details.chance:  # unknown for published numbers
-            text = f"{text.removesuffix('.')} (per-class accuracy among {details.unseen_classes} unseen classes"
-            text, evidence = f"{text}{suffix}; {chance}).", evidence if above else "not above chance"
-        found.append(Headline(question, text, evidence, clear and above))
+            text = f"{text} Values are per-class accuracy among {details.unseen_classes} unseen classes{suffix}; "
+            text += f"chance is {100 * details.chance:.1f}\u202f%."
+        found.append(Headline(question, text, evidence, significant))
     return [*found, *(Text(headline.text, answer=True) for headline in found if len(found) == 1)]
 
 
