@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -110,7 +111,11 @@ def run_and_report(
         if answers:
             for answer in outcome.answers:
                 console().print(f"\n{answer.question}", style="bold", markup=False)
-                console().print(f"  {answer.text}", markup=False, soft_wrap=True)
+                width = min(console().width, _ANSWER_WIDTH) if console().is_terminal else _ANSWER_WIDTH
+                console().print(
+                    fill(answer.text, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False),
+                    markup=False,
+                )
         elif show is not None and not how.all_metrics:
             show(outcome.results)
         else:
@@ -124,6 +129,10 @@ def run_and_report(
             f"{len(outcome.failed)} of {count(len(outcome.results), 'cell')} failed. The first, {first.cell.benchmark} "
             f"of {first.cell.model} on {first.cell.dataset}: {first.error}"
         )
+
+
+#: Characters of a line of an answer.
+_ANSWER_WIDTH = 100
 
 
 def print_record_line(results: Sequence[Result], screen: Console, home: Path | None = None) -> None:

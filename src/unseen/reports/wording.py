@@ -117,19 +117,21 @@ def established(candidates: Mapping[str, Candidate], names: Mapping[str, str], c
         candidates = {**candidates, _CHANCE: Candidate(interval=Interval(chance, chance, chance))}
     decision = decide(candidates)
     trained = [model for model in decision.order if model != _CHANCE and not is_reference(model)]
-    texts = []
+    found: dict[tuple[str, ...], list[str]] = {}
     for baseline in (model for model in decision.order if model == _CHANCE or is_reference(model)):
         gaps = {model: decision.pairs[model, baseline] for model in trained}
-        better = [model for model, gap in gaps.items() if gap.significant and gap.value > 0]
-        if not better:
-            continue
-        least = min((gaps[model] for model in better), key=lambda gap: gap.value)
-        than = f"{names.get(baseline, baseline)} ({100 * decision.intervals[baseline].value:.1f}\u202f%)"
-        lead = f"{'at least ' if len(better) > 1 else ''}{100 * least.value:.1f} points"
-        texts.append(f"significantly better than {than}, by {lead} {format_interval(least, PERCENT)}")
-        who = f"all {len(trained)} trained models are" if len(better) == len(trained) > 1 else ""
-        who = who or f"{listed([names[model] for model in better], 4)} {'is' if len(better) == 1 else 'are'}"
-        texts[-1] = f"{who[0].upper()}{who[1:]} {texts[-1]}."
+        better = tuple(model for model, gap in gaps.items() if gap.significant and gap.value > 0)
+        if better:
+            least = min((gaps[model] for model in better), key=lambda gap: gap.value)
+            lead = f"{'at least ' if len(better) > 1 else ''}{100 * least.value:.1f} points"
+            value = f"{100 * decision.intervals[baseline].value:.1f}\u202f%"
+            than = f"than {names.get(baseline, baseline)} ({value}; by {lead} {format_interval(least, PERCENT)})"
+            found.setdefault(better, []).append(than)
+    texts = []
+    for better, baselines in found.items():
+        everyone = f"All {len(trained)} trained models are" if len(better) == len(trained) > 1 else ""
+        some = f"{listed([names[model] for model in better], 4)} {'is' if len(better) == 1 else 'are'}"
+        texts.append(f"{everyone or some} significantly better {' and '.join(baselines)}.")
     return " ".join(texts)
 
 
