@@ -83,7 +83,7 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for damaged in (whole[:-1000], whole[:65536], b"", b"junk" * 40000, whole[:-65536] + b"\0" * 65536):
         path.write_bytes(damaged)
-        with pytest.raises(DataError, match="not an ArrayRecord file"):
+        with pytest.raises(DataError, match="as an ArrayRecord file"):
             ArrayRecordFile(path)
     broken = bytearray(whole)
     broken[64 + 40 : 64 + 40 + 30] = b"\xff" * 30  # where the first chunk says how it is packed
