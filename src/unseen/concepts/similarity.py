@@ -40,6 +40,7 @@ import numpy.typing as npt
 
 from unseen.concepts.information import InformationContent
 from unseen.concepts.taxonomy import BoolArray, Closure, FloatArray, IntArray, Taxonomy, expand
+from unseen.concepts.text import text_similarity_matrix
 from unseen.core.errors import TaxonomyError, UnknownNameError
 
 #: From two lists of ids to the matrix of their similarities.
@@ -250,8 +251,6 @@ def similarity_matrix(
         (len(a), len(b)) float64.
     """
     if measure == "text":
-        from unseen.concepts.text import text_similarity_matrix
-
         return text_similarity_matrix(taxonomy, a, b)
     if measure not in MEASURES:
         raise UnknownNameError("similarity", measure, [*MEASURES, "text"])

@@ -30,17 +30,19 @@ from functools import cache, partial
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import IO, Protocol, runtime_checkable
+from typing import IO, TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.concepts.imagenet import imagenet_21k
-from unseen.concepts.similarity import SimilarityFunction
 from unseen.concepts.taxonomy import FloatArray, Taxonomy
 from unseen.concepts.wordnet import WordNet
 from unseen.core.errors import DataError, MissingExtraError, TaxonomyError
 from unseen.core.guard import reader
+
+if TYPE_CHECKING:
+    from unseen.concepts.similarity import SimilarityFunction
 
 _WORD = re.compile(r"[a-z0-9]+")
 #: Prefix of the name of an entity, in files of Wikipedia2Vec and among the words of `WordVectors`.
