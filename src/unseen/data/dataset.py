@@ -93,15 +93,14 @@ class Split:
         return f"<Split of {len(self)} images>"
 
     def __post_init__(self) -> None:
-        if len(self.labels) != len(self.names):
-            raise DataError(f"a split has {len(self.names)} images but {len(self.labels)} labels")
-        if self.targets is not None and len(self.targets) != len(self.names):
-            raise DataError(f"a split has {len(self.names)} images but {len(self.targets)} targets")
-        if len(self.primary_labels) != len(self.names):
-            if len(self.primary_labels):
-                raise DataError(f"a split has {len(self.names)} images but {len(self.primary_labels)} primary labels")
+        if not len(self.primary_labels):
             object.__setattr__(self, "primary_labels", self.labels)
-        if len(self.sampling_keys) != len(self.names):
+        targets = self.labels if self.targets is None else self.targets
+        counts = {"labels": self.labels, "targets": targets, "primary labels": self.primary_labels}
+        for what, values in counts.items():
+            if len(values) != len(self):
+                raise DataError(f"a split has {len(self)} images but {len(values)} {what}")
+        if len(self.sampling_keys) != len(self):
             object.__setattr__(self, "sampling_keys", self.names)
         if self.content_key is None and not self.__dict__["fingerprint"]:
             raise DataError("a split needs a fingerprint, or a content_key to compute one from")
@@ -127,17 +126,14 @@ class Split:
 
         The result is cached, because the contents of all sampled images are read for it.
         """
-        found: dict[str, list[int] | None] = self.__dict__.setdefault("places", {})
-        if sample.fingerprint not in found:
-            found[sample.fingerprint] = self._find_places(sample)
-        return found[sample.fingerprint]
-
-    def _find_places(self, sample: Split) -> list[int] | None:
-        known = {name: i for i, name in enumerate(self.names)}
-        if len(known) < len(self) or any(name not in known for name in sample.names):
-            return None
-        places = [known[name] for name in sample.names]
-        return places if self.take(places).fingerprint == sample.fingerprint else None
+        cached: dict[str, list[int] | None] = self.__dict__.setdefault("places", {})
+        if sample.fingerprint not in cached:
+            known = {name: i for i, name in enumerate(self.names)}
+            places = [known[name] for name in sample.names if name in known]
+            complete = len(known) == len(self) and len(places) == len(sample)
+            same = complete and self.take(places).fingerprint == sample.fingerprint
+            cached[sample.fingerprint] = places if same else None
+        return cached[sample.fingerprint]
 
     def join(self, other: Split) -> Split:
         """Concatenate this split and another one."""
@@ -333,11 +329,9 @@ def join_datasets(card: DatasetCard, members: Sequence[Dataset]) -> Dataset:
     shared = [name for name in members[0].splits if all(name in member.splits for member in members)]
     record = RunRecord()
     for member in members:
-        record = record.merge(member.record)
-        if unused := [name for name in member.splits if name not in shared]:
-            record = record.merge(
-                RunRecord(notes=(f"{member.id}: not every part has {', '.join(unused)}, so it is not used.",))
-            )
+        unused = [name for name in member.splits if name not in shared]
+        notes = (f"{member.id}: not every part has {', '.join(unused)}, so it is not used.",) if unused else ()
+        record = record.merge(member.record).merge(RunRecord(notes=notes))
     return Dataset(
         card=card,
         class_names=[name for member in members for name in member.class_names],

@@ -178,9 +178,21 @@ def _to_rgb(image: Image.Image, background: tuple[int, int, int], form: str | No
         assert converted is not None
         return converted
     if image.mode in {"I", "F"} or image.mode.startswith("I;16"):
-        return _banded(image, _grey(*_range(image, form)))
+        low, high = _range(image, form)
+
+        def scale(band: Image.Image) -> Image.Image:
+            values = (np.asarray(band, np.float64) - low) * (255 / ((high - low) or 1))
+            return Image.fromarray(np.clip(np.rint(values), 0, 255).astype(np.uint8)).convert("RGB")
+
+        return _banded(image, scale)
     if image.has_transparency_data or image.mode in {"La", "RGBa"}:
-        return _banded(image, lambda band: _laid_over(band, background))
+
+        def lay_over(band: Image.Image) -> Image.Image:
+            # Pillow converts La to RGBA over LA only.
+            rgba = (band.convert("LA") if band.mode == "La" else band).convert("RGBA")
+            return Image.alpha_composite(Image.new("RGBA", rgba.size, (*background, 255)), rgba).convert("RGB")
+
+        return _banded(image, lay_over)
     return image if image.mode == "RGB" else image.convert("RGB")
 
 
@@ -195,13 +207,6 @@ def _banded(image: Image.Image, convert: Callable[[Image.Image], Image.Image]) -
     for top, band in _bands(image):
         rgb.paste(convert(band), (0, top))
     return rgb
-
-
-def _laid_over(band: Image.Image, background: tuple[int, int, int]) -> Image.Image:
-    # Pillow knows no way from La to RGBA but by LA.
-    rgba = (band.convert("LA") if band.mode == "La" else band).convert("RGBA")
-    canvas = Image.new("RGBA", rgba.size, (*background, 255))
-    return Image.alpha_composite(canvas, rgba).convert("RGB")
 
 
 def _range(image: Image.Image, form: str | None) -> tuple[float, float]:
@@ -224,16 +229,6 @@ def _range(image: Image.Image, form: str | None) -> tuple[float, float]:
     return (0.0, white) if white is not None and low >= 0 else (low, high)
 
 
-def _grey(low: float, high: float) -> Callable[[Image.Image], Image.Image]:
-    """Scale values from `low` to `high` to grey levels."""
-
-    def convert(band: Image.Image) -> Image.Image:
-        values = (np.asarray(band, np.float64) - low) * (255 / ((high - low) or 1))
-        return Image.fromarray(np.clip(np.rint(values), 0, 255).astype(np.uint8)).convert("RGB")
-
-    return convert
-
-
 def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 160 else text[:157] + "..."
@@ -251,8 +246,7 @@ def resize_like_tf(pixels: npt.NDArray[np.uint8], height: int, width: int) -> Fl
     left, right = rows[:, low_x].astype(np.float32), rows[:, high_x].astype(np.float32)
     across = left + (right - left) * part_x[None, :, None]
     top, bottom = across[np.searchsorted(used, low_y)], across[np.searchsorted(used, high_y)]
-    shown: FloatArray = top + (bottom - top) * part_y[:, None, None]
-    return shown
+    return np.asarray(top + (bottom - top) * part_y[:, None, None])
 
 
 def _neighbours(before: int, after: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FloatArray]:

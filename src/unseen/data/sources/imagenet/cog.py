@@ -156,7 +156,7 @@ def choose_splits(
     if missing := [concept for concept in concepts if concept not in tree]:
         raise DataError(
             f"{len(missing):,} of the {len(concepts):,} concepts of level {level} are not in {str(tree.root)!r}: "
-            f"{some(missing)}. It holds {some(tree.concepts)}. `unseen cog check` tells all that is missing."
+            f"{some(missing)}. It holds {some(tree.concepts)}. `unseen cog check` lists all that is missing."
         )
     found = tree.every(concepts)
     if lists is not None:

@@ -269,7 +269,7 @@ def read_in1k(found: In1k, val_labels: Path | None = None) -> tuple[list[str], d
     """Return wnids in the order of the labels, train and test splits, and notes.
 
     Args:
-        val_labels: what the validation images show, if they lie in a heap and nothing beside them says so.
+        val_labels: classes of the validation images, if these are in one folder without a list of classes.
     """
     tree = find_tree(found.train)
     classes = [each for each in tree.concepts if is_wnid(each)]
@@ -301,26 +301,26 @@ def read_validation(found: In1k, val_labels: Path | None, classes: Sequence[str]
         mine = zip(kept, tree.every([each for _, each in kept]), strict=True)
         others = tree.every([each for each in tree.concepts if each not in set(classes)])
         return [(i, np.arange(len(i)), label) for (label, _), i in mine], sum(map(len, others))
-    heap = images_in_folder(place, "") if place.is_dir() else images_in_tar(place, "")
+    flat = images_in_folder(place, "") if place.is_dir() else images_in_tar(place, "")
     places = [found.base, found.root, place if place.is_dir() else place.parent, found.root / "ILSVRC"]
     path = val_labels or find_val_labels(places)
-    return _sort_heap(heap, read_val_labels(path, classes), path, classes)
+    return _sort_flat(flat, read_val_labels(path, classes), path, classes)
 
 
-def _sort_heap(heap: Images, labels: Mapping[str, str], path: Path, classes: Sequence[str]) -> tuple[list[_Part], int]:
+def _sort_flat(flat: Images, labels: Mapping[str, str], path: Path, classes: Sequence[str]) -> tuple[list[_Part], int]:
     """Return images of one flat folder by class, named as if each class had a folder."""
     rows: dict[str, list[int]] = {wnid: [] for wnid in classes}
     names = []
-    for row, name in enumerate(heap.names):
+    for row, name in enumerate(flat.names):
         file = name.rpartition("/")[2]
         if _stem(file) not in labels:
             raise DataError(f"{str(path)!r} does not have {name!r}. It has {len(labels):,} images.")
         wnid = labels[_stem(file)]
         names.append(f"{wnid}/{file}")
         rows.setdefault(wnid, []).append(row)
-    named = replace(heap, names=tuple(names))
+    named = replace(flat, names=tuple(names))
     parts = [(named, np.asarray(rows[wnid]), label) for label, wnid in enumerate(classes) if rows[wnid]]
-    return parts, len(heap) - sum(len(own) for _, own, _ in parts)
+    return parts, len(flat) - sum(len(own) for _, own, _ in parts)
 
 
 _KAGGLE = "LOC_val_solution.csv"
