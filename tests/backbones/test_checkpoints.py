@@ -1,4 +1,4 @@
-"""Checkpoint files in the layouts that training scripts leave behind, and files that nobody should load."""
+"""Checkpoint files in the layouts that training scripts leave behind, and files that must not be loaded."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def test_torch_hub_runs_only_what_is_trusted(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Did you mean 'tiny'"):
         unseen.load_backbone(f"torchhub:{tmp_path}/tinny")
     with pytest.raises(BackboneError, match="trust=true"):
-        unseen.load_backbone("torchhub:somebody/something/model")
+        unseen.load_backbone("torchhub:owner/repository/model")
 
 
 def test_patterns_stand_for_models() -> None:

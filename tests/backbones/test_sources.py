@@ -151,7 +151,7 @@ def test_a_module_without_a_head_gives_its_output() -> None:
 
 
 class TinySource(BackboneSource):
-    """What somebody else's package would bring, such as `hf:`: one file, and an entry point."""
+    """A source of another package, such as `hf:`: one file, and an entry point."""
 
     pattern, hint, listed = "tiny:WIDTH", "networks of any width", False
 
@@ -223,7 +223,7 @@ def test_what_a_partial_checkpoint_leaves_open_is_the_same_every_time(tmp_path: 
     assert load_backbone(name).weights == load_backbone(name).weights
 
 
-def test_a_broken_plug_in_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_plug_in_does_not_affect_others(monkeypatch: pytest.MonkeyPatch) -> None:
     class Raises(TinySource):
         listed = True
 

@@ -4,7 +4,7 @@ Papers:     Hoerl & Kennard, "Ridge regression", Technometrics 1970
             Allen, "The relationship between variable selection and data augmentation and a method for prediction",
             Technometrics 1974 (PRESS: the residuals of held-out rows in closed form)
 Shapes:     X (n, d) features and y (n,) numbers, both centred; X'X / n = U diag(s) U', z = X U
-Implements: w(l) = U diag(1 / (s + l)) U'X'y / n for all penalties l; the residual of a row that was left out is
+Implements: w(l) = U diag(1 / (s + l)) U'X'y / n for all penalties l; the residual of a held-out row is
             r / (1 - h), with h = 1 / n + sum_j z_j^2 / (n (s_j + l)). Rows are read twice
 Differs:    features are not scaled to unit length, as for classifiers: the target may be how bright or how full an
             image is. Penalties are shares of the features' mean variance instead
