@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from unseen.backbones.model_files import check_weights_file, refuse_code
 from unseen.core.errors import CheckpointError
+from unseen.core.extras import ensure_torchvision
 from unseen.core.guard import guarded
 
 if TYPE_CHECKING:
@@ -164,17 +165,16 @@ def resize_positions(found: Tensor, wanted: torch.Size) -> Tensor | None:
 
     Return None if the width differs or a grid is not square.
     """
-    import torch
+    ensure_torchvision()
+    from timm.layers.pos_embed import resample_abs_pos_embed
 
     if found.ndim != 3 or len(wanted) != 3 or found.shape[2] != wanted[2] or found.shape[0] != wanted[0]:
         return None
     for extra in range(9):  # a class token, and up to eight registers
         old, new = math.isqrt(found.shape[1] - extra), math.isqrt(wanted[1] - extra)
         if old * old == found.shape[1] - extra and new * new == wanted[1] - extra and min(old, new) > 1:
-            grid = found[:, extra:].reshape(1, old, old, -1).permute(0, 3, 1, 2).float()
-            grid = torch.nn.functional.interpolate(grid, size=(new, new), mode="bicubic", antialias=True)
-            moved = grid.permute(0, 2, 3, 1).reshape(1, new * new, -1).to(found.dtype)
-            return torch.cat([found[:, :extra], moved], dim=1)
+            resized: Tensor = resample_abs_pos_embed(found, [new, new], [old, old], num_prefix_tokens=extra)
+            return resized
     return None
 
 
