@@ -65,7 +65,7 @@ class LoadReport:
         return "; ".join(words)
 
 
-def read_checkpoint(path: Path) -> Any:
+def read_checkpoint(path: Path) -> object:
     """Return the plain containers and tensors of a file. Code in it is never run."""
     if not path.is_file():
         raise CheckpointError(
@@ -80,7 +80,7 @@ def read_checkpoint(path: Path) -> Any:
         return load_file(path)
 
 
-def load_plain(source: Path | BinaryIO, file: str, safe: list[Any]) -> Any:
+def load_plain(source: Path | BinaryIO, file: str, safe: list[Any]) -> object:
     """Return the plain containers and tensors of a torch file.
 
     Args:
@@ -100,7 +100,7 @@ def load_plain(source: Path | BinaryIO, file: str, safe: list[Any]) -> Any:
             ) from error
 
 
-def state_dicts(value: Any) -> Iterator[tuple[str, dict[str, Tensor]]]:
+def state_dicts(value: object) -> Iterator[tuple[str, dict[str, Tensor]]]:
     """Yield every mapping with tensors inside a checkpoint, with the dotted keys that lead to it.
 
     A mapping in several places is entered once, so that a file cannot cause an endless search.
@@ -120,7 +120,7 @@ def state_dicts(value: Any) -> Iterator[tuple[str, dict[str, Tensor]]]:
             waiting += reversed(inner)
 
 
-def _key_text(key: Any) -> str:
+def _key_text(key: object) -> str:
     """Return a key as text; any other object, which may be nested without end, by its type."""
     return str(key) if isinstance(key, str | int | float) else type(key).__name__
 

@@ -102,7 +102,7 @@ class Choice:
         )
 
 
-def find_network(checkpoint: Any, module: nn.Module, key: str | None = None, *, ema: bool = False) -> Choice:
+def find_network(checkpoint: object, module: nn.Module, key: str | None = None, *, ema: bool = False) -> Choice:
     """Return the network in a checkpoint that fits `module` best, by fit first and by recipe second.
 
     Args:
@@ -263,7 +263,7 @@ _TORCHVISION = ("mobilenet_v2", "efficientnet_b0", "vit_b_16", "convnext_tiny", 
 _ENOUGH = 0.97
 
 
-def guess_architecture(checkpoint: Any, name: str, key: str | None = None) -> tuple[str, float]:
+def guess_architecture(checkpoint: object, name: str, key: str | None = None) -> tuple[str, float]:
     """Return the architecture that a checkpoint's tensors fit, and the share of it that they fill.
 
     Args:

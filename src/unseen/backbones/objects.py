@@ -11,7 +11,7 @@ import copy
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
-from types import CodeType
+from types import CellType, CodeType
 from typing import Any
 
 import numpy as np
@@ -240,7 +240,7 @@ def _code_of(kind: type) -> str:
     return digest([each for each in found if each is not None])
 
 
-def _counts(name: str, value: Any) -> bool:
+def _counts(name: str, value: object) -> bool:
     """Return whether an attribute of a class can change its features."""
     special = name.startswith("__") and name.endswith("__")
     return not special or (hasattr(value, "__code__") and not name.startswith("__annotate"))
@@ -278,14 +278,14 @@ def _code_digest(code: CodeType, documentation: str | None = None) -> str:
     return hashlib.sha256(code.co_code + repr((consts, code.co_names)).encode()).hexdigest()[:16]
 
 
-def _constant(value: Any) -> str:
+def _constant(value: object) -> str:
     """Return a text for a constant of compiled code that is the same in every process."""
     if isinstance(value, CodeType):
         return _code_digest(value)
     return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
 
 
-def _filled(cell: Any) -> bool:
+def _filled(cell: CellType) -> bool:
     try:
         return not isinstance(cell.cell_contents, type)
     except ValueError:

@@ -32,8 +32,8 @@ def build_network(architecture: str, *, head: bool) -> tuple[nn.Module, Forward]
     return build(1000 if head else 0).eval(), forward
 
 
-def _timm(name: str, **arguments: Any) -> Callable[[int], nn.Module]:
-    return lambda classes: create_timm(name, **{"num_classes": classes, **arguments})
+def _timm(name: str) -> Callable[[int], nn.Module]:
+    return lambda classes: create_timm(name, num_classes=classes)
 
 
 def _torchvision(name: str) -> Callable[[int], nn.Module]:
@@ -74,7 +74,7 @@ ARCHITECTURES: dict[str, tuple[Callable[[int], nn.Module], Forward]] = {
     "resnet50-same": (_resnet_same(convolutions=True), timm_forward),
     "resnet50-same-pool": (_resnet_same(convolutions=False), timm_forward),
     # timm calls the projection of the attention pool a classifier: with 1024 outputs it is `encode_image`.
-    "resnet50_clip": (_timm("resnet50_clip", num_classes=1024), output_forward),
+    "resnet50_clip": (lambda _classes: create_timm("resnet50_clip", num_classes=1024), output_forward),
     "efficientnet_b1": (_timm("efficientnet_b1"), timm_forward),
     "efficientnet_b4": (_timm("efficientnet_b4"), timm_forward),
     "deit_small_patch16_224": (_timm("deit_small_patch16_224"), _CLASS_TOKEN),

@@ -62,7 +62,7 @@ class FileSource(BackboneSource):
         return f"sha256 {file_digest(path)[:16]}{rule}"
 
 
-def _fill(name: ModelName, arch: str, path: Path, checkpoint: Any) -> Backbone:
+def _fill(name: ModelName, arch: str, path: Path, checkpoint: object) -> Backbone:
     """Build the architecture, load the file's weights into it, and record how they fit."""
     built = build_backbone(arch, name)
     choice = find_network(checkpoint, built.module, name.options.get("key"), ema=name.flag("ema"))

@@ -192,7 +192,8 @@ def _text_tower(model: Any, tokenizer: Any) -> TextTower:
         tokens = tokenizer(list(texts), padding="max_length", truncation=True, max_length=longest, return_tensors="pt")
         with torch.inference_mode():
             found = model.get_text_features(**tokens)
-        return getattr(found, "pooler_output", found).float().numpy()  # type: ignore[no-any-return]
+        embedded: npt.NDArray[np.float32] = getattr(found, "pooler_output", found).float().numpy()
+        return embedded
 
     return embed
 

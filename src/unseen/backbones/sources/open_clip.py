@@ -103,7 +103,8 @@ def _text_tower(model: Any, tokenizer: Any) -> TextTower:
 
     def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
         with torch.inference_mode():
-            return model.encode_text(tokenizer(list(texts))).float().numpy()  # type: ignore[no-any-return]
+            found: npt.NDArray[np.float32] = model.encode_text(tokenizer(list(texts))).float().numpy()
+        return found
 
     return embed
 
