@@ -216,7 +216,7 @@ def test_a_source_that_is_not_listed_shows_how_its_names_are_written() -> None:
     assert [card.id for card in model_cards("tiny")] == ["tiny:4"]
 
 
-def test_what_a_partial_checkpoint_leaves_open_is_the_same_every_time(tmp_path: Path) -> None:
+def test_random_weights_of_a_partial_checkpoint_are_reproducible(tmp_path: Path) -> None:
     state = load_backbone("random:test_resnet?seed=3").module.state_dict()
     torch.save({key: value for key, value in state.items() if not key.startswith("layer4")}, tmp_path / "part.pth")
     name = f"file:{tmp_path}/part.pth?arch=test_resnet&partial=true"

@@ -31,7 +31,7 @@ from unseen.core.objects import OBJECT_SCHEME
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
 
-#: A callable gets pixels as they are: what `Taps` computes with these is the value of a byte.
+#: Normalisation of a callable's input: with it, `Taps` computes the value of each byte.
 _BYTES = {"mean": (0.0, 0.0, 0.0), "std": (1 / 255, 1 / 255, 1 / 255)}
 
 
@@ -61,7 +61,7 @@ def as_backbone(
         module = model.module
         made = replace(model, module=module.again(model) if isinstance(module, _Called) else snapshot(module))
         if transform is not None or preprocessing is not None:
-            raise BackboneError("a backbone brings its own preprocessing. Replace it there, or give the module.")
+            raise BackboneError("a backbone has its own preprocessing. Replace it there, or give the module.")
     elif isinstance(model, nn.Module):
         made = _module_backbone(snapshot(model), preprocessing, transform)
     elif callable(model):
@@ -130,7 +130,7 @@ class _Called(nn.Module):
     """A function of the user's in the place of a module.
 
     Attributes:
-        object_kind: stands for this class in the ids of objects; see `_kind_of`.
+        object_kind: identifies this class in the ids of objects; see `_kind_of`.
         own_fingerprint: of what it gives for a few images: its code may read weights from anywhere.
     """
 

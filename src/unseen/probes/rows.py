@@ -55,7 +55,7 @@ class FeatureSet:
     Args:
         rows: the features, (n, d).
         name: what they are, for messages ("training features").
-        normalize: scale every row to unit length; a row of zeros stays as it is.
+        normalize: scale every row to unit length; a row of zeros stays unchanged.
         square_root: a power of one half.
         power: exponent of every value, with its sign kept: below 1 it evens out features that are rectified and pooled.
         memory_limit: bytes that a solver's working copies may take before rows are streamed instead.

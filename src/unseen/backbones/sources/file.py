@@ -33,7 +33,7 @@ _OPTIONS = ("arch", "key", "ema", "partial", "rename")
 class FileSource(BackboneSource):
     """Checkpoints on this machine."""
 
-    pattern, hint = "file:PATH?arch=timm:NAME", "your own checkpoint; the path alone does too, arch is then guessed"
+    pattern, hint = "file:PATH?arch=timm:NAME", "your own checkpoint; the path alone is enough, arch is then inferred"
     paths = ("",)
 
     def check(self, name: ModelName) -> None:
