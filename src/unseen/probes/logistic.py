@@ -204,8 +204,8 @@ class _Solver:
                 line[plan.rows] = plan.folds
             labels = self.data.labels.expand(len(plans), -1)
         loss = FoldLoss(problem.table, labels, torch.from_numpy(folds).to(labels.device), fits, self.data.classes, run)
-        wanted = torch.tensor(penalties, device=labels.device) * problem.traces(len(plans))[:, None]
-        spectrum = problem.spectrum(len(plans))
+        wanted = torch.tensor(penalties, device=labels.device) * problem.scales.expand(len(plans))[:, None]
+        spectrum = torch.stack([problem.coordinates(draw).spectrum for draw in range(len(plans))])
         return loss, follow_paths(
             loss.apart(),
             wanted.repeat_interleave(fits, dim=0),
