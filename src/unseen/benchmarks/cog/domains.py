@@ -102,21 +102,24 @@ class DomainRecipe:
     """Options that define the domains."""
 
     seen: str = option("imagenet-1k", file=True, help="Training classes of the models: imagenet-1k, or a file of ids.")
-    levels: Positive | str = option(
-        5, file=True, help="Number of levels of unseen concepts, or a file of them (unseen cog levels --out FILE)."
+    levels: Positive | str = option(5, file=True, help="Number of levels, or a file made by `unseen cog levels`.")
+    size: Natural = option(0, rare=True, help="Classes per domain; 0 means as many as all domains can have.")
+    measure: str = option("lin", rare=True, help="Measure that ranks the unseen classes: lin, wu-palmer, text ...")
+    rerank: str = option("", rare=True, help="Another measure that ranks the chosen classes again (supplement D).")
+    vectors: str = option(
+        "", file=True, rare=True, help="Word vectors for text: a word2vec, GloVe or Wikipedia2Vec file."
     )
-    size: Natural = option(0, help="Classes per domain; 0 means as many as all domains can have.")
-    measure: str = option("lin", help="Measure that ranks the unseen classes: lin, wu-palmer, text ...")
-    rerank: str = option("", help="Another measure that ranks the chosen classes again (supplement D).")
-    vectors: str = option("", file=True, help="Word vectors for text: a word2vec, GloVe or Wikipedia2Vec file.")
     controls: Natural = option(
-        0, neutral="a control's draw does not depend on how many follow it", help="Random control levels (15 in D)."
+        0,
+        neutral="the sample of a control does not depend on how many follow it",
+        rare=True,
+        help="Random control levels (15 in supplement D).",
     )
     ontology: str = option("", file=True, help="Your own edge list; WordNet by default.")
     drop_unknown: bool = option(
-        False, help="Drop classes and seen concepts that the ontology lacks; otherwise they are an error."
+        False, rare=True, help="Drop classes and seen concepts that the ontology lacks; otherwise they are an error."
     )
-    draw_seed: int = option(0, help="Seed of the samples of seen classes and controls.")
+    draw_seed: int = option(0, rare=True, help="Seed of the samples of seen classes and controls.")
 
     def __post_init__(self) -> None:
         if isinstance(self.levels, str) and self.levels.isdecimal():  # a command line has texts only
