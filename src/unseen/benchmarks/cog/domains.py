@@ -133,7 +133,7 @@ class DomainRecipe:
 
     def domain_names(self, dataset: str) -> list[str]:
         """Return the domains of a dataset in order; one, if it is itself a level of ImageNet-CoG."""
-        if (domain := given_domain(dataset)) is not None:
+        if (domain := dataset_domain(dataset)) is not None:
             return [domain]
         if isinstance(self.levels, int):
             unseen = [f"L{i + 1}" for i in range(self.levels)]
@@ -182,7 +182,7 @@ def check_domains(dataset: Dataset, recipe: DomainRecipe) -> None:
             raise UnknownNameError("measure", measure, [*MEASURES, "text"])
     if "text" not in (recipe.measure, recipe.rerank):
         recipe.refuse_unused("vectors")
-    if given_domain(dataset.id) is not None:
+    if dataset_domain(dataset.id) is not None:
         recipe.refuse_unused("levels", "size", "rerank", "controls", "ontology")
     elif isinstance(recipe.levels, str):
         recipe.refuse_unused("size", "measure")
@@ -218,7 +218,7 @@ def _make_domains(dataset: Dataset, recipe: DomainRecipe, _content: str) -> Doma
     sampled: tuple[Level, ...] = ()
     size = 0
     why = dict.fromkeys(ids, "")
-    if (domain := given_domain(dataset.id)) is not None:
+    if (domain := dataset_domain(dataset.id)) is not None:
         levels = Levels((Level(domain, _rank(taxonomy, own, seen, measure)),), measure=recipe.measure)
     elif isinstance(recipe.levels, str):
         levels = _read_own_levels(recipe.levels, dataset.id, own, seen)
@@ -382,7 +382,7 @@ def _sample(ids: Sequence[str], size: int, seed: int) -> list[str]:
     return [ids[i] for i in sorted(chosen.tolist())]
 
 
-def given_domain(dataset: str) -> str | None:
+def dataset_domain(dataset: str) -> str | None:
     """Return the domain of a dataset that is one: "seen", or "L3" for imagenet:cog-l3; None for any other dataset."""
     scheme, _, rest = dataset.partition("?")[0].partition(":")
     if scheme != "imagenet":

@@ -42,7 +42,7 @@ from unseen.benchmarks.cog.analysis import (
     trend_sentences,
 )
 from unseen.benchmarks.cog.details import CogDetails
-from unseen.benchmarks.cog.domains import SEEN, given_domain
+from unseen.benchmarks.cog.domains import SEEN, dataset_domain
 from unseen.concepts import (
     Levels,
     corpus_information,
@@ -389,7 +389,7 @@ class Request:
         name, wanted = Name.parse(result.cell.dataset), self.seen.removeprefix("imagenet:")
         if (name.scheme, name.rest) == ("imagenet", "cog"):
             return name.options.get("seen", "in1k") == wanted
-        return given_domain(result.cell.dataset) != SEEN or name.rest == wanted
+        return dataset_domain(result.cell.dataset) != SEEN or name.rest == wanted
 
     def view(self, *, relative: bool = False) -> View:
         """Return the results to show, with a baseline if the chart is `relative` to one."""
