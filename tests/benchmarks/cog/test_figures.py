@@ -22,7 +22,7 @@ from unseen.benchmarks.cog.analysis import (
     relative_to,
     settings,
 )
-from unseen.benchmarks.cog.figures import Request, View, draw, levels_chart
+from unseen.benchmarks.cog.figures import VIEW_FIGURES, Request, View, draw
 from unseen.benchmarks.cog.section import cog_section
 from unseen.cli import main
 from unseen.cli.cog.run import show_levels
@@ -258,7 +258,7 @@ def test_no_axis_goes_beyond_all_images() -> None:
     results = [made_up("cog:s-dino", level, "all", 1.1) for level in LEVELS]
     keys = series_keys(["cog:s-dino"], {"cog:s-dino": "s-DINO"}, {})
     (group,) = settings(results)
-    spec = to_spec(levels_chart(View.of(group, keys, lambda dataset, name: "")))
+    spec = to_spec(VIEW_FIGURES["levels"].charts(View.of(group, keys, lambda dataset, name: ""))[""])
     domains = re.findall(r'"domain": \[(0\.\d+), ([0-9.]+)\]', words_of(spec))
     assert domains and all(float(high) <= 1 for _, high in domains)
 

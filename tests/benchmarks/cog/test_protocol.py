@@ -198,7 +198,7 @@ def test_the_section_is_on_the_page(outcome: Outcome, tmp_path: Path) -> None:
     from unseen.study import write_report
 
     page = write_report(outcome.results, tmp_path / "page.html", title="CoG").read_text()
-    for words in ("Top-1 by level", "Few-shot on L3", "Every unseen concept", "random draws"):
+    for words in ("Top-1 by level", "Few-shot: L3", "Every unseen concept", "random draws"):
         assert words in page
 
 

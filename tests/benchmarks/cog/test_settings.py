@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from unseen.benchmarks.cog.analysis import concept_scores, level_scores, settings
-from unseen.benchmarks.cog.figures import View, levels_chart
+from unseen.benchmarks.cog.figures import VIEW_FIGURES, View
 from unseen.benchmarks.cog.section import cog_finetune_section, cog_section
 from unseen.cli import main
 from unseen.core.errors import UsageError
@@ -130,6 +130,6 @@ def test_fine_tuning_stands_beside_probes_on_the_same_concepts() -> None:
 def test_colours_are_those_of_the_legend() -> None:
     keys = series_keys(["m:a", "m:b"], {"m:a": "a", "m:b": "b"}, {})
     (group,) = settings([made_up(0.5, level, model="m:b") for level in ("seen", "L1")])
-    only_b = levels_chart(View.of(group, keys, lambda dataset, name: ""))
+    only_b = VIEW_FIGURES["levels"].charts(View.of(group, keys, lambda dataset, name: ""))[""]
     scale = only_b.to_dict()["layer"][0]["encoding"]["color"]["scale"]
     assert (scale["domain"], scale["range"]) == (["b"], [keys["m:b"].colour]), "its own, though it stands alone"
