@@ -56,6 +56,8 @@ EXAMPLES |= {
         "unseen cog finetune --models timm:resnet18 --steps 200",
         "unseen cog finetune --data packaged:emoji --models timm:resnet18 --dry-run",
     ),
+    "cog chart": ("unseen cog chart levels --output levels.pdf", "unseen cog chart kin --concept fox --output kin.svg"),
+    "cog noise": ("unseen cog noise packaged:emoji", "unseen cog noise photos/ --most 50 --json"),
     "zsl run": (
         "unseen zsl run xlsa17:AWA1 --methods ESZSL ALE",
         "unseen zsl run packaged:emoji --models packaged:efficientnet-lite0 --methods ESZSL",

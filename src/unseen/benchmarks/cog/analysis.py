@@ -24,7 +24,7 @@ import numpy as np
 
 from unseen.benchmarks.cog.details import ALL as ALL
 from unseen.benchmarks.cog.details import CogDetails, CogParameters, Shots
-from unseen.benchmarks.cog.domains import CONTROL, SEEN, DomainRecipe, given_domain
+from unseen.benchmarks.cog.domains import CONTROL, SEEN, DomainRecipe, dataset_domain
 from unseen.core.names import Name
 from unseen.core.records import Cell, Result
 from unseen.reports.wording import counted, listed
@@ -142,12 +142,12 @@ def settings(results: Iterable[Result], benchmark: str = "cog") -> list[Group]:
     """
     own = [result for result in results if result.cell.benchmark == benchmark]
     names = {result.cell.dataset: Name.parse(result.cell.dataset) for result in own}
-    seen = {dataset for dataset in names if given_domain(dataset) == SEEN}
-    levels = {str(names[d].options): names[d].options for d in names if given_domain(d) not in (None, SEEN)}
+    seen = {dataset for dataset in names if dataset_domain(dataset) == SEEN}
+    levels = {str(names[d].options): names[d].options for d in names if dataset_domain(d) not in (None, SEEN)}
     together = len(seen) == 1 and len(levels) == 1
 
     def place(cell: Cell) -> Mapping[str, str]:
-        if given_domain(cell.dataset) is None or (cell.dataset in seen and not together):
+        if dataset_domain(cell.dataset) is None or (cell.dataset in seen and not together):
             return {"dataset": cell.dataset}
         read = next(iter(levels.values())) if cell.dataset in seen else names[cell.dataset].options
         return {"dataset": "imagenet:cog", **{f"levels' {name}": value for name, value in read.items()}}
