@@ -106,19 +106,15 @@ def draw(name: str, own: Sequence[Setting] = (), *, size: Size = "1000", publish
     if name not in FIGURES:
         raise UnknownNameError("figure", name, tuple(FIGURES))
     kind = FIGURES[name]
-    figures = _published(kind, size) if published else []
-    for setting in own if kind.setting else ():
-        figures += _titled(setting_figures(setting, [kind]), setting.group.words)
-    figures += kind.across(own) if kind.across else []
+    figures = [*(_published(kind, size) if published else []), *_figures(kind, own)]
     if not figures:
         raise DataError(f"there is nothing to draw {kind.paper} of: {kind.needs}")
     return figures
 
 
-def setting_figures(setting: Setting, kinds: Sequence[FigureKind] = ()) -> list[Figure]:
-    """Return the figures of one setting, those that share a row of the page first; of all kinds by default."""
-    chosen = [kind.setting for kind in kinds or FIGURES.values() if kind.setting]
-    return _packed([figure for draw_setting in chosen for figure in draw_setting(setting)])
+def setting_figures(setting: Setting) -> list[Figure]:
+    """Return all figures of one setting."""
+    return _packed([figure for kind in FIGURES.values() if kind.setting for figure in kind.setting(setting)])
 
 
 def across_figures(own: Sequence[Setting]) -> list[Figure]:
@@ -136,12 +132,18 @@ def one_spec(figures: Sequence[Figure]) -> Mapping[str, object]:
     return beside([figure.vega for figure in figures], titles=[figure.title for figure in figures], columns=1)
 
 
+def _figures(kind: FigureKind, settings: Sequence[Setting]) -> list[Figure]:
+    found = list(kind.across(settings)) if kind.across and settings else []
+    if kind.setting:
+        for setting in settings:
+            found += _titled(kind.setting(setting), setting.group.words)
+    return found
+
+
 def _published(kind: FigureKind, size: Size) -> list[Figure]:
     chosen = [s for s in published_settings(size) if s.group.setting["table"] in kind.published]
-    found = list(kind.across(chosen)) if kind.across and chosen else []
-    for setting in chosen if kind.setting else ():
-        found += _titled(setting_figures(setting, [kind]), str(setting.group.setting["table"]))
-    return [replace(figure, folded=True) for figure in _titled(found, f"published, {size} examples")]
+    figures = _titled(_figures(kind, chosen), f"published, {size} examples")
+    return [replace(figure, folded=True) for figure in figures]
 
 
 def _packed(figures: Sequence[Figure]) -> list[Figure]:
