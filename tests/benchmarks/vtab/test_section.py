@@ -82,7 +82,7 @@ def test_a_mean_over_fewer_tasks_is_not_compared() -> None:
     assert section.headlines[0].text.startswith("a adapts best, with ")
 
 
-def test_published_methods_stand_in_the_table_of_their_tasks() -> None:
+def test_published_methods_are_rows_of_the_table_of_their_tasks() -> None:
     section = vtab_section(Material(results(("vtab:svhn", "vtab:pets"))), "vtab")
     assert section is not None
     table = section.tables[0]

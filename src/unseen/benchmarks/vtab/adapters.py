@@ -31,6 +31,9 @@ from unseen.finetuning.train import FinetuneOptions as FinetuneOptions
 from unseen.finetuning.views import EvalView, TrainView
 from unseen.probes.lightweight import LinearSetting, fit_linear, predict, sweep_linear
 
+#: Seed of the trials of a search.
+_SEED = 0
+
 
 @dataclass(eq=False)
 class LinearAdapter:
@@ -89,7 +92,6 @@ class FinetuneAdapter:
     name: Callable[..., str]
     rungs: Sequence[float] = ()
     tolerant: bool = False
-    seed: int = 0
     record: RunRecord = field(default_factory=RunRecord)
 
     def tune(self) -> Selection:
@@ -118,11 +120,11 @@ class FinetuneAdapter:
     def advance(self, trial: int, share: float) -> None:
         """Train one candidate up to a share of its steps, evaluate it on val, and store the outcome."""
         setting = self.settings[trial]
-        path, before = self._place("trial", setting, self.seed), self._outcome(trial)
+        path, before = self._place("trial", setting), self._outcome(trial)
         until = ceil(share * int(setting["steps"]))
         outcome: dict[str, Any]
         try:
-            result = self._run((self.train, self.val), setting, self.seed, path, until)
+            result = self._run((self.train, self.val), setting, _SEED, path, until)
         except (DiskFullError, UnavailableError, OutOfMemoryError):  # not the fault of the setting
             raise
         except (UnseenError, RuntimeError, ValueError, ArithmeticError) as error:
@@ -148,7 +150,7 @@ class FinetuneAdapter:
             found = self._outcome(trial)
             if found["state"] == "training":
                 found["state"] = "pruned"
-                self._place("trial", setting, self.seed).with_suffix(".pt").unlink(missing_ok=True)
+                self._place("trial", setting).with_suffix(".pt").unlink(missing_ok=True)
             found.pop("rungs", None)
             trials.append(found)
         try:
@@ -190,7 +192,7 @@ class FinetuneAdapter:
         """Remove the outcomes of failed candidates, so that a later search tries them again."""
         for trial, setting in enumerate(self.settings):
             if self._outcome(trial).get("state") == "failed":
-                self._place("trial", setting, self.seed).unlink()
+                self._place("trial", setting).unlink()
 
     def _run(
         self, images: tuple[Split, Split], setting: Mapping[str, Any], seed: int, path: Path, until: int | None = None
@@ -220,11 +222,11 @@ class FinetuneAdapter:
 
     def _outcome(self, trial: int) -> dict[str, Any]:
         """Return the stored outcome of a candidate; empty if it was not trained."""
-        path = self._place("trial", self.settings[trial], self.seed)
+        path = self._place("trial", self.settings[trial])
         if not path.exists():
             return {}
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return found
 
-    def _place(self, kind: str, setting: Mapping[str, Any], seed: int) -> Path:
+    def _place(self, kind: str, setting: Mapping[str, Any], seed: int = _SEED) -> Path:
         return self.folder / f"{kind}-{self.name(kind, dict(setting), seed)}.json"

@@ -64,34 +64,36 @@ class VtabBenchmark(Benchmark):
 
     name: ClassVar[str] = "vtab"
     info: ClassVar[BenchmarkInfo] = VTAB
-    version: ClassVar[int] = 2  # warm-up of the authors' script; evaluation crops and draws of the heavyweight search
+    version: ClassVar[int] = 2  # warm-up of the authors' script; evaluation crops and samples of the heavyweight search
 
     adaptation: Literal["linear", "finetune", "scratch"] = option(
         "linear", help="linear: a layer on stored features; finetune; scratch: the same architecture, random."
     )
     sweep: Literal["lightweight", "heavyweight"] = option("lightweight", help="heavyweight is the random search.")
-    learning_rates: tuple[Rate, ...] = option((0.1, 0.01), help="Of the lightweight sweep.")
-    steps: tuple[Positive, ...] = option((2500, 10_000), help="Of the lightweight sweep.")
-    batch_size: Positive = option(512, help="Of the lightweight sweep.")
+    learning_rates: tuple[Rate, ...] = option((0.1, 0.01), help="Learning rates of the lightweight sweep.")
+    steps: tuple[Positive, ...] = option((2500, 10_000), help="Training steps of the lightweight sweep.")
+    batch_size: Positive = option(512, help="Batch size of the lightweight sweep.")
     budgets: tuple[Positive, ...] = option(
         (), axis="budget", help="Steps to report one by one instead of choosing among --steps (Figure 6)."
     )
-    trials: Positive = option(TRIALS, help="Of the heavyweight search.")
+    trials: Positive = option(TRIALS, help="Settings of the heavyweight search.")
     longest: Natural = option(0, help="Longest schedule of the heavyweight search; 0 for no cap.")
-    prune: bool = option(False, help="Give up the worse half of the search after 1/3 and 2/3 of its steps.")
-    seeds: tuple[int, ...] = option((0, 1, 2), axis="seed", count=(0, 1, 2), help="Of the final runs.")
+    prune: bool = option(False, help="Stop the worse half of the search after 1/3 and 2/3 of its steps.")
+    seeds: tuple[int, ...] = option((0, 1, 2), axis="seed", count=(0, 1, 2), help="Seeds of the final runs.")
     preprocessing: Literal["plain", "own", "tf"] = option(
         "plain", help="plain resizes both sides; tf does so as the authors' TensorFlow; own is the model's."
     )
-    patches: bool = option(False, help="Look at images patch by patch (Appendix C).")
+    patches: bool = option(False, help="Pass images patch by patch (Appendix C).")
     reduced_strides: bool = option(
         False, help="With --patches: the first and the last strided convolution step by one (Appendix C)."
     )
-    start: Literal["zero", "probe"] = option("zero", help="Of the head that is fine-tuned: zero, or a linear probe.")
-    micro_batch: Natural = option(0, help="Images per forward pass when fine-tuning, where memory is short.")
+    start: Literal["zero", "probe"] = option("zero", help="Initial head of fine-tuning: zero, or a linear probe.")
+    micro_batch: Natural = option(
+        0, help="Images per forward pass of fine-tuning, if memory is short; 0 for the batch size."
+    )
     feeders: Natural | Literal["auto"] = option(
         "auto",
-        neutral="what an image becomes is drawn for it alone",
+        neutral="every image has its own random generator",
         help="Processes that decode images for fine-tuning; auto: none on the CPU, up to eight for a GPU.",
     )
     cache_bytes: Natural = option(
