@@ -78,7 +78,7 @@ def test_shuffled_labels_are_at_chance_where_images_are_few(cloud: Callable[...,
     assert nleep(features, shuffled, held_out=False) > 0.3 * chance  # which is the fault of scores on their own images
 
 
-def test_it_is_finite_whatever_the_images_are() -> None:
+def test_the_score_is_finite_for_all_images() -> None:
     generator = np.random.default_rng(0)
     for labels in (np.array([0] * 19 + [1]), np.repeat(np.arange(10), 2), np.arange(20) % 19):
         features = generator.normal(size=(20, 3)) * 10.0 ** generator.integers(-3, 4)
@@ -182,7 +182,7 @@ def test_more_components_than_rows_are_refused(small: tuple) -> None:
         fit_mixture(small[0], 61)
 
 
-def test_the_name_of_a_variant_says_its_energy_and_its_gaussians(small: tuple) -> None:
+def test_the_name_of_a_variant_contains_its_energy_and_its_gaussians(small: tuple) -> None:
     features, labels = small
     assert variant_of("nleep-pca5-20x") == (5, 20) and variant_of("nleep-pca50-2x") == (50, 2)
     card = find_score("nleep-pca50-2x")

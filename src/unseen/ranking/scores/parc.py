@@ -46,8 +46,7 @@ def parc(
         seed: of the sample of more images.
         tell: called when a sample is taken.
     """
-    given = np.asarray(features)
-    rows, known = check_features(given, labels)
+    rows, known = check_features(features, labels)
     index = known.index
     if len(rows) > limit:
         if tell is not None:
@@ -60,7 +59,7 @@ def parc(
         # greatest size is positive.
         rows = rows * np.sign(rows[np.abs(rows).argmax(axis=0), np.arange(rows.shape[1])])
     # Ranks of 18 million pairs do not need more digits than the features have.
-    scaled = standardise(rows, rows).astype(np.result_type(given.dtype, np.float32), copy=False)
+    scaled = standardise(rows, rows).astype(np.result_type(np.asarray(features).dtype, np.float32), copy=False)
     return _rank_correlation(_distances(scaled), index)
 
 
