@@ -14,9 +14,10 @@ from sklearn.mixture import GaussianMixture
 
 from unseen.core.errors import DataError
 from unseen.ranking import find_score, fit_mixture, leep, nleep, score_terms
+from unseen.ranking.cards import variant_of
 from unseen.ranking.gmm import Mixture, _full_step
 from unseen.ranking.inputs import stratified_folds
-from unseen.ranking.scores.nleep import SMOOTHINGS, _seeds, nleep_parts, variant, variant_of
+from unseen.ranking.scores.nleep import SMOOTHINGS, _seeds, nleep_parts
 from unseen.ranking.spectrum import principal_components
 
 
@@ -190,4 +191,4 @@ def test_the_name_of_a_variant_contains_its_energy_and_its_gaussians(small: tupl
     expected = nleep(features, labels, energy=0.5, components_per_class=2, starts=1, seed=3)
     assert score_terms(card, labels, features=features, seed=3) == (expected,)
     for name in ("nleep", "nleep-pca0-2x", "nleep-pca50-0x", "nleep-pca100-2x", "nleep-pca50-2x ", "a-nleep-pca50-2x"):
-        assert variant(name) is None and variant_of(name) is None
+        assert variant_of(name) is None

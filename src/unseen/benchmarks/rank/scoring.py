@@ -182,14 +182,12 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
 
 
 def _for_targets(card: ScoreCard, target: str) -> ScoreCard:
-    """Return the variant of a score for values and several labels: of the expected value and of LogME."""
-    from unseen.ranking.scores.logme import logme_targets  # loads scipy, which planning does not need
-
+    """Return the variant of a score for values and several labels."""
     if card.id == EXPECTED:
         return replace(card, parts=value_parts if target == NUMBER else label_parts)
-    if card.id != "logme":
+    if card.targets is None:
         raise DataError(f"{card.id} needs classes; the targets of these images are of the kind {target!r}.")
-    return replace(card, compute=logme_targets)
+    return replace(card, compute=card.targets)
 
 
 def half_samples(labels: IntArray, count: int, seed: int) -> list[IntArray]:

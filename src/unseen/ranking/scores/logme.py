@@ -78,4 +78,4 @@ def _cost(s: Sizes) -> float:
     return gram_flops(s) + 8 * s.m * s.c * _USUAL_STEPS
 
 
-CARD = ScoreCard("logme", "LogME", FEATURES, logme, _cost, citation="You et al., ICML 2021")
+CARD = ScoreCard("logme", "LogME", FEATURES, logme, _cost, targets=logme_targets, citation="You et al., ICML 2021")
