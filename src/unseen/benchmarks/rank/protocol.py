@@ -122,7 +122,7 @@ class RankBenchmark(Benchmark):
             raise DataError(f"{where}; ranking by {kind} needs at least {FEWEST}.")
         if self.truth:
             raise UsageError(f"fine-tuning is for classes; {dataset!r} has {kind}.")
-        unfit = [name for name in self.score_names() if name not in (EXPECTED, "logme")]
+        unfit = [name for name in self.score_names() if name != EXPECTED and find_score(name).targets is None]
         if unfit:
             raise UsageError(
                 f"{', '.join(unfit)} need classes; {dataset!r} has {kind}, for which there are a ridge regression and "
