@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.clip.info import CLIP
+from unseen.benchmarks.clip import CLIP
 from unseen.benchmarks.texts import PROMPT_VERSION, check_templates, text_embeddings, text_version
 from unseen.benchmarks.workbench import Wanted, Workbench
 from unseen.core.identity import option
