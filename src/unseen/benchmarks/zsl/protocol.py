@@ -62,7 +62,7 @@ class ZslBenchmark(Benchmark):
     embedding: str = option(
         "auto", file=True, help="attributes, glove, prompts, or a file; auto takes what the dataset brings."
     )
-    grid: Literal["full", "quick"] = option("full", help="Hyper-parameters that are tried.")
+    grid: Literal["full", "quick"] = option("full", help="Size of the hyper-parameter grid.")
     robustness: bool = option(
         False, neutral="it adds cells", help="Also choose parameters on each validation fold alone (Fig. 3)."
     )
@@ -70,12 +70,16 @@ class ZslBenchmark(Benchmark):
         0.0, help="A constant that is subtracted from the scores of seen classes, or auto."
     )
     normalise: Literal["l2", "standard", "none"] = option("l2", help="How features are scaled.")
-    share: Share = option(0.2, help="Of classes that are unseen, where the split is drawn.")
-    seed: int = option(0, help="Of what is drawn, and of the methods.")
+    share: Share = option(0.2, help="Share of classes that are unseen, if the split is sampled.")
+    seed: int = option(0, help="Random seed of the sampled classes and of the methods.")
     test_on: str = option("", dataset=True, help="Another dataset with the same classes to test on (Table 4).")
-    layer: str = option("pooled", help="Which features: pooled, logits, or the name of a module.")
-    templates: str = option("openai", file=True, help="Of embedding=prompts: openai, simple, plain, or a file.")
-    text_model: str = option("", help="Of embedding=prompts: whose text tower; the cell's own model by default.")
+    layer: str = option("pooled", help="Features to use: pooled, logits, or the name of a module.")
+    templates: str = option(
+        "openai", file=True, help="Prompt templates of --embedding prompts: openai, simple, plain, or a file."
+    )
+    text_model: str = option(
+        "", help="Model with the text tower of --embedding prompts; by default the evaluated model."
+    )
     drop_unknown: bool = option(
         False, help="Ignore classes of --split file:PATH that the dataset does not have; otherwise they are an error."
     )
