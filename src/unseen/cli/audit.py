@@ -33,9 +33,8 @@ from unseen.core.files import write_whole
 from unseen.data import load_dataset
 from unseen.data.duplicates import THRESHOLD, DuplicateReport
 from unseen.data.load import resolve_dataset
-from unseen.reports.audit import audit_chart
+from unseen.reports.audit import audit_chart, drop_list, write_copies_page
 from unseen.reports.charts import save_chart
-from unseen.reports.audit import drop_list, write_copies_page
 from unseen.results.export import to_json
 
 _COPIES = "Copies among images"

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from unseen.core.records import Result
 
 clip_commands = typer.Typer(
-    name="clip", cls=Group, help="Prompts: classes known by their names alone.", no_args_is_help=True
+    name="clip", cls=Group, help="Prompts: classes known only by their names.", no_args_is_help=True
 )
 
 
 def show_clip(results: Sequence[Result]) -> None:
-    """The tables of all metrics, then the leak audit of each dataset."""
+    """Print the tables of all metrics, then the leak audit of each dataset."""
     from unseen.cli.results import show_results
     from unseen.cli.tables import console
 

@@ -207,8 +207,8 @@ _BUILT_IN = {
     "multilabel": ("probe.targets:MultilabelBenchmark", "probe.info:MULTILABEL"),
     "cog": ("cog.protocol:CogBenchmark", "cog.details:COG"),
     "cog-finetune": ("cog.protocol:CogFinetuneBenchmark", "cog.details:COG_FINETUNE"),
-    "zsl": ("zsl.protocol:ZslBenchmark", "zsl.info:ZSL"),
-    "clip": ("clip.protocol:ClipBenchmark", "clip.info:CLIP"),
+    "zsl": ("zsl.protocol:ZslBenchmark", "zsl:ZSL"),
+    "clip": ("clip.protocol:ClipBenchmark", "clip:CLIP"),
     "vtab": ("vtab.protocol:VtabBenchmark", "vtab.info:VTAB"),
     "rank": ("rank.protocol:RankBenchmark", "rank.details:RANK"),
 }

@@ -7,7 +7,7 @@ Implements: [P] Eq. (2), both auto-encoders with an l1 reconstruction and beta K
             its side from the code of the other; Eqs. (4), (5), L_DA: the Wasserstein distance of the two codes; their
             sum, Eq. (6). The weights grow with training as in the supplement: beta to 0.25 until 93 % of the epochs,
             L_CA to 2.37 from 21 to 75 %, L_DA to 8.13 from 6 to 22 %. Softmax regression on codes, those of unseen
-            classes drawn from their embeddings
+            classes sampled from their embeddings
 Differs:    the reconstruction of images counts 2048 / d, so that it weighs against the other terms as in [P], whose
             features have 2048 dimensions. Hidden layers of 1024 units instead of 1560, 1660, 1450 and 665, steps of
             256 images instead of 50 and 25 passes instead of 100, so that a CPU learns it in a minute at 256 dimensions

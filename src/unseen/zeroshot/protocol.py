@@ -5,7 +5,7 @@ Shapes:     X (n, d) features; S (c, a) class embeddings
 Implements: hyper-parameters by the mean per-class top-1 over folds of classes, or on one fold (Fig. 3 of [P]); refit on
             trainval; Eqs. (21), (22). A method that is `tuned_by` H has its validation images among the training
             classes too, of which a fifth of the images is held out. Calibrated stacking subtracts a constant from the
-            scores of seen classes: a given one, or the one with the best H on the folds, with images held out in the
+            scores of seen classes: a fixed one, or the one with the best H on the folds, with images held out in the
             same way. It is off by default. The seen-unseen curve and its area [C] need no constant
 Differs:    [P] does not say how its three folds are joined into one choice: ours is the mean accuracy over them
 """
