@@ -86,7 +86,8 @@ def test_a_newer_schema_is_refused_with_advice(tmp_path: Path) -> None:
     other.execute(f"PRAGMA user_version = {len(connection.MIGRATIONS) + 1}")
     other.close()
     before = path.read_bytes()
-    expected = f"has schema version {len(connection.MIGRATIONS) + 1}, .* reads up to {len(connection.MIGRATIONS)}. Upgrade unseen"
+    newest = len(connection.MIGRATIONS)
+    expected = f"has schema version {newest + 1}, .* reads up to {newest}. Upgrade unseen"
     for read_only in (False, True):
         with pytest.raises(StoreError, match=expected):
             ResultsDatabase(path, read_only=read_only)
