@@ -35,7 +35,7 @@ def compare(
     report: Annotated[
         Path | None,
         typer.Option(
-            "--report", metavar="FILE", help="Where to write the page; HOME/reports/compare-A-B.html by default."
+            "--output", metavar="FILE", help="Path of the report; HOME/reports/compare-A-B.html by default."
         ),
     ] = None,
     chart: Annotated[
@@ -126,7 +126,7 @@ def leaderboard(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FILE", help="Where to write the page; HOME/reports/leaderboard.html by default."
+            "--output", metavar="FILE", help="Path of the report; HOME/reports/leaderboard.html by default."
         ),
     ] = None,
     markdown: Annotated[

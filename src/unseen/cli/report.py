@@ -26,7 +26,7 @@ def report(
     benchmark: BenchmarkOption = None,
     dataset: DatasetOption = None,
     out: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Output file; HOME/reports/STUDY.html by default.")
+        Path | None, typer.Option("--output", metavar="FILE", help="Output file; HOME/reports/STUDY.html by default.")
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the page.")] = "",
     figures: Annotated[

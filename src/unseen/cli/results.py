@@ -10,7 +10,7 @@ import typer
 
 from unseen.backbones.load import resolve_model
 from unseen.cli.options import JsonOption
-from unseen.cli.parser import Command
+from unseen.cli.parser import Command, Group
 from unseen.cli.progress import ConsoleProgress
 from unseen.cli.tables import console, count, print_json, print_model, say
 from unseen.core.errors import CellsFailedError, StoreError, UnknownNameError, UsageError
@@ -29,11 +29,11 @@ Names = list[str] | None
 
 StudyOption = Annotated[Names, typer.Option("--study", help="Only this study. May be given several times.")]
 BenchmarkOption = Annotated[Names, typer.Option("--benchmark", help="Only this benchmark. May be given several times.")]
-ModelOption = Annotated[Names, typer.Option("--model", help="Only this model. May be given several times.")]
+ModelOption = Annotated[Names, typer.Option("--models", metavar="NAME ...", help="Only these models.")]
 DatasetOption = Annotated[Names, typer.Option("--dataset", help="Only this dataset. May be given several times.")]
 HomeOption = Annotated[Path | None, typer.Option("--home", help="Where results are kept. Default: UNSEEN_HOME.")]
 
-results_commands = typer.Typer(name="results", invoke_without_command=True)
+results_commands = typer.Typer(name="results", cls=Group, invoke_without_command=True)
 
 
 @results_commands.callback()
@@ -99,7 +99,7 @@ def results(
     show_results(wanted, metric or (), only_failed=failed, all_metrics=all_metrics)
 
 
-@results_commands.command("record")
+@results_commands.command("record", cls=Command)
 def record(
     ids: Annotated[
         Names, typer.Argument(metavar="ID", help="Number of a result, or the id of its cell (at least 4 digits of it).")
@@ -130,7 +130,7 @@ def record(
         say("There are no results yet.")
 
 
-@results_commands.command("forget")
+@results_commands.command("forget", cls=Command)
 def forget(
     study: StudyOption = None,
     benchmark: BenchmarkOption = None,

@@ -74,30 +74,31 @@ class VtabBenchmark(Benchmark):
     steps: tuple[Positive, ...] = option((2500, 10_000), help="Training steps of the lightweight sweep.")
     batch_size: Positive = option(512, help="Batch size of the lightweight sweep.")
     budgets: tuple[Positive, ...] = option(
-        (), axis="budget", help="Steps to report one by one instead of choosing among --steps (Figure 6)."
+        (), axis="budget", help="Steps to report one by one instead of choosing among --steps (Figure 6).", rare=True
     )
-    trials: Positive = option(TRIALS, help="Settings of the heavyweight search.")
-    longest: Natural = option(0, help="Longest schedule of the heavyweight search; 0 for no cap.")
-    prune: bool = option(False, help="Stop the worse half of the search after 1/3 and 2/3 of its steps.")
+    trials: Positive = option(TRIALS, help="Settings of the heavyweight search.", rare=True)
+    longest: Natural = option(0, help="Longest schedule of the heavyweight search; 0 for no cap.", rare=True)
+    prune: bool = option(False, help="Stop the worse half of the search after 1/3 and 2/3 of its steps.", rare=True)
     seeds: tuple[int, ...] = option((0, 1, 2), axis="seed", count=(0, 1, 2), help="Seeds of the final runs.")
     preprocessing: Literal["plain", "own", "tf"] = option(
-        "plain", help="plain resizes both sides; tf does so as the authors' TensorFlow; own is the model's."
+        "plain", help="plain resizes both sides; tf does so as the authors' TensorFlow; own is the model's.", rare=True
     )
-    patches: bool = option(False, help="Pass images patch by patch (Appendix C).")
+    patches: bool = option(False, help="Pass images patch by patch (Appendix C).", rare=True)
     reduced_strides: bool = option(
-        False, help="With --patches: the first and the last strided convolution step by one (Appendix C)."
+        False, help="With --patches: the first and the last strided convolution step by one (Appendix C).", rare=True
     )
     start: Literal["zero", "probe"] = option("zero", help="Initial head of fine-tuning: zero, or a linear probe.")
     micro_batch: Natural = option(
-        0, help="Images per forward pass of fine-tuning, if memory is short; 0 for the batch size."
+        0, help="Images per forward pass of fine-tuning, if memory is short; 0 for the batch size.", rare=True
     )
     feeders: Natural | Literal["auto"] = option(
         "auto",
         neutral="every image has its own random generator",
         help="Processes that decode images for fine-tuning; auto: none on the CPU, up to eight for a GPU.",
+        rare=True,
     )
     cache_bytes: Natural = option(
-        CACHE_BYTES, neutral="a cache", help="Bytes of decoded images that fine-tuning keeps between epochs."
+        CACHE_BYTES, neutral="a cache", help="Bytes of decoded images that fine-tuning keeps between epochs.", rare=True
     )
 
     def __post_init__(self) -> None:

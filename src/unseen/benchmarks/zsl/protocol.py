@@ -64,24 +64,28 @@ class ZslBenchmark(Benchmark):
     )
     grid: Literal["full", "quick"] = option("full", help="Size of the hyper-parameter grid.")
     robustness: bool = option(
-        False, neutral="it adds cells", help="Also choose parameters on each validation fold alone (Fig. 3)."
+        False, neutral="it adds cells", help="Also choose parameters on each validation fold alone (Fig. 3).", rare=True
     )
     calibration: float | Literal["auto"] = option(
         0.0, help="A constant that is subtracted from the scores of seen classes, or auto."
     )
-    normalise: Literal["l2", "standard", "none"] = option("l2", help="How features are scaled.")
-    share: Share = option(0.2, help="Share of classes that are unseen, if the split is sampled.")
+    normalise: Literal["l2", "standard", "none"] = option("l2", help="How features are scaled.", rare=True)
+    share: Share = option(0.2, help="Share of classes that are unseen, if the split is sampled.", rare=True)
     seed: int = option(0, help="Random seed of the sampled classes and of the methods.")
-    test_on: str = option("", dataset=True, help="Another dataset with the same classes to test on (Table 4).")
-    layer: str = option("pooled", help="Features to use: pooled, logits, or the name of a module.")
+    test_on: str = option(
+        "", dataset=True, help="Another dataset with the same classes to test on (Table 4).", rare=True
+    )
+    layer: str = option("pooled", help="Features to use: pooled, logits, or the name of a module.", rare=True)
     templates: str = option(
         "openai", file=True, help="Prompt templates of --embedding prompts: openai, simple, plain, or a file."
     )
     text_model: str = option(
-        "", help="Model with the text tower of --embedding prompts; by default the evaluated model."
+        "", help="Model with the text tower of --embedding prompts; by default the evaluated model.", rare=True
     )
     drop_unknown: bool = option(
-        False, help="Ignore classes of --split file:PATH that the dataset does not have; otherwise they are an error."
+        False,
+        help="Ignore classes of --split file:PATH that the dataset does not have; otherwise they are an error.",
+        rare=True,
     )
 
     def __post_init__(self) -> None:
