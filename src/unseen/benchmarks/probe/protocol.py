@@ -31,11 +31,11 @@ class ProbeBenchmark(ProbeOptions, Benchmark):
     info: ClassVar[BenchmarkInfo] = PROBE
 
     validation: Validation = option(
-        "own", help="own: select on the dataset's validation split where it has one; drawn: on a fifth of train."
+        "own", help="own: select on the dataset's validation split if it has one; drawn: on a fifth of train."
     )
 
     def suited(self, dataset: Dataset) -> Benchmark:
-        """Numbers and several labels have probes of their own (`unseen.benchmarks.probe.targets`)."""
+        """Return the probe for the dataset's kind of labels (`unseen.benchmarks.probe.targets`)."""
         if dataset.target == CLASS:
             return self
         solvers = ("logistic", "ridge") if dataset.target == NUMBER else ("logistic",)

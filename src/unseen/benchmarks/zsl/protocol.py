@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.texts import PROMPT_VERSION, check_templates, text_embeddings, text_version
-from unseen.benchmarks.workbench import GIVEN, SplitRows, Wanted, Workbench
+from unseen.benchmarks.workbench import (
+    GIVEN,
+    PROMPT_VERSION,
+    SplitRows,
+    Wanted,
+    Workbench,
+    check_templates,
+    text_embeddings,
+    text_version,
+)
 from unseen.benchmarks.zsl.details import ZslDetails, ZslParameters, pack_outcomes, parameters_of
 from unseen.benchmarks.zsl.info import ZSL
 from unseen.core.errors import DataError, UnknownNameError, UnseenError
