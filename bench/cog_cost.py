@@ -24,12 +24,11 @@ import torch
 from memory import peak_gflops, time_passes, write_store
 from probe_sets import keep_options, kept_figures, write_docs
 from unseen.backbones import load_backbone
-from unseen.benchmarks.cog.cost import FULL_COG, in_words
+from unseen.benchmarks.cog.check import FULL_COG
 from unseen.probes import Protocol, evaluate_probe, logistic
-from unseen.probes.folds import FOLDS, HOLD_OUT_ROWS
-from unseen.probes.linear import LabelledRows
 from unseen.probes.logistic import PENALTIES
-from unseen.probes.rows import FeatureSet
+from unseen.probes.rows import FeatureSet, LabelledRows
+from unseen.probes.sampling import FOLDS, HOLD_OUT_ROWS
 from unseen.probes.sgd import Setting, TrainingRows, train
 
 MODELS, SEEDS, DIMENSIONS = 31, 5, 2048
@@ -100,6 +99,15 @@ def paper_gflop(rows: int, classes: int) -> float:
     return 100 * (30 * 0.8 + 1) * 4 * rows * DIMENSIONS * classes / 1e9
 
 
+def in_words(hours: float) -> str:
+    """Return a duration in seconds, minutes, hours or days."""
+    if hours < 1 / 60:
+        return f"{hours * 3600:.1f} seconds"
+    if hours < 1:
+        return f"{hours * 60:.1f} minutes"
+    return f"{hours:.1f} hours" if hours < 48 else f"{hours:,.0f} hours ({hours / 24:,.1f} days)"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cores", type=int, default=2, help="of the CPU")
@@ -116,7 +124,7 @@ def main() -> None:
         ),
         "",
     ]
-    images = sum(one.images for one in FULL_COG)
+    images = sum(one.train + one.test for one in FULL_COG)
     work = {
         "extraction": MODELS * images * FORWARD,
         "coordinates": MODELS * sum(2 * one.train * DIMENSIONS**2 for one in FULL_COG) / 1e9,

@@ -27,9 +27,9 @@ import torch
 from probe_sets import Figures, keep_options, kept_figures, write_docs
 from unseen import FeatureKey, FeatureStore, LinearProbe, Preprocessing, StoredFeatures
 from unseen.probes import logistic
-from unseen.probes.folds import draw_folds
-from unseen.probes.problem import ProblemMaker
+from unseen.probes.coordinates import ProblemMaker
 from unseen.probes.rows import FeatureSet
+from unseen.probes.sampling import draw_folds
 from unseen.probes.softmax import FoldLoss
 from unseen.probes.workers import Workers
 

@@ -33,8 +33,8 @@ from sklearn.preprocessing import normalize
 
 from probe_sets import NETWORKS, TASKS, Features, load, write_docs
 from unseen.probes import SEEDS, Draw, Settings, draw_rows, evaluate_probe
-from unseen.probes.folds import draw_folds
 from unseen.probes.logistic import PENALTIES
+from unseen.probes.sampling import draw_folds
 
 SHOTS: tuple[int | str, ...] = (1, 2, 4, 8, 16, "all")
 #: `logistic` with features raised to other powers than its own.

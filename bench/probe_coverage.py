@@ -24,7 +24,7 @@ import torch
 
 from probe_sets import load, write_docs
 from unseen.probes import evaluate_probe
-from unseen.probes.folds import prediction_interval
+from unseen.probes.sampling import prediction_interval
 
 SETS = [("grocery", "lite0"), ("grocery", "resnet18"), ("coarse", "lite0"), ("coarse", "resnet18"), ("photos", "lite0")]
 FIRST = 100  # splits before it chose the formula

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from unseen.data.sources.procedural.scenes import draw_scene
-from unseen.data.sources.procedural.shapes import render_scene
+from unseen.data.sources.procedural.shapes import draw_scene, render_scene
 from unseen.data.sources.procedural.sprites import COUNT, factors_of, render_sprites
 
 TARGETS = {"sprites": 2000.0, "shapes scenes": 100.0}

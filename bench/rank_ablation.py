@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 import rank_truth
-from unseen.benchmarks.rank.charts import ablation_chart
+from unseen.benchmarks.rank.section import ablation_chart
 from unseen.benchmarks.workbench import Workbench
 from unseen.metrics import kendall_tau
 from unseen.ranking import nleep
@@ -44,17 +44,17 @@ def main() -> None:
                 for g, count in enumerate(GAUSSIANS):
                     how = {"energy": energy, "components_per_class": count, "starts": 1}
                     scores[e, g, t, m] = nleep(features, rows.labels, **how)  # type: ignore[arg-type]
-    table = [
-        {"energy": f"{100 * e:.0f} %", "gaussians": f"{g}x", "kendall": kendall_tau(list(scores[i, j]), list(truth))}
-        for i, e in enumerate(ENERGIES)
-        for j, g in enumerate(GAUSSIANS)
-    ]
+    taus = {
+        (round(100 * energy), count): kendall_tau(list(scores[i, j]), list(truth))
+        for i, energy in enumerate(ENERGIES)
+        for j, count in enumerate(GAUSSIANS)
+    }
     print("| energy | " + " | ".join(f"{g}x" for g in GAUSSIANS) + " |")
     print("|---" * (len(GAUSSIANS) + 1) + "|")
-    for i, e in enumerate(ENERGIES):
-        line = [f"{100 * row['kendall']:.0f}" for row in table[i * len(GAUSSIANS) : (i + 1) * len(GAUSSIANS)]]
-        print(f"| {100 * e:.0f} % | " + " | ".join(line) + " |")
-    save_chart(ablation_chart(table), options.chart)
+    for energy in ENERGIES:
+        line = [f"{100 * taus[round(100 * energy), count]:.0f}" for count in GAUSSIANS]
+        print(f"| {100 * energy:.0f} % | " + " | ".join(line) + " |")
+    save_chart(ablation_chart(taus), options.chart)
 
 
 if __name__ == "__main__":

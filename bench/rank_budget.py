@@ -13,7 +13,7 @@ import shutil
 import time
 from pathlib import Path
 
-from unseen.api.checkpoints import rank_checkpoints
+from unseen.api.ranking import rank_checkpoints
 from unseen.data import load_dataset
 
 MODELS = ["packaged:efficientnet-lite0", "packaged:efficientnet-lite1", "random:tf_efficientnet_lite0"]

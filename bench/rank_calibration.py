@@ -22,8 +22,7 @@ import numpy as np
 import torch
 
 from tables import Table
-from unseen.benchmarks.rank.estimates import estimates
-from unseen.benchmarks.rank.expected import left_out_hits
+from unseen.benchmarks.rank.scoring import estimates, left_out_hits
 from unseen.probes import LinearProbe
 from unseen.stats import decide
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 import rank_truth
-from unseen.api.checkpoints import rank_checkpoints
+from unseen.api.ranking import rank_checkpoints
 from unseen.benchmarks.rank.candidates import CheckpointRanking
 
 UNTRAINED = (

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from unseen.api.checkpoints import rank_checkpoints
+from unseen.api.ranking import rank_checkpoints
 from unseen.backbones import load_backbone
 from unseen.backbones.runtimes import OnnxRuntime, OpenVinoRuntime, Runtime, export_onnx
 from unseen.data import load_dataset

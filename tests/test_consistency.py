@@ -27,8 +27,7 @@ from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord
 from unseen.results import FILE_NAME, ResultsDatabase, info
-from unseen.results.grid import Grid, grids
-from unseen.results.outcomes import pack_correct, pack_values
+from unseen.results.grid import Grid, grids, pack_correct, pack_values
 from unseen.results.render import latex_text, markdown_words
 from unseen.results.table import Table, TableCell, result_tables
 from unseen.study import make_report

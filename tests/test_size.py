@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import typer
 from tools.size import ROOT, SOURCE, FileSize, measure
 
 from unseen.cli import main
-from unseen.cli.application import application
+from unseen.cli.application import COMMANDS, load_command
 
 TOKENS = 465_000
 FILES = 509
@@ -92,7 +91,7 @@ def commands() -> list[list[str]]:
         for name, inner in getattr(command, "commands", {}).items():
             yield from walk(inner, [*words, name])
 
-    return list(walk(typer.main.get_command(application), []))
+    return [[], *(found for name in COMMANDS for found in walk(load_command(name), [name]))]
 
 
 def test_help_uses_plain_words(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ METRICS = ("zsl", "ts", "tr", "H")
 
 def collect(home: Path) -> dict[str, Any]:
     """Zero-shot metrics by method with ZSL by fold, and medians over seeds by model and task, in percent."""
-    from unseen.benchmarks.vtab.suites import task_info
+    from unseen.benchmarks.vtab.published_tables import task_info
     from unseen.results import FILE_NAME, ResultsDatabase
 
     with ResultsDatabase(home / FILE_NAME, read_only=True) as database:
@@ -48,10 +48,10 @@ def collect(home: Path) -> dict[str, Any]:
 
 def zsl_table(numbers: dict[str, Any]) -> str:
     """A row per method, in the order of the catalogue."""
-    from unseen.zeroshot.catalogue import builtin_methods
+    from unseen.zeroshot.catalogue import BUILT_IN
 
     lines = ["| method | ZSL | ts | tr | H | ZSL with parameters of each fold |", "|---" * 6 + "|"]
-    for method in (name for name in builtin_methods() if name in numbers):
+    for method in (name for name in BUILT_IN if name in numbers):
         row = numbers[method]
         folds = ", ".join(f"{value:.1f}" for value in row["by_fold"])
         lines.append(f"| {method} | " + " | ".join(f"{row[metric]:.1f}" for metric in METRICS) + f" | {folds} |")

@@ -15,7 +15,7 @@ from pathlib import Path
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import Dropped, LoadedModel, RunRecord, SearchRecord, SplitCounts
 from unseen.results import ResultsDatabase
-from unseen.results.schema import MIGRATIONS
+from unseen.results.connection import MIGRATIONS
 
 FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "fixtures"
 

@@ -29,7 +29,7 @@ COLUMNS = {"PS": ("zsl", "ts", "tr", "H", "AUSUC"), "SS": ("zsl",)}
 def collect(homes: Sequence[Path]) -> dict[str, Any]:
     """By split and method: the metrics of the table with their intervals, what was chosen, and ZSL by fold."""
     from unseen.results import FILE_NAME, ResultsDatabase
-    from unseen.zeroshot.catalogue import builtin_methods, transductive_methods
+    from unseen.zeroshot.catalogue import BUILT_IN, GROUPS
 
     results = []
     for home in homes:
@@ -45,12 +45,12 @@ def collect(homes: Sequence[Path]) -> dict[str, Any]:
             if r.cell.parameters["split"] == split and r.cell.parameters["grid"] == "full"
         }
         found[split] = {}
-        for method in builtin_methods():
+        for method in BUILT_IN:
             if (result := own.get((method, "all"))) is None:
                 continue
             found[split][method] = {
                 "best": dict(result.details["best"]),
-                "transductive": method in transductive_methods(),
+                "transductive": method in GROUPS["transductive"],
                 **{m: round(100 * result.metrics[m], 3) for m in metrics if m in result.metrics},
                 **{
                     f"{m}_half": round(50 * (result.metrics[f"{m}_high"] - result.metrics[f"{m}_low"]), 3)

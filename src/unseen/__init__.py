@@ -1,7 +1,7 @@
 """How well does a visual representation handle what it has never seen?
 
 The public names of the package. Each is imported when first used, so that `import unseen` stays light: torch, ONNX
-Runtime, Dask and Altair load when somebody needs them.
+Runtime, Dask and Altair are imported on first use.
 """
 
 from typing import TYPE_CHECKING

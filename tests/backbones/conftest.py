@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from unseen.backbones import load_backbone
-from unseen.backbones.cog.release import cog_models
+from unseen.backbones.sources.cog import cog_models
 
 IMAGES = torch.rand(2, 3, 65, 65, generator=torch.Generator().manual_seed(5))
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unseen.backbones import load_backbone, model_cards
-from unseen.backbones.cog.release import cog_models
+from unseen.backbones.sources.cog import cog_models
 from unseen.core.errors import CheckpointError, UnknownNameError, UsageError
 
 #: Table 1 of the paper, millions; ResNet-50 where it gives none. CLIP's tower is larger than that, see its test.

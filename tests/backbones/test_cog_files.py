@@ -19,9 +19,15 @@ import torch
 from torch import Tensor, nn
 
 from unseen.backbones import backbone_revision, load_backbone
-from unseen.backbones.cog import release
 from unseen.backbones.cog.formats import flatten, read_torch_file
-from unseen.backbones.cog.release import DownloadError, cog_models, download, find_in_folder, locate
+from unseen.backbones.sources.cog import (
+    DownloadError,
+    cog_models,
+    download,
+    find_in_folder,
+    locate,
+    weights_folder,
+)
 from unseen.core.errors import CheckpointError
 
 
@@ -32,7 +38,7 @@ class Trap:
         self.path = path
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Path.touch, (self.path,)
+        return open, (str(self.path), "w")
 
 
 class Options:
@@ -93,7 +99,7 @@ def test_a_tensor_outside_its_storage_is_refused(tmp_path: Path) -> None:
     assert read_torch_file(honest, "honest.ckpt")["w"].shape == (64,)
     with pytest.raises(CheckpointError, match=r"forged\.ckpt") as caught:
         read_torch_file(forged, "forged.ckpt")
-    assert "reaches outside storage" in str(caught.value.__cause__)
+    assert "storage" in str(caught.value)
 
 
 @pytest.mark.parametrize("contents", [b"", b"not a pickle at all", pickle.dumps({"a": 1}), b"PK\x03\x04 half a zip"])
@@ -125,10 +131,10 @@ def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_folder_is_in_the_home_unless_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Path
 ) -> None:
-    assert release.weights_folder() == chosen
+    assert weights_folder() == chosen
     monkeypatch.delenv("UNSEEN_COG_WEIGHTS")
     monkeypatch.setenv("UNSEEN_HOME", str(tmp_path / "home"))
-    assert release.weights_folder() == tmp_path / "home" / "weights" / "cog"
+    assert weights_folder() == tmp_path / "home" / "weights" / "cog"
 
 
 def test_where_a_file_is_looked_for(chosen: Path) -> None:
@@ -180,26 +186,17 @@ CONTENTS = bytes(range(256)) * 4000
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    """Serves `CONTENTS`; `/short` breaks off half-way, `/plain` knows no ranges, `/gone` is not there."""
-
-    requests: list[tuple[str, str | None]]
+    """Serves `CONTENTS`; `/short` breaks off half-way, `/gone` does not exist."""
 
     def do_GET(self) -> None:
-        wanted = self.headers.get("Range")
-        self.server.requests.append((self.path, wanted))
+        self.server.requests.append(self.path)
         if self.path.startswith("/gone"):
             self.send_error(404)
             return
-        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and "/plain" not in self.path else 0
-        if start >= len(CONTENTS):
-            self.send_error(416)
-            return
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(CONTENTS) - start))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(CONTENTS)))
         self.end_headers()
-        body = CONTENTS[start:]
-        first = "/short" in self.path and not start
-        self.wfile.write(body[: len(body) // 2] if first else body)
+        self.wfile.write(CONTENTS[: len(CONTENTS) // 2] if "/short" in self.path else CONTENTS)
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -226,25 +223,17 @@ def test_a_download_is_checked_and_not_repeated(server: Any, tmp_path: Path) -> 
     assert len(server.requests) == 1
 
 
-def test_a_download_goes_on_where_it_broke_off(server: Any, tmp_path: Path) -> None:
+def test_an_incomplete_download_is_not_kept(server: Any, tmp_path: Path) -> None:
     target = tmp_path / "file"
     with pytest.raises(DownloadError, match=r"broke off after 512000 of 1024000 bytes"):
         download(f"{server.address}/short", target)
-    assert not target.exists()
-    download(f"{server.address}/short", target, sha256=hashlib.sha256(CONTENTS).hexdigest())
-    assert target.read_bytes() == CONTENTS
-    assert server.requests[1] == ("/short", "bytes=512000-")
+    assert [path.name for path in tmp_path.iterdir()] == ["file.lock"]
+    assert download(f"{server.address}/file", target).read_bytes() == CONTENTS
 
 
-def test_a_server_without_ranges_starts_again(server: Any, tmp_path: Path) -> None:
+def test_a_part_of_an_interrupted_download_is_replaced(server: Any, tmp_path: Path) -> None:
     (tmp_path / "file.part").write_bytes(b"something else")
-    assert download(f"{server.address}/plain", tmp_path / "file").read_bytes() == CONTENTS
-
-
-def test_a_part_that_is_whole_is_taken(server: Any, tmp_path: Path) -> None:
-    (tmp_path / "file.part").write_bytes(CONTENTS)
-    digest = hashlib.sha256(CONTENTS).hexdigest()
-    assert download(f"{server.address}/file", tmp_path / "file", sha256=digest).read_bytes() == CONTENTS
+    assert download(f"{server.address}/file", tmp_path / "file").read_bytes() == CONTENTS
 
 
 def test_another_file_than_promised_is_not_kept(server: Any, tmp_path: Path) -> None:

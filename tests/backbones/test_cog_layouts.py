@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from unseen.backbones.cog.release import cog_models
+from unseen.backbones.sources.cog import cog_models
 
 Arrays = dict[str, dict[str, np.ndarray]]
 Check = Callable[..., None]
@@ -81,7 +81,7 @@ class Trap:
         self.path = path
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Path.touch, (self.path,)
+        return open, (str(self.path), "w")
 
 
 def momentum(weights: dict[str, Tensor]) -> dict[str, object]:

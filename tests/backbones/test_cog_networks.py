@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unseen.backbones.cog.release import cog_models
+from unseen.backbones.sources.cog import cog_models
 
 Check = Callable[..., None]
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from unseen.backbones.cog.formats import TensorBundle
+from unseen.backbones.cog.formats import read_tensorflow_file
 from unseen.core.errors import CheckpointError
 from unseen.core.wire import masked_crc32c
 
@@ -117,11 +117,11 @@ def small_bundle(prefix: Path) -> dict[str, np.ndarray]:
 
 def test_every_variable_comes_back(tmp_path: Path) -> None:
     variables = small_bundle(tmp_path / "model.ckpt-7")
-    bundle = TensorBundle(tmp_path / "model.ckpt-7.index")
-    assert set(bundle) == set(variables)
+    found = read_tensorflow_file(tmp_path / "model.ckpt-7.index")
+    assert set(found) == set(variables)
     for name, value in variables.items():
-        assert bundle[name].dtype == value.dtype
-        np.testing.assert_array_equal(bundle[name], value)
+        assert found[name].numpy().dtype == value.dtype
+        np.testing.assert_array_equal(found[name], value)
 
 
 def test_the_checksum_is_crc32c() -> None:
@@ -138,21 +138,20 @@ def test_every_flipped_byte_of_the_index_is_found(tmp_path: Path) -> None:
     for place in rng.choice(len(whole) - 48, size=60, replace=False):
         index.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
         with pytest.raises(CheckpointError, match=r"m\.index is not the index of a TensorFlow checkpoint"):
-            TensorBundle(index)
+            read_tensorflow_file(index)
 
 
-def test_what_is_missing_or_short_is_said(tmp_path: Path) -> None:
+def test_missing_and_truncated_files_are_refused(tmp_path: Path) -> None:
     small_bundle(tmp_path / "m")
-    with pytest.raises(CheckpointError, match=r"other\.index is not there"):
-        TensorBundle(tmp_path / "other")
+    with pytest.raises(CheckpointError, match=r"other\.index does not exist"):
+        read_tensorflow_file(tmp_path / "other")
     data = tmp_path / "m.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:100])
-    bundle = TensorBundle(tmp_path / "m")
-    with pytest.raises(CheckpointError, match="too short: layer_299/kernel"):
-        bundle["layer_299/kernel"]
+    with pytest.raises(CheckpointError, match=r"too short: layer_\d+/kernel"):
+        read_tensorflow_file(tmp_path / "m")
     data.unlink()
     with pytest.raises(CheckpointError, match="data-00000-of-00001 is missing"):
-        bundle["layer_299/kernel"]
+        read_tensorflow_file(tmp_path / "m")
     (tmp_path / "m.index").write_bytes(b"no table")
     with pytest.raises(CheckpointError, match="does not end as a table does"):
-        TensorBundle(tmp_path / "m")
+        read_tensorflow_file(tmp_path / "m")

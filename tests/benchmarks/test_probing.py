@@ -103,7 +103,7 @@ def test_probes_compute_where_features_come_from_if_that_is_a_gpu() -> None:
 
 
 def test_square_roots_and_streaming_reach_the_probe(splits: dict[str, Arrays], monkeypatch: pytest.MonkeyPatch) -> None:
-    from unseen.probes.softmax import StreamedTable
+    from unseen.probes.coordinates import StreamedTable
 
     asked = {"solver": "logistic", "shots": ("all",), "seeds": (1,), "validation": "drawn"}
     plain, rooted = (probe_splits(splits, **asked, square_root=root)["all", 1] for root in (False, True))

@@ -9,7 +9,7 @@ import numpy as np
 
 from unseen.core.records import Cell, ModelCard, Result
 from unseen.metrics import wilson_interval
-from unseen.results.outcomes import pack_correct
+from unseen.results.grid import pack_correct
 
 FEW = ("packaged:efficientnet-lite0", "packaged:efficientnet-lite2", "random:tf_efficientnet_lite0")
 ENVIRONMENT = {"python": "3.11.7", "unseen": "0.1.0", "cpu": "Some CPU"}

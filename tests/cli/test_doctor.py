@@ -19,7 +19,7 @@ def test_it_tells_versions_folders_and_extras(home: Path, capsys: pytest.Capture
     import torch
 
     assert found["versions"]["torch"] == torch.__version__
-    assert found["places"]["home"] == {"path": str(home), "state": "not there yet"}
+    assert found["places"]["home"] == {"path": str(home), "state": "not created yet"}
     for name, (_, module) in EXTRAS.items():
         assert found["extras"][name]["installed"] == (importlib.util.find_spec(module) is not None)
     assert not found["problems"] and found["next"][0].startswith("Next: ")

@@ -79,7 +79,7 @@ def test_home_comes_from_the_environment(capsys, home, monkeypatch):
 def test_verify(capsys, home):
     code, out, err = run(capsys, "verify", "--home", str(home))
     assert (code, err) == (0, "")
-    assert out.startswith("All is well: 3 entries, 3,198 rows")
+    assert out.startswith("All checksums match: 3 entries, 3,198 rows")
 
     part = FeatureStore(home / "features").select("timm:vit")[0].path / "part-00001.safetensors"
     content = bytearray(part.read_bytes())
@@ -140,8 +140,8 @@ def test_rm_all(capsys, home):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rm"], "say what to remove"),
-        (["rm", "timm:*", "--all"], "say what to remove"),
+        (["rm"], "give a PATTERN"),
+        (["rm", "timm:*", "--all"], "give a PATTERN"),
         (["rm", "timm:resnet5"], "Did you mean 'timm:resnet50'"),
         (["verify", "nothing"], "unknown stored features 'nothing'"),
     ],

@@ -59,7 +59,7 @@ def test_a_whole_run(capsys: pytest.CaptureFixture[str], study_file: Path, home:
     assert f"Report: {page}" in out
     assert "My study" in page.read_text()
     code, out, err = outcome(capsys, "run", str(study_file))
-    assert "0 cells evaluated, 2 were there already" in err
+    assert "0 cells evaluated, 2 cached" in err
     code, out, _ = outcome(capsys, "results", "--json")
     rows = json.loads(out)
     assert {row["metric"] for row in rows} >= {"top1", "top5"}
@@ -228,14 +228,14 @@ def test_an_ended_run_says_how_to_go_on(
     finally:
         signal.signal(signal.SIGINT, ignored)
     assert found == code
-    hint = "what was finished is kept, run the same command to go on"
+    hint = "finished work is stored, run the same command to resume"
     assert err.splitlines()[-1] == f"unseen: error: {word}; {hint}"
     assert f"1 of 2 cells are stored in {home}, and every complete part of the features" in err
     assert signal.getsignal(signal.SIGTERM) is before
     monkeypatch.undo()
     monkeypatch.setenv("UNSEEN_HOME", str(home))
     found, _, err = outcome(capsys, "run", str(study_file))
-    assert (found, "1 cell evaluated, 1 was there already" in err) == (0, True)
+    assert (found, "1 cell evaluated, 1 cached" in err) == (0, True)
 
 
 @pytest.mark.slow
@@ -265,7 +265,7 @@ def test_a_signal_ends_a_run_and_its_workers(
     finally:
         running.kill()
     assert running.returncode == code, err
-    assert "run the same command to go on" in err.splitlines()[-1]
+    assert "run the same command to resume" in err.splitlines()[-1]
     assert "Traceback" not in err
 
 

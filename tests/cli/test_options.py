@@ -30,7 +30,7 @@ COMMANDS = {
     "rank": ["rank"],
 }
 VOCABULARY = (
-    "--data", "--models", "--study", "--device", "--precision", "--engine", "--workers", "--scheduler", "--report",
+    "--data", "--models", "--study", "--device", "--precision", "--engine", "--workers", "--scheduler", "--output",
     "--json", "--quiet", "--dry-run", "--home",
 )  # fmt: skip
 
@@ -152,7 +152,7 @@ def test_help_shows_every_option(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    assert main([*COMMANDS[name], "--help"]) == 0
+    assert main([*COMMANDS[name], "--help-all"]) == 0
     out = capsys.readouterr().out
     kind = BENCHMARKS.get(name)
     assert kind.info.command == " ".join(COMMANDS[name])
@@ -250,7 +250,7 @@ def test_json_is_all_that_is_printed(place: Path, small_model: str, capsys: pyte
     assert "1 cell evaluated." in captured.err
     assert Path(found["report"]).is_file()
     assert main(["probe", "images", "--models", small_model, "--seeds", "1", "--solver", "ncm"]) == 0
-    assert "0 cells evaluated, 1 was there already." in capsys.readouterr().err
+    assert "0 cells evaluated, 1 cached." in capsys.readouterr().err
 
 
 def test_one_line_counts_unreadable_images(place: Path, small_model: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,7 +55,6 @@ def test_json_in_full_precision(images: Path, home: Path, small_model: str, caps
     assert [c["rank"] for c in found["candidates"]] == [1, 2]
     assert {c["model"] for c in found["candidates"]} == {small_model, SECOND}
     assert sum(c["best_share"] for c in found["candidates"]) == pytest.approx(1.0)
-    assert [c["first_share"] for c in found["candidates"]] == [None, None]  # six resamples carry no share
     assert found["candidates"][0]["low"] <= found["candidates"][0]["expected"] <= found["candidates"][0]["high"]
     assert found["recommendation"].startswith("Fine-tune ")
     assert found["clear"] is (sum(c["may_be_best"] for c in found["candidates"]) == 1)
@@ -229,11 +228,11 @@ def test_a_quick_precision_is_that_of_the_rounds_before_the_last(
 @pytest.mark.parametrize(
     "moment",
     [
-        "unseen.api.checkpoints.check_backbone",
+        "unseen.api.ranking.check_backbone",
         "unseen.features.extraction.run_batches",
         "unseen.benchmarks.rank.protocol.score_result",
-        "unseen.api.checkpoints.answer",
-        "unseen.api.checkpoints.make_study_report",
+        "unseen.api.ranking.answer",
+        "unseen.api.ranking.make_study_report",
     ],
 )
 def test_ctrl_c_at_any_moment_keeps_what_is_done(
@@ -246,7 +245,7 @@ def test_ctrl_c_at_any_moment_keeps_what_is_done(
         patched.setattr(moment, interrupted)
         assert rank(images, "--models", SECOND) == 130
         printed = capsys.readouterr()
-        assert "run the same command to go on" in printed.err
+        assert "run the same command to resume" in printed.err
         assert "Traceback" not in printed.out + printed.err
     extracted = []
     original = unseen.features.extraction.run_batches
@@ -310,7 +309,7 @@ def test_the_first_are_fine_tuned_on_request_and_early_stopping_is_a_score(
         (["--scores", ","], "at least one score"),
         (["--budget", "soon"], "is not a time"),
         (["--layers", ","], "at least one layer"),
-        (["--scheduler", "tcp://x:1"], "goes with --engine dask"),
+        (["--scheduler", "tcp://x:1"], "needs --engine dask"),
     ],
 )
 def test_usage_errors_are_one_line(

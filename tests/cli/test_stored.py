@@ -15,7 +15,7 @@ from unseen.benchmarks.compare import boards, duels, place_text
 from unseen.cli import main
 from unseen.core.records import Cell, Result
 from unseen.results import FILE_NAME, ResultsDatabase
-from unseen.results.outcomes import pack_correct
+from unseen.results.grid import pack_correct
 from unseen.stats import paired_difference
 
 A, B, C = "packaged:efficientnet-lite0", "packaged:efficientnet-lite1", "random:tf_efficientnet_lite0"

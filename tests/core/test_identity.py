@@ -91,10 +91,10 @@ def test_what_an_option_says_of_itself() -> None:
     @dataclass(frozen=True)
     class Said:
         a: int = option(1)
-        b: str = option("x", help="h", neutral="n", axis="s", file=True, dataset=True, count=(1, 2))
+        b: str = option("x", help="h", neutral="n", axis="s", file=True, dataset=True, count=(1, 2), rare=True)
 
     first, second = fields(Said)
-    nothing = {"help": "", "neutral": "", "axis": "", "file": False, "dataset": False, "count": ()}
+    nothing = {"help": "", "neutral": "", "axis": "", "file": False, "dataset": False, "count": (), "rare": False}
     assert (dict(first.metadata), first.default) == (nothing, 1)
     assert dict(second.metadata) == {
         "help": "h",
@@ -103,6 +103,7 @@ def test_what_an_option_says_of_itself() -> None:
         "file": True,
         "dataset": True,
         "count": (1, 2),
+        "rare": True,
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from unseen.benchmarks.vtab.sealed import OUTCOME, select
+from unseen.benchmarks.vtab.search import select
 from unseen.core.run_record import Dropped
 from unseen.core.search_record import search_record
 from unseen.probes import evaluate_probe
@@ -103,7 +103,7 @@ def test_linear_sweep_of_vtab_lists_what_diverged() -> None:
     X, y = rows()
     settings = [LinearSetting(rate, 20, 16) for rate in (3e38, 0.1, 0.01, 0.001)]
     chosen = select([trial.to_dict() for trial in sweep_linear((X, y), (X, y), 4, settings)])
-    best = {key: value for key, value in chosen.setting.items() if key not in OUTCOME}
+    best = chosen.setting
     record = search_record(chosen.trials, best)
     assert record.search is not None and record.search.tried == 4
     assert record.dropped == (Dropped("candidate", "learning_rate=3e+38, steps=20, batch_size=16", "diverged"),)

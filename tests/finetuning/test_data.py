@@ -70,7 +70,7 @@ def test_an_image_by_hand(data: Dataset) -> None:
     train, view = data.split("train"), TrainView("resize-crop", flip=True, colour=True)
     batches = TrainingBatches(train, view, size=32, batch_size=10, seed=3, workers=2)
     second = [batch.pixels.copy() for batch in batches.ahead(0, 2)][1]
-    position = int(batches.positions(1)[4])
+    position = int(batches.order.positions(1)[4])
     expected = view.finish(view.base(train.open(position), 32), 32, np.random.default_rng([3, 1, 1, 4]))
     assert np.array_equal(second[4], expected)
 

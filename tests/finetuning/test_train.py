@@ -24,7 +24,7 @@ from unseen.finetuning.data import TrainingBatches, micro_batches
 from unseen.finetuning.train import FinetuneOptions, FinetuneResult, finetune
 from unseen.finetuning.trainer import own_device
 from unseen.finetuning.views import EvalView, TrainView, inception_box
-from unseen.probes.batch_order import BatchOrder
+from unseen.probes.sgd import BatchOrder
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +224,7 @@ def test_counts_are_the_batches_counted(count: int, batch: int) -> None:
 def test_every_epoch_shows_every_image_once(data: Dataset) -> None:
     train = data.split("train")
     batches = TrainingBatches(train, TrainView(), size=32, batch_size=5, seed=3)
-    stream = np.concatenate([batches.positions(step) for step in range(2 * len(train))])
+    stream = np.concatenate([batches.order.positions(step) for step in range(2 * len(train))])
     for epoch in range(4):
         assert sorted(stream[epoch * len(train) : (epoch + 1) * len(train)]) == list(range(len(train)))
     assert not np.array_equal(stream[: len(train)], stream[len(train) : 2 * len(train)])

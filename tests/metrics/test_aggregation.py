@@ -19,7 +19,7 @@ from unseen.core.errors import DataError
 from unseen.data.sources.vtab.tasks import vtab_tasks
 from unseen.metrics import aggregation
 from unseen.metrics.aggregation import aggregations, agreement_with_mean, tau_matrix
-from unseen.metrics.kendall import kendall_tau
+from unseen.stats import kendall_tau
 
 TABLES = arrays(np.float64, (5, 7), elements=st.integers(1, 100).map(float))
 ROWS = tuple(vtab_tasks().values())

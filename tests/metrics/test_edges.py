@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.stats import pearsonr
-from sklearn.metrics import f1_score, r2_score
+from sklearn.metrics import f1_score
 
 from unseen.core.errors import DataError
 from unseen.metrics import (
@@ -19,18 +18,21 @@ from unseen.metrics import (
     paired_bootstrap,
     recall_at_k,
     relative_accuracy_at_k,
-    targets,
+    share_interval,
     welch_comparison,
     wilson_interval,
 )
-from unseen.metrics.kappa import quadratic_kappa
-from unseen.metrics.kendall import kendall_tau
-from unseen.metrics.nash import _most_even
+from unseen.metrics.accuracy import f1_scores, label_ranking_precision, quadratic_kappa
+from unseen.metrics.aggregation import _most_even
 from unseen.metrics.ranks import friedman_test, paired_t_test, rank_methods
-from unseen.metrics.seen_unseen import SeenUnseenCurve, seen_leads
+from unseen.metrics.seen_unseen import (
+    SeenUnseenCurve,
+    harmonic_interval,
+    mean_per_class_interval,
+    seen_leads,
+)
 from unseen.metrics.sensitivity import sensitivities
-from unseen.metrics.significance import Interval, _resampled_means
-from unseen.metrics.zeroshot import harmonic_interval, mean_per_class_interval, share_interval
+from unseen.stats import Interval, bootstrap, kendall_tau
 
 RIGHT = np.arange(60) % 4 > 0
 LABELS = np.arange(60) % 5
@@ -46,7 +48,6 @@ LABELS = np.arange(60) % 5
         lambda **more: share_interval(RIGHT, **more),
         lambda **more: mean_per_class_interval(LABELS, RIGHT, **more),
         lambda **more: harmonic_interval((LABELS, RIGHT), (LABELS, ~RIGHT), **more),
-        lambda **more: targets.resampled(lambda w: w @ RIGHT / 60, 60, **more),
     ],
 )
 def test_an_interval_is_of_95_percent_and_narrower_of_less(interval: Callable[..., Interval]) -> None:
@@ -73,7 +74,7 @@ def test_welch_of_a_loss_and_of_samples_without_spread() -> None:
         welch_comparison([0.5, 0.6], [0.5])
 
 
-def test_a_ranking_is_asked_for_its_first_unless_told_otherwise() -> None:
+def test_k_is_one_by_default() -> None:
     scores, accuracies = [3.0, 2.0, 1.0], [0.4, 0.8, 0.6]
     assert relative_accuracy_at_k(scores, accuracies) == 0.5
     assert recall_at_k(scores, accuracies) == 0.0
@@ -89,10 +90,10 @@ def test_lists_that_do_not_fit_have_no_tau(first: list[float], second: list[floa
     assert kendall_tau([1, 2], [5, 4]) == -1.0
 
 
-@pytest.mark.parametrize(("labels", "said"), [([0, 1], [0.0, 1.0]), ([0.0, 1.0], [0, 1]), (["0", "1"], [0, 1])])
-def test_kappa_is_of_whole_numbers_on_both_sides(labels: list[float], said: list[float]) -> None:
+@pytest.mark.parametrize(("labels", "predictions"), [([0, 1], [0.0, 1.0]), ([0.0, 1.0], [0, 1]), (["0", "1"], [0, 1])])
+def test_kappa_is_of_whole_numbers_on_both_sides(labels: list[float], predictions: list[float]) -> None:
     with pytest.raises(DataError, match="class indices"):
-        quadratic_kappa(labels, said)
+        quadratic_kappa(labels, predictions)
 
 
 def test_a_decay_is_fitted_from_the_fourth_to_the_hundredth() -> None:
@@ -104,34 +105,21 @@ def test_a_decay_is_fitted_from_the_fourth_to_the_hundredth() -> None:
     assert len(others) == 4
 
 
-def test_weights_of_numbers_are_repeated_images() -> None:
+def test_f1_of_weights_is_that_of_repeated_images() -> None:
     rng = np.random.default_rng(5)
-    y, p = 3 + rng.normal(size=40), rng.normal(size=40)
-    p += y
     rows = rng.integers(0, 40, (3, 40))
     w = np.stack([np.bincount(each, minlength=40) for each in rows]).astype(float)
-    assert targets.r_squared(y, p, w) == pytest.approx([r2_score(y[r], p[r]) for r in rows])
-    assert targets.correlation(y, p, w) == pytest.approx([pearsonr(y[r], p[r])[0] for r in rows])
-    assert targets.mean_absolute_error(y, p, w) == pytest.approx([np.abs(y[r] - p[r]).mean() for r in rows])
-    truth, said = rng.random((2, 40, 3)) < 0.4
-    macro, micro = targets.f1_scores(truth, said, w)
-    assert macro == pytest.approx([f1_score(truth[r], said[r], average="macro") for r in rows])
-    assert micro == pytest.approx([f1_score(truth[r], said[r], average="micro") for r in rows])
-
-
-def test_constants_have_no_correlation_and_no_variance_to_explain() -> None:
-    constant, other, w = np.zeros(4), np.arange(4.0), np.ones((1, 4))
-    assert np.isnan(targets.r_squared(constant, other, w)).all()
-    assert np.isnan(targets.correlation(constant, other, w)).all()
-    assert np.isnan(targets.correlation(other, constant, w)).all()
-    none = targets.resampled(lambda w: np.full(len(w), np.nan), 4)
-    assert np.isnan([none.value, none.low, none.high]).all()
-    assert targets.r_squared(other, constant, w)[0] == pytest.approx(1 - 14 / 5), "worse than the mean"
+    truth, predicted = rng.random((2, 40, 3)) < 0.4
+    macro, micro = f1_scores(truth, predicted, w)
+    assert macro == pytest.approx([f1_score(truth[r], predicted[r], average="macro") for r in rows])
+    assert micro == pytest.approx([f1_score(truth[r], predicted[r], average="micro") for r in rows])
+    none = f1_scores(np.zeros((4, 2), bool), np.zeros((4, 2), bool), np.ones((1, 4)))
+    assert np.isnan(none).all()
 
 
 def test_images_without_labels_or_with_all_are_ranked_well() -> None:
     truth = np.array([[0, 0, 0], [1, 1, 1], [1, 0, 0], [0, 1, 1]], bool)
-    found = targets.label_ranking_precision(truth, np.tile([0.1, 0.2, 0.3], (4, 1)))
+    found = label_ranking_precision(truth, np.tile([0.1, 0.2, 0.3], (4, 1)))
     assert found.tolist() == [1.0, 1.0, 1 / 3, 1.0]
 
 
@@ -147,7 +135,7 @@ def test_a_curve_is_frozen_and_is_thinned_to_its_ends() -> None:
     assert curve.area == pytest.approx(few.area)
 
 
-def test_what_a_search_tells_of_few_values_of_many_and_of_words() -> None:
+def test_sensitivities_of_few_values_of_many_and_of_words() -> None:
     def searched(values: list[object], **more: object) -> list[dict[str, object]]:
         return [
             {"x": value, "seconds": n, "note": str(n), "accuracy": n / 100, **more} for n, value in enumerate(values)
@@ -201,7 +189,10 @@ def test_a_paired_interval_is_that_of_the_differences() -> None:
     found = paired_bootstrap(first, second, resamples=500, seed=4)
     assert found.difference == bootstrap_interval(first - second, resamples=500, seed=4)
     below = (1 - 0.8) / 2
-    means = np.sort(_resampled_means(first - second, 500, 4))
+    values = first - second
+    means = bootstrap(
+        lambda w: w @ np.unique(values) / 80, 80, counts=np.unique(values, return_counts=True)[1], resamples=500, seed=4
+    )
     wide = bootstrap_interval(first - second, resamples=500, seed=4, level=0.8)
     assert (wide.low, wide.high) == pytest.approx(tuple(np.quantile(means, [below, 1 - below])))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 from unseen.core.errors import DataError
-from unseen.metrics.kappa import quadratic_kappa
+from unseen.metrics.accuracy import quadratic_kappa
 
 PAIRS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=60)
 

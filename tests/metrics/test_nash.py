@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unseen.benchmarks.vtab.published_tables import score_table
-from unseen.metrics.nash import READINGS, nash_weights
+from unseen.metrics.aggregation import READINGS, nash_weights
 
 
 def entropy(weights: np.ndarray) -> float:
@@ -16,7 +16,7 @@ def entropy(weights: np.ndarray) -> float:
 
 @pytest.mark.parametrize("scale", ["score", "range", "standard", "log-odds"])
 def test_methods_against_tasks_is_an_equilibrium(scale: str) -> None:
-    from unseen.metrics.nash import _SCALES
+    from unseen.metrics.aggregation import _SCALES
 
     rng = np.random.default_rng(0)
     for _ in range(4):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from unseen.probes.linear import LabelledRows
-from unseen.probes.rows import FeatureSet
+from unseen.probes.rows import FeatureSet, LabelledRows
 from unseen.probes.workers import Workers
 
 

@@ -7,9 +7,8 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import normalize
 
-from unseen.probes import draw_rows
-from unseen.probes.knn import fit_knn
-from unseen.probes.nearest_mean import fit_nearest_mean
+from unseen.probes import Settings, draw_rows
+from unseen.probes.knn import fit_knn, fit_nearest_mean
 from unseen.probes.ridge import fit_ridge
 
 
@@ -21,7 +20,7 @@ def draw(sample):
 def test_ridge_equals_scikit_learn_for_every_penalty(sample, draw, workers):
     features, targets = normalize(sample.train), 2.0 * np.eye(8)[sample.train_labels] - 1.0
     penalties = [1e-5, 1e-3, 1e-1]
-    found = fit_ridge(sample.rows, [draw], workers, penalties=penalties)[0]
+    found = fit_ridge(sample.rows, [draw], workers, Settings(penalties=penalties))[0]
     for penalty, trial in zip(penalties, found.trials, strict=True):
         theirs = Ridge(alpha=penalty * len(draw.tuning)).fit(features[draw.tuning], targets[draw.tuning])
         predicted = theirs.predict(features[draw.validation]).argmax(1)
@@ -34,7 +33,7 @@ def test_ridge_equals_scikit_learn_for_every_penalty(sample, draw, workers):
 def test_ridge_of_few_rows_equals_scikit_learn(make_sample, workers):
     wide = make_sample(30, 100, 3)
     draw = draw_rows(wide.train_labels, seed=22)[0]
-    found = fit_ridge(wide.rows, [draw], workers)[0]
+    found = fit_ridge(wide.rows, [draw], workers, Settings())[0]
     theirs = Ridge(alpha=found.best["regularization"] * 30, solver="cholesky").fit(
         normalize(wide.train).astype(np.float64), 2.0 * np.eye(3)[wide.train_labels] - 1.0
     )
@@ -52,7 +51,7 @@ def naive_votes(train, labels, query, k, temperature, classes):
 
 
 def test_knn_equals_a_naive_loop(sample, draw, workers):
-    found = fit_knn(sample.rows, [draw], workers, neighbors=(1, 7, 30), temperature=0.1)[0]
+    found = fit_knn(sample.rows, [draw], workers, Settings(neighbors=(1, 7, 30), temperature=0.1))[0]
     features = normalize(sample.train).astype(np.float64)
     for trial in found.trials:
         votes = [
@@ -77,12 +76,12 @@ def test_knn_equals_a_naive_loop(sample, draw, workers):
 
 def test_more_neighbours_than_images_are_cut(sample, workers):
     few = draw_rows(sample.train_labels, seed=22, shots=(1,))[0]
-    found = fit_knn(sample.rows, [few], workers)[0]
+    found = fit_knn(sample.rows, [few], workers, Settings())[0]
     assert [trial.parameters["k"] for trial in found.trials] == [1, 5, 8]
 
 
 def test_nearest_mean_equals_scikit_learn_on_the_sphere(sample, draw, workers):
-    found = fit_nearest_mean(sample.rows, [draw], workers)[0]
+    found = fit_nearest_mean(sample.rows, [draw], workers, Settings())[0]
     features = normalize(sample.train)
     means = np.stack([features[sample.train_labels == c].mean(0) for c in range(8)])
     theirs = KNeighborsClassifier(1).fit(normalize(means), np.arange(8)).predict(normalize(sample.test))

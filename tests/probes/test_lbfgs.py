@@ -5,9 +5,10 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from unseen.probes.coordinates import Coordinates, span
+from unseen.probes.coordinates import Coordinates, MemoryTable, span
 from unseen.probes.lbfgs import follow_paths
-from unseen.probes.softmax import TRAINS_ONLY, FoldLoss, MemoryTable
+from unseen.probes.sampling import TRAINS_ONLY
+from unseen.probes.softmax import FoldLoss
 
 PENALTIES = [1e-1, 1e-2, 1e-3]
 

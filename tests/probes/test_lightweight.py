@@ -8,9 +8,9 @@ import torch
 
 from unseen.core.errors import DataError
 from unseen.probes import lightweight
-from unseen.probes.batch_order import BatchOrder
 from unseen.probes.lightweight import LIGHTWEIGHT, LinearSetting, fit_linear, predict, sweep_linear
-from unseen.probes.schedules import StepSchedule, default_warmup
+from unseen.probes.sgd import BatchOrder
+from unseen.probes.solvers import StepSchedule, default_warmup
 
 
 def clusters(count: int, *, seed: int = 0, spread: float = 1.0) -> tuple[np.ndarray, np.ndarray]:

@@ -7,15 +7,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
 from unseen.probes import LinearProbe, Settings, draw_rows, evaluate_probe
-from unseen.probes.folds import draw_folds
-from unseen.probes.linear import LabelledRows
 from unseen.probes.logistic import PENALTIES, RAISED_ROWS, default_penalty, fit_logistic
-from unseen.probes.rows import MEMORY_LIMIT, FeatureSet
+from unseen.probes.rows import FeatureSet, LabelledRows
+from unseen.probes.sampling import draw_folds
+from unseen.probes.solvers import MEMORY_LIMIT
 from unseen.probes.workers import Workers
 
 
 def fit(data, draws, workers, **options):
-    return fit_logistic(data, draws, workers, **{"memory_limit": MEMORY_LIMIT} | options)
+    return fit_logistic(data, draws, workers, Settings(**options))
 
 
 def scikit_learn(features, labels, penalty):

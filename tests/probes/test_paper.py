@@ -7,7 +7,7 @@ import optuna
 import pytest
 import torch
 
-from unseen.probes import Protocol, draw_rows
+from unseen.probes import Protocol, Settings, draw_rows
 from unseen.probes.paper import _quiet_study, fit_paper
 from unseen.probes.workers import Workers
 
@@ -52,7 +52,7 @@ def search_plainly(data, draw, protocol):
 @pytest.mark.parametrize("seed", [22, 37])
 def test_equals_a_plain_script_trial_by_trial(sample, workers, seed):
     data, draw = sample.rows, draw_rows(sample.train_labels, seed=seed)[0]
-    found = fit_paper(data, [draw], workers, SHORT)[0]
+    found = fit_paper(data, [draw], workers, Settings(SHORT))[0]
     study, final = search_plainly(data, draw, SHORT)
     assert [dict(trial.parameters) for trial in found.trials] == [trial.params for trial in study.trials]
     assert [trial.accuracy for trial in found.trials] == [trial.value for trial in study.trials]
@@ -68,7 +68,7 @@ def test_same_bits_with_any_number_of_threads_and_any_company(sample):
     results = []
     for threads, chosen in ((1, draws), (2, draws), (2, draws[:1])):
         with Workers(threads) as workers:
-            results.append(fit_paper(data, chosen, workers, protocol)[0])
+            results.append(fit_paper(data, chosen, workers, Settings(protocol))[0])
     for other in results[1:]:
         assert torch.equal(results[0].model.weights, other.model.weights)
         assert results[0].trials == other.trials
@@ -76,7 +76,7 @@ def test_same_bits_with_any_number_of_threads_and_any_company(sample):
 
 def test_a_short_search_never_leaves_the_random_start(sample, workers):
     draw = draw_rows(sample.train_labels, seed=1)[0]
-    found = fit_paper(sample.rows, [draw], workers, Protocol(trials=3, epochs=2))[0]
+    found = fit_paper(sample.rows, [draw], workers, Settings(Protocol(trials=3, epochs=2)))[0]
     assert len(found.trials) == 3
 
 

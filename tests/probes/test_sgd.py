@@ -8,10 +8,9 @@ import torch
 from sklearn.preprocessing import normalize
 
 from unseen.probes import Protocol
-from unseen.probes.linear import LabelledRows, accuracy
-from unseen.probes.rows import FeatureSet
+from unseen.probes.outcome import accuracy
+from unseen.probes.rows import FeatureSet, LabelledRows, shuffled_batches
 from unseen.probes.sgd import Setting, TrainingRows, _Trainer, skip_training, train
-from unseen.probes.stream import shuffled_batches
 
 SETTINGS = [Setting(0.3, 1e-4), Setting(3.0, 1e-2), Setting(10.0, 1e-9)]
 
@@ -102,8 +101,8 @@ def test_streamed_rows_train_to_the_same_answer_and_leave_the_stream_alike(large
 
 @pytest.mark.parametrize(("count", "size"), [(300, 64), (1000, 1000), (5, 2), (700, 256)])
 def test_shuffled_blocks_hold_every_row_once(monkeypatch, count, size):
-    monkeypatch.setattr("unseen.probes.stream.BLOCK", 16)
-    monkeypatch.setattr("unseen.probes.stream.BUFFERED", 4)
+    monkeypatch.setattr("unseen.probes.rows._NEIGHBOURS", 16)
+    monkeypatch.setattr("unseen.probes.rows._BUFFERED", 4)
     table = np.arange(2 * count, dtype=np.float32)[:, None] * np.ones(3, np.float32)
     features = FeatureSet(table, "rows", normalize=False, memory_limit=0)
     rows = np.arange(1, 2 * count, 2)

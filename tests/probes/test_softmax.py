@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from unseen.probes.coordinates import principal
+from unseen.probes.coordinates import MemoryTable, StreamedTable, principal
 from unseen.probes.rows import FeatureSet
-from unseen.probes.softmax import LEFT_OUT, ApartLoss, FoldLoss, MemoryTable, StreamedTable
+from unseen.probes.softmax import LEFT_OUT, ApartLoss, FoldLoss
 
 
 def reference(weights, rows, labels, seen):

@@ -18,9 +18,9 @@ from unseen.ranking.cards import (
 
 def test_the_parts_that_several_share() -> None:
     # 2 n d m for the Gram matrix, 9 m^3 for its eigenvectors, 2 n d m for the rows in their basis; m the smaller.
-    assert gram_flops(10, 3) == 180 + 243 + 180
-    assert gram_flops(3, 10) == 180 + 243 + 180
-    assert fisher_flops(10, 3, 4) == 180 + 243 + 240
+    assert gram_flops(Sizes(10, 3, 4)) == 180 + 243 + 180
+    assert gram_flops(Sizes(3, 10, 4)) == 180 + 243 + 180
+    assert fisher_flops(Sizes(10, 3, 4)) == 180 + 243 + 240
     assert finetune_flops(1e9, 100, 2) == 6e11
 
 
@@ -82,6 +82,7 @@ def test_costs_are_pinned(name: str) -> None:
 
 def test_fewer_than_ten_dimensions_are_reduced_to_one() -> None:
     n, d, c = 100, 5, 3
+    gram = gram_flops(Sizes(n, d, c))
     steps = 2 * n * 15 * 1 * 16 + 8 * n * 15 * 1 * 20  # 15 Gaussians in one dimension: k-means, then EM
-    assert score_flops("nleep", n, d, c) == gram_flops(n, d) + 3 * 4 * steps + 3 * 5 * 2 * n * 15 * (2 + 11)
-    assert score_flops("mi-pca-0.50", n, d, c) == pytest.approx(gram_flops(n, d) + 6 * 80 * 256 * (1 + c) * 20)
+    assert score_flops("nleep", n, d, c) == gram + 3 * 4 * steps + 3 * 5 * 2 * n * 15 * (2 + 11)
+    assert score_flops("mi-pca-0.50", n, d, c) == pytest.approx(gram + 6 * 80 * 256 * (1 + c) * 20)

@@ -12,8 +12,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from unseen.core.errors import DataError
 from unseen.ranking import etran, ncti, sfda
-from unseen.ranking.scores.etran import etran_terms
 from unseen.ranking.scores.ncti import ncti_terms
+from unseen.ranking.scores.sfda import etran_terms
 
 
 def naive_posterior(features: np.ndarray, labels: np.ndarray, shrinkage: float | None) -> tuple[np.ndarray, float]:

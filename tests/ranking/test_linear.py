@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from unseen.core.errors import DataError, UsageError
 from unseen.ranking import linear
-from unseen.ranking.sampling import split_rows, stratified_rows
+from unseen.ranking.inputs import split_rows, stratified_rows
 from unseen.ranking.scores.linear import converge, descend
 
 
@@ -19,7 +19,7 @@ def test_converged_is_scikit_learn_s_logistic_regression(small: tuple) -> None:
     scaler = StandardScaler().fit(features[train])
     rows = scaler.transform(features[train])
     reference = LogisticRegression(C=1 / (1e-3 * len(train)), tol=1e-10, max_iter=5000).fit(rows, labels[train])
-    theta = converge(rows, labels[train], 3)
+    theta, _ = converge(rows, labels[train], 3)
     turned = theta - theta.mean(axis=1, keepdims=True)
     np.testing.assert_allclose(turned[:-1].T, reference.coef_, atol=2e-3)
     assert linear(features, labels) == reference.score(scaler.transform(features[test]), labels[test])

@@ -15,7 +15,7 @@ from sklearn.mixture import GaussianMixture
 from unseen.core.errors import DataError
 from unseen.ranking import find_score, fit_mixture, leep, nleep, score_terms
 from unseen.ranking.gmm import Mixture, _full_step
-from unseen.ranking.sampling import stratified_folds
+from unseen.ranking.inputs import stratified_folds
 from unseen.ranking.scores.nleep import SMOOTHINGS, _seeds, nleep_parts, variant, variant_of
 from unseen.ranking.spectrum import principal_components
 

@@ -42,7 +42,7 @@ from unseen.reports.page import script_json
 from unseen.reports.scores import summary_dots
 from unseen.reports.theme import PALETTE, drawn_chart, series_keys, to_spec
 from unseen.results import summarise
-from unseen.results.styles import TOP1
+from unseen.results.info import TOP1
 from unseen.stats import Interval
 
 START = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<svg", ".html": b"<!DOCTYPE html>"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from unseen.core.errors import UsageError
 from unseen.core.records import Cell, Result
 from unseen.results import comparable, current, only
-from unseen.results.comparability import Group, older_said
+from unseen.results.comparability import Group, older_note
 
 EXTRACTION = {"truncated": "refuse", "precision": "fp32"}
 BASE = Cell(
@@ -77,8 +77,8 @@ def test_of_two_revisions_the_newest_counts_and_the_older_is_counted() -> None:
     assert (group.results, group.older) == ((new,), 1)
     (group,) = comparable([new, old])
     assert group.results == (old,), "the newest is the last to arrive"
-    assert older_said(group.older) == "1 older result of other weights or data left out"
-    assert older_said(0) == ""
+    assert older_note(group.older) == "1 older result of other weights or data left out"
+    assert older_note(0) == ""
 
 
 def test_failures_belong_to_no_group_and_mended_ones_are_gone() -> None:
@@ -189,8 +189,8 @@ def test_a_failure_is_mended_by_what_came_later_only() -> None:
 
 
 def test_how_many_are_left_out_is_said() -> None:
-    assert older_said(2) == "2 older results of other weights or data left out"
-    assert older_said(1234).startswith("1,234 older results")
+    assert older_note(2) == "2 older results of other weights or data left out"
+    assert older_note(1234).startswith("1,234 older results")
     assert Group((), {}, {}).older == 0
 
 

@@ -229,7 +229,7 @@ def test_forgetting_is_whole_or_not_at_all(path: Path, make_result: Maker, monke
     with ResultsDatabase(path) as database:
         database.append("s", make_result(details={"long": "x" * 1000}))
         before = database.latest()
-        monkeypatch.setattr("unseen.results.schema.references", lambda rows: (_ for _ in ()).throw(KeyboardInterrupt))
+        monkeypatch.setattr("unseen.results.rows.references", lambda rows: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             database.forget(study="s")
         monkeypatch.undo()

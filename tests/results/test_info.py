@@ -21,8 +21,15 @@ from unseen.core.records import Cell, Result
 from unseen.core.registry import load_object
 from unseen.results import FILE_NAME, ResultsDatabase
 from unseen.results.grid import grids, summarise
-from unseen.results.info import NO_INFO, BenchmarkInfo, info_of, stored_chance
-from unseen.results.styles import MetricStyle, headline_first, metric_style
+from unseen.results.info import (
+    NO_INFO,
+    BenchmarkInfo,
+    MetricStyle,
+    headline_first,
+    info_of,
+    metric_style,
+    stored_chance,
+)
 
 #: Before other tests register benchmarks of their own.
 REGISTERED = tuple(BENCHMARKS)
@@ -93,7 +100,7 @@ def test_metrics_are_known_without_loading_the_benchmark() -> None:
     """Metadata loads neither the code of a benchmark nor a numeric library."""
     code = (
         "import sys\n"
-        "from unseen.results.styles import metric_style\n"
+        "from unseen.results.info import metric_style\n"
         "assert metric_style('zsl', 'zsl').percent and metric_style('r2', 'regression').title == 'R²'\n"
         "assert metric_style('top1', 'vtab').aggregate == 'median'\n"
         "print([name for name in sys.modules if name in ('numpy', 'torch') or name.endswith('.protocol')])"

@@ -14,8 +14,8 @@ from unseen.core.errors import StoreError, StoreWarning
 from unseen.core.records import Result
 from unseen.core.run_record import Dropped
 from unseen.results import FILE_NAME, ResultsDatabase
-from unseen.results.export import json_lines, long_rows
-from unseen.results.merge import merge
+from unseen.results.export import json_lines, merge
+from unseen.results.rows import long_rows
 
 Make = Callable[..., Result]
 

@@ -7,9 +7,8 @@ import yaml
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from unseen.core.records import Cell, Result
-from unseen.results.grid import grids
-from unseen.results.model_card import model_card
-from unseen.results.outcomes import pack_correct
+from unseen.results.grid import grids, pack_correct
+from unseen.results.render import model_card
 
 
 def _result(model: str, dataset: str, hits: int, n: int = 200) -> Result:

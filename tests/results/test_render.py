@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from unseen.results.info import metric_style
 from unseen.results.render import csv_table, latex_table, latex_text, markdown_table, markdown_words
-from unseen.results.styles import metric_style
 from unseen.results.table import Table, TableCell
 from unseen.stats import Interval
 

@@ -14,14 +14,14 @@ import pytest
 from unseen.core.errors import StoreError
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import Dropped
-from unseen.results import ResultsDatabase, schema
+from unseen.results import ResultsDatabase, connection
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 FROZEN = sorted(FIXTURES.glob("results-v*.sqlite"))
 
 
 def test_every_version_is_frozen() -> None:
-    assert [path.name for path in FROZEN] == [f"results-v{v}.sqlite" for v in range(1, len(schema.MIGRATIONS) + 1)]
+    assert [path.name for path in FROZEN] == [f"results-v{v}.sqlite" for v in range(1, len(connection.MIGRATIONS) + 1)]
 
 
 @pytest.mark.parametrize("frozen", FROZEN, ids=lambda path: path.stem)
@@ -83,12 +83,11 @@ def test_a_frozen_database_is_read_without_being_touched(frozen: Path, tmp_path:
 def test_a_newer_schema_is_refused_with_advice(tmp_path: Path) -> None:
     path = Path(shutil.copy(FROZEN[-1], tmp_path))
     other = sqlite3.connect(path)
-    other.execute(f"PRAGMA user_version = {len(schema.MIGRATIONS) + 1}")
+    other.execute(f"PRAGMA user_version = {len(connection.MIGRATIONS) + 1}")
     other.close()
     before = path.read_bytes()
-    expected = (
-        f"has schema version {len(schema.MIGRATIONS) + 1}, .* reads up to {len(schema.MIGRATIONS)}. Upgrade unseen"
-    )
+    newest = len(connection.MIGRATIONS)
+    expected = f"has schema version {newest + 1}, .* reads up to {newest}. Upgrade unseen"
     for read_only in (False, True):
         with pytest.raises(StoreError, match=expected):
             ResultsDatabase(path, read_only=read_only)
@@ -98,12 +97,12 @@ def test_a_newer_schema_is_refused_with_advice(tmp_path: Path) -> None:
 def test_an_old_schema_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = Path(shutil.copy(FIXTURES / "results-v1.sqlite", tmp_path))
     addition = "CREATE TABLE note (id INTEGER PRIMARY KEY, words TEXT);\nINSERT INTO note (words) VALUES ('a;b');\n"
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, addition))
+    monkeypatch.setattr(connection, "MIGRATIONS", (*connection.MIGRATIONS, addition))
     for _ in range(2):  # the second time there is nothing to do
         with ResultsDatabase(path) as database:
             assert len(database.latest()) == 6
             assert [tuple(row) for row in database._connection.execute("SELECT words FROM note")] == [("a;b",)]
-            assert database._connection.execute("PRAGMA user_version").fetchone()[0] == len(schema.MIGRATIONS)
+            assert database._connection.execute("PRAGMA user_version").fetchone()[0] == len(connection.MIGRATIONS)
 
 
 def test_an_empty_file_has_no_tables_to_read(tmp_path: Path) -> None:
@@ -117,7 +116,7 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pyt
     path = Path(shutil.copy(FIXTURES / "results-v1.sqlite", tmp_path))
     wrong = "CREATE TABLE note (id INTEGER PRIMARY KEY);\nINSERT INTO nowhere VALUES (1);\n"
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS[:1], wrong))
+        patch.setattr(connection, "MIGRATIONS", (*connection.MIGRATIONS[:1], wrong))
         with pytest.raises(StoreError, match="nowhere"):
             ResultsDatabase(path)
     with ResultsDatabase(path, read_only=True) as database:
@@ -129,12 +128,12 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pyt
 def test_released_scripts_are_the_ones_that_made_the_frozen_databases() -> None:
     """A released migration never changes: running them all gives the tables of the newest frozen file."""
 
-    def tables(connection: sqlite3.Connection) -> set[str]:
-        rows = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+    def tables(opened: sqlite3.Connection) -> set[str]:
+        rows = opened.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
         return {re.sub(r"\s+", " ", row[0]) for row in rows}
 
     fresh, frozen = sqlite3.connect(":memory:"), sqlite3.connect(f"{FROZEN[-1].as_uri()}?mode=ro", uri=True)
-    for script in schema.MIGRATIONS:
+    for script in connection.MIGRATIONS:
         fresh.executescript(script)
     try:
         assert tables(fresh) == tables(frozen)

@@ -15,9 +15,8 @@ import pytest
 
 from unseen.core.errors import DataError, StoreError
 from unseen.core.records import Result
-from unseen.results import FILE_NAME, ResultsDatabase, database, merge, schema
-from unseen.results.export import json_lines
-from unseen.results.merge import read_source
+from unseen.results import FILE_NAME, ResultsDatabase, connection, database, export, rows
+from unseen.results.export import json_lines, read_source
 
 Make = Callable[..., Result]
 
@@ -139,47 +138,47 @@ def test_an_open_database_may_be_used_and_closed_by_another_thread(path: Path, m
 @pytest.mark.parametrize(("length", "apart"), [(253, False), (254, True), (255, True)])
 def test_long_values_stand_apart(length: int, apart: bool) -> None:
     aside: dict[str, str] = {}
-    text = schema.pack("details", "x" * length, aside)  # two quotes more
+    text = rows._pack("details", "x" * length, aside)  # two quotes more
     assert (len(aside), '"$shared"' in text) == (apart, apart)
-    assert schema.references([["", text], [text]]) == set(aside)
+    assert rows.references([["", text], [text]]) == set(aside)
     assert all(len(digest) == 32 and json.loads(value) == "x" * length for digest, value in aside.items())
 
 
-def test_shared_values_are_loaded_once_and_let_go() -> None:
-    aside: dict[str, str] = {}
+def test_shared_values_are_loaded_once_and_released(make_result: Make) -> None:
     values = {"a": "x" * 300, "b": {"$shared": 1, "more": 2}, "c": 5}
-    row = {"sweep": "[]", "details": schema.pack_values("details", values, aside), "environment": "{}"}
-    plain = {"sweep": "[]", "details": "{}", "environment": schema.pack("environment", {"e": "y" * 300}, aside)}
-    asked: list[list[str]] = []
+    long, _, shared = rows.to_row("s", make_result(details=values, environment={}))
+    plain, _, more = rows.to_row("s", make_result(details={}, environment={"e": "y" * 300}))
+    shared |= more
+    loaded: list[list[str]] = []
 
-    def load(keys: list[str]) -> list[dict[str, str]]:
-        asked.append(keys)
-        return [{"digest": key, "value": aside[key]} for key in keys]
+    def load(digests: list[str]) -> list[tuple[str, str]]:
+        loaded.append(digests)
+        return [(digest, shared[digest]) for digest in digests]
 
-    found = schema.Values(load)
-
-    def fetch(*rows: dict[str, str]) -> None:
-        found.fetch(list(each.values()) for each in rows)
-
-    fetch(row)
-    assert found.unpack_values(row["details"]) == values
-    assert found.lacks(list(plain.values()))
-    fetch(row, plain)
-    assert not found.lacks(list(plain.values()))
-    assert found.unpack(plain["environment"]) == {"e": "y" * 300}
-    fetch(plain)
-    fetch(row)
-    assert [len(keys) for keys in asked] == [1, 1, 0, 1], "what the last rows did not need is not held"
-    aside[next(iter(aside))] = "damaged"
-    fetch(plain)
-    fetch(row)
-    assert found.lacks(list(row.values())), "a value that does not have its digest is not given out"
+    found = rows.RowReader(load)
+    metrics = [("top1", 0.5)]
+    for row in (long, plain):
+        row["digest"] = ""  # so that only shared values are checked
+    found.fetch([long])
+    assert found.read(long, metrics).details == values
+    with pytest.raises(ValueError, match="refers to is missing"):
+        found.read(plain, metrics)
+    found.fetch([long, plain])
+    assert found.read(plain, metrics).environment == {"e": "y" * 300}
+    found.fetch([plain])
+    found.fetch([long])
+    assert [len(digests) for digests in loaded] == [1, 1, 0, 1], "what the last rows did not need is released"
+    shared[next(iter(shared))] = "damaged"
+    found.fetch([plain])
+    found.fetch([long])
+    with pytest.raises(ValueError, match="refers to is missing"):
+        found.read(long, metrics)
 
 
 def test_a_value_that_is_no_json_is_named() -> None:
     with pytest.raises(StoreError, match=r"the sweep of a result must be .* but hold a set\."):
-        schema.to_json("sweep", {"a": {1}})
-    assert schema.to_json("x", {"a": [1, None], "b": math.inf}) == '{"a":[1,null],"b":Infinity}'
+        rows.to_json("sweep", {"a": {1}})
+    assert rows.to_json("x", {"a": [1, None], "b": math.inf}) == '{"a":[1,null],"b":Infinity}'
 
 
 @pytest.mark.parametrize("statement", ["PRAGMA user_version = 1", "PRAGMA application_id = 7", "CREATE TABLE a (b)"])
@@ -196,7 +195,7 @@ def test_whatever_another_program_has_written_is_left_alone(path: Path, statemen
 def test_a_new_database_says_whose_it_is(store: ResultsDatabase) -> None:
     asked = ("application_id", "user_version")
     found = [store._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in asked]
-    assert found == [int.from_bytes(b"unse"), len(schema.MIGRATIONS)]
+    assert found == [int.from_bytes(b"unse"), len(connection.MIGRATIONS)]
 
 
 # ---- several sources -------------------------------------------------------------------------------------------------
@@ -210,17 +209,17 @@ def exported(path: Path, store: ResultsDatabase) -> Path:
 def test_an_export_reads_back_whole(store: ResultsDatabase, tmp_path: Path, make_result: Make) -> None:
     store.append("s", make_result(metrics={"a": 1 / 3, "b": math.nan, "c": -math.inf}))
     store.append("s", make_result(seed=1, error="no", metrics={}))
-    ((date, found),) = read_source(exported(tmp_path / "a.json", store))
+    (found,) = read_source(exported(tmp_path / "a.json", store))
     (kept,) = store.latest(include_failed=False)
-    assert (date, found.cell, found.seconds) == (kept.recorded, kept.cell, 1.25)
+    assert (found.recorded, found.cell, found.seconds) == (kept.recorded, kept.cell, 1.25)
     assert (found.details, found.environment) == (kept.details, kept.environment)
     assert (found.metrics["a"], found.metrics["c"]) == (1 / 3, -math.inf)
     assert math.isnan(found.metrics["b"])
-    rows = json.loads((tmp_path / "a.json").read_text())
-    bare = [{k: v for k, v in row.items() if k not in ("details", "environment", "recorded")} for row in rows]
+    printed = json.loads((tmp_path / "a.json").read_text())
+    bare = [{k: v for k, v in row.items() if k not in ("details", "environment", "recorded")} for row in printed]
     (tmp_path / "a.json").write_text(json.dumps(bare))
-    ((date, found),) = read_source(tmp_path / "a.json")
-    assert (date, found.details, found.environment) == ("", {}, {})
+    (found,) = read_source(tmp_path / "a.json")
+    assert (found.recorded, found.details, found.environment) == ("", {}, {})
 
 
 @pytest.mark.parametrize(
@@ -247,19 +246,19 @@ def test_a_row_of_other_kinds_is_refused(
 
 
 def test_an_export_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert merge._LARGEST == 2 * 1024**3
+    assert export._LARGEST == 2 * 1024**3
     path = tmp_path / "a.json"
     path.write_text("[]  ")
-    monkeypatch.setattr(merge, "_LARGEST", 4)
+    monkeypatch.setattr(export, "_LARGEST", 4)
     assert read_source(path) == []
-    monkeypatch.setattr(merge, "_LARGEST", 3)
+    monkeypatch.setattr(export, "_LARGEST", 3)
     with pytest.raises(DataError, match="larger than 2 GB"):
         read_source(path)
 
 
 def test_sources_agree_to_a_ten_thousandth(make_result: Make) -> None:
     def agree(*values: dict[str, float]) -> bool:
-        return merge._agree([make_result(metrics=metrics) for metrics in values])
+        return export._agree([make_result(metrics=metrics) for metrics in values])
 
     assert agree({"a": 0.5})
     assert agree({"a": 1000.0}, {"a": 1000.09}), "of large numbers a share of them"
@@ -277,7 +276,7 @@ def test_sources_agree_to_a_ten_thousandth(make_result: Make) -> None:
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_agrees_with_itself_alone(make_result: Make, odd: float) -> None:
     def agree(*values: float) -> bool:
-        return merge._agree([make_result(metrics={"a": value}) for value in values])
+        return export._agree([make_result(metrics={"a": value}) for value in values])
 
     assert agree(odd, float(str(odd)))
     for other in {0.5, math.nan, math.inf, -math.inf} - {odd}:

@@ -9,9 +9,8 @@ import pytest
 
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import Dropped, RunRecord
-from unseen.results.grid import Column, Grid, grids
-from unseen.results.outcomes import pack_correct
-from unseen.results.styles import metric_style
+from unseen.results.grid import Column, Grid, grids, pack_correct
+from unseen.results.info import metric_style
 from unseen.results.table import MARK_NOTE, Table, TableCell, format_interval, heading, parted, result_tables
 from unseen.stats import Interval
 

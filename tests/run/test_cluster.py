@@ -152,7 +152,7 @@ def test_whoever_is_killed_the_results_are_those_of_a_local_run(cluster: Cluster
     first.kill()
     assert running.wait(PATIENCE) == 2, cluster.said()
     assert "the Dask scheduler is gone" in cluster.said()
-    assert "run the same command to go on" in cluster.said()
+    assert "run the same command to resume" in cluster.said()
     assert "Traceback" not in cluster.said()
     workers[2].kill()
 

@@ -90,7 +90,7 @@ PARENT = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from test_pool import linger
+from test_processes import linger
 from unseen.engines import make_engine
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 
 from unseen.core.errors import DataError
 from unseen.stats import bootstrap, bootstrap_share_interval, mean_average_precision_interval
-from unseen.stats.average_precision import average_precisions
+from unseen.stats.areas import average_precisions
 from unseen.stats.means import mid_p_limits
 from unseen.stats.resampling import jackknife_error
 
@@ -28,18 +28,6 @@ def test_counts_are_images_of_one_kind() -> None:
     assert draws.std() == pytest.approx(spread, rel=0.03)
     with pytest.raises(DataError, match="add up"):
         bootstrap(lambda w: w @ kinds, 99, counts=counts)
-
-
-def test_strata_keep_the_variance_of_small_ones() -> None:
-    """Two images per stratum: a plain bootstrap has half of the unbiased variance."""
-    rng = np.random.default_rng(1)
-    strata, values = np.repeat(np.arange(30), 2), rng.normal(size=60)
-    draws = bootstrap(lambda w: w @ values / 60, 60, strata=strata, resamples=8000)
-    pairs = values.reshape(30, 2)
-    unbiased = (pairs.var(axis=1, ddof=1) / 2).sum() / 30**2
-    assert draws.var() == pytest.approx(unbiased, rel=0.06)
-    alone = bootstrap(lambda w: w.sum(1), 3, strata=[0, 1, 2], resamples=50)
-    assert alone == pytest.approx(np.full(50, 3.0))
 
 
 def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:

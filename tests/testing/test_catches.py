@@ -23,8 +23,7 @@ from unseen.data import Dataset, DatasetSource, Options, Split
 from unseen.engines import Engine
 from unseen.probes import NearestMeanProbe
 from unseen.ranking import SCORES
-from unseen.results.info import BenchmarkInfo
-from unseen.results.styles import MetricStyle
+from unseen.results.info import BenchmarkInfo, MetricStyle
 from unseen.testing import (
     check_backbone_source,
     check_benchmark,

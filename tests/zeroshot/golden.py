@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from unseen.zeroshot.catalogue import builtin_methods, load_method
+from unseen.zeroshot.catalogue import BUILT_IN, load_method
 
 RECORDED = Path(__file__).with_name("golden.json")
 
@@ -47,7 +47,7 @@ def tried(name: str) -> dict[str, dict[str, Any]]:
 
 
 def main() -> None:
-    found = {n: {"version": load_method(n).version, "numbers": numbers(n), **tried(n)} for n in builtin_methods()}
+    found = {n: {"version": load_method(n).version, "numbers": numbers(n), **tried(n)} for n in BUILT_IN}
     RECORDED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 

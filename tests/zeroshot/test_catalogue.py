@@ -10,7 +10,7 @@ import pytest
 
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.zeroshot import METHODS, ZeroShotMethod, evaluate_method, method_cards
-from unseen.zeroshot.catalogue import builtin_methods, grid_of, load_method, transductive_methods
+from unseen.zeroshot.catalogue import BUILT_IN, GROUPS, grid_of, load_method
 from unseen.zeroshot.problem import Problem
 
 PLUGIN = """
@@ -66,7 +66,7 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(METHODS, "_plugins_read", False)
 
 
-@pytest.mark.parametrize("name", builtin_methods())
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_a_file_holds_all_there_is_of_its_method(name: str) -> None:
     kind = METHODS.get(name)
     own = vars(kind)
@@ -80,13 +80,13 @@ def test_a_file_holds_all_there_is_of_its_method(name: str) -> None:
     header = inspect.getmodule(kind).__doc__
     assert all(f"\n{part}:" in header for part in ("Paper", "Shapes", "Implements", "Differs", "Expected"))
     for size in ("full", "quick"):
-        assert grid_of(name, size)
-    assert len(grid_of(name, "quick")) <= len(grid_of(name))
+        assert grid_of(kind, size)
+    assert len(grid_of(kind, "quick")) <= len(grid_of(kind))
 
 
 def test_lists() -> None:
-    assert [card.id for card in method_cards()][: len(builtin_methods())] == list(builtin_methods())
-    assert set(transductive_methods()) == {"ALE-tran", "GFZSL-tran", "DSRL"}
+    assert [card.id for card in method_cards()][: len(BUILT_IN)] == list(BUILT_IN)
+    assert set(GROUPS["transductive"]) == {"ALE-tran", "GFZSL-tran", "DSRL"}
     with pytest.raises(UnknownNameError, match="ESZSL"):
         load_method("ESZLS")
 
@@ -97,13 +97,13 @@ def test_a_plugin_brings_its_card_and_its_grid(small_problem: Problem) -> None:
     assert cards["PROTO"].name == "Prototypes"
     assert cards["PLAIN"].name == "One line about it."
     assert cards["PLAIN"].group == "zero-shot, plug-in"
-    assert grid_of("PROTO") == [{"ridge": 0.1}, {"ridge": 1.0}, {"ridge": 10.0}]
-    assert grid_of("PLAIN") == [{}]
+    assert grid_of(load_method("PROTO")) == [{"ridge": 0.1}, {"ridge": 1.0}, {"ridge": 10.0}]
+    assert grid_of(load_method("PLAIN")) == [{}]
     found = evaluate_method("PROTO", small_problem)
     assert len(found.tuning.trials) == 3
     assert found.metrics["zsl"] > 0.4
-    with pytest.raises(UsageError, match="names colour, which its constructor does not take"):
-        grid_of("GREEDY")
+    with pytest.raises(UsageError, match="Greedy has no parameter 'colour'"):
+        evaluate_method("GREEDY", small_problem)
 
 
 @pytest.mark.usefixtures("plugins")

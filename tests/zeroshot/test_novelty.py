@@ -1,4 +1,4 @@
-"""Local outlier probabilities and label propagation against their papers' formulas, one point at a time."""
+"""Local outlier factors and label propagation against their papers' formulas, one point at a time."""
 
 from __future__ import annotations
 
@@ -7,40 +7,39 @@ import math
 import numpy as np
 import pytest
 
-from unseen.zeroshot.novelty import LocalOutliers
-from unseen.zeroshot.propagation import laplacian, propagate
+from unseen.zeroshot.ale_tran import laplacian, propagate
+from unseen.zeroshot.cmt_star import LocalOutliers
 
 
 def loop(train: np.ndarray, new: np.ndarray, k: int) -> np.ndarray:
-    """Kriegel et al. 2009, with lambda = 3 as they have it; neighbours of new points are training points."""
+    """Return PLOF of Kriegel et al. 2009; neighbours of new points are training points."""
 
     def neighbours(point: np.ndarray, own: int | None) -> tuple[list[int], float]:
         distances = [math.dist(point, other) if i != own else math.inf for i, other in enumerate(train)]
         found = sorted(range(len(train)), key=distances.__getitem__)[:k]
-        return found, 3 * math.sqrt(sum(distances[i] ** 2 for i in found) / k)
+        return found, math.sqrt(sum(distances[i] ** 2 for i in found) / k)
 
     around = [neighbours(point, i) for i, point in enumerate(train)]
 
     def factor(found: list[int], distance: float) -> float:
         return distance / (sum(around[i][1] for i in found) / k) - 1
 
-    aggregate = 3 * math.sqrt(sum(factor(*each) ** 2 for each in around) / len(train))
-    return np.array([max(0.0, math.erf(factor(*neighbours(p, None)) / aggregate / math.sqrt(2))) for p in new])
+    return np.array([factor(*neighbours(point, None)) for point in new])
 
 
-def test_local_outlier_probabilities_are_those_of_the_paper() -> None:
+def test_local_outlier_factors_are_those_of_the_paper() -> None:
     rng = np.random.default_rng(0)
     train, new = rng.normal(size=(40, 3)), 2 * rng.normal(size=(15, 3))
     wanted = loop(train, new, 6)
-    assert 0 < (wanted == 0).sum() < len(new)
-    np.testing.assert_allclose(LocalOutliers(train, 6).probability(new), wanted, atol=1e-10)
+    assert 0 < (wanted < 0).sum() < len(new)
+    np.testing.assert_allclose(LocalOutliers(train, 6).measure(new), wanted, atol=1e-10)
 
 
 def test_where_there_are_fewer_images_than_neighbours_all_others_are() -> None:
     train = np.random.default_rng(0).normal(size=(7, 2))
     many, most = LocalOutliers(train, 20), LocalOutliers(train, 6)
-    np.testing.assert_allclose(many.probability(3 * train), most.probability(3 * train))
-    np.testing.assert_allclose(many.probability(3 * train), loop(train, 3 * train, 6), atol=1e-10)
+    np.testing.assert_allclose(many.measure(3 * train), most.measure(3 * train))
+    np.testing.assert_allclose(many.measure(3 * train), loop(train, 3 * train, 6), atol=1e-10)
 
 
 def test_the_graph_is_that_of_its_equation() -> None:

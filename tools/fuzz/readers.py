@@ -285,7 +285,8 @@ def _own() -> list[Reader]:
     """Files of ours that may have been damaged since."""
     from unseen.core.records import Cell, Result
     from unseen.results import ResultsDatabase
-    from unseen.results.export import long_rows, to_json
+    from unseen.results.export import to_json
+    from unseen.results.rows import long_rows
 
     def filed(path: Path) -> None:
         with ResultsDatabase(path) as database:
@@ -299,7 +300,7 @@ def _own() -> list[Reader]:
 
     def exported(folder: Path) -> object:
         from unseen.benchmarks.compare import boards
-        from unseen.results.merge import merge
+        from unseen.results.export import merge
 
         return boards(merge([folder / "export.json"]).results)
 

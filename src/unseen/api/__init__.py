@@ -1,11 +1,11 @@
-"""One call for one question, with names or with objects, over the same studies that files and commands describe.
+"""The Python functions: one call for one question, with names or with objects, on the execution path of the CLI.
 
-unseen.extract(model, data)                  features and labels, through the store
-unseen.evaluate(model, train, test)          probe accuracy with its interval
+unseen.extract(model, data)                  features and labels, cached
+unseen.evaluate(model, train, test)          probe accuracy with a confidence interval
 unseen.compare({"a": model_a, ...}, data)    several models on the same images, pair by pair
 unseen.rank(models, data)                    which checkpoint to fine-tune
 unseen.evaluate_zeroshot(X, y, S)            zero-shot methods on arrays
-unseen.load_results()                        what was computed before
+unseen.load_results()                        stored results
 """
 
 from typing import TYPE_CHECKING
@@ -14,13 +14,13 @@ from unseen.core.registry import lazy_exports
 
 if TYPE_CHECKING:
     from unseen.api.callback import ProbeCallback as ProbeCallback
-    from unseen.api.checkpoints import rank_checkpoints as rank_checkpoints
-    from unseen.api.checkpoints import rank_study as rank_study
-    from unseen.api.comparing import compare as compare
-    from unseen.api.extracting import extract as extract
-    from unseen.api.probing import evaluate as evaluate
+    from unseen.api.comparison import compare as compare
+    from unseen.api.evaluation import evaluate as evaluate
+    from unseen.api.extraction import extract as extract
     from unseen.api.ranking import rank as rank
-    from unseen.api.reading import load_results as load_results
+    from unseen.api.ranking import rank_checkpoints as rank_checkpoints
+    from unseen.api.ranking import rank_study as rank_study
+    from unseen.api.stored import load_results as load_results
     from unseen.api.zeroshot import evaluate_zeroshot as evaluate_zeroshot
 else:
     __all__, __getattr__, __dir__ = lazy_exports(__name__)

@@ -1,11 +1,11 @@
-"""Feature matrices instead of models: the linear probe of `unseen.evaluate(X, y)`."""
+"""Probes on feature matrices: `unseen.evaluate(X, y)`."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,15 @@ from unseen.data import Dataset
 from unseen.data.user_data import LabelledImages, divide
 from unseen.run.environment import capture_environment
 
-#: What results call the model behind given features.
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+#: Name of the model in results on given features.
 FEATURES = "features"
 
 
-def is_matrix(value: Any) -> bool:
-    """Whether a value is an array or tensor of two dimensions."""
+def is_matrix(value: Any) -> TypeIs[npt.NDArray[Any]]:
+    """Return whether a value is an array or tensor of two dimensions."""
     return getattr(value, "ndim", 0) == 2 and hasattr(value, "shape") and not callable(value)
 
 
@@ -36,7 +39,7 @@ def as_array(value: Any) -> npt.NDArray[Any]:
 
 @dataclass
 class _ArrayBench:
-    """The part of a workbench that probes use, over rows that are given."""
+    """The part of a workbench that probes use, over feature matrices."""
 
     data: Dataset
     rows: Mapping[str, npt.NDArray[Any]]
@@ -72,12 +75,12 @@ def evaluate_features(
         DataError: arrays that do not belong together, or labels that cannot be learned.
     """
     matrices = {"train": as_array(features)}
-    given = {"train": _given(matrices["train"], labels, "train")}
+    given = {"train": _labelled(matrices["train"], labels, "train")}
     if test is not None:
         if not isinstance(test, tuple | list) or len(test) != 2 or not is_matrix(test[0]):
             raise UsageError("with features, test is (features, labels) of the test rows.")
         matrices["test"] = as_array(test[0])
-        given["test"] = _given(matrices["test"], test[1], "test")
+        given["test"] = _labelled(matrices["test"], test[1], "test")
         if matrices["test"].shape[1] != matrices["train"].shape[1]:
             raise DataError(
                 f"train features have the shape {matrices['train'].shape} and test features {matrices['test'].shape}: "
@@ -100,7 +103,7 @@ def evaluate_features(
     return dataset, tuple(results)
 
 
-def _given(rows: npt.NDArray[Any], labels: Any, name: str) -> LabelledImages:
+def _labelled(rows: npt.NDArray[Any], labels: Any, name: str) -> LabelledImages:
     if rows.ndim != 2 or not rows.size or rows.dtype.kind not in "fiub":
         raise DataError(f"{name} features must be numbers of the shape (n, d); found {rows.dtype} of {rows.shape}.")
     if not np.isfinite(rows).all():

@@ -1,8 +1,8 @@
-"""`unseen.ProbeCallback`: the model in training, probed every few epochs, with nothing changed by the look.
+"""`unseen.ProbeCallback`: probe a model every few epochs of its training, without changing the training.
 
-What is looked at is a copy (`unseen.backbones.objects`), and every random state is put back: a run with the callback
-is bit for bit the run without it. A budget of seconds bounds what one look costs: it begins with few images, and takes
-as many as the time of the last look allows.
+The callback evaluates a copy of the model (`unseen.backbones.objects`) and restores every random state: a run with the
+callback is bit-identical to a run without it. A budget limits the seconds of one evaluation: the first uses few images,
+and each later one as many as the speed of the last allows.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from unseen.api.extracting import extract
-from unseen.api.probing import evaluate
-from unseen.api.shown import Answer, percent
+from unseen.api.answer import Answer, percent
+from unseen.api.evaluation import evaluate
+from unseen.api.extraction import extract
 from unseen.core.errors import DataError, UnseenError, UsageError
 from unseen.core.records import Preprocessing
 from unseen.core.run_record import RunRecord
@@ -32,9 +32,9 @@ from unseen.data.subset import select
 from unseen.features import Extraction, NoProgress
 from unseen.metrics import alpha_req, effective_rank, rankme, uniformity
 
-#: Images per class of the first look under a budget.
+#: Images per class of the first evaluation under a budget.
 _FIRST = 4
-#: Of the budget, what a look is planned to take; the rest is for what cannot be foreseen.
+#: Share of the budget that an evaluation is planned to take.
 _PLANNED = 0.6
 _LABEL_FREE: dict[str, Callable[[Any], float]] = {
     "rankme": rankme,
@@ -54,10 +54,10 @@ class _OutOfTimeError(UnseenError):
 
 
 class _Deadline(NoProgress):
-    """Ends an extraction that has come too close to the end of the budget, and takes the time of what was done.
+    """End an extraction near the end of the budget, and measure its speed.
 
     Attributes:
-        images, seconds: that went through, and that they took.
+        images, seconds: number of extracted images, and the time that they took.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -74,26 +74,26 @@ class _Deadline(NoProgress):
         self.images += images
         if perf_counter() > self.last:
             self.passed = True
-            raise _OutOfTimeError("the budget of this look is spent")
+            raise _OutOfTimeError("the budget of this evaluation is used up")
 
 
 @dataclass(eq=False, repr=False)
 class ProbeCallback(Answer):
-    """Probes a model during its training. Call it after each epoch: `callback(model, epoch)`.
+    """Probe a model during its training. Call it after each epoch: `callback(model, epoch)`.
 
     Args:
-        data: labelled images as `unseen.evaluate` takes them.
+        data: labelled images, as for `unseen.evaluate`.
         test: other labelled images.
-        every: epochs between looks; the first is after epoch `every` - 1, counted from 0.
-        budget: seconds that one look may take; without it all images are used.
-        transform, preprocessing: how images reach the model.
-        log: called with (metrics, epoch), or a TensorBoard `SummaryWriter`; without it, a run of Weights & Biases
-            or MLflow that is active is told.
-        label_free: also RankMe, α-ReQ, effective rank and uniformity of the test images' features.
+        every: epochs between evaluations; the first is after epoch `every` - 1, counted from 0.
+        budget: seconds that one evaluation may take; without it all images are used.
+        transform, preprocessing: from images to the input of the model.
+        log: called with (metrics, epoch), or a TensorBoard `SummaryWriter`; without it, metrics are logged to an
+            active run of Weights & Biases or MLflow.
+        label_free: also compute RankMe, α-ReQ, effective rank and uniformity of the features of the test images.
         options: of the probe benchmark, such as {"solver": "ridge"}.
 
     Attributes:
-        history: one row per look: epoch, top1 with its bounds, seconds, images, label-free metrics.
+        history: one row per evaluation: epoch, top1 with its bounds, seconds, images, label-free metrics.
     """
 
     data: Any
@@ -120,23 +120,24 @@ class ProbeCallback(Answer):
             self._limit = _FIRST * len(self._dataset.class_names)
 
     def __call__(self, model: Any, epoch: int) -> dict[str, Any] | None:
-        """Look at the model if it is time to; returns the new row of the history, or None."""
+        """Evaluate the model if the epoch is due; return the new row of the history, or None."""
         if (epoch + 1) % self.every:
             return None
         with _unchanged():
-            row = {"epoch": epoch, **self._look(model)}
+            row = {"epoch": epoch, **self._evaluate(model)}
             self.history.append(row)
-            self._tell({k: v for k, v in row.items() if isinstance(v, float)}, epoch)
+            self._log({k: v for k, v in row.items() if isinstance(v, float)}, epoch)
         return row
 
     def headline(self) -> str:
         known = [row for row in self.history if any(name in row for name in _SCORES)]
         if not known:
-            return f"no look yet, one every {self.every} epochs"
+            return f"no evaluation yet, one every {self.every} epochs"
         score = next(name for name in _SCORES if name in known[-1])
         value = known[-1][score]
         shown = f"{value:.3f}" if score == "r2" else percent(value)
-        return f"{_SCORES[score]} {shown} after epoch {known[-1]['epoch']}, {len(known)} looks"
+        count = f"{len(known)} {'evaluation' if len(known) == 1 else 'evaluations'}"
+        return f"{_SCORES[score]} {shown} after epoch {known[-1]['epoch']}, {count}"
 
     @property
     def record(self) -> RunRecord:
@@ -147,7 +148,7 @@ class ProbeCallback(Answer):
         return list(self.history)
 
     def for_lightning(self) -> Any:
-        """The same as a callback of Lightning's `Trainer`."""
+        """Return this callback for Lightning's `Trainer`."""
         lightning = _imported("lightning.pytorch", "pytorch_lightning")
 
         def end(_self: Any, trainer: Any, module: Any) -> None:
@@ -158,7 +159,7 @@ class ProbeCallback(Answer):
         return type("LightningProbe", (lightning.Callback,), {"on_train_epoch_end": end})()
 
     def for_trainer(self) -> Any:
-        """The same as a callback of the Hugging Face `Trainer`."""
+        """Return this callback for the Hugging Face `Trainer`."""
         transformers = _imported("transformers")
 
         def end(_self: Any, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
@@ -173,16 +174,16 @@ class ProbeCallback(Answer):
             return load_dataset(resolve_dataset(str(self.data), Path()))
         return as_dataset(self.data, self.test)
 
-    def _look(self, model: Any) -> dict[str, Any]:
+    def _evaluate(self, model: Any) -> dict[str, Any]:
         began = perf_counter()
         data = self._dataset if self._limit is None else select(self._dataset, limit=self._limit)
         images = sum(len(split) for split in data.splits.values())
         deadline = _Deadline(_PLANNED * self.budget) if self.budget is not None else None
-        # Weights that nobody will see again: their features are not kept, and no graph is made of them.
+        # The weights change before the next evaluation: features are not stored, and no graph is exported.
         how: dict[str, Any] = {"how": Extraction(runtime="torch"), "progress": deadline}
         how |= {"transform": self.transform, "preprocessing": self.preprocessing}
         row: dict[str, Any] = {}
-        with tempfile.TemporaryDirectory(prefix="unseen-look-") as home:
+        with tempfile.TemporaryDirectory(prefix="unseen-probe-") as home:
             try:
                 found = evaluate(model, data, home=home, **how, **self.options)
                 self._record = found.record
@@ -205,14 +206,16 @@ class ProbeCallback(Answer):
         return {**row, "images": images, "seconds": seconds}
 
     def _fitting(self, last: _Deadline, seconds: float) -> int:
-        """Images per split that the next look has time for, never more than four times those of the last."""
+        """Return the images per split that the next evaluation has time for, at most four times those of the last."""
         assert self.budget is not None and self._limit is not None
         each = last.seconds / max(last.images, 1)
-        left = _PLANNED * self.budget - (seconds - last.seconds)  # what does not grow with the images is taken off
+        left = _PLANNED * self.budget - (
+            seconds - last.seconds
+        )  # without the time that does not depend on the number of images
         count = int(left / max(each * len(self._dataset.splits), 1e-9))
         return min(max(count, 2 * len(self._dataset.class_names)), 4 * self._limit)
 
-    def _tell(self, metrics: Mapping[str, float], epoch: int) -> None:
+    def _log(self, metrics: Mapping[str, float], epoch: int) -> None:
         named = {f"probe/{name}": value for name, value in metrics.items()}
         if hasattr(self.log, "add_scalar"):
             for name, value in named.items():
@@ -245,7 +248,7 @@ def _imported(*names: str) -> Any:
 
 @contextmanager
 def _unchanged() -> Iterator[None]:
-    """Puts back every random state and setting of torch that work inside may have used."""
+    """Restore every random state and setting of torch at the end of the block."""
     import torch
 
     threads, grad = torch.get_num_threads(), torch.is_grad_enabled()

@@ -1,21 +1,57 @@
-"""`unseen.rank`: which of several checkpoints, or of several feature matrices, will transfer best."""
+"""`unseen.rank`: which of several checkpoints, or of several feature matrices, will transfer best.
+
+`rank_checkpoints` takes names, as the command does; `rank` also takes objects and arrays.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
+from time import perf_counter
 from typing import Any, ClassVar
 
+import numpy as np
+
+from unseen.api.answer import Answer
 from unseen.api.arrays import as_array, is_matrix
-from unseen.api.checkpoints import rank_checkpoints
-from unseen.api.holding import STUDY, holding, name_models, workbench
-from unseen.api.shown import Answer
-from unseen.benchmarks.rank.arrays import rank_features
+from unseen.api.objects import STUDY, NamedObjects, workbench
+from unseen.backbones.load import check_backbone, expand_models, resolve_model
+from unseen.benchmarks.rank.answer import answer, with_truth
+from unseen.benchmarks.rank.arrays import rank_features as rank_features
 from unseen.benchmarks.rank.candidates import CheckpointRanking
-from unseen.core.errors import UsageError
+from unseen.benchmarks.rank.details import EXPECTED
+from unseen.benchmarks.rank.halving import (
+    GROWTH,
+    Dropped,
+    Pilot,
+    drop,
+    first_size,
+    is_worth_it,
+    next_size,
+    pilot,
+    size_within,
+    with_dropped,
+)
+from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, RankBenchmark, affordable
+from unseen.benchmarks.workbench import Workbench
+from unseen.core.errors import CheckpointError, UnknownNameError, UnseenError, UsageError
+from unseen.core.files import home as home_folder
+from unseen.core.identity import parameters_of
+from unseen.core.records import Result
 from unseen.core.run_record import RunRecord
-from unseen.features import Extraction
+from unseen.data import Dataset, load_dataset
+from unseen.data.dataset import CLASS
+from unseen.features import Extraction, Progress
+from unseen.results.table import records_by_dataset
+from unseen.run.execute import run_study
+from unseen.run.executor import Engine
+from unseen.run.report import make_study_report, report_path
+from unseen.run.study import Study
+
+#: Dimensions that few networks exceed.
+_WIDEST = 4096
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,7 +60,7 @@ class Ranking(Answer):
 
     Attributes:
         order: the ranking as the commands have it, with notes and the options behind it.
-        labels: what the caller calls each model.
+        labels: the caller's label of each model.
     """
 
     order: CheckpointRanking
@@ -72,7 +108,7 @@ def rank(
     how: Extraction | None = None,
     **options: Any,
 ) -> Ranking:
-    """Rank checkpoints by what their features promise, before any of them is fine-tuned.
+    """Rank checkpoints by the expected accuracy of a linear head on their features, before any fine-tuning.
 
     Args:
         models: by label, or a list: as `evaluate` takes them; or feature matrices (n, d) by label.
@@ -82,18 +118,267 @@ def rank(
             feature matrices of `unseen.benchmarks.rank.arrays.rank_features`.
 
     Raises:
-        UnseenError: no model, or data that do not fit.
+        UnseenError: no model, an unknown option, or data that do not fit.
     """
     if isinstance(models, Mapping) and models and all(is_matrix(value) for value in models.values()):
+        known = list(signature(rank_features).parameters)[2:]
+        for name in options:
+            if name not in known:
+                raise UnknownNameError("option", name, known)
         arrays = {str(label): as_array(value) for label, value in models.items()}
         return Ranking(rank_features(arrays, as_array(data), **options), {})
     bench = workbench(home, how, None)
-    with holding() as holder:
-        named = name_models(holder, models)
+    with NamedObjects() as holder:
+        named = holder.models(models)
         if not named:
             raise UsageError("name at least one checkpoint to rank.")
-        dataset = holder.dataset(data)
         order = rank_checkpoints(
-            dataset, list(named.values()), name=study, home=bench.home, how=bench.how, report=False, **options
+            holder.dataset(data),
+            list(named.values()),
+            name=study,
+            home=bench.home,
+            how=bench.how,
+            report=False,
+            **options,
         )
     return Ranking(order, {name: label for label, name in named.items()})
+
+
+def rank_checkpoints(
+    data: str | Dataset,
+    models: Sequence[str],
+    *,
+    top: int = 1,
+    budget: float | None = None,
+    halving: bool | None = None,
+    finetune_top: int = 0,
+    name: str = "rank",
+    home: Path | str | None = None,
+    how: Extraction | None = None,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+    report: Path | bool = True,
+    **options: Any,
+) -> CheckpointRanking:
+    """Rank checkpoints for a labelled set, best first: a study of the rank benchmark, read as one answer.
+
+    A wrong name or an unreadable file is an error before any work. A checkpoint that is not available for another
+    reason, such as a hub that cannot be reached, does not stop the others: it is in the answer with its reason.
+
+    Args:
+        data: a dataset's name, such as "folder:photos", or the dataset that `load_dataset` returned for one.
+        models: names of checkpoints, each ranked once; "@FILE" is a list of names, one per line, and "timm:*dino*" all
+            that match.
+        top: how many checkpoints the recommendation names.
+        budget: seconds for the whole; images are sampled, by class, to fit.
+        halving: all candidates on a few images first, and only those that may be the best on all of them; by default
+            if it saves time (five candidates and 600 images, or more).
+        finetune_top: number of candidates to fine-tune, from the first on, to confirm the order.
+        name: of the study that stores the results.
+        home: folder of features and results.
+        how: settings of the extraction; a precision other than fp32 is that of the rounds of halving before the last,
+            and of all with a budget or without rounds.
+        engine: executor of the work; this process by default.
+        progress: callbacks for extractions in this process.
+        report: file of the report, `HOME/reports/NAME.html` by default; False for none.
+        **options: of `RankBenchmark`: `scores`, `layers`, `split`, `sample`, `resamples`, `seed` ...
+
+    Raises:
+        UsageError: no model, an unknown model, score or option.
+        CheckpointError: a model file that does not exist or cannot be loaded.
+        DataError: fewer than two classes, or no more images than classes.
+    """
+    began = perf_counter()
+    study, notes = rank_study(data, models, name=name, how=how, **options)
+    bench = Workbench(home_folder(home), how=study.extraction, progress=progress)
+    (dataset,) = study.datasets
+    images = bench.dataset(dataset)
+    benchmark = _benchmark(study).suited(images)
+    benchmark.check(images)
+    if finetune_top:
+        replace(benchmark, truth=True).check(images)
+    if budget is not None and benchmark.sample:
+        raise UsageError("give a budget or a sample, not both: a budget chooses the sample.")
+    lost = _unavailable(study, bench)
+    able = tuple(model for model in study.models if model not in lost)
+    if "scores" not in options and benchmark.scores == DEFAULT_SCORES:
+        cheap, skipped = _affordable(benchmark, bench, dataset, able)
+        benchmark, notes = replace(benchmark, scores=cheap or (EXPECTED,)), [*notes, *skipped]
+    rounds = _Rounds(study, benchmark, bench, engine)
+    able, sample, remarks = rounds.narrowed(able, budget, halving, began)
+    benchmark, notes = replace(benchmark, sample=sample), [*notes, *remarks]
+    if rounds.last is not None and budget is None and study.extraction.precision != "fp32":
+        # A quick precision serves to drop candidates; the numbers of those that remain are in full precision.
+        study = replace(study, extraction=replace(study.extraction, precision="fp32"))
+        bench = Workbench(bench.home, how=study.extraction, progress=progress)
+    study = replace(study, models=able or study.models, benchmarks=[benchmark])
+    results = _run(study, bench, engine) if able else []
+    for model, reason in lost.items():
+        # The weights are not available, so the revision has only the data; all else is as in the missing cells.
+        more = {"extraction": parameters_of(study.extraction)}
+        cells = [replace(c, parameters={**c.parameters, **more}) for c in benchmark.plan(model, dataset)]
+        results += [Result(replace(cell, revision=f"+{images.revision}"), error=reason) for cell in cells]
+    ranking = with_dropped(answer(results, top=top, notes=notes), rounds.dropped)
+    ranking = replace(ranking, notes=(*ranking.notes, *rounds.precision_notes(ranking)))
+    if finetune_top and ranking.ranked:
+        chosen = tuple(dict.fromkeys(c.model for c in ranking.ranked if not c.same_as))
+        truth = replace(benchmark, scores=(), truth=True, sample=0)
+        confirmed = _run(replace(study, models=chosen[:finetune_top], benchmarks=[truth]), bench, engine)
+        results += confirmed
+        ranking = with_truth(ranking, confirmed)
+    if report is not False:
+        path = report if isinstance(report, Path) else report_path(study, bench)
+        ranking = replace(ranking, page=str(make_study_report(results, study, bench).write(path)))
+    return replace(ranking, record=records_by_dataset(results)[dataset], seconds=perf_counter() - began)
+
+
+def _run(study: Study, bench: Workbench, engine: Engine | None) -> list[Result]:
+    """Return the results of a study; a failed cell is among them."""
+    return list(run_study(study, engine=engine, report=False, bench=bench, on_error="ignore").results)
+
+
+class _Rounds:
+    """The rounds before the last: they choose its candidates and its number of images."""
+
+    def __init__(self, study: Study, benchmark: RankBenchmark, bench: Workbench, engine: Engine | None) -> None:
+        self.study, self.bench, self.engine = study, bench, engine
+        self.benchmark = replace(benchmark, truth=False)
+        self.dropped: list[Dropped] = []
+        #: The ranking of the latest round.
+        self.last: CheckpointRanking | None = None
+
+    def narrowed(
+        self, models: tuple[str, ...], budget: float | None, halving: bool | None, began: float
+    ) -> tuple[tuple[str, ...], int, list[str]]:
+        """Return the models and the sample of the last round (0 for all images), and notes on them."""
+        (dataset,) = self.study.datasets
+        images = self.bench.dataset(dataset).split(self.benchmark.split)
+        # Values and several labels have no classes that a sample must contain.
+        classes = len(np.unique(images.labels)) if self.bench.dataset(dataset).target == CLASS else 1
+        total = min(self.benchmark.sample or len(images), len(images))
+        rounds = is_worth_it(len(models), total, classes) if halving is None else halving and len(models) > 1
+        if not models or (budget is None and not rounds):
+            return models, self.benchmark.sample, []
+        known = Pilot(first_size(total, classes))
+        if budget is not None:
+            known = pilot(budget - (perf_counter() - began), self.bench, dataset, self.benchmark.split, models, classes)
+        size = known.size
+        while size < total and not known.short:
+            start = perf_counter()
+            self.last = self._ranked(models, size, whole=budget is not None)
+            rate = known.rate_after(perf_counter() - start, size, len(models))
+            if rounds:
+                models = self._drop(models, self.last)
+            grown = next_size(size, total) if rounds else total
+            if budget is not None:
+                left = budget - (perf_counter() - began) - known.loading
+                grown = min(grown, size_within(left, rate, len(models), total))
+            if grown < GROWTH / 2 * size:
+                break  # the rest of the budget would add too few images
+            size = grown
+        if budget is None or size == total:
+            return models, 0 if size == total and not self.benchmark.sample else size, []
+        return models, size, [f"{size} of {total} images, by class, to fit {budget:.0f} s{known.short}"]
+
+    def _drop(self, models: tuple[str, ...], ranking: CheckpointRanking) -> tuple[str, ...]:
+        """Return the models that remain: a checkpoint is dropped only if all of its layers are."""
+        losers = drop(ranking)
+        self.dropped += [losers] if losers.candidates else []
+        kept = {c.model for c in ranking.ranked if c not in losers.candidates}
+        gone = {c.model for c in losers.candidates} - kept
+        return tuple(model for model in models if model not in gone)
+
+    def precision_notes(self, ranking: CheckpointRanking) -> list[str]:
+        """Return a note if the rounds before the last ran in another precision than the last."""
+        precision = self.study.extraction.precision
+        last = ranking.parameters.get("extraction", {}).get("precision", precision)
+        same = self.last is None or precision == last
+        return [] if same else [f"rounds before the last ran in {precision}, the last in {last}"]
+
+    def _ranked(self, models: tuple[str, ...], size: int, *, whole: bool) -> CheckpointRanking:
+        """Return the ranking of one round; `whole` with all scores of the last one, so that its time is known."""
+        benchmark = self.benchmark if whole else replace(self.benchmark, scores=(EXPECTED,), resamples=0)
+        study = replace(self.study, models=models, benchmarks=[replace(benchmark, sample=size)])
+        return answer(_run(study, self.bench, self.engine))
+
+
+def rank_study(
+    data: str | Dataset, models: Sequence[str], *, name: str = "rank", how: Extraction | None = None, **options: Any
+) -> tuple[Study, list[str]]:
+    """Return the study behind a ranking, and a note for every model that is named twice."""
+    if not models:
+        raise UsageError("name at least one checkpoint to rank, such as packaged:efficientnet-lite0 or timm:resnet50.")
+    named = [model for each in models for line in _listed(each) for model in expand_models(line)]
+    resolved = [resolve_model(model, Path()) for model in named]
+    doubled = [model for i, model in enumerate(resolved) if model in resolved[:i]]
+    study = Study(
+        name,
+        tuple(dict.fromkeys(resolved)),
+        (_dataset_name(data),),
+        {"rank": options},
+        extraction=how or Extraction(),
+        title="Which checkpoint to fine-tune",
+        source="unseen rank",
+    )
+    return study, [f"{model} was named twice and is ranked once" for model in doubled]
+
+
+def _listed(name: str) -> list[str]:
+    """Return the names in the file behind "@FILE", one per line, without comments (#); any other name alone."""
+    if not name.startswith("@"):
+        return [name]
+    path = Path(name[1:]).expanduser()
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the list of models {str(path)!r} cannot be read: {error}.") from error
+    found = [text for line in lines if (text := line.partition("#")[0].strip())]
+    if not found:
+        raise UsageError(f"the list of models {str(path)!r} has no name in it. Write one per line.")
+    return found
+
+
+def _affordable(
+    benchmark: RankBenchmark, bench: Workbench, dataset: str, models: Sequence[str]
+) -> tuple[tuple[str, ...], list[str]]:
+    """Return the default scores that are affordable; the widths of models are read only if they matter."""
+    labels = bench.dataset(dataset).split(benchmark.split).labels
+    images, classes = benchmark.sample or len(labels), len(np.unique(labels))
+    found = affordable(images, _WIDEST, classes)
+    if found[1]:
+        found = affordable(images, max((bench.card(model).feature_dim or 0 for model in models), default=0), classes)
+    return found
+
+
+def _benchmark(study: Study) -> RankBenchmark:
+    (benchmark,) = study.protocols
+    assert isinstance(benchmark, RankBenchmark)
+    return benchmark
+
+
+def _dataset_name(data: str | Dataset) -> str:
+    if isinstance(data, str):
+        return data
+    if load_dataset(data.id).revision != data.revision:
+        raise UsageError(f"{data.id!r} names other images or labels than those given. Register them: register_dataset.")
+    return data.id
+
+
+def _unavailable(study: Study, bench: Workbench) -> dict[str, str]:
+    """Return the models that are not available now, with the reason, before anything is extracted.
+
+    Raises:
+        UsageError: a name that cannot be resolved.
+        CheckpointError: a file that does not exist or cannot be loaded.
+    """
+    found = {}
+    for model in study.models:
+        try:
+            check_backbone(model)
+            bench.revision(model, study.datasets[0])
+        except (UsageError, CheckpointError):
+            raise
+        except UnseenError as error:
+            found[model] = str(error)
+            bench.progress.note(f"{model} cannot be ranked, the others go on: {error}")
+    return found

@@ -10,18 +10,20 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from unseen.api.shown import Answer, percent
+from unseen.api.answer import Answer, percent
 from unseen.concepts import list_unknown
 from unseen.core.errors import DataError, UsageError
-from unseen.core.run_record import RunRecord, SplitCounts, dropped
+from unseen.core.run_record import RunRecord, SplitCounts
 from unseen.core.search_record import search_record
 from unseen.stats import Candidate, Decision, decide
-from unseen.zeroshot.catalogue import expand_methods, load_method
-from unseen.zeroshot.embeddings import check_embeddings
+from unseen.zeroshot.catalogue import expand_methods, make_method
+from unseen.zeroshot.embeddings import normalise_embeddings
 from unseen.zeroshot.method import FloatArray, IntArray, as_matrix
 from unseen.zeroshot.outcomes import zeroshot_candidate
-from unseen.zeroshot.problem import Images, Problem, draw_folds, no_images, split_classes
+from unseen.zeroshot.problem import Images, Problem, split_classes
 from unseen.zeroshot.protocol import Evaluation, evaluate_method
+
+BoolArray = npt.NDArray[np.bool_]
 
 _METHODS = ("ESZSL", "SAE", "ALE", "DEVISE", "GFZSL")
 
@@ -85,7 +87,7 @@ class ZeroShotAnswer(Answer):
 
 def _candidate(evaluation: Evaluation, metric: str) -> Candidate:
     """Return what `stats.decide` takes for a metric of a method."""
-    found = None if evaluation.outcomes is None else zeroshot_candidate([evaluation.outcomes], metric)
+    found = zeroshot_candidate([evaluation.outcomes], metric)
     return replace(found or Candidate(), interval=evaluation.intervals[metric])
 
 
@@ -95,11 +97,12 @@ def evaluate_zeroshot(
     embeddings: npt.ArrayLike,
     *,
     methods: str | Sequence[str] = _METHODS,
-    unseen: Sequence[Any] | float = 0.2,
+    unseen: Sequence[str | int] | float = 0.2,
     class_names: Sequence[str] | None = None,
     test_share: float = 0.2,
     grid: str = "quick",
     normalise: str = "l2",
+    calibration: float | str = 0.0,
     seed: int = 0,
 ) -> ZeroShotAnswer:
     """Tune, fit and test zero-shot methods: seen classes train, unseen ones are known by their embeddings alone.
@@ -115,36 +118,60 @@ def evaluate_zeroshot(
         class_names: one per row of `embeddings`.
         test_share: of the images of each seen class, held out to be tested among all classes; 0 leaves that out.
         grid: "quick" or "full": the settings that are tried.
-        normalise: how features are scaled: "l2", "standard" or "none".
-        seed: of what is drawn, and of the methods.
+        normalise: how features are scaled: "l2", "standard" or "none". Class embeddings are scaled to length 1.
+        calibration: a constant to subtract from the scores of seen classes, or "auto" to tune it.
+        seed: of the sampled classes and images, and of the methods.
 
     Raises:
         UnseenError: arrays that do not belong together, a class without images, too few classes, an unknown method.
     """
     S = as_matrix(embeddings, "class embeddings")
     names = _names(class_names, S)
-    check_embeddings(S, names, "embeddings")
     X = as_matrix(features, "features").astype(np.float32, copy=False)
     images = Images(X, _labels(labels, names, X.shape, S.shape))
-    named = class_names is not None
-    problem = _problem(images, S, names, unseen, test_share, seed, named=named).normalised(normalise)
-    found = {}
-    for name in expand_methods([methods] if isinstance(methods, str) else methods):
-        estimator: Any = load_method(name)()
-        if "seed" in estimator.get_params():
-            estimator.set_params(seed=seed)
-        found[name] = evaluate_method(estimator, problem, name=name, grid=grid)
+    listed = _unseen(unseen, names)
+    division = split_classes(
+        # Class names can be audited: then no unseen class is one that ImageNet-1K has.
+        ("SS" if class_names is None else "PS") if listed is None else listed,
+        names,
+        (),
+        counts=np.bincount(images.y, minlength=len(names)).tolist(),
+        share=float(unseen) if isinstance(unseen, float | np.floating) else 0.0,
+        seed=seed,
+    )
+    test = _held_out(images.y, division.seen, test_share, seed)
+    problem = Problem(
+        Images(X[~test], images.y[~test]).of(division.seen),
+        images.of(division.unseen),
+        Images(X[test], images.y[test]),
+        normalise_embeddings(S, names, "embeddings"),
+        names,
+        division.folds,
+    ).normalised(normalise)
+    chosen = expand_methods([methods] if isinstance(methods, str) else methods)
+    found = {
+        name: evaluate_method(make_method(name, seed), problem, grid=grid, calibration=calibration) for name in chosen
+    }
     return ZeroShotAnswer(found, tuple(names[i] for i in problem.unseen), _data_record(problem))
 
 
+def _held_out(labels: IntArray, seen: IntArray, share: float, seed: int) -> BoolArray:
+    """Return which images to test seen classes on: a share of each class."""
+    rng = np.random.default_rng(seed)
+    held = np.zeros(len(labels), bool)
+    for label in seen:
+        rows = np.flatnonzero(labels == label)
+        held[rng.permutation(rows)[: round(share * len(rows))]] = True
+    return held
+
+
 def _data_record(problem: Problem) -> RunRecord:
-    """Return the counts of rows and classes, and the classes that are in no part of the problem."""
-    parts = {"train": problem.train, "test of unseen classes": problem.test_unseen}
-    parts |= {"test of seen classes": problem.test_seen}
-    counts = {name: SplitCounts(len(part.y), len(part.y)) for name, part in parts.items()}
-    used = set(problem.seen.tolist()) | set(problem.unseen.tolist())
-    lost = {str(name): "has no row of features" for i, name in enumerate(problem.class_names) if i not in used}
-    return RunRecord(counts, len(problem.class_names), len(used), dropped("class", lost))
+    """Return the counts of rows and classes."""
+    titles = ("train", "test of unseen classes", "test of seen classes")
+    counts = {
+        title: SplitCounts(len(part), len(part)) for title, part in zip(titles, problem.parts.values(), strict=True)
+    }
+    return RunRecord(counts, len(problem.class_names), len(problem.class_names))
 
 
 def _names(class_names: Sequence[str] | None, S: FloatArray) -> list[str]:
@@ -207,58 +234,23 @@ def _indices(given: npt.NDArray[Any], names: Sequence[str]) -> IntArray:
     return np.asarray([index[str(label)] for label in given], np.int64)
 
 
-def _hidden(unseen: Any, names: Sequence[str]) -> IntArray:
-    """Return the rows of the unseen classes.
+def _unseen(unseen: Sequence[str | int] | float, names: Sequence[str]) -> IntArray | None:
+    """Return the indices of the unseen classes; None for a share of classes.
 
     Raises:
-        UsageError: not a list of classes.
-        DataError: an unknown class, or fewer than two.
+        UsageError: neither a share nor a list of classes.
+        DataError: an unknown class.
     """
-    given = np.asarray(unseen)
-    if isinstance(unseen, str) or given.ndim != 1:
-        raise UsageError(f"unseen is a share of classes such as 0.2, or a list of classes; found {unseen!r}.")
-    rows = np.unique(_indices(given, names)) if len(given) else np.empty(0, np.int64)
-    if len(rows) and (rows[0] < 0 or rows[-1] >= len(names)):
-        raise DataError(
-            f"unseen classes go from {rows[0]} to {rows[-1]}, and there are the classes 0 to {len(names) - 1}."
-        )
-    if len(rows) < 2 or len(names) - len(rows) < 4:
-        raise DataError(
-            f"{len(rows)} of {len(names)} classes are unseen. Two unseen classes are needed to distinguish, and four "
-            "seen ones to tune on."
-        )
-    return rows
-
-
-def _problem(
-    images: Images,
-    S: Any,
-    names: list[str],
-    unseen: Sequence[Any] | float,
-    test_share: float,
-    seed: int,
-    *,
-    named: bool,
-) -> Problem:
     if isinstance(unseen, float | np.floating):
         if not 0 < unseen < 1:
             raise UsageError(f"unseen is a share of classes between 0 and 1, or a list of classes; found {unseen}.")
-        # Class names can be audited: then no unseen class is one that ImageNet-1K has.
-        counts = np.bincount(images.y, minlength=len(names)).tolist()
-        division = split_classes("PS" if named else "SS", names, (), counts=counts, share=float(unseen), seed=seed)
-        seen, hidden, folds = division.seen, division.unseen, division.folds
-    else:
-        hidden = _hidden(unseen, names)
-        seen = np.setdiff1d(np.arange(len(names)), hidden)
-        folds = draw_folds(seen, [names[i] for i in seen], seed)
-    rng = np.random.default_rng(seed)
-    own = np.flatnonzero(np.isin(images.y, seen))
-    held = [rng.permutation(rows)[: round(test_share * len(rows))] for rows in _by_class(images.y, own)]
-    test = np.sort(np.concatenate([*held, np.empty(0, np.int64)])).astype(np.int64)
-    train = np.setdiff1d(own, test)
-    tested = Images(images.X[test], images.y[test]) if len(test) else no_images(images.X.shape[1])
-    return Problem(Images(images.X[train], images.y[train]), images.of(hidden), tested, S, names, folds)
-
-
-def _by_class(labels: IntArray, rows: IntArray) -> list[IntArray]:
-    return [rows[labels[rows] == label] for label in np.unique(labels[rows])]
+        return None
+    listed = np.asarray(unseen)
+    if isinstance(unseen, str) or listed.ndim != 1:
+        raise UsageError(f"unseen is a share of classes such as 0.2, or a list of classes; found {unseen!r}.")
+    rows = _indices(listed, names) if len(listed) else np.empty(0, np.int64)
+    if len(rows) and (rows.min() < 0 or rows.max() >= len(names)):
+        raise DataError(
+            f"unseen classes go from {rows.min()} to {rows.max()}, and there are the classes 0 to {len(names) - 1}."
+        )
+    return rows

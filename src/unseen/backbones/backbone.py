@@ -1,6 +1,7 @@
 """A backbone: a module, its preprocessing, and the function that returns its features.
 
-Every source (packaged weights, timm, torchvision, checkpoint files, plug-ins) builds this record.
+Every source (packaged weights, timm, torchvision, checkpoint files, plug-ins) builds this record. Importing this module
+does not import torch.
 """
 
 from __future__ import annotations
@@ -9,25 +10,30 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-import torch
-from PIL import Image
-from torch import Tensor, nn
-
-from unseen.backbones.load import LOGITS, POOLED
-from unseen.core.errors import BackboneError, first_line
+from unseen.core.errors import BackboneError, UnseenError, first_line
 from unseen.core.identity import digest
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
 
-#: What `pooled` contains by default, as the run record states it.
-FEATURES = "pooled features"
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from PIL import Image
+    from torch import Tensor, nn
 
 #: (module, images) -> (pooled features (n, d), class logits (n, c) or None where there is no head).
-Forward = Callable[[nn.Module, Tensor], tuple[Tensor, Tensor | None]]
+Forward: TypeAlias = "Callable[[nn.Module, Tensor], tuple[Tensor, Tensor | None]]"
+
+#: Layer names that every backbone understands beside the names of its modules.
+POOLED = "pooled"
+LOGITS = "logits"
+
+RuntimeName = Literal["auto", "onnx", "openvino", "torch"]
+
+#: What `pooled` contains by default, as the run record states it.
+FEATURES = "pooled features"
 
 
 class Transform(Protocol):
@@ -91,18 +97,20 @@ class Backbone:
         own = digest([own, self.code]) if self.code else own
         return own if self.transform is None else digest([own, self.transform.fingerprint])
 
-    @cached_property
+    @property
     def has_head(self) -> bool:
         """Return whether the model has class logits."""
-        return self._probe[1] is not None
+        return self._outputs[1]
 
-    @cached_property
+    @property
     def feature_dim(self) -> int:
-        return self._probe[0]
+        return self._outputs[0]
 
     @cached_property
-    def _probe(self) -> tuple[int, int | None]:
-        """Return the widths of features and logits, from one blank image."""
+    def _outputs(self) -> tuple[int, bool]:
+        """Return the width of the features and whether there are logits, from one blank image."""
+        import torch
+
         blank = self.blank_input()
         try:
             with torch.inference_mode():
@@ -115,23 +123,24 @@ class Backbone:
                 f"{self.id!r} gives features of shape {tuple(features.shape)}; two dimensions (images, features) "
                 f"are needed. Pool them in the function that registers the model."
             )
-        return features.shape[1], None if logits is None else logits.shape[1]
+        return features.shape[1], logits is not None
 
     def blank_input(self, count: int = 1) -> Tensor:
         """Return normalised images of zeros with the model's input shape."""
+        import torch
+
         size = self.preprocessing.size
         shape = (3, size, size) if self.transform is None else self.transform.shape
         return torch.zeros(count, *shape)
 
     def example(self, count: int, *, seed: int | None = None) -> Tensor:
         """Return smooth random images (blank ones without a seed) in the format of a runtime's input."""
-        shape = (
-            (3, self.preprocessing.size, self.preprocessing.size) if self.transform is None else self.transform.shape
-        )
-        images = torch.zeros(count, *shape)
+        import torch
+
+        images = self.blank_input(count)
         if seed is not None:
-            coarse = torch.rand(count, shape[0], 8, 8, generator=torch.Generator().manual_seed(seed))
-            images = torch.nn.functional.interpolate(coarse, size=shape[-2:], mode="bilinear")
+            coarse = torch.rand(count, images.shape[1], 8, 8, generator=torch.Generator().manual_seed(seed))
+            images = torch.nn.functional.interpolate(coarse, size=images.shape[-2:], mode="bilinear")
         if self.transform is not None:
             return images
         return images.mul(255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
@@ -156,6 +165,8 @@ class Backbone:
 
 def state_digest(module: nn.Module) -> str:
     """Return 16 hex digits of the sha256 of a module's state: names, types, shapes and bytes, in name order."""
+    import torch
+
     running = hashlib.sha256()
     for name, tensor in sorted(module.state_dict().items()):
         value = tensor.detach().cpu().contiguous()
@@ -170,6 +181,7 @@ def measure_cost(backbone: Backbone) -> tuple[int, int]:
     A multiply-add is two operations; convolutions and matrix products are counted. Parameters are those that the
     features depend on, read off the autograd graph.
     """
+    import torch
     from torch.utils.flop_counter import FlopCounterMode
 
     module, counter = backbone.module, FlopCounterMode(display=False)
@@ -201,3 +213,82 @@ def _leaves(tensor: Tensor) -> set[Tensor]:
             found.add(node.variable)
         pending.extend(parent for parent, _ in node.next_functions)
     return found
+
+
+# Preprocessing of other libraries: a `Preprocessing` if it is torchvision's usual chain `Resize`, `CenterCrop`,
+# `ToTensor`, `Normalize` on Pillow images, whose arithmetic equals ours; otherwise the callable itself.
+
+_TO_TENSOR = ("ToTensor", "MaybeToTensor", "PILToTensor", "ToImage")
+_NEUTRAL = ("_convert_to_rgb", "MaybeConvertMode", "ToDtype", "ConvertImageDtype", "ToRGB", "RGB")
+
+
+class CallableTransform:
+    """A third-party callable from a Pillow image to a tensor or array, identified by its outputs for two images.
+
+    Raises:
+        BackboneError: it fails, gives no (c, h, w), or other values each time.
+    """
+
+    def __init__(self, function: Callable[[Image.Image], Any]) -> None:
+        import numpy as np
+        from PIL import Image
+
+        self._function = function
+        rng = np.random.default_rng(0)
+        images = [Image.fromarray(rng.integers(0, 256, (h, w, 3), dtype=np.uint8)) for h, w in ((97, 131), (160, 120))]
+        try:
+            found, again = [self(image) for image in images], self(images[0])
+        except UnseenError:
+            raise
+        except Exception as error:
+            raise BackboneError(f"the transform fails on an RGB image: {type(error).__name__}: {error}") from error
+        if not np.array_equal(found[0], again):
+            raise BackboneError("the transform gives other values each time. Give the one for evaluation.")
+        if found[0].shape != found[1].shape:
+            raise BackboneError(f"the transform gives images of several sizes, {found[0].shape} and {found[1].shape}.")
+        self.shape: tuple[int, ...] = found[0].shape
+        self.fingerprint = hashlib.sha256(b"".join(one.tobytes() for one in found)).hexdigest()[:16]
+
+    def __call__(self, image: Image.Image) -> npt.NDArray[np.float32]:
+        import numpy as np
+
+        value = self._function(image)
+        value = value.detach().cpu().numpy() if hasattr(value, "detach") else value
+        array = np.asarray(value, np.float32)
+        array = array[0] if array.ndim == 4 and len(array) == 1 else array
+        if array.ndim != 3:
+            raise BackboneError(f"the transform gives shape {array.shape}; (channels, height, width) is needed.")
+        return np.ascontiguousarray(array)
+
+
+def read_transform(transform: Any) -> Preprocessing | None:
+    """Return the preprocessing that a torchvision transform does, or None if it is no usual chain."""
+    import numpy as np
+
+    size = resize = 0
+    mode, interpolation = "shortest", "bilinear"
+    mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    in_tensors = False
+    for step in getattr(transform, "transforms", ()):
+        name = getattr(step, "__name__", type(step).__name__)
+        if name in ("Resize", "CenterCrop") and not in_tensors:
+            sides = [int(side) for side in np.atleast_1d(step.size)]
+            resizes = name == "Resize"
+            if len(set(sides)) != 1 or (resizes and (resize or size or getattr(step, "max_size", None) is not None)):
+                return None
+            if resizes:
+                resize, mode = sides[0], "squash" if len(sides) == 2 else "shortest"
+                interpolation = str(getattr(step.interpolation, "value", step.interpolation))
+            else:
+                size = sides[0]
+        elif name in _TO_TENSOR:
+            in_tensors = True
+        elif name == "Normalize":
+            mean, std = tuple(map(float, step.mean)), tuple(map(float, step.std))  # type: ignore[assignment]
+        elif name not in _NEUTRAL:
+            return None
+    size = size or (resize if mode == "squash" else 0)
+    usual = in_tensors and size and resize >= size and len(mean) == len(std) == 3
+    if not usual or interpolation not in ("nearest", "bilinear", "bicubic", "lanczos"):
+        return None
+    return Preprocessing(size, resize, mode, interpolation, mean, std)  # type: ignore[arg-type]

@@ -10,28 +10,27 @@ import argparse
 import math
 import pickle
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from unseen.backbones.model_files import check_weights_file, refuse_code
-from unseen.core.errors import CheckpointError, first_line
+from unseen.core.errors import CheckpointError
+from unseen.core.guard import guarded
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
 
 #: Parts of names that sharding, compiling and checkpointing add.
-_WRAPPERS = ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_mod.", "_forward_module.")
+_WRAPPERS = re.compile(r"(?:_fsdp_wrapped_module|_checkpoint_wrapped_module|_orig_mod|_forward_module)\.")
 
 #: Ends of the names of position embeddings, which depend on the size of the images.
-_POSITIONS = ("pos_embed", "pos_embedding", "position_embedding", "position_embeddings", "positional_embedding")
+POSITIONS = ("pos_embed", "pos_embedding", "position_embedding", "position_embeddings", "positional_embedding")
 
 #: Tensors of a class head that a file may lack.
 _HEAD_TENSORS = 4
-
-#: Harmless records that training scripts put beside their weights.
-_PLAIN_RECORDS: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [argparse.Namespace]
 
 
 @dataclass(frozen=True)
@@ -72,23 +71,32 @@ def read_checkpoint(path: Path) -> Any:
             f"no checkpoint at {path}. Give the path of a .pth, .pt, .ckpt, .bin or .safetensors file."
         )
     check_weights_file(path)
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
+    if path.suffix != ".safetensors":
+        return load_plain(path, path.name, [argparse.Namespace])  # a harmless record of training scripts
+    with guarded(path.name, "a safetensors file", error=CheckpointError):
+        from safetensors.torch import load_file
 
-            return load_file(path)
-        with torch.serialization.safe_globals(_PLAIN_RECORDS):
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        named = re.search(r"GLOBAL ([\w.]+)", str(error))
-        if named is None:
+        return load_file(path)
+
+
+def load_plain(source: Path | BinaryIO, file: str, safe: list[Any]) -> Any:
+    """Return the plain containers and tensors of a torch file.
+
+    Args:
+        file: name of the file, for error messages.
+        safe: classes that may be called, as of `torch.serialization.safe_globals`.
+    """
+    import torch
+
+    with guarded(file, "a checkpoint", error=CheckpointError), torch.serialization.safe_globals(safe):
+        try:
+            return torch.load(source, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            if named := re.search(r"GLOBAL ([\w.]+)", str(error)):
+                raise refuse_code(file, named[1]) from error
             raise CheckpointError(
-                f"{path.name} cannot be read as a checkpoint: it is damaged, or no torch file."
+                f"{file} cannot be read as a checkpoint: it is damaged, or no torch file of plain tensors."
             ) from error
-        raise refuse_code(path, named[1]) from error
-    except Exception as error:
-        # torch and safetensors raise a dozen kinds (EOFError, RuntimeError, SafetensorError ...) for a bad file.
-        raise CheckpointError(f"{path.name} cannot be read as a checkpoint: {_first_line(error)}") from error
 
 
 def state_dicts(value: Any) -> Iterator[tuple[str, dict[str, Tensor]]]:
@@ -96,6 +104,8 @@ def state_dicts(value: Any) -> Iterator[tuple[str, dict[str, Tensor]]]:
 
     A mapping in several places is entered once, so that a file cannot cause an endless search.
     """
+    from torch import Tensor
+
     waiting, entered = [("", value)], set[int]()
     while waiting:
         path, mapping = waiting.pop()
@@ -120,7 +130,7 @@ def load_into(module: nn.Module, tensors: Mapping[str, Tensor], prefix: str) -> 
     fitting, resized = {}, []
     for name, tensor in own.items():
         found = tensors.get(prefix + name)
-        if found is not None and found.shape != tensor.shape and name.endswith(_POSITIONS):
+        if found is not None and found.shape != tensor.shape and name.endswith(POSITIONS):
             fitted = resize_positions(found, tensor.shape)
             if fitted is not None:
                 resized.append(f"{name} {tuple(found.shape)} to {tuple(tensor.shape)}")
@@ -142,13 +152,11 @@ def rename_in_order(tensors: Mapping[str, Tensor], module: nn.Module) -> dict[st
 
     A module that ends in a class head which the file lacks agrees too.
     """
-    own, given = list(module.state_dict().items()), list(tensors.values())
-    if not given or len(given) > len(own) or len(own) - len(given) > _HEAD_TENSORS:
+    own = module.state_dict()
+    if not tensors or not 0 <= len(own) - len(tensors) <= _HEAD_TENSORS:
         return None
-    pairs = list(zip(own, given, strict=False))
-    if any(tensor.shape != found.shape for (_, tensor), found in pairs):
-        return None
-    return {name: found for (name, _), found in pairs}
+    renamed = dict(zip(own, tensors.values(), strict=False))
+    return renamed if all(own[name].shape == found.shape for name, found in renamed.items()) else None
 
 
 def resize_positions(found: Tensor, wanted: torch.Size) -> Tensor | None:
@@ -156,13 +164,15 @@ def resize_positions(found: Tensor, wanted: torch.Size) -> Tensor | None:
 
     Return None if the width differs or a grid is not square.
     """
+    import torch
+
     if found.ndim != 3 or len(wanted) != 3 or found.shape[2] != wanted[2] or found.shape[0] != wanted[0]:
         return None
     for extra in range(9):  # a class token, and up to eight registers
         old, new = math.isqrt(found.shape[1] - extra), math.isqrt(wanted[1] - extra)
         if old * old == found.shape[1] - extra and new * new == wanted[1] - extra and min(old, new) > 1:
             grid = found[:, extra:].reshape(1, old, old, -1).permute(0, 3, 1, 2).float()
-            grid = nn.functional.interpolate(grid, size=(new, new), mode="bicubic", antialias=True, align_corners=False)
+            grid = torch.nn.functional.interpolate(grid, size=(new, new), mode="bicubic", antialias=True)
             moved = grid.permute(0, 2, 3, 1).reshape(1, new * new, -1).to(found.dtype)
             return torch.cat([found[:, :extra], moved], dim=1)
     return None
@@ -170,10 +180,4 @@ def resize_positions(found: Tensor, wanted: torch.Size) -> Tensor | None:
 
 def _unwrapped(name: str) -> str:
     """Return a name without the parts that wrappers for sharding, compiling and checkpointing add."""
-    for wrapper in _WRAPPERS:
-        name = name.replace(wrapper, "")
-    return name
-
-
-def _first_line(error: Exception) -> str:
-    return first_line(error).strip().rstrip(".") + "."
+    return _WRAPPERS.sub("", name)

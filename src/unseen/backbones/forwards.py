@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any
 
 from unseen.backbones.backbone import Backbone, Forward
-from unseen.backbones.load import LOGITS, POOLED
-from unseen.core.errors import BackboneError, UnknownNameError
+from unseen.core.errors import BackboneError, first_line
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 
 def timm_forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -29,13 +28,9 @@ def classifier_forward(classifier: str) -> Forward:
 
     def forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | None]:
         entered: list[Tensor] = []
-        handle = module.get_submodule(classifier).register_forward_pre_hook(
-            lambda _module, arguments: entered.append(arguments[0])
-        )
-        try:
+        layer = module.get_submodule(classifier)
+        with layer.register_forward_pre_hook(lambda _module, arguments: entered.append(arguments[0])):
             logits = module(images)
-        finally:
-            handle.remove()
         return pool_layer(entered[-1]), logits
 
     return forward
@@ -52,8 +47,10 @@ def pool_layer(value: Any, *, prefix_tokens: int = 0) -> Tensor:
     Maps (n, c, h, w) are averaged over space. Tokens (n, t, c) give the class token where there are prefix tokens, else
     their average. A tuple or dict gives its first tensor.
     """
+    from torch import Tensor
+
     if isinstance(value, dict):
-        value = next(v for v in value.values() if isinstance(v, Tensor))
+        value = list(value.values())
     if isinstance(value, tuple | list):
         value = next(v for v in value if isinstance(v, Tensor))
     tensor: Tensor = value
@@ -66,85 +63,17 @@ def pool_layer(value: Any, *, prefix_tokens: int = 0) -> Tensor:
 
 def find_classifier(module: nn.Module, images: Tensor) -> str | None:
     """Return the name of the linear layer whose output is the module's output, or None."""
-    names = {m: name for name, m in module.named_modules() if isinstance(m, nn.Linear)}
+    import torch
+    from torch import nn
+
     outputs: dict[int, str] = {}
-    handles = [
-        m.register_forward_hook(lambda m, _inputs, output: outputs.__setitem__(id(output), names[m])) for m in names
-    ]
-    try:
-        with torch.no_grad():
-            final = module(images)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return outputs.get(id(final)) if isinstance(final, Tensor) else None
-
-
-def replace_module(module: nn.Module, name: str, other: nn.Module) -> None:
-    """Put `other` in the place of the submodule `name`."""
-    parent, _, last = name.rpartition(".")
-    owner = module.get_submodule(parent) if parent else module
-    if isinstance(owner, nn.Sequential):
-        owner[int(last)] = other
-    else:
-        setattr(owner, last, other)
-
-
-class Taps(nn.Module):
-    """A backbone as a module: from uint8 images, or what its own transform gives, to one (n, d) tensor per asked layer.
-
-    Args:
-        layers: "pooled", "logits" or names of modules, in the order in which the outputs are wanted.
-    """
-
-    mean: Tensor
-    deviation: Tensor
-
-    def __init__(self, backbone: Backbone, layers: Sequence[str] = (POOLED,)) -> None:
-        super().__init__()
-        check_layers(backbone, layers)
-        self.layers = tuple(layers)
-        self.module = backbone.module
-        self._forward = backbone.forward
-        self._prefix_tokens = backbone.prefix_tokens
-        self._prepared = backbone.transform is not None
-        preprocessing = backbone.preprocessing
-        self.register_buffer("mean", torch.tensor(preprocessing.mean).mul(255).view(1, 3, 1, 1))
-        self.register_buffer("deviation", torch.tensor(preprocessing.std).mul(255).view(1, 3, 1, 1))
-
-    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
-        images = pixels
-        if not self._prepared:
-            images = (pixels.permute(0, 3, 1, 2).to(self.mean.dtype) - self.mean) / self.deviation
-        caught: dict[str, Tensor] = {}
-        handles = [
-            self.module.get_submodule(name).register_forward_hook(
-                lambda _module, _inputs, output, name=name: caught.__setitem__(
-                    name, pool_layer(output, prefix_tokens=self._prefix_tokens)
-                )
-            )
-            for name in self.layers
-            if name not in (POOLED, LOGITS)
-        ]
-        try:
-            pooled, logits = self._forward(self.module, images)
-        finally:
-            for handle in handles:
-                handle.remove()
-        caught[POOLED] = pooled
-        if logits is not None:
-            caught[LOGITS] = logits
-        return tuple(caught[name] for name in self.layers)
-
-
-def check_layers(backbone: Backbone, layers: Sequence[str]) -> None:
-    """Refuse a layer that the backbone does not have, with the names that come close."""
-    if LOGITS in layers and not backbone.has_head:
-        raise BackboneError(f"{backbone.id!r} has no class head, so it gives no logits or class probabilities.")
-    names = backbone.layer_names()
-    for layer in layers:
-        if layer not in names:
-            raise UnknownNameError(f"layer of {backbone.id!r}", layer, names)
+    with ExitStack() as hooks, torch.no_grad():
+        for name, layer in module.named_modules():
+            if isinstance(layer, nn.Linear):
+                note = lambda _layer, _inputs, output, name=name: outputs.__setitem__(id(output), name)  # noqa: E731
+                hooks.enter_context(layer.register_forward_hook(note))
+        final = module(images)
+    return outputs.get(id(final)) if isinstance(final, torch.Tensor) else None
 
 
 # Patch-wise features: nine patches of an image, averaged.
@@ -166,6 +95,8 @@ def patchwise(backbone: Backbone, *, reduced_strides: bool = False) -> Backbone:
     Raises:
         BackboneError: the network does not take patches of 64, or has no two strides to reduce.
     """
+    import torch
+
     taken = with_reduced_strides(backbone) if reduced_strides else backbone
     preprocessing = replace(backbone.preprocessing, size=INPUT, resize=INPUT, mode="squash")
     identity = f"{backbone.id}{'&' if '?' in backbone.id else '?'}patches={CROP}/{PATCH}"
@@ -176,7 +107,13 @@ def patchwise(backbone: Backbone, *, reduced_strides: bool = False) -> Backbone:
         forward=_averaged(taken.forward),
         preprocessing=preprocessing,
     )
-    _try(averaged, f"{backbone.id!r} cannot be applied to patches of {PATCH} pixels")
+    try:
+        with torch.inference_mode():
+            averaged.forward(averaged.module, averaged.blank_input())
+    except (RuntimeError, ValueError, AssertionError) as error:  # a network rejects an input size in many ways
+        raise BackboneError(
+            f"{backbone.id!r} cannot be applied to patches of {PATCH} pixels: {first_line(error)}."
+        ) from None
     return averaged
 
 
@@ -186,20 +123,22 @@ def with_reduced_strides(backbone: Backbone) -> Backbone:
     Raises:
         BackboneError: it has no two strided convolutions, one after the other.
     """
+    from torch import nn
+
     module = copy.deepcopy(backbone.module)
     strided = _strided(backbone, module)
-    sizes = [side for layer, side in strided if isinstance(layer, nn.Conv2d)]
+    convolutions = [(layer, side) for layer, side in strided if isinstance(layer, nn.Conv2d)]
+    sizes = [side for _, side in convolutions]
     if len(set(sizes)) < 2:
         raise BackboneError(
             f"{backbone.id!r} has no two strided convolutions, one after the other: its strides cannot be reduced."
         )
-    first = next(layer for layer, _ in strided if isinstance(layer, nn.Conv2d))
-    _step_by_one(first)
-    for layer, side in strided:
-        # The last level: the convolution and, in a residual block, what its shortcut shrinks with. Poolings of levels
-        # before it stay.
-        if side == min(sizes):
-            _step_by_one(layer)
+    # The last level: the convolution and, in a residual block, the pooling of its shortcut. Poolings of levels before
+    # it stay.
+    for layer in [convolutions[0][0], *(layer for layer, side in strided if side == min(sizes))]:
+        layer.stride = (1, 1)
+        if not isinstance(layer, nn.Conv2d):
+            layer.kernel_size, layer.padding = (1, 1), 0
     return replace(backbone, module=module)
 
 
@@ -214,50 +153,23 @@ def cut_patches(images: Tensor) -> Tensor:
 
 def _strided(backbone: Backbone, module: nn.Module) -> list[tuple[Any, int]]:
     """Return the layers with a stride above one, in order of use, with the side of their input."""
+    import torch
+    from torch import nn
+
     found: list[tuple[Any, int]] = []
-
-    def note(layer: nn.Module, given: tuple[Tensor, ...], _: Any) -> None:
-        found.append((layer, given[0].shape[-1]))
-
-    kinds = (nn.Conv2d, nn.AvgPool2d, nn.MaxPool2d)
-    hooks = [layer.register_forward_hook(note) for layer in module.modules() if isinstance(layer, kinds)]
-    try:
-        # An input of the network's own size: it may accept no other.
-        with torch.inference_mode():
-            backbone.forward(module, backbone.blank_input())
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return [(layer, side) for layer, side in found if max(_pair(layer.stride)) > 1]
-
-
-def _pair(value: Any) -> tuple[int, ...]:
-    return tuple(value) if isinstance(value, tuple | list) else (int(value),)
-
-
-def _step_by_one(layer: Any) -> None:
-    if isinstance(layer, nn.Conv2d):
-        layer.stride = (1, 1)
-    else:  # the pooling of a shortcut, which has nothing to shrink any more
-        layer.stride = layer.kernel_size = 1
-        layer.padding = 0
-
-
-def _try(backbone: Backbone, failed: str) -> None:
-    try:
-        with torch.inference_mode():
-            backbone.forward(backbone.module, backbone.blank_input())
-    except (RuntimeError, ValueError, AssertionError) as error:  # a network rejects an input size in many ways
-        raise BackboneError(
-            f"{failed}: {str(error).splitlines()[0] if str(error) else type(error).__name__}."
-        ) from None
+    with ExitStack() as hooks, torch.inference_mode():
+        for layer in module.modules():
+            if isinstance(layer, nn.Conv2d | nn.AvgPool2d | nn.MaxPool2d):
+                note = lambda layer, inputs, _output: found.append((layer, inputs[0].shape[-1]))  # noqa: E731
+                hooks.enter_context(layer.register_forward_hook(note))
+        backbone.forward(module, backbone.blank_input())  # of the network's own size: it may accept no other
+    return [(layer, side) for layer, side in found if layer.stride not in (1, (1, 1))]
 
 
 def _averaged(forward: Forward) -> Forward:
-    def look(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | None]:
+    def average(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | None]:
         features, _ = forward(module, cut_patches(images))
-        count = (CROP // PATCH) ** 2
-        # Class logits of patches mean little, and their average less: there are none.
-        return torch.mean(features.reshape(-1, count, features.shape[1]), dim=1), None
+        # Without logits: an average over patches means little.
+        return features.reshape(-1, (CROP // PATCH) ** 2, features.shape[1]).mean(dim=1), None
 
-    return look
+    return average

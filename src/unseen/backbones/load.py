@@ -13,21 +13,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from unseen.backbones.backbone import FEATURES, Backbone
+from unseen.backbones.backbone import LOGITS as LOGITS
+from unseen.backbones.backbone import POOLED as POOLED
+from unseen.backbones.backbone import RuntimeName as RuntimeName
+from unseen.backbones.forwards import classifier_forward, find_classifier, output_forward
 from unseen.backbones.model_files import folder_digest
 from unseen.core.errors import BackboneError, UnknownNameError, UnseenError, UsageError
 from unseen.core.identity import digest
 from unseen.core.names import Name
+from unseen.core.objects import ObjectRegistry
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
 from unseen.core.source import Catalogue, Source
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-    from unseen.backbones.backbone import Backbone
-
 
 #: Source of the architectures of `random:` and `file:` that are named without a scheme.
 DEFAULT_ARCHITECTURES = "timm"
@@ -81,19 +84,22 @@ BACKBONES: Catalogue[BackboneSource, ModelCard] = Catalogue(
     card=ModelCard,
     scheme_of_path=_scheme_of_path,
 )
-BACKBONES.add("packaged", "unseen.backbones.sources.packaged:PackagedSource")
-BACKBONES.add("timm", "unseen.backbones.sources.timm:TimmSource")
-BACKBONES.add("random", "unseen.backbones.sources.random:RandomSource")
-BACKBONES.add("torchvision", "unseen.backbones.sources.torchvision:TorchvisionSource")
-BACKBONES.add("file", "unseen.backbones.sources.file:FileSource")
-BACKBONES.add("onnx", "unseen.backbones.sources.onnx:OnnxSource")
-BACKBONES.add("hf", "unseen.backbones.sources.hf:HfSource")
-BACKBONES.add("transformers", "unseen.backbones.sources.hf:TransformersSource")
-BACKBONES.add("open_clip", "unseen.backbones.sources.open_clip:OpenClipSource")
-BACKBONES.add("torchhub", "unseen.backbones.sources.torchhub:TorchHubSource")
-BACKBONES.add("object", "unseen.backbones.objects:ObjectSource")
-BACKBONES.add("cog", "unseen.backbones.sources.cog:CogSource")
-BACKBONES.add("xlsa17", "unseen.backbones.sources.xlsa17:Xlsa17Source")
+for _scheme, _target in {
+    "packaged": "sources.packaged:PackagedSource",
+    "timm": "sources.timm:TimmSource",
+    "random": "sources.random:RandomSource",
+    "torchvision": "sources.torchvision:TorchvisionSource",
+    "file": "sources.file:FileSource",
+    "onnx": "sources.onnx:OnnxSource",
+    "hf": "sources.hf:HfSource",
+    "transformers": "sources.hf:TransformersSource",
+    "open_clip": "sources.open_clip:OpenClipSource",
+    "torchhub": "sources.torchhub:TorchHubSource",
+    "object": "load:ObjectSource",
+    "cog": "sources.cog:CogSource",
+    "xlsa17": "sources.xlsa17:Xlsa17Source",
+}.items():
+    BACKBONES.add(_scheme, f"unseen.backbones.{_target}")
 
 
 def register_backbone(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -220,6 +226,28 @@ def _is_architecture(text: str) -> bool:
     return True
 
 
+#: Models of this process, by id.
+OBJECTS: ObjectRegistry[Backbone] = ObjectRegistry("model object")
+
+
+class ObjectSource(BackboneSource):
+    """Models that are registered in this process."""
+
+    listed = False
+
+    def cards(self) -> Iterator[ModelCard]:
+        return iter([backbone.card for backbone in OBJECTS.objects.values()])
+
+    def load(self, name: ModelName) -> Backbone:
+        return OBJECTS.get(str(name))
+
+    def check(self, name: ModelName) -> None:
+        self.load(name)
+
+    def revision(self, name: ModelName) -> str:
+        return self.load(name).weights
+
+
 class _FunctionSource(BackboneSource):
     """A function that returns a module or a backbone: one model, or a family of them."""
 
@@ -232,7 +260,7 @@ class _FunctionSource(BackboneSource):
     def load(self, name: ModelName) -> Backbone:
         from torch import nn
 
-        from unseen.backbones.backbone import Backbone
+        from unseen.backbones.objects import code_digest
 
         name.check_options()
         built = self.function(*([name.rest] if name.rest else []))
@@ -242,8 +270,6 @@ class _FunctionSource(BackboneSource):
             raise BackboneError(
                 f"the function behind {name.scheme!r} returned {type(built).__name__}; a Module or Backbone is needed"
             )
-        from unseen.backbones.objects import code_digest
-
         return replace(built, code=built.code or code_digest(built.module))
 
     def revision(self, name: ModelName) -> str:
@@ -275,9 +301,6 @@ def wrap_module(
     """
     import torch
 
-    from unseen.backbones.backbone import FEATURES, Backbone
-    from unseen.backbones.forwards import classifier_forward, find_classifier, output_forward
-
     chosen = preprocessing or Preprocessing(resize=256)
     module = module.eval()
     blank = torch.zeros(1, 3, chosen.size, chosen.size) if blank is None else blank
@@ -292,12 +315,6 @@ def wrap_module(
         ),
     )
 
-
-#: Layer names that every backbone understands beside the names of its modules.
-POOLED = "pooled"
-LOGITS = "logits"
-
-RuntimeName = Literal["auto", "onnx", "openvino", "torch"]
 
 #: Options that every model takes: they change how images reach it.
 PREPROCESSING_OPTIONS = ("size", "resize", "mode", "interpolation")

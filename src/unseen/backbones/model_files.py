@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from unseen.core.errors import BackboneError, CheckpointError
-from unseen.core.guard import guarded
+from unseen.core.guard import allowance, guarded
 from unseen.core.identity import digest, file_digest
 
 #: First bytes of a torch file before version 1.6: a pickle of torch's magic number.
@@ -53,20 +53,57 @@ def check_weights_file(path: Path) -> None:
         with guarded(path.name, "a safetensors file", error=CheckpointError):
             _check_safetensors(path)
         return
-    with guarded(path.name, "a checkpoint", error=CheckpointError), path.open("rb") as stream:
-        begin = stream.read(len(_LEGACY))
-        stream.seek(0)
-        if begin.startswith(b"PK"):
-            _check_zip(stream, path)
-        elif begin == _LEGACY:
-            stream.seek(len(_LEGACY))
-            names = [name for _ in range(_LEGACY_PICKLES) for name in _globals(stream)]
-            _check_names(names, path)
-        elif not _is_tar(stream):
+    with path.open("rb") as stream:
+        names = pickled_names(stream, path.name)
+    allowed = _allowed_here()
+    for name in names or ():
+        known = name.partition(".")[0] in _PERHAPS_SAFE and not name.startswith(_CODE_OF_TORCH)
+        if not known and name not in allowed:
+            raise refuse_code(path.name, name)
+    if names is not None and not any("_rebuild" in name for name in names):
+        raise CheckpointError(f"{path.name} has no tensors, so there is nothing to load.")
+
+
+def pickled_names(stream: BinaryIO, file: str) -> list[str] | None:
+    """Return the classes and functions that the pickles of a torch file name; None if they are not read here.
+
+    Raises:
+        CheckpointError: `torch.save` did not write the file, or it is damaged.
+    """
+    with guarded(file, "a checkpoint", error=CheckpointError):
+        start = stream.read(len(_LEGACY))
+        if start.startswith(b"PK"):
+            content = _zipped_pickle(stream, file)
+            return list(_globals(io.BytesIO(content))) if len(content) <= _LONGEST_PICKLE else None
+        if start == _LEGACY:
+            return [name for _ in range(_LEGACY_PICKLES) for name in _globals(stream)]
+        stream.seek(257)
+        if stream.read(5) == b"ustar":  # a tar archive, as torch wrote before version 0.1.10
+            return None
+        raise CheckpointError(
+            f"{file} cannot be read as a checkpoint: it is damaged, or not a file that torch.save or safetensors wrote."
+        )
+
+
+def _zipped_pickle(stream: BinaryIO, file: str) -> bytes:
+    """Return the pickle in a zip archive of `torch.save`, or the first bytes of a long one."""
+    with zipfile.ZipFile(stream) as archive:
+        for member in archive.infolist():
+            if member.file_size > allowance(member.compress_size):
+                raise CheckpointError(f"{member.filename} in {file} unpacks to far more than its size: is it a bomb?")
+        if _members(archive, "constants.pkl"):
             raise CheckpointError(
-                f"{path.name} cannot be read as a checkpoint: it is damaged, or not a file that torch.save or "
-                "safetensors wrote."
+                f"{file} is a TorchScript archive, which is code; it was not run. Save its state dict alone "
+                "(torch.save(torch.jit.load(...).state_dict(), ...)), or export the model to ONNX."
             )
+        pickles = _members(archive, "data.pkl")
+        if not pickles:
+            raise CheckpointError(f"{file} is a zip archive, but not one that torch.save wrote: it has no data.pkl.")
+        return archive.open(pickles[0]).read(_LONGEST_PICKLE + 1)
+
+
+def _members(archive: zipfile.ZipFile, name: str) -> list[str]:
+    return [each for each in archive.namelist() if each.endswith(name) and each.count("/") <= 1]
 
 
 #: Names under which training scripts store several networks in one file.
@@ -82,16 +119,21 @@ def may_hold_several_networks(path: Path) -> bool:
         names = stream.read(_LONGEST_PICKLE)
         if names.startswith(b"PK"):
             with zipfile.ZipFile(path) as archive:
-                pickles = [name for name in archive.namelist() if name.endswith("data.pkl") and name.count("/") <= 1]
-                names = b"".join(archive.open(name).read(_LONGEST_PICKLE) for name in pickles)
+                names = b"".join(archive.open(n).read(_LONGEST_PICKLE) for n in _members(archive, "data.pkl"))
     return _NETWORKS.search(names) is not None
 
 
-def refuse_code(path: Path, name: str) -> CheckpointError:
+def refuse_code(file: str, name: str) -> CheckpointError:
     """Return the error for a pickle that names code."""
     return CheckpointError(
-        f"{path.name} is not a file of plain tensors: it names code ({name}), which was not run. {_ADVICE}"
+        f"{file} is not a file of plain tensors: it names code ({name}), which was not run. {_ADVICE}"
     )
+
+
+def files_digest(folder: Path, *suffixes: str) -> str:
+    """Return a digest of the names and contents of the files in a folder that have one of the suffixes."""
+    files = sorted(path for path in folder.iterdir() if path.suffix in suffixes)
+    return digest([[path.name, file_digest(path)] for path in files])
 
 
 def folder_digest(folder: Path) -> str:
@@ -125,36 +167,6 @@ def _sources(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def _check_zip(stream: BinaryIO, path: Path) -> None:
-    with zipfile.ZipFile(stream) as archive:
-        names = archive.namelist()
-        pickles = [name for name in names if name.endswith("data.pkl") and name.count("/") <= 1]
-        if any(name.endswith("constants.pkl") and name.count("/") <= 1 for name in names):
-            raise CheckpointError(
-                f"{path.name} is a TorchScript archive, which is code; it was not run. Save its state dict alone "
-                "(torch.save(torch.jit.load(...).state_dict(), ...)), or export the model to ONNX."
-            )
-        if not pickles:
-            raise CheckpointError(
-                f"{path.name} is a zip archive, but not one that torch.save wrote: it has no data.pkl."
-            )
-        if archive.getinfo(pickles[0]).file_size > _LONGEST_PICKLE:
-            return  # torch.load decides
-        content = archive.read(pickles[0])
-    _check_names(list(_globals(io.BytesIO(content))), path)
-
-
-def _check_names(names: list[str], path: Path) -> None:
-    """Refuse a pickle that names code which `torch.load(weights_only=True)` refuses, or that has no tensors."""
-    allowed = _allowed_here()
-    for name in names:
-        known = name.partition(".")[0] in _PERHAPS_SAFE and not name.startswith(_CODE_OF_TORCH)
-        if not known and name not in allowed:
-            raise refuse_code(path, name)
-    if not any("_rebuild" in name for name in names):
-        raise CheckpointError(f"{path.name} has no tensors, so there is nothing to load.")
-
-
 def _allowed_here() -> frozenset[str]:
     """Return the names that this process has declared safe by `torch.serialization.add_safe_globals`."""
     torch = sys.modules.get("torch")
@@ -173,12 +185,6 @@ def _globals(stream: BinaryIO) -> Iterator[str]:
             yield ".".join(strings[-2:])
         elif isinstance(argument, str):
             strings = [*strings[-1:], argument]
-
-
-def _is_tar(stream: BinaryIO) -> bool:
-    """Return whether it is a tar archive, as torch wrote before version 0.1.10."""
-    stream.seek(257)
-    return stream.read(5) == b"ustar"
 
 
 def _check_safetensors(path: Path) -> None:

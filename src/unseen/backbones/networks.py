@@ -19,13 +19,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor, nn
-
-from unseen.backbones.checkpoints import state_dicts
+from unseen.backbones.checkpoints import POSITIONS, state_dicts
+from unseen.backbones.sources.timm import create_timm
+from unseen.backbones.sources.torchvision import create_torchvision
 from unseen.core.errors import CheckpointError, closest
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
 
 
 def _word(text: str) -> re.Pattern[str]:
@@ -58,7 +61,8 @@ class Network:
         container: dotted keys that lead to the mapping with its tensors; "" for the top level.
         prefix: what precedes the names of the architecture inside that mapping, such as "module.backbone.".
         tensors: all tensors of the mapping.
-        fit: number of tensors of the architecture, without its class head, that it has in the right shape.
+        fit: number of tensors of the architecture, without class head and positions, that it has in the right shape.
+        share: the same as a share of the architecture.
         extra: number of its own tensors that the architecture does not have.
     """
 
@@ -66,6 +70,7 @@ class Network:
     prefix: str
     tensors: Mapping[str, Tensor]
     fit: int = 0
+    share: float = 0.0
     extra: int = 0
 
     @property
@@ -92,7 +97,7 @@ class Choice:
             return
         paths = sorted(each.path for each in (self.network, *self.alternatives))
         raise CheckpointError(
-            f"{file} has {len(paths)} networks that fit equally well: {', '.join(_shown(p) for p in paths)}. Select "
+            f"{file} has {len(paths)} networks that fit equally well: {', '.join(map(_quoted, paths))}. Select "
             f"one, such as {file}?key={next(filter(None, paths))}."
         )
 
@@ -112,15 +117,15 @@ def find_network(checkpoint: Any, module: nn.Module, key: str | None = None, *, 
     containers = list(state_dicts(checkpoint))
     if not containers:
         raise CheckpointError("the checkpoint has no tensors, so there is nothing to load.")
-    head = head_name(module)
+    head = f"{head_name(module)}."
     own = module.state_dict()
     wanted = {n: t.shape for n, t in own.items() if not n.endswith(_COUNTERS)}
-    body = {n: shape for n, shape in wanted.items() if head is None or not n.startswith(f"{head}.")} or wanted
-    found = [
-        Network(container, prefix, tensors, _fit(tensors, prefix, body))
-        for container, tensors in containers
-        for prefix in _prefixes(tensors)
-    ]
+    body = {n: s for n, s in wanted.items() if not n.startswith(head) and not n.endswith(POSITIONS)} or wanted
+    found = []
+    for container, tensors in containers:
+        for prefix in _prefixes(tensors):
+            fit = _fit(tensors, prefix, body)
+            found.append(Network(container, prefix, tensors, fit, fit / len(body)))
     if key is not None:
         found = _select(found, key)
     best = max(each.fit for each in found)
@@ -189,6 +194,8 @@ def _distinct(networks: Sequence[Network], wanted: Mapping[str, torch.Size]) -> 
 def _same(one: Network, other: Network, wanted: Mapping[str, torch.Size]) -> bool:
     if one.tensors is other.tensors and one.prefix == other.prefix:
         return True
+    import torch
+
     names = [n for n in wanted if one.prefix + n in one.tensors] or list(one.tensors)
     pairs = [(one.tensors.get(one.prefix + n), other.tensors.get(other.prefix + n)) for n in names]
     return bool(pairs) and all(
@@ -201,18 +208,14 @@ def _select(networks: Sequence[Network], key: str) -> list[Network]:
     """Return the networks at or below a key path; a part of a path, such as "encoder_q", is enough."""
     wanted = key.strip(".").split(".")
     paths = {each.path: each.path.split(".") for each in networks}
-    below = {path for path, parts in paths.items() if parts[: len(wanted)] == wanted}
-    if not below:
-        spans = {
-            path: [i for i in range(len(parts)) if parts[i : i + len(wanted)] == wanted]
-            for path, parts in paths.items()
-        }
-        below = {path for path, starts in spans.items() if starts}
+    below = {path for path, parts in paths.items() if parts[: len(wanted)] == wanted} or {
+        path for path, parts in paths.items() if any(parts[i : i + len(wanted)] == wanted for i in range(len(parts)))
+    }
     if not below:
         known, near = _listed(networks), closest(key, paths)
         advice = f" Did you mean {' or '.join(repr(each) for each in near)}?" if near else ""
         raise CheckpointError(
-            f"the checkpoint has no tensors under {key!r}.{advice} It has them under: {', '.join(map(_shown, known))}."
+            f"the checkpoint has no tensors under {key!r}.{advice} It has them under: {', '.join(map(_quoted, known))}."
         )
     return [each for each in networks if each.path in below]
 
@@ -224,7 +227,7 @@ def _listed(networks: Sequence[Network], most: int = 12) -> list[str]:
     return sorted(found, key=lambda path: (path.count(".") + bool(path), path))[:most]
 
 
-def _shown(path: str) -> str:
+def _quoted(path: str) -> str:
     return repr(path) if path else "the top level"
 
 
@@ -243,12 +246,12 @@ def _fit(tensors: Mapping[str, Tensor], prefix: str, wanted: Mapping[str, torch.
 
 def head_name(model: nn.Module) -> str | None:
     """Return the dotted name of the class head: timm's classifier, or the last linear layer."""
+    from torch import nn
+
     getter = getattr(model, "get_classifier", None)
     head = getter() if callable(getter) else None
-    if isinstance(head, nn.Linear):
-        return str(next(name for name, module in model.named_modules() if module is head))
-    linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
-    return linear[-1] if linear else None
+    linear: dict[Any, str] = {module: name for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+    return linear.get(head) or next(reversed(linear.values()), None)
 
 
 #: Tried in this order; of equals the first is taken.
@@ -268,66 +271,39 @@ _TORCHVISION = ("mobilenet_v2", "efficientnet_b0", "vit_b_16", "convnext_tiny", 
 _ENOUGH = 0.97
 
 
-@dataclass(frozen=True)
-class Guess:
-    """An architecture, the share of it that the file fills, and how many tensors of the file that takes."""
-
-    arch: str
-    share: float
-    matched: int = 0
-
-
-def guess_architecture(checkpoint: Any, name: str, key: str | None = None) -> Guess:
-    """Return the architecture that a checkpoint's tensors fit.
+def guess_architecture(checkpoint: Any, name: str, key: str | None = None) -> tuple[str, float]:
+    """Return the architecture that a checkpoint's tensors fit, and the share of it that they fill.
 
     Args:
-        checkpoint: what `read_checkpoint` gave.
+        checkpoint: mappings and tensors, as `read_checkpoint` returns them.
         name: of the file, for the message.
         key: dotted keys of the network to consider; None considers all.
 
     Raises:
-        CheckpointError: none of those that are tried.
+        CheckpointError: it fits no known architecture.
     """
-    first = next(iter(state_dicts(checkpoint)), ("", {}))[1]
-    best = Guess("", 0.0)
+    best, best_arch = Network("", "", {}), ""
     for arch, module in _known():
-        network = find_network(checkpoint, module, key).network
-        found = Guess(arch, *_filled(module, network.tensors, network.prefix))
-        # A ResNet-18 is wholly inside a ResNet-34: of those that are filled, the one that leaves least is meant.
-        if (found.share >= _ENOUGH, found.matched, found.share) > (best.share >= _ENOUGH, best.matched, best.share):
-            best = found
+        found = find_network(checkpoint, module, key).network
+        # A ResNet-18 is wholly inside a ResNet-34: of those that are filled, the one with the most tensors is meant.
+        if (found.share >= _ENOUGH, found.fit, found.share) > (best.share >= _ENOUGH, best.fit, best.share):
+            best, best_arch = found, arch
     if best.share >= _ENOUGH:
-        return best
-    near = f" Nearest: {best.arch}, of which it fills {100 * best.share:.0f} %." if best.share > 0.3 else ""
-    shown = ", ".join(f"{key} {tuple(value.shape)}" for key, value in list(first.items())[:2])
+        return best_arch, best.share
+    near = f" Nearest: {best_arch}, of which it fills {100 * best.share:.0f} %." if best.share > 0.3 else ""
+    first = next(iter(state_dicts(checkpoint)), ("", {}))[1]
+    listed = ", ".join(f"{key} {tuple(value.shape)}" for key, value in list(first.items())[:2])
     raise CheckpointError(
-        f"the architecture of {name} is none that is known by its tensors ({shown} ...).{near} Name it: "
+        f"the architecture of {name} is none that is known by its tensors ({listed} ...).{near} Name it: "
         f"{name}?arch=timm:NAME."
     )
 
 
 def _known() -> Iterator[tuple[str, nn.Module]]:
     """Yield the known architectures, without memory for their weights."""
-    from unseen.backbones.sources.timm import create_timm
-    from unseen.backbones.sources.torchvision import create_torchvision
+    import torch
 
-    for name in _TIMM:
+    for name in (*(f"timm:{each}" for each in _TIMM), *(f"torchvision:{each}" for each in _TORCHVISION)):
+        library, _, arch = name.partition(":")
         with torch.device("meta"):
-            built = create_timm(name, pretrained=False)
-        yield f"timm:{name}", built
-    for name in _TORCHVISION:
-        with torch.device("meta"):
-            built = create_torchvision(name, weights=None)
-        yield f"torchvision:{name}", built
-
-
-def _filled(module: nn.Module, tensors: Mapping[str, Tensor], prefix: str) -> tuple[float, int]:
-    """Return the share and the number of an architecture's tensors that a file has, class head and positions aside."""
-    head = f"{head_name(module)}."
-    own = {
-        name: tensor.shape
-        for name, tensor in module.state_dict().items()
-        if not name.startswith(head) and not name.endswith((_COUNTERS, "pos_embed", "pos_embedding"))
-    }
-    found = _fit(tensors, prefix, own)
-    return found / max(len(own), 1), found
+            yield name, create_timm(arch) if library == "timm" else create_torchvision(arch)

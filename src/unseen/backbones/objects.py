@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from types import CodeType
 from typing import Any
@@ -18,17 +18,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unseen.backbones.backbone import Backbone
-from unseen.backbones.load import BackboneSource, ModelName, wrap_module
-from unseen.backbones.transforms import ForeignTransform, read_transform
+from unseen.backbones.backbone import Backbone, CallableTransform, read_transform
+from unseen.backbones.forwards import output_forward
+from unseen.backbones.load import OBJECTS as OBJECTS
+from unseen.backbones.load import ModelName, wrap_module
+from unseen.backbones.sources.hf import transformers_backbone
+from unseen.backbones.sources.open_clip import open_clip_backbone
+from unseen.backbones.sources.timm import timm_backbone
 from unseen.core.errors import BackboneError, UnseenError, first_line
 from unseen.core.identity import digest
-from unseen.core.objects import OBJECT_SCHEME, ObjectRegistry
+from unseen.core.objects import OBJECT_SCHEME
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
 
-#: Models of this process, by id.
-OBJECTS: ObjectRegistry[Backbone] = ObjectRegistry("model object")
 #: A callable gets pixels as they are: what `Taps` computes with these is the value of a byte.
 _BYTES = {"mean": (0.0, 0.0, 0.0), "std": (1 / 255, 1 / 255, 1 / 255)}
 
@@ -75,24 +77,6 @@ def as_backbone(
     return replace(made, card=card)
 
 
-class ObjectSource(BackboneSource):
-    """Models that are registered in this process."""
-
-    listed = False
-
-    def cards(self) -> Iterator[ModelCard]:
-        return iter([backbone.card for backbone in OBJECTS.objects.values()])
-
-    def load(self, name: ModelName) -> Backbone:
-        return OBJECTS.get(str(name))
-
-    def check(self, name: ModelName) -> None:
-        self.load(name)
-
-    def revision(self, name: ModelName) -> str:
-        return self.load(name).weights
-
-
 def snapshot(module: nn.Module) -> nn.Module:
     """Copy a module to the CPU, in evaluation mode and float32, without wrappers for several devices."""
     inner: Any = getattr(module, "_orig_mod", module)  # of torch.compile
@@ -109,14 +93,14 @@ def snapshot(module: nn.Module) -> nn.Module:
 
 def _module_backbone(module: nn.Module, preprocessing: Preprocessing | None, transform: Any) -> Backbone:
     read = read_transform(transform) if transform is not None else None
-    foreign = ForeignTransform(transform) if transform is not None and read is None else None
-    chosen = Preprocessing() if foreign is not None else preprocessing or read
+    own = CallableTransform(transform) if transform is not None and read is None else None
+    chosen = Preprocessing() if own is not None else preprocessing or read
     label = type(module).__name__
     try:
-        blank = None if foreign is None else torch.zeros(1, *foreign.shape)
-        made = _known(module, label, chosen) or wrap_module(label, module, preprocessing=chosen, blank=blank)
-        made = replace(made, card=replace(made.card, architecture=label), transform=foreign)
-        made.feature_dim  # noqa: B018 - one blank image tells whether it can be run at all
+        blank = None if own is None else torch.zeros(1, *own.shape)
+        made = _library_backbone(module, label, chosen) or wrap_module(label, module, preprocessing=chosen, blank=blank)
+        made = replace(made, card=replace(made.card, architecture=label), transform=own)
+        made.feature_dim  # noqa: B018 - one blank image shows whether it can be run at all
     except UnseenError:
         raise
     except Exception as error:
@@ -127,21 +111,16 @@ def _module_backbone(module: nn.Module, preprocessing: Preprocessing | None, tra
     return made
 
 
-def _known(module: nn.Module, label: str, preprocessing: Preprocessing | None) -> Backbone | None:
+def _library_backbone(module: nn.Module, label: str, preprocessing: Preprocessing | None) -> Backbone | None:
     """Return a backbone of a module of a known library, or None."""
     library = {kind.__module__.partition(".")[0] for kind in type(module).__mro__}
+    name = ModelName(OBJECT_SCHEME, label)
     if "timm" in library and hasattr(module, "forward_head"):
-        from unseen.backbones.sources.timm import timm_backbone
-
-        made = timm_backbone(module, ModelName(OBJECT_SCHEME, label), architecture=label)
+        made = timm_backbone(module, name, architecture=label)
     elif "transformers" in library:
-        from unseen.backbones.sources.hf import transformers_backbone
-
-        made = transformers_backbone(module, ModelName(OBJECT_SCHEME, label))
+        made = transformers_backbone(module, name)
     elif "open_clip" in library:
-        from unseen.backbones.sources.open_clip import open_clip_backbone
-
-        made = open_clip_backbone(module, ModelName(OBJECT_SCHEME, label))
+        made = open_clip_backbone(module, name)
     else:
         return None
     return made if preprocessing is None else replace(made, preprocessing=preprocessing)
@@ -188,17 +167,15 @@ class _Called(nn.Module):
 
 
 def _callable_backbone(function: Any, preprocessing: Preprocessing | None, transform: Any) -> Backbone:
-    from unseen.backbones.forwards import output_forward
-
-    foreign = ForeignTransform(transform) if transform is not None else None
+    own = CallableTransform(transform) if transform is not None else None
     label = getattr(function, "__name__", type(function).__name__)
-    module = _Called(function, prepared=foreign is not None).eval()
+    module = _Called(function, prepared=own is not None).eval()
     made = Backbone(
         card=ModelCard(id=label, name=label, group=OBJECT_SCHEME, architecture=_plain(label) or "function"),
         module=module,
         forward=output_forward,
         preprocessing=replace(preprocessing or Preprocessing(resize=256), **_BYTES),  # type: ignore[arg-type]
-        transform=foreign,
+        transform=own,
         exportable=False,
         loaded=LoadedModel(architecture="function", layer="the output of the function"),
     )

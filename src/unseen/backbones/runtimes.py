@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import importlib.util
 import os
 import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Protocol, get_args
@@ -23,12 +24,20 @@ from typing import Any, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from unseen.backbones.backbone import Backbone
-from unseen.backbones.forwards import Taps
-from unseen.backbones.load import POOLED, RuntimeName
-from unseen.core.errors import BackboneError, StoreError, UnknownNameError, UnseenError, UsageError, first_line
+from unseen.backbones.backbone import LOGITS, POOLED, Backbone, RuntimeName
+from unseen.backbones.forwards import pool_layer
+from unseen.backbones.onnx_files import graph_digest, output_operators
+from unseen.core.errors import (
+    BackboneError,
+    CheckpointError,
+    StoreError,
+    UnknownNameError,
+    UnseenError,
+    UsageError,
+    first_line,
+)
 from unseen.core.extras import import_extra, installed
 from unseen.core.files import write_whole
 from unseen.core.guard import guarded
@@ -64,6 +73,62 @@ class Runtime(Protocol):
     def __call__(self, pixels: Pixels) -> Outputs: ...
 
 
+class Taps(nn.Module):
+    """A backbone as a module: from uint8 images, or the output of its own transform, to one (n, d) tensor per layer.
+
+    Args:
+        layers: "pooled", "logits" or names of modules, in the order of the outputs.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, backbone: Backbone, layers: Sequence[str] = (POOLED,)) -> None:
+        super().__init__()
+        check_layers(backbone, layers)
+        self.layers = tuple(layers)
+        self.module = backbone.module
+        self._forward = backbone.forward
+        self._prefix_tokens = backbone.prefix_tokens
+        self._prepared = backbone.transform is not None
+        preprocessing = backbone.preprocessing
+        self.register_buffer("mean", torch.tensor(preprocessing.mean).mul(255).view(1, 3, 1, 1))
+        self.register_buffer("deviation", torch.tensor(preprocessing.std).mul(255).view(1, 3, 1, 1))
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
+        images = pixels
+        if not self._prepared:
+            images = (pixels.permute(0, 3, 1, 2).to(self.mean.dtype) - self.mean) / self.deviation
+        caught: dict[str, Tensor] = {}
+        with contextlib.ExitStack() as hooks:
+            for name in self.layers:
+                if name not in (POOLED, LOGITS):
+                    hooks.enter_context(
+                        self.module.get_submodule(name).register_forward_hook(self._catch(caught, name))
+                    )
+            pooled, logits = self._forward(self.module, images)
+        caught[POOLED] = pooled
+        if logits is not None:
+            caught[LOGITS] = logits
+        return tuple(caught[name] for name in self.layers)
+
+    def _catch(self, caught: dict[str, Tensor], name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
+            caught[name] = pool_layer(output, prefix_tokens=self._prefix_tokens)
+
+        return hook
+
+
+def check_layers(backbone: Backbone, layers: Sequence[str]) -> None:
+    """Raise `UnknownNameError` for a layer that the backbone does not have."""
+    if LOGITS in layers and not backbone.has_head:
+        raise BackboneError(f"{backbone.id!r} has no class head, so it gives no logits or class probabilities.")
+    names = backbone.layer_names()
+    for layer in layers:
+        if layer not in names:
+            raise UnknownNameError(f"layer of {backbone.id!r}", layer, names)
+
+
 class TorchRuntime:
     """Eager torch. On an accelerator: channels-last, autocast to half precision, pinned copies that do not wait."""
 
@@ -97,21 +162,24 @@ class OnnxRuntime:
     note = ""
 
     def __init__(self, graph: bytes | Path, *, threads: int = 0) -> None:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads or os.cpu_count() or 1
-        options.inter_op_num_threads = 1
-        # Threads that spin while they wait take the cores away from the decoders.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.log_severity_level = 3
-        self.session: Any = onnxruntime.InferenceSession(
-            graph if isinstance(graph, bytes) else str(graph), options, providers=["CPUExecutionProvider"]
-        )
+        self.session = _start_session(graph, threads)
         self._input = self.session.get_inputs()[0].name
 
     def __call__(self, pixels: Pixels) -> Outputs:
         return tuple(self.session.run(None, {self._input: pixels}))
+
+
+def _start_session(graph: bytes | Path, threads: int = 0) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads or os.cpu_count() or 1
+    options.inter_op_num_threads = 1
+    # Threads that spin while they wait take the cores away from the decoders.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    content = graph if isinstance(graph, bytes) else str(graph)
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
 class OpenVinoRuntime:
@@ -176,11 +244,12 @@ def make_runtime(
     chosen, refused = _choose(backbone, device, runtime, precision, graph)
     if chosen == "torch":
         return TorchRuntime(backbone, layers, device=device, precision=precision, note=refused)
+    make: Callable[[bytes], Runtime] = partial(OnnxRuntime, threads=threads)
+    if chosen == "openvino":
+        make = partial(OpenVinoRuntime, precision=precision, threads=threads)
     try:
         with _TRACING:
-            if chosen == "openvino":
-                return _run_openvino(backbone, layers, precision=precision, threads=threads, path=graph)
-            return _run_onnx(backbone, layers, threads=threads, path=graph)
+            return _run_graph(chosen, make, backbone, layers, graph)
     except BackboneError as error:
         # The next run does not try again.
         _keep(str(error).encode(), None if graph is None else _refusal(graph, chosen, precision))
@@ -241,14 +310,7 @@ def export_onnx(backbone: Backbone, layers: Sequence[str]) -> bytes:
     taps.module = _of_one_size(backbone.module, backbone.preprocessing.size)
     names = [f"layer{i}" for i in range(len(layers))]
     # The deprecated tracing exporter follows hooks, and takes one second where the newer one takes nine.
-    with (
-        warnings.catch_warnings(),
-        torch.no_grad(),
-        _plain_attention(),
-        _without_onnx(),
-        _without_print(),
-        tempfile.TemporaryDirectory() as folder,
-    ):
+    with warnings.catch_warnings(), torch.no_grad(), _exporting(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
         path = Path(folder) / "graph.onnx"
         torch.onnx.export(
@@ -277,82 +339,55 @@ def _of_one_size(module: nn.Module, size: int) -> nn.Module:
 
 
 @contextlib.contextmanager
-def _without_print() -> Iterator[None]:
-    """Keep torch from printing a graph that it cannot export; it bypasses Python's standard output."""
-    before = torch._C._jit_onnx_log
-    torch._C._jit_onnx_log = lambda *_: None
-    try:
-        yield
-    finally:
-        torch._C._jit_onnx_log = before
+def _exporting() -> Iterator[None]:
+    """Change settings of torch that an export needs, and restore them afterwards.
 
-
-@contextlib.contextmanager
-def _plain_attention() -> Iterator[None]:
-    """Compute attention by plain operations: torch's fused attention cannot be exported."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
-
-
-@contextlib.contextmanager
-def _without_onnx() -> Iterator[None]:
-    """Let the exporter run without the `onnx` package.
-
-    It only searches the finished graph for functions written in onnxscript, and a traced module has none.
+    Torch prints a graph that it cannot export, bypassing Python's standard output; its fused attention cannot be
+    exported; and it imports the `onnx` package only to search the finished graph for functions written in onnxscript,
+    of which a traced module has none.
     """
-    if "onnx" in sys.modules or importlib.util.find_spec("onnx") is not None:
+    attention, library = torch.backends.mha, torch._C
+    with contextlib.ExitStack() as restore:
+        restore.callback(setattr, library, "_jit_onnx_log", library._jit_onnx_log)
+        library._jit_onnx_log = lambda *_: None
+        restore.callback(attention.set_fastpath_enabled, attention.get_fastpath_enabled())
+        attention.set_fastpath_enabled(False)
+        if "onnx" not in sys.modules and find_spec("onnx") is None:
+            stand_in: Any = ModuleType("onnx")
+            stand_in.load_model_from_string = lambda _content: SimpleNamespace(graph=SimpleNamespace(node=()))
+            sys.modules["onnx"] = stand_in
+            restore.callback(sys.modules.pop, "onnx")
         yield
-        return
-    stand_in: Any = ModuleType("onnx")
-    stand_in.load_model_from_string = lambda _content: SimpleNamespace(graph=SimpleNamespace(node=()))
-    sys.modules["onnx"] = stand_in
-    try:
-        yield
-    finally:
-        del sys.modules["onnx"]
 
 
-def _run_onnx(backbone: Backbone, layers: Sequence[str], *, threads: int, path: Path | None) -> OnnxRuntime:
-    """Return an ONNX session that agrees with torch, from the stored graph if there is one."""
+def _run_graph(
+    kind: str, make: Callable[[bytes], Runtime], backbone: Backbone, layers: Sequence[str], path: Path | None
+) -> Runtime:
+    """Return a runtime that agrees with torch within its precision, from the stored graph if there is one."""
     if path is not None and path.is_file():
         # A truncated graph, left by a full disk, is exported again.
         with contextlib.suppress(BackboneError), guarded(path, "an ONNX graph", error=BackboneError):
-            return OnnxRuntime(path, threads=threads)
+            stored = make(path.read_bytes())
+            if kind != "onnx":  # ONNX Runtime's outputs were compared before the graph was stored
+                _check_agreement(backbone, layers, stored)
+            return stored
     try:
         graph = export_onnx(backbone, layers)
-        runtime = OnnxRuntime(graph, threads=threads)
-    except Exception as error:  # exporters raise many kinds of errors
-        raise BackboneError(f"not exported to ONNX: {first_line(error)}") from error
-    _check_agreement("the ONNX graph", backbone, layers, runtime)
-    _keep(graph, path)
-    return runtime
-
-
-def _run_openvino(
-    backbone: Backbone, layers: Sequence[str], *, precision: str, threads: int, path: Path | None
-) -> Runtime:
-    """Return an OpenVINO network that agrees with torch within its precision."""
-    try:
-        graph = path.read_bytes() if path is not None and path.is_file() else export_onnx(backbone, layers)
-        runtime = OpenVinoRuntime(graph, precision=precision, threads=threads)
-        _check_agreement(f"OpenVINO in {precision}", backbone, layers, runtime)
+        runtime = make(graph)
     except UnseenError:
         raise
-    except Exception as error:  # as for ONNX
-        raise BackboneError(f"not run by OpenVINO: {first_line(error)}") from error
+    except Exception as error:  # exporters raise many kinds of errors
+        raise BackboneError(f"not exported for {kind}: {first_line(error)}") from error
+    _check_agreement(backbone, layers, runtime)
     _keep(graph, path)
     return runtime
 
 
-def _check_agreement(what: str, backbone: Backbone, layers: Sequence[str], runtime: Runtime) -> None:
+def _check_agreement(backbone: Backbone, layers: Sequence[str], runtime: Runtime) -> None:
     """Raise `BackboneError` if an exported graph disagrees with torch."""
     found, least = _agreement(backbone, layers, runtime), AGREEMENT[runtime.precision]
     if found < least:
-        raise BackboneError(f"{what} disagrees with torch: cosine {found:.6f} < {least}")
+        raise BackboneError(f"{runtime.name} in {runtime.precision} disagrees with torch: cosine {found:.6f} < {least}")
 
 
 def _agreement(backbone: Backbone, layers: Sequence[str], runtime: Runtime) -> float:
@@ -372,3 +407,62 @@ def _keep(content: bytes, path: Path | None) -> None:
     if path is not None:
         with contextlib.suppress(StoreError):
             write_whole(path, content)
+
+
+#: Class counts of ImageNet: 1K (with and without a background class), 21K, its processed release, 22K, 12K.
+_CLASS_COUNTS = frozenset({1000, 1001, 10450, 11221, 11821, 21841, 21843})
+
+
+class Graph(nn.Module):
+    """A graph that ONNX Runtime runs.
+
+    Attributes:
+        own_fingerprint: digest of the graph and of every weights file that it names.
+        side: side of the images in pixels; 0 if the graph takes any.
+        output: name of the output that holds the features.
+        layer: what this output contains.
+    """
+
+    def __init__(self, path: Path, output: str | None) -> None:
+        super().__init__()
+        with guarded(path.name, "an ONNX graph", error=CheckpointError):
+            self.session = _start_session(path)
+        taken, names = self.session.get_inputs()[0], [each.name for each in self.session.get_outputs()]
+        if output is not None and output not in names:
+            raise UnknownNameError(f"output of {path.name}", output, names)
+        self.output, self._input, self._dtype = output or names[0], taken.name, taken.type
+        shape = list(taken.shape)
+        if len(shape) != 4:
+            raise CheckpointError(f"{path.name} takes {shape}; images (n, 3, h, w) are needed.")
+        self.channels_last = shape[3] in (1, 3)
+        sides = [each for each in (shape[1:3] if self.channels_last else shape[2:]) if isinstance(each, int)]
+        self.side = int(sides[0]) if sides else 0
+        self._batch = shape[0] if isinstance(shape[0], int) else 0
+        self.own_fingerprint = graph_digest(path)[:16]
+        width = self.session.get_outputs()[names.index(self.output)].shape[-1:]
+        self.layer = _describe(path, self.output, width[0] if width else None, names)
+
+    def forward(self, images: Tensor) -> Tensor:
+        given = images.permute(0, 2, 3, 1) if self.channels_last else images
+        array = np.ascontiguousarray(given.cpu().numpy(), np.float16 if "16" in self._dtype else np.float32)
+        step = self._batch or len(array)
+        parts = [self._run(array[begin : begin + step], step) for begin in range(0, len(array), step)]
+        return torch.from_numpy(np.concatenate(parts))
+
+    def _run(self, array: Any, step: int) -> Any:
+        """Run one batch; a graph of a fixed batch size gets its last images more than once."""
+        padded = array if len(array) == step else np.concatenate([array, array[-1:].repeat(step - len(array), 0)])
+        (found,) = self.session.run([self.output], {self._input: padded})
+        return np.asarray(found, np.float32)[: len(array)]
+
+
+def _describe(path: Path, output: str, width: Any, outputs: list[str]) -> str:
+    """Return what an output contains, as far as the graph shows it."""
+    operators = output_operators(path, output)
+    linear = bool(operators) and operators[-1] in ("Gemm", "MatMul")
+    if operators[:1] == ["Softmax"]:
+        return "class probabilities"
+    if output.lower().startswith("logits") or (linear and len(operators) <= 2 and width in _CLASS_COUNTS):
+        return "logits"
+    named = f"the graph's only output, {output!r}" if len(outputs) == 1 else f"the graph's output {output!r}"
+    return f"{named} (the result of a linear layer)" if linear else named

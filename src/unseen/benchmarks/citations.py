@@ -19,9 +19,9 @@ from unseen.core.errors import UnseenError
 from unseen.core.identity import canonical_json
 from unseen.core.records import Cell, DatasetCard, ModelCard, Result
 from unseen.results.comparability import SEED, current, sort_key, value_text
-from unseen.results.findings import run_findings
 from unseen.results.info import info_of
 from unseen.results.render import latex_text
+from unseen.results.table import run_findings
 
 
 @cache

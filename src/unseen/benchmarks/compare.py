@@ -21,10 +21,10 @@ from unseen.reports.charts import Axis, Dots, interval_fields
 from unseen.reports.page import Page
 from unseen.reports.theme import NEUTRAL, PALETTE, SYMBOLS, Key
 from unseen.reports.wording import amount, counted, listed
-from unseen.results.comparability import older_said, value_text
+from unseen.results.comparability import older_note, value_text
+from unseen.results.export import Merged
 from unseen.results.grid import Column, Grid, Summary, grids
-from unseen.results.merge import Merged
-from unseen.results.styles import MetricStyle
+from unseen.results.info import MetricStyle
 from unseen.results.table import MARK_NOTE, Table, TableCell, heading, parted, summary_cell
 from unseen.stats import Difference
 
@@ -305,7 +305,7 @@ def leaderboard_page(merged: Merged, *, names: Mapping[str, str]) -> Page:
         sections = [Section("Nothing to rank yet", "empty", prose=["No two models have comparable results."])]
     rules = [" ".join(text.split()).partition(": ") for text in RULES.strip().split("\n\n")]
     points = [(lead, f"{text[0].upper()}{text[1:]}") for lead, _, text in rules]
-    older = older_said(sum({id(board.grid): board.grid.older for board in found}.values()))
+    older = older_note(sum({id(board.grid): board.grid.older for board in found}.values()))
     prose = [_sources(merged), *([older] if older else [])]
     models = {model for board in found for model in board.models}
     counts = [counted(len(models), "model"), counted(len(found), "board")]

@@ -15,8 +15,8 @@ from unseen.core.identity import option
 from unseen.core.options import Natural, Positive, check_options
 from unseen.core.records import Cell, Result
 from unseen.features.rows import FeatureRows
-from unseen.probes.protocol import SEEDS
-from unseen.results.outcomes import pack_correct
+from unseen.probes.solvers import SEEDS
+from unseen.results.grid import pack_correct
 from unseen.stats import Interval
 
 if TYPE_CHECKING:

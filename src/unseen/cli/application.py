@@ -1,26 +1,143 @@
-"""All commands, one line each. A command's module imports nothing heavy before it runs."""
+"""The table of commands: where each one is defined, its help, and its examples.
+
+`unseen` imports the module of a command when the command runs, so a module may import what it needs at its top.
+"""
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
+from typing import Any
+
 import typer
 
-from unseen.cli.audit import audit
-from unseen.cli.check import check
-from unseen.cli.clip import clip_commands
-from unseen.cli.cog import cog_commands
-from unseen.cli.compare import compare, leaderboard
-from unseen.cli.demo import demo
-from unseen.cli.doctor import doctor
-from unseen.cli.features import features_commands
-from unseen.cli.ls import ls
 from unseen.cli.options import study_command
-from unseen.cli.parser import Command, Commands, root_options
-from unseen.cli.rank import rank
-from unseen.cli.report import report
-from unseen.cli.results import results_commands
-from unseen.cli.run import file_command
-from unseen.cli.vtab import vtab_commands
-from unseen.cli.zsl import zsl_commands
+from unseen.cli.parser import EXAMPLES, Command, Group, make_command, root_options
+from unseen.core.registry import load_object
+from unseen.results.info import BENCHMARKS, info_of
+
+#: By name: "module:object", a function or a group of commands, and the help.
+COMMANDS = {
+    "demo": ("unseen.cli.run:demo", "Run all four benchmarks in minutes, on bundled weights and images."),
+    "run": ("unseen.cli.run:run", "Run a study file: extract features, evaluate, write the report."),
+    "probe": ("unseen.cli.run:probe", "Measure how well frozen features separate the classes of DATA."),
+    "cog": ("unseen.cli.cog:cog_commands", "Unseen concepts (ImageNet-CoG)."),
+    "zsl": ("unseen.cli.zsl:zsl_commands", "Unseen classes, known by a description (zero-shot learning)."),
+    "clip": ("unseen.cli.clip:clip_commands", "Classify images by text prompts."),
+    "vtab": ("unseen.cli.vtab:vtab_commands", "Unseen tasks with few labels (VTAB)."),
+    "rank": ("unseen.cli.rank:rank", "Predict which checkpoint to fine-tune on DATA."),
+    "check": ("unseen.cli.check:check", "Run sanity checks on your data and models."),
+    "audit": ("unseen.cli.audit:audit", "Find classes that a model has seen, copies of images, and label errors."),
+    "ls": ("unseen.cli.ls:ls", "List models, datasets, benchmarks, studies, methods or scores."),
+    "doctor": ("unseen.cli.doctor:doctor", "Check this installation and suggest the next command."),
+    "results": ("unseen.cli.results:results_commands", "Print, export, verify, repair and recompute results."),
+    "report": ("unseen.cli.report:report", "Write the report of stored results."),
+    "compare": ("unseen.cli.compare:compare", "Compare models on the same test images."),
+    "leaderboard": ("unseen.cli.compare:leaderboard", "Rank models over stored results and exported files."),
+    "features": ("unseen.cli.features:features_commands", "List, verify and remove stored features."),
+}
+
+EXAMPLES |= {
+    "demo": ("unseen demo", "unseen demo --workers 2 --output demo.html"),
+    "run": ("unseen run demo --dry-run", "unseen run study.toml --workers 2"),
+    "probe": (
+        "unseen probe photos/ --models timm:resnet50 mine.pth",
+        "unseen probe packaged:grocery --models packaged:efficientnet-lite0 --shots 1 5 all --seeds 3",
+    ),
+    "cog run": (
+        "unseen cog run photos/ --models timm:resnet50",
+        "unseen cog run --data packaged:emoji --models packaged:efficientnet-lite0 --shots 1 all",
+    ),
+    "cog levels": (
+        "unseen cog levels --counts counts.csv",
+        "unseen cog levels --counts counts.csv --output levels.json",
+    ),
+    "cog check": ("unseen cog check", "unseen cog check --plan --models cog:resnet50"),
+    "cog finetune": (
+        "unseen cog finetune --models timm:resnet18 --steps 200",
+        "unseen cog finetune --data packaged:emoji --models timm:resnet18 --dry-run",
+    ),
+    "zsl run": (
+        "unseen zsl run xlsa17:AWA1 --methods ESZSL ALE",
+        "unseen zsl run packaged:emoji --models packaged:efficientnet-lite0 --methods ESZSL",
+    ),
+    "zsl compare": ("unseen zsl compare", "unseen zsl compare --published"),
+    "zsl look": ("unseen zsl look xlsa17:AWA1", "unseen zsl look packaged:emoji"),
+    "clip run": (
+        "unseen clip run photos/ --models open_clip:ViT-B-32/laion2b_s34b_b79k",
+        "unseen clip run packaged:grocery --models open_clip:ViT-B-32/laion2b_s34b_b79k --dry-run",
+    ),
+    "vtab run": (
+        "unseen vtab run --tasks caltech101 --root data/ --models timm:resnet50",
+        "unseen vtab run procedural --models packaged:efficientnet-lite0 --adaptation linear",
+    ),
+    "vtab check": ("unseen vtab check --root data/", "unseen vtab check --root data/ --json"),
+    "vtab analyse": ("unseen vtab analyse", "unseen vtab analyse --size full"),
+    "vtab chart": ("unseen vtab chart groups --output groups.pdf", "unseen vtab chart kinds --output kinds.svg"),
+    "vtab compare": ("unseen vtab compare", "unseen vtab compare --models timm:resnet50"),
+    "rank": (
+        "unseen rank photos/ --models timm:resnet50 timm:vit_small_patch16_224 mine.pth",
+        "unseen rank photos/ --models 'timm:*dino*' --budget 10m --dry-run",
+    ),
+    "check": (
+        "unseen check photos/ --models packaged:efficientnet-lite0",
+        "unseen check packaged:grocery --models packaged:efficientnet-lite0 --json",
+    ),
+    "audit": ("unseen audit photos/", "unseen audit classes.txt --json"),
+    "ls": ("unseen ls models --source timm", "unseen ls datasets"),
+    "doctor": ("unseen doctor", "unseen doctor --json"),
+    "results": ("unseen results --benchmark probe", "unseen results --latex table.tex --bibtex refs.bib"),
+    "results record": ("unseen results record", "unseen results record --benchmark probe"),
+    "results forget": ("unseen results forget --benchmark probe", "unseen results forget --model mine.pth --yes"),
+    "results verify": ("unseen results verify", "unseen results verify --json"),
+    "results repair": ("unseen results repair", "unseen results repair --output repaired.sqlite"),
+    "results rerun": ("unseen results rerun 1a2b3c4d", "unseen results rerun 1a2b3c4d --json"),
+    "report": ("unseen report", "unseen report --figures figures/"),
+    "compare": (
+        "unseen compare packaged:efficientnet-lite0 packaged:efficientnet-lite1",
+        "unseen compare packaged:efficientnet-lite0 packaged:efficientnet-lite1 --json",
+    ),
+    "leaderboard": ("unseen leaderboard", "unseen leaderboard results.json --output board.html"),
+    "features ls": ("unseen features ls", "unseen features ls --json"),
+    "features verify": ("unseen features verify", "unseen features verify 'timm:*'"),
+    "features rm": ("unseen features rm packaged:emoji", "unseen features rm --all --yes"),
+}
+
+
+class Commands(Group):
+    """The built-in commands, and one for each benchmark of a plug-in; each is imported when it runs."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        # Names and helps, for lists and suggestions; `resolve_command` loads the command.
+        self.commands.update({name: Command(name, help=text) for name, (_, text) in COMMANDS.items()})
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        plugins = (each.name for each in entry_points(group="unseen.benchmarks"))
+        return [*COMMANDS, *(name for name in plugins if name not in COMMANDS)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in COMMANDS or (cmd_name not in self.list_commands(ctx) and not _benchmark_named(cmd_name)):
+            return super().get_command(ctx, cmd_name)
+        return Command(cmd_name, help=f"Run the benchmark {cmd_name!r} of a plug-in.")
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, load_command(name) if name else command, rest
+
+
+def load_command(name: str) -> Any:
+    """Import and return a built-in command or group, or make the command of a benchmark."""
+    if name in COMMANDS:
+        target, text = COMMANDS[name]
+        return make_command(name, load_object(target), text)
+    return make_command(
+        name, study_command(_benchmark_named(name) or name), f"Run the benchmark {name!r} of a plug-in."
+    )
+
+
+def _benchmark_named(name: str) -> str | None:
+    return name if name in BENCHMARKS else next((n for n in BENCHMARKS if info_of(n).command == name), None)
+
 
 application = typer.Typer(
     name="unseen",
@@ -30,28 +147,3 @@ application = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-application.command(
-    "demo", cls=Command, help="All four questions in minutes, on real weights and images that are there."
-)(demo)
-application.command("run", cls=Command, help="Run a study: extract, evaluate what is not done, write the page.")(
-    file_command()
-)
-application.command("probe", cls=Command, help="How well do frozen features separate the classes of DATA?")(
-    study_command("probe")
-)
-application.add_typer(cog_commands)
-application.add_typer(zsl_commands)
-application.add_typer(clip_commands)
-application.add_typer(vtab_commands)
-application.command("rank", cls=Command, help="Which checkpoint should I fine-tune on DATA? Before any of them is.")(
-    rank
-)
-application.command(cls=Command)(check)
-application.command(cls=Command)(audit)
-application.command(cls=Command)(ls)
-application.command(cls=Command)(doctor)
-application.add_typer(results_commands)
-application.command(cls=Command)(report)
-application.command(cls=Command)(compare)
-application.command(cls=Command)(leaderboard)
-application.add_typer(features_commands)

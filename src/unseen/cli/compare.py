@@ -137,8 +137,7 @@ def leaderboard(
 ) -> None:
     """Rank models whose results compare, with ranges of places, on a static page without a server."""
     from unseen.benchmarks.compare import board_json, board_table, boards, leaderboard_page
-    from unseen.results.export import write_lines
-    from unseen.results.merge import merge
+    from unseen.results.export import merge, write_lines
     from unseen.results.render import markdown_table
 
     if as_json and markdown == "-":

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from unseen.cli.options import HomeOption, JsonOption
+from unseen.cli.tables import console, print_json, print_table
+from unseen.core.extras import EXTRAS, installed
+from unseen.core.files import home as home_folder
 
 _PACKAGES = (
     "unseen",
@@ -26,9 +29,7 @@ _PACKAGES = (
 
 
 def doctor(home: HomeOption = None, as_json: JsonOption = False) -> None:
-    """Say what this installation has, what it lacks, and what to try next."""
-    from unseen.cli.tables import console, print_json, print_table
-
+    """Print versions, devices, folders and extras of this installation, and the next command."""
     found = examine(home)
     if as_json:
         print_json(found)
@@ -48,10 +49,7 @@ def doctor(home: HomeOption = None, as_json: JsonOption = False) -> None:
 
 
 def examine(home: Path | None = None) -> dict[str, Any]:
-    """All that `doctor` tells, as plain values."""
-    from unseen.core.extras import EXTRAS, installed
-    from unseen.core.files import home as home_folder
-
+    """Return what `doctor` prints, as plain values."""
     base = home_folder(home)
     versions = {name: _version(name) for name in _PACKAGES}
     extras = {
@@ -88,7 +86,7 @@ def _version(name: str) -> str:
 
 def _device() -> str:
     try:
-        from unseen.backbones.runtimes import best_device
+        from unseen.backbones.runtimes import best_device  # imports torch
 
         return best_device()
     except (ImportError, OSError, RuntimeError) as error:  # a broken installation of torch
@@ -98,7 +96,7 @@ def _device() -> str:
 def _place(path: Path) -> dict[str, str]:
     if not path.exists():
         parent = next((p for p in path.parents if p.exists()), path)
-        return {"path": str(path), "state": "not there yet" if os.access(parent, os.W_OK) else "not writable"}
+        return {"path": str(path), "state": "not created yet" if os.access(parent, os.W_OK) else "not writable"}
     if not os.access(path, os.W_OK):
         return {"path": str(path), "state": "not writable"}
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
@@ -106,7 +104,7 @@ def _place(path: Path) -> dict[str, str]:
 
 
 def _caches() -> dict[str, dict[str, str]]:
-    """Where other libraries keep what they have downloaded."""
+    """Return the download folders of other libraries."""
     found = {}
     if "huggingface_hub" in sys.modules or _version("huggingface_hub") != "missing":
         from huggingface_hub import constants

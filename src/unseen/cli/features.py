@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from unseen.cli.options import HomeOption, JsonOption
 from unseen.cli.parser import Command, Group
-from unseen.cli.tables import count, say
-
-if TYPE_CHECKING:
-    from unseen.features import Entry, FeatureStore
+from unseen.cli.tables import count, print_json, print_table, say
+from unseen.core.errors import CorruptPartError, UsageError
+from unseen.core.files import format_size
+from unseen.core.files import home as home_folder
+from unseen.features import Entry, FeatureStore
 
 features_commands = typer.Typer(
     name="features", cls=Group, help="List, verify and remove stored features.", no_args_is_help=True
 )
 
-_PATTERN_HELP = "A model or dataset, with * for any characters, or the beginning of an entry's id."
+_PATTERN_HELP = "A model or dataset, with * for any characters, or the beginning of the id of an entry"
 _STYLES = {"partial": "yellow", "damaged": "red"}
 
 
 @features_commands.command("ls", cls=Command)
 def list_features(as_json: JsonOption = False, home: HomeOption = None) -> None:
-    """List what is stored, with sizes."""
+    """List stored features with their sizes."""
     entries = list(_store(home).entries())
     if as_json:
-        from unseen.cli.tables import print_json
-
         print_json([entry.to_dict() for entry in entries])
         return
     if not entries:
@@ -40,14 +39,12 @@ def list_features(as_json: JsonOption = False, home: HomeOption = None) -> None:
 
 @features_commands.command("verify", cls=Command)
 def verify_features(
-    pattern: Annotated[str | None, typer.Argument(help=_PATTERN_HELP + " Everything, if left out.")] = None,
+    pattern: Annotated[str | None, typer.Argument(help=_PATTERN_HELP + "; all entries by default.")] = None,
     home: HomeOption = None,
 ) -> None:
-    """Read every byte and compare it with what was written; leaves with code 2 where something is wrong."""
+    """Read every byte and compare it with the stored checksums; exit with code 2 if one differs."""
     from rich.console import Console
     from rich.progress import track
-
-    from unseen.core.errors import CorruptPartError
 
     store = _store(home)
     entries = list(store.entries()) if pattern is None else store.select(pattern)
@@ -59,7 +56,7 @@ def verify_features(
         say(str(problem))
     if problems:
         raise CorruptPartError(f"{count(len(problems), 'problem')} in {_total(entries)}.")
-    say(f"All is well: {_total(entries)}.")
+    say(f"All checksums match: {_total(entries)}.")
 
 
 @features_commands.command("rm", cls=Command)
@@ -69,11 +66,9 @@ def remove_features(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     home: HomeOption = None,
 ) -> None:
-    """Remove stored features, after showing which and asking."""
-    from unseen.core.errors import UsageError
-
+    """List the selected features, ask, and remove them."""
     if (pattern is None) == (not everything):
-        raise UsageError("say what to remove: a PATTERN (a model, a dataset, an entry's id), or --all, not both.")
+        raise UsageError("give a PATTERN (a model, a dataset, the id of an entry), or --all, not both.")
     store = _store(home)
     entries = list(store.entries()) if pattern is None else store.select(pattern)
     if not entries:
@@ -88,26 +83,20 @@ def remove_features(
 
 
 def _store(home: Path | None) -> FeatureStore:
-    from unseen.core.files import home as find_home
-    from unseen.features import FeatureStore
-
-    return FeatureStore(find_home(home) / "features")
+    return FeatureStore(home_folder(home) / "features")
 
 
 def _confirmed(what: str) -> bool:
-    from unseen.core.errors import UsageError
-
     try:
         return typer.confirm(f"Remove {what}?")
     except typer.Abort:
-        raise UsageError("nothing was removed: there was no answer. Add --yes to remove without being asked.") from None
+        raise UsageError(
+            "nothing was removed: the question was not answered. Add --yes to remove without a question."
+        ) from None
 
 
 def _print_table(entries: list[Entry]) -> None:
     from rich.text import Text
-
-    from unseen.cli.tables import print_table
-    from unseen.core.files import format_size
 
     columns = ("id", "model", "dataset", "split", "layer", "rows", "skipped", "dim", "size", "state")
     rows = []
@@ -120,7 +109,7 @@ def _print_table(entries: list[Entry]) -> None:
 
 
 def _described(entry: Entry) -> list[str]:
-    """Model, dataset, split, layer, rows, skipped, dim, state. Folder names stand in for a manifest that is lost."""
+    """Return model, dataset, split, layer, rows, skipped, dim, state; from folder names if the manifest is lost."""
     kept = entry.manifest
     if kept is None:
         model, dataset, split = entry.path.parts[-4:-1]
@@ -132,8 +121,6 @@ def _described(entry: Entry) -> list[str]:
 
 
 def _total(entries: list[Entry]) -> str:
-    from unseen.core.files import format_size
-
     rows = sum(entry.manifest.rows for entry in entries if entry.manifest is not None)
     stored = count(len(entries), "entry", "entries")
     return f"{stored}, {count(rows, 'row')}, {format_size(sum(entry.nbytes for entry in entries))}"

@@ -1,4 +1,4 @@
-"""`unseen ls`: what there is to choose from."""
+"""`unseen ls`: list models, datasets, benchmarks, studies, methods and scores."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from typing import Annotated, Any, Literal
 import typer
 
 from unseen.cli.options import JsonOption
+from unseen.cli.tables import console, count, print_json, print_table
+from unseen.core.errors import UsageError
+from unseen.core.registry import load_object
 
 Kind = Literal["models", "datasets", "benchmarks", "studies", "methods", "scores"]
 
 
 def ls(
     kind: Annotated[Kind, typer.Argument(help="What to list.")],
-    source: Annotated[
-        str | None, typer.Option("--source", help="Of models: everything one source has, such as timm.")
-    ] = None,
+    source: Annotated[str | None, typer.Option("--source", help="All models of one source, such as timm.")] = None,
     paper: Annotated[
-        str | None, typer.Option("--paper", help="Only what a paper lists: cog, gbu, vtab, neucrab.")
+        str | None, typer.Option("--paper", help="Only entries of a paper: cog, gbu, vtab, neucrab.")
     ] = None,
     group: Annotated[str | None, typer.Option("--group", help="Only one group.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List models, datasets, benchmarks, studies that are shipped, methods or scores."""
-    from unseen.cli.tables import print_json
-
+    """List models, datasets, benchmarks, studies, methods or scores."""
     cards = [
         card.to_dict()
         for card in _cards(kind, source)
@@ -39,29 +38,26 @@ def ls(
 
 _ONE = {"studies": "study"}
 
-#: What gives the cards: functions, or tuples of cards.
+#: Functions that return the cards, or tuples of cards.
 _LISTS: dict[str, tuple[str, ...]] = {
     "models": ("unseen.backbones:model_cards",),
     "datasets": ("unseen.data:dataset_cards",),
     "benchmarks": ("unseen.benchmarks:benchmark_cards",),
     "studies": ("unseen.run.study:study_cards",),
-    "methods": ("unseen.probes.cards:PROBE_CARDS", "unseen.zeroshot.catalogue:method_cards"),
+    "methods": ("unseen.probes.solvers:PROBE_CARDS", "unseen.zeroshot.catalogue:method_cards"),
     "scores": ("unseen.ranking.cards:score_cards",),
 }
 
 
 def _cards(kind: str, source: str | None) -> Iterator[Any]:
-    from unseen.core.errors import UsageError
-    from unseen.core.registry import load_object
-
     if source is not None and kind != "models":
-        raise UsageError(f"--source goes with `unseen ls models`; {kind} have none.")
+        raise UsageError(f"--source is an option of `unseen ls models`; {kind} have no sources.")
     for place in _LISTS[kind]:
         found = load_object(place)
         yield from (found(source) if kind == "models" else found() if callable(found) else found)
 
 
-#: Which fields of a card are shown, in this order, where any card has them.
+#: Fields of cards that are shown, in this order, if any card has them.
 _COLUMNS = (
     "id",
     "name",
@@ -78,8 +74,6 @@ _COLUMNS = (
 
 
 def _print(kind: str, cards: list[dict[str, Any]]) -> None:
-    from unseen.cli.tables import console, count, print_table
-
     if not cards:
         console().print(f"0 {kind}")
         return

@@ -1,7 +1,7 @@
-"""The vocabulary of the command line, and commands made from the options of a benchmark.
+"""Options that all commands share, and commands made from the options of a benchmark.
 
 Every field of a benchmark's dataclass becomes an option: its name with dashes, its help, its choices and its default.
-Values go as texts to `unseen.core.options.make_options`, the one check that study files and Python go through too.
+`unseen.core.options.make_options` checks the values, as it does for study files and Python.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from unseen.backbones.load import check_backbone, expand_models, resolve_model
+from unseen.benchmarks.benchmark import make_benchmark
 from unseen.cli.parser import made_late, parameter, with_parameters
+from unseen.core.errors import UsageError
+from unseen.core.options import choices_of, is_many, kinds_of, make_options
+from unseen.features import Extraction
+from unseen.results.info import BENCHMARKS, info_of
 
 if TYPE_CHECKING:
     from unseen.core.records import Result
@@ -28,19 +34,21 @@ DEFAULT_MODELS = (
     "packaged:efficientnet-lite2",
     "random:tf_efficientnet_lite0",
 )
+#: Extraction options that `--help` shows; `--help-all` shows all.
+_COMMON_EXTRACTION = ("device", "precision")
 
 
 def _running(name: str, metavar: str, help: str, **more: Any) -> Any:  # noqa: A002 - the word of the command line
     return typer.Option(name, metavar=metavar, help=help, rich_help_panel=_RUNNING, **more)
 
 
-_HOME = "Where features and results are kept; $UNSEEN_HOME or the user's data folder by default."
+_HOME = "Folder of features and results; $UNSEEN_HOME or the user's data folder by default."
 HomeOption = Annotated[Path | None, _running("--home", "FOLDER", _HOME)]
-JsonOption = Annotated[bool, _running("--json", "", "Print JSON in full precision, and nothing else.")]
-ReportOption = Annotated[
-    Path | None, _running("--report", "FILE", "Where to write the page; HOME/reports/STUDY.html by default.")
+JsonOption = Annotated[bool, _running("--json", "", "Print JSON in full precision instead of tables.")]
+OutputOption = Annotated[
+    Path | None, _running("--output", "FILE", "Path of the report; HOME/reports/STUDY.html by default.")
 ]
-_MODELS = "Models; paths of checkpoints will do"
+_MODELS = "Model names or checkpoint paths"
 ModelsOption = Annotated[
     list[str] | None, typer.Option("--models", metavar="NAME ...", help=f"{_MODELS}.", rich_help_panel=DATA_PANEL)
 ]
@@ -49,12 +57,12 @@ _SCHEDULER = "With --engine dask: a running scheduler, tcp://host:8786 or its sc
 
 @dataclass(frozen=True)
 class Running:
-    """Where and how a study runs, and where its answer goes: the same options in every command that runs one."""
+    """How a study runs and where its report goes: the same options in every command that runs one."""
 
-    engine: Annotated[str, _running("--engine", "NAME", "local, or dask for a cluster.")] = "local"
-    workers: Annotated[int, _running("--workers", "N", "Processes that extract and evaluate side by side.", min=1)] = 1
-    scheduler: Annotated[str | None, _running("--scheduler", "ADDRESS|FILE", _SCHEDULER)] = None
-    report: ReportOption = None
+    engine: Annotated[str, _running("--engine", "NAME", "local, or dask for a cluster.", hidden=True)] = "local"
+    workers: Annotated[int, _running("--workers", "N", "Number of worker processes.", min=1)] = 1
+    scheduler: Annotated[str | None, _running("--scheduler", "ADDRESS|FILE", _SCHEDULER, hidden=True)] = None
+    output: OutputOption = None
     as_json: JsonOption = False
     all_metrics: Annotated[bool, _running("--all-metrics", "", "Print every metric.")] = False
     quiet: Annotated[bool, _running("--quiet", "", "Suppress progress output.")] = False
@@ -68,16 +76,16 @@ class Running:
 
     @classmethod
     def among(cls, values: Mapping[str, Any]) -> Running:
-        """The running options among a command's values."""
+        """Return the running options among the values of a command."""
         return cls(**{each.name: values[each.name] for each in dataclasses.fields(cls)})
 
 
-#: Options whose names no field of a benchmark or of the extraction can have for itself.
+#: Names of options that no field of a benchmark or of the extraction can have.
 TAKEN = frozenset({"data", "models", "study", "json", "help", *(each.name for each in dataclasses.fields(Running))})
 
 
 def split_names(names: Iterable[str] | None) -> list[str]:
-    """Names given one by one, with commas, or both; a path that has a comma stays whole where it is there."""
+    """Split names at commas, except in a path that exists."""
     found: list[str] = []
     for name in names or ():
         whole = "," not in name or Path(name.partition(":")[2].partition("?")[0] or name).exists()
@@ -87,14 +95,15 @@ def split_names(names: Iterable[str] | None) -> list[str]:
 
 @dataclass(frozen=True)
 class Fields:
-    """The options that a dataclass becomes.
+    """The options of a dataclass.
 
     Attributes:
         kind: the dataclass.
-        word: stands before an option whose name is taken, as in `--extraction-workers`, and tells parameters apart.
-        panel: heads them in the help.
-        taken: names that others have.
-        defaults: texts instead of the dataclass's defaults; None where no default is to be shown or given.
+        word: prefix of an option whose name is taken, as in `--extraction-workers`.
+        panel: their heading in the help.
+        taken: names of other options.
+        defaults: texts that replace the defaults of the dataclass; None shows and uses no defaults.
+        common: fields that `--help` shows; the others need `--help-all`. By default those without `rare` metadata.
     """
 
     kind: type
@@ -102,12 +111,11 @@ class Fields:
     panel: str
     taken: Collection[str] = TAKEN
     defaults: Mapping[str, Any] | None = field(default_factory=dict)
-
-    #: What a study says of itself, and a command line by its DATA.
-    left_out = ("only",)
+    common: Collection[str] | None = None
 
     def fields(self) -> list[dataclasses.Field[Any]]:
-        return [each for each in dataclasses.fields(self.kind) if each.init and each.name not in self.left_out]
+        """Return the fields that are options; `only` belongs to study files."""
+        return [each for each in dataclasses.fields(self.kind) if each.init and each.name != "only"]
 
     def option_name(self, name: str) -> str:
         return f"--{f'{self.word}-{name}' if name in self.taken else name}".replace("_", "-")
@@ -117,47 +125,43 @@ class Fields:
         return [self._parameter(each, hints[each.name]) for each in self.fields()]
 
     def given(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """By field, the texts that were given; a dataclass's own default need not be said."""
+        """Return, by field, the texts on the command line that differ from the default that the help shows."""
         found = {each.name: values[self._key(each.name)] for each in self.fields()}
-        # Where the command shows no default of its own, a value that equals the dataclass's was said.
         shown = {name for name in found if self.defaults is not None and self.defaults.get(name, "") is not None}
-        unsaid = {name: self._default(name) if name in shown else None for name in found}
-        return {name: value for name, value in found.items() if value is not None and value != unsaid[name]}
+        defaults = {name: self._default(name) if name in shown else None for name in found}
+        return {name: value for name, value in found.items() if value is not None and value != defaults[name]}
 
     def _key(self, name: str) -> str:
         return f"{self.word.replace('-', '_')}__{name}"
 
     def _default(self, name: str) -> Any:
-        """The dataclass's default as the command line writes it."""
+        """Return the default of the dataclass as the command line writes it."""
         (value,) = [each.default for each in self.fields() if each.name == name]
         if isinstance(value, bool) or value is None:
             return value
         return [str(one) for one in value] if isinstance(value, tuple) else str(value)
 
     def _parameter(self, each: dataclasses.Field[Any], hint: Any) -> Parameter:
-        from unseen.core.options import choices_of, is_many
-
         name = self.option_name(each.name)
         default = None if self.defaults is None else self.defaults.get(each.name, self._default(each.name))
         help_text, metavar = str(each.metadata.get("help", "")), _metavar(hint, each)
         if (words := choices_of(hint)) and metavar == "NAME":
             help_text += f" One of: {', '.join(words)}."
         if each.name in self.taken:
-            help_text = f"Of the {self.word}, unlike --{each.name.replace('_', '-')}: {help_text}"
+            help_text = f"For the {self.word}: {help_text}"
         kind: Any
         if isinstance(each.default, bool):
             kind = bool | None
             name = f"{name}/{name.replace('--', '--no-', 1)}" if each.default or self.defaults is None else name
         else:
             kind = list[str] | None if is_many(hint) else str | None
-        made = typer.Option(name, metavar=metavar, help=help_text, rich_help_panel=self.panel)
+        rare = each.metadata.get("rare", False) if self.common is None else each.name not in self.common
+        made = typer.Option(name, metavar=metavar, help=help_text, rich_help_panel=self.panel, hidden=rare)
         return parameter(self._key(each.name), Annotated[kind, made], None if default == [] else default)
 
 
 def _metavar(hint: Any, each: dataclasses.Field[Any]) -> str:
-    """What stands behind an option in the help: its choices where they are short, else a word for its kind."""
-    from unseen.core.options import choices_of, is_many, kinds_of
-
+    """Return the placeholder of an option's value in the help: short choices, or a word for its type."""
     kinds, words = kinds_of(hint), choices_of(hint)
     if bool in kinds:
         return ""
@@ -176,14 +180,13 @@ def _metavar(hint: Any, each: dataclasses.Field[Any]) -> str:
 
 @dataclass
 class Draft:
-    """A study as a command line asks for it, before it is checked; a command's own hook may still change it.
+    """The study of a command line before it is checked; `prepare` of `study_command` may change it.
 
     Attributes:
-        command: as it was typed, for messages.
-        benchmarks: by name, the options that were given: texts by field.
-        extraction: the same of the extraction.
+        command: the words of the command, for messages.
+        benchmarks: by name, the options on the command line: texts by field.
+        extraction: the same for the extraction.
         more: values of the command's own options.
-        home: as it was given.
     """
 
     command: str
@@ -209,30 +212,27 @@ def study_command(
     show: Callable[[Sequence[Result]], None] | None = None,
     run: Callable[[Draft, Running], None] | None = None,
 ) -> Callable[[], None]:
-    """The function of a command that runs one benchmark on DATA; register it with `cls=Command`.
+    """Return the function of a command that runs one benchmark on DATA; register it with `cls=Command`.
 
-    The benchmark is imported when the command is asked for.
+    The benchmark is imported when the command runs.
 
     Args:
         benchmark: its registry name.
-        data, models: what is taken where the command line names none.
-        title: heads the page.
-        defaults: texts by field where the command's default is not the dataclass's.
-        more: options of the command's own.
-        prepare: turns what was asked for into a study, such as the name of a suite into datasets.
-        show: prints the results; tables of all metrics by default.
-        run: runs the draft where a command has its own way to.
+        data, models: the default datasets and models.
+        title: title of the report.
+        defaults: texts by field that replace the defaults of the dataclass.
+        more: options of this command only.
+        prepare: changes the draft, for example replaces the name of a suite by its datasets.
+        show: prints the results; prints the tables of the benchmark by default.
+        run: runs the draft instead of `run_draft`.
     """
 
     def make() -> Callable[..., None]:
-        from unseen.features import Extraction
-        from unseen.results.info import BENCHMARKS, info_of
-
         kind, info = BENCHMARKS.get(benchmark), info_of(benchmark)
         names = {each.name for each in more}
         own = Fields(kind, benchmark, "Protocol", TAKEN | names, defaults or {})
         taken = TAKEN | names | {each.name for each in own.fields()}
-        how = Fields(Extraction, "extraction", "Extraction of features", taken)
+        how = Fields(Extraction, "extraction", "Feature extraction", taken, common=_COMMON_EXTRACTION)
 
         def body(values: dict[str, Any]) -> None:
             draft = Draft(
@@ -268,15 +268,13 @@ def study_command(
 
 def _check_models(models: Sequence[str]) -> None:
     """Raise `UnseenError` if a model does not exist, before a command reads data or writes a file."""
-    from unseen.backbones.load import check_backbone, expand_models, resolve_model
-
     for model in models:
         for name in expand_models(model):
             check_backbone(resolve_model(name, Path.cwd()))
 
 
 def _study_parameters(benchmark: str, data: Sequence[str], models: Sequence[str]) -> list[Parameter]:
-    """DATA, --data, --models and --study."""
+    """Return the parameters DATA, --data, --models and --study."""
 
     def option(name: str, metavar: str, text: str) -> Any:
         return typer.Option(name, metavar=metavar, help=f"{text}.", rich_help_panel=DATA_PANEL)
@@ -291,17 +289,17 @@ def _study_parameters(benchmark: str, data: Sequence[str], models: Sequence[str]
         parameter("data", Annotated[several, argument]),
         parameter("data_option", Annotated[several, option("--data", "DATA ...", "The same, as an option")]),
         parameter("models", Annotated[several, option("--models", "NAME ...", _MODELS + otherwise(models))]),
-        parameter("study", Annotated[str, option("--study", "NAME", "File the results under this name")], benchmark),
+        parameter(
+            "study",
+            Annotated[str, option("--study", "NAME", "Name of the study that the results are stored under")],
+            benchmark,
+        ),
     ]
 
 
 def run_draft(draft: Draft, how: Running, show: Callable[[Sequence[Result]], None] | None = None) -> None:
     """Check a draft, and run it."""
-    from unseen.benchmarks.benchmark import make_benchmark
-    from unseen.cli.run import run_and_report
-    from unseen.core.errors import UsageError
-    from unseen.core.options import make_options
-    from unseen.features import Extraction
+    from unseen.cli.run import run_and_report  # imports this module
     from unseen.run.study import Study
 
     here, command = Path.cwd(), draft.command
@@ -309,13 +307,15 @@ def run_draft(draft: Draft, how: Running, show: Callable[[Sequence[Result]], Non
         raise UsageError(f"{command}: name the data, such as: {command} photos/ (unseen ls datasets).")
     if not draft.models:
         raise UsageError(f"{command}: name the models, such as: --models timm:resnet50 mine.pth (unseen ls models).")
-    asked = draft.benchmarks.items()
     study = Study(
         name=draft.name,
         title=draft.title,
         models=tuple(draft.models),
         datasets=tuple(draft.data),
-        benchmarks=[make_benchmark(name, given, source=command, base=here, texts=True) for name, given in asked],
+        benchmarks=[
+            make_benchmark(name, given, source=command, base=here, texts=True)
+            for name, given in draft.benchmarks.items()
+        ],
         extraction=make_options(Extraction, draft.extraction, source=command, base=here, texts=True),
         base=here,
         source=command,

@@ -1,75 +1,111 @@
-"""What the parser lacks: options with several values after one flag, and commands that are made when asked for."""
+"""Typer's commands with list options (`--models a b`), hidden rare options (`--help-all`), aliases and examples."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from importlib.metadata import entry_points
+from functools import cache
 from inspect import Parameter, Signature
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from unseen import __version__
+
+#: Two examples for each command, by the words after `unseen`; printed at the end of its help.
+EXAMPLES: dict[str, tuple[str, str]] = {}
+#: Names of options in 0.1, which still work where a command has the new name.
+ALIASES = {"--report": "--output", "--out": "--output", "--page": "--output", "--model": "--models"}
 
 
-class Group(TyperGroup):
-    """A group of commands."""
+if TYPE_CHECKING:
+    _Base = TyperCommand
+else:
+    _Base = object
+
+
+class _Help(_Base):
+    """What commands and groups share: flags without a type, `--help-all`, aliases and examples."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _flags_without_type(super().get_params(ctx))
+        found = super().get_params(ctx)
+        for each in found:
+            if getattr(each, "is_flag", False) and each.metavar is None:
+                each.metavar = ""  # a flag takes no value
+        rare = any(getattr(each, "hidden", False) for each in found)
+        return [*found, _help_all()] if rare else found
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        options = [each for each in self.get_params(ctx) if isinstance(each, TyperOption)]
+        names = {name for each in options for name in (*each.opts, *each.secondary_opts)}
+        several = {name for each in options if each.multiple for name in each.opts}
+        known = [_renamed(argument, names) for argument in args]
+        return super().parse_args(ctx, spread_lists(known, several))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)
+        examples = EXAMPLES.get(ctx.command_path.partition(" ")[2], ())
+        if examples:
+            typer.echo("\n".join([" Examples:", *(f"   {line}" for line in examples)]))
 
 
-def _flags_without_type(parameters: list[Any]) -> list[Any]:
-    """A flag takes no value, and its help shows no type of one."""
-    for each in parameters:
-        if getattr(each, "is_flag", False) and each.metavar is None:
-            each.metavar = ""
-    return parameters
+class Group(_Help, TyperGroup):
+    """A group of commands."""
 
 
-class Command(TyperCommand):
-    """A command whose options with several values take them as `--models a b`, and whose options may be made late."""
+class Command(_Help, TyperCommand):
+    """A command; `made_late` makes its options when they are needed."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         make = getattr(self.callback, "make", None)
         if make is not None:
-            made = command_of(make())
+            made = _typer_command(make())
             self.params, self.callback = made.params, made.callback
-        return _flags_without_type(super().get_params(ctx))
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        several = [p for p in self.get_params(ctx) if getattr(p, "multiple", False)]
-        return super().parse_args(ctx, spread_lists(args, {name for p in several for name in p.opts}))
+        return super().get_params(ctx)
 
 
-class Commands(Group):
-    """The built-in commands, and one for each benchmark of a plug-in, which is imported when it is asked for."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        known = super().list_commands(ctx)
-        return [*known, *(each.name for each in entry_points(group="unseen.benchmarks") if each.name not in known)]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        built_in = super().get_command(ctx, cmd_name)
-        if built_in is not None:
-            return built_in
-        if cmd_name in self.list_commands(ctx):
-            return _benchmark_command(cmd_name, cmd_name)
-        from unseen.benchmarks.benchmark import BENCHMARKS, find_command
-
-        name = cmd_name if cmd_name in BENCHMARKS else find_command(cmd_name)
-        return _benchmark_command(cmd_name, name) if name else None
+def _show_all(ctx: typer.Context, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        for each in ctx.command.params:
+            each.hidden = False  # type: ignore[attr-defined]
+        typer.echo(ctx.get_help())
+        raise typer.Exit
 
 
-def _benchmark_command(command: str, benchmark: str) -> Command:
-    from unseen.cli.options import study_command
+@cache
+def _help_all() -> Any:
+    """Return the option `--help-all`, made by Typer."""
+    option = typer.Option("--help-all", callback=_show_all, is_eager=True, help="Show all options and exit.")
+    function = with_parameters([parameter("help_all", Annotated[bool, option], False)], lambda values: None)
+    (made,) = _typer_command(function).params
+    made.expose_value, made.metavar = False, ""
+    return made
 
-    return Command(command, callback=study_command(benchmark), help=f"Run the benchmark {benchmark!r} of a plug-in.")
+
+def _renamed(argument: str, names: Collection[str]) -> str:
+    """Return an argument with the present name of its option."""
+    name, equals, value = argument.partition("=")
+    new = ALIASES.get(name, "")
+    return f"{new}{equals}{value}" if name not in names and new in names else argument
+
+
+def make_command(name: str, target: Any, text: str) -> Any:
+    """Return the command of a function, or the group of a `typer.Typer`."""
+    if isinstance(target, typer.Typer):
+        found = typer.main.get_group(target)
+        found.name = name
+        return found
+    return _typer_command(target, name=name, cls=Command, help=text)
+
+
+def _typer_command(function: Callable[..., None], **settings: Any) -> Any:
+    alone = typer.Typer(add_completion=False)
+    alone.command(**settings)(function)
+    return typer.main.get_command(alone)
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from unseen import __version__
-
         typer.echo(f"unseen {__version__}")
         raise typer.Exit
 
@@ -77,31 +113,24 @@ def _print_version(wanted: bool) -> None:
 def root_options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """How well does a visual representation handle what it has never seen?"""
+    """Evaluate how well visual representations handle what they have never seen."""
 
 
 def made_late(make: Callable[[], Callable[..., None]]) -> Callable[[], None]:
-    """A command's function that is made, with its options, when somebody asks for the command."""
+    """Return a placeholder for the function of a command; `make` returns the function when it is needed."""
 
     def stub() -> None:
-        raise AssertionError("replaced before it is called")
+        raise AssertionError("Command.get_params replaces it before it is called")
 
     stub.make = make  # type: ignore[attr-defined]
     return stub
 
 
-def command_of(function: Callable[..., None]) -> Any:
-    """The parser's command for a function, its parameters read as Typer does."""
-    alone = typer.Typer(add_completion=False)
-    alone.command()(function)
-    return typer.main.get_command(alone)
-
-
 def with_parameters(parameters: Sequence[Parameter], body: Callable[[dict[str, Any]], None]) -> Callable[..., None]:
-    """A function with these parameters, which calls `body` with their values."""
+    """Return a function with these parameters that calls `body` with their values."""
 
     def function(**values: Any) -> None:
         body(values)
@@ -112,7 +141,7 @@ def with_parameters(parameters: Sequence[Parameter], body: Callable[[dict[str, A
 
 
 def spread_lists(arguments: Sequence[str], lists: Collection[str]) -> list[str]:
-    """`--models a b` written as `--models a --models b`, which is how the parser wants it."""
+    """Return `--models a b` as `--models a --models b`, which Typer parses."""
     spread: list[str] = []
     current = ""
     for place, argument in enumerate(arguments):
@@ -128,5 +157,5 @@ def spread_lists(arguments: Sequence[str], lists: Collection[str]) -> list[str]:
 
 
 def parameter(name: str, annotation: Any, default: Any = None) -> Parameter:
-    """One parameter of a function that Typer reads."""
+    """Return one parameter of a function that Typer reads."""
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

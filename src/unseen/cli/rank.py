@@ -10,6 +10,13 @@ import typer
 
 from unseen.cli.options import Draft, Running, study_command
 from unseen.cli.parser import parameter
+from unseen.cli.progress import ConsoleProgress
+from unseen.cli.run import engine_options, print_findings, show_plan
+from unseen.cli.tables import console, print_json, print_table
+from unseen.core.errors import CellsFailedError, UsageError
+from unseen.core.options import make_options
+from unseen.features import Extraction
+from unseen.run.executor import make_engine
 
 if TYPE_CHECKING:
     from unseen.benchmarks.rank.candidates import CheckpointRanking
@@ -22,7 +29,7 @@ _MORE = [
         "budget",
         Annotated[
             str | None,
-            typer.Option("--budget", help="Time for the whole, such as 90s, 10m or 1h: images are sampled to fit."),
+            typer.Option("--budget", help="Time limit, such as 90s, 10m or 1h: images are sampled to fit."),
         ],
     ),
     parameter(
@@ -31,8 +38,8 @@ _MORE = [
             bool | None,
             typer.Option(
                 "--halving/--no-halving",
-                help="All candidates on a few images first, only those that may be the best on all; by default where "
-                "it saves time.",
+                help="Score all candidates on a few images first, and only those that may be the best on all; by "
+                "default if it saves time.",
             ),
         ],
     ),
@@ -47,22 +54,15 @@ _MORE = [
 
 
 def _run(draft: Draft, how: Running) -> None:
-    """Rank the checkpoints of a draft; one that is not available is in the answer with its reason."""
-    from unseen.api import rank_checkpoints, rank_study
-    from unseen.benchmarks.benchmark import make_benchmark
-    from unseen.cli.progress import ConsoleProgress
-    from unseen.cli.run import engine_options, print_findings, show_plan
-    from unseen.cli.tables import console, print_json
-    from unseen.core.errors import CellsFailedError, UsageError
-    from unseen.core.options import make_options
-    from unseen.features import Extraction
-    from unseen.run.executor import make_engine
+    """Rank the checkpoints of a draft; a checkpoint that is not available is in the answer with its reason."""
+    from unseen.api.ranking import rank_checkpoints, rank_study  # loads torch
+    from unseen.benchmarks.benchmark import make_benchmark  # loads numpy, which the help does not need
 
-    here, given = Path.cwd(), draft.benchmarks["rank"]
+    here, chosen = Path.cwd(), draft.benchmarks["rank"]
     if len(draft.data) != 1:
         raise UsageError("name the labelled images once: unseen rank DATA --models ..., or --data DATA.")
-    checked = make_benchmark("rank", given, source=draft.command, base=here, texts=True)
-    options = {name: getattr(checked, name) for name in given}
+    checked = make_benchmark("rank", chosen, source=draft.command, base=here, texts=True)
+    options = {name: getattr(checked, name) for name in chosen}
     extraction = make_options(Extraction, draft.extraction, source=draft.command, base=here, texts=True)
     budget = parse_duration(draft.more["budget"]) if draft.more["budget"] else None
     if how.dry_run:
@@ -82,15 +82,15 @@ def _run(draft: Draft, how: Running) -> None:
             how=extraction,
             engine=engine,
             progress=ConsoleProgress(console(error=True, quiet=how.quiet)),
-            report=how.report or True,
+            report=how.output or True,
             **options,
         )
     if how.as_json:
         print_json(ranking.to_dict())
     else:
         _show(ranking, str(getattr(checked, "split", "")))
-    chosen = ["--benchmark rank", f"--dataset {shlex.quote(ranking.dataset)}"]
-    print_findings(ranking.record.findings(), chosen, console(error=True, quiet=how.quiet), how.home)
+    results = ["--benchmark rank", f"--dataset {shlex.quote(ranking.dataset)}"]
+    print_findings(ranking.record.findings(), results, console(error=True, quiet=how.quiet), how.home)
     if ranking.failed:
         first = ranking.failed[0]
         raise CellsFailedError(
@@ -103,9 +103,7 @@ rank = study_command("rank", more=_MORE, run=_run)
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of "90s", "10m", "1.5h"; a bare number is seconds."""
-    from unseen.core.errors import UsageError
-
+    """Return the seconds of "90s", "10m", "1.5h"; a number without a unit is seconds."""
     unit = _UNITS.get(text[-1:].lower())
     try:
         seconds = float(text[:-1]) * unit if unit else float(text)
@@ -119,13 +117,11 @@ def parse_duration(text: str) -> float:
 def _show(ranking: CheckpointRanking, split: str) -> None:
     from rich.text import Text
 
-    from unseen.benchmarks.rank.tables import DECIDING, candidates_table
-    from unseen.benchmarks.rank.wording import targets_text
-    from unseen.cli.tables import console, print_table
+    from unseen.benchmarks.rank.table import DECIDING, candidates_table  # loads numpy
     from unseen.reports.wording import short_names
 
     table = candidates_table(ranking, short_names([c.model for c in ranking.candidates], {}))
-    about = f": {ranking.images} of {ranking.total} images{targets_text(ranking)}" if ranking.images else ""
+    about = f": {ranking.images} of {ranking.total} images{ranking.targets_text}" if ranking.images else ""
     rows = [
         [Text(f"{cell.full}*", style="bold") if cell.mark else cell.full for cell in (row[1], row[0], *row[2:])]
         for row in table.rows
@@ -141,7 +137,7 @@ def _show(ranking: CheckpointRanking, split: str) -> None:
         caption=" ".join(table.notes).replace("Bold:", "*:") + f" {ranking.seconds:.0f} s in all.",
     )
     screen = console()
-    for note in dict.fromkeys([*ranking.notes, *(n for c in ranking.candidates for n in c.notes)]):
+    for note in ranking.all_notes:
         screen.print(f"Note: {note}.", style="dim", markup=False, soft_wrap=True)
     for candidate in ranking.failed:
         screen.print(f"Failed: {candidate.label}: {candidate.error}", style="red", markup=False, soft_wrap=True)

@@ -237,7 +237,7 @@ def _export(
     parquet: str,
 ) -> None:
     """Write long form row by row, and say on standard error what is left out."""
-    from unseen.results.comparability import older_said
+    from unseen.results.comparability import older_note
     from unseen.results.export import csv_lines, json_lines, write_lines, write_parquet
 
     asked = {**chosen, "metric": metric, "only_failed": only_failed}
@@ -250,7 +250,7 @@ def _export(
         say_written(csv)
     if as_json:
         write_lines("-", json_lines(database.rows(**asked)))
-    if said := older_said(database.overtaken(**chosen)):
+    if said := older_note(database.overtaken(**chosen)):
         say(f"{said}.", error=True)
 
 
@@ -276,7 +276,7 @@ def show_results(
     from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
     from unseen.cli.tables import console, print_model
     from unseen.results import current
-    from unseen.results.styles import headline_first
+    from unseen.results.info import headline_first
     from unseen.results.table import result_tables
 
     if all_metrics:

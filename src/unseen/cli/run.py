@@ -1,54 +1,63 @@
-"""`unseen run`: a study from its file to its page, as every command that runs a study does it."""
+"""`unseen run` and `unseen probe`, and what every command that runs a study shares: plan, run, print, report."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unseen.cli.options import Fields, Running
-from unseen.cli.parser import made_late, parameter, with_parameters
+from unseen.benchmarks import group_cells
+from unseen.benchmarks.workbench import Workbench
+from unseen.cli.options import Fields, Running, study_command
+from unseen.cli.parser import parameter, with_parameters
+from unseen.cli.progress import ConsoleReporter
+from unseen.cli.results import show_results
+from unseen.cli.tables import console, count, print_json, print_table
+from unseen.core.errors import CellsFailedError, UsageError
+from unseen.core.files import home as home_folder
+from unseen.core.options import make_options
+from unseen.core.records import Result
+from unseen.features import Extraction
+from unseen.results.table import run_findings
+from unseen.run.execute import Outcome, run_study
+from unseen.run.executor import ENGINES, make_engine
+from unseen.run.plan import Plan, count_images, plan_study
+from unseen.run.study import Study
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unseen.core.records import Result
-    from unseen.run.execute import Outcome
-    from unseen.run.plan import Plan
-    from unseen.run.study import Study
-
 _STUDY = typer.Argument(metavar="STUDY", help="A study file (TOML), or the name of a shipped one (unseen ls studies).")
 
 
-def file_command() -> Callable[[], None]:
-    """The function of the command that runs a study from a file; extraction settings may be overruled."""
+#: Extraction settings on the command line, which replace those of a study file.
+EXTRACTION = Fields(Extraction, "extraction", "Feature extraction (replaces settings of the study)", defaults=None)
 
-    def make() -> Callable[..., None]:
-        from unseen.features import Extraction
-        from unseen.run.study import Study
 
-        how = Fields(Extraction, "extraction", "Instead of what the study says of the extraction", defaults=None)
+def _run_file(values: dict[str, Any]) -> None:
+    run_and_report(overruled(Study.read(values["study"]), EXTRACTION.given(values)), Running.among(values))
 
-        def body(values: dict[str, Any]) -> None:
-            run_and_report(overruled(Study.read(values["study"]), how.given(values)), Running.among(values))
 
-        return with_parameters(
-            [parameter("study", Annotated[str, _STUDY], ...), *Running.parameters(), *how.parameters()], body
-        )
+run = with_parameters(
+    [parameter("study", Annotated[str, _STUDY], ...), *Running.parameters(), *EXTRACTION.parameters()], _run_file
+)
+probe = study_command("probe")
 
-    return made_late(make)
+
+def _run_demo(values: dict[str, Any]) -> None:
+    run_and_report(overruled(Study.read("demo"), EXTRACTION.given(values)), Running.among(values), answers=True)
+
+
+demo = with_parameters([*Running.parameters(), *EXTRACTION.parameters()], _run_demo)
 
 
 def overruled(study: Study, given: dict[str, Any]) -> Study:
-    """The study with some extraction settings from the command line."""
-    from dataclasses import replace
-
-    from unseen.core.options import make_options
-
+    """Return the study with extraction settings from the command line."""
     if not given:
         return study
     made = make_options(type(study.extraction), given, source="unseen run", base=Path.cwd(), texts=True)
@@ -65,24 +74,15 @@ def run_and_report(
     show: Callable[[Sequence[Result]], None] | None = None,
     answers: bool = False,
 ) -> None:
-    """Run a study with progress lines, and print its tables or its JSON.
+    """Run a study with progress output, and print its tables or its JSON.
 
     Args:
         show: prints the results instead of the tables.
         answers: print one sentence per question instead of the tables.
 
     Raises:
-        CellsFailedError: some cells failed; the others are there, and so is the page.
+        CellsFailedError: some cells failed; the results of the others are stored, and the report is written.
     """
-    from unseen.benchmarks.workbench import Workbench
-    from unseen.cli.progress import ConsoleReporter
-    from unseen.cli.results import show_results
-    from unseen.cli.tables import console, count, print_json
-    from unseen.core.errors import CellsFailedError
-    from unseen.core.files import home as home_folder
-    from unseen.run.execute import run_study
-    from unseen.run.executor import ENGINES, make_engine
-
     home, screen = home_folder(how.home), console(error=True, quiet=how.quiet)
     ENGINES.get(how.engine)
     options = engine_options(how)
@@ -102,15 +102,15 @@ def run_and_report(
             on_result=reporter.result,
             on_piece=reporter.piece,
             on_error="ignore",
-            report=how.report or True,
+            report=how.output or True,
         )
     if how.as_json:
         print_json(_outcome_json(outcome))
     else:
         if answers:
             for answer in outcome.answers:
-                sure = f" ({answer.sure})" if answer.sure else ""
-                console().print(f"{answer.question}: {answer.text}{sure}", markup=False, soft_wrap=True)
+                console().print(f"\n{answer.question}", style="bold", markup=False)
+                console().print(f"  {answer.text}", markup=False, soft_wrap=True)
         elif show is not None and not how.all_metrics:
             show(outcome.results)
         else:
@@ -131,8 +131,6 @@ def print_record_line(results: Sequence[Result], screen: Console, home: Path | N
 
     Print nothing if the evaluations used everything that they received.
     """
-    from unseen.results.findings import run_findings
-
     notable = list(dict.fromkeys(result.cell.id for result in results if not result.record.clean))
     chosen = [identifier[:_SHORT_ID] for identifier in notable]
     if len(notable) > _FEW_IDS:
@@ -162,41 +160,35 @@ _FEW_IDS = 3
 
 def _counts(outcome: Outcome) -> str:
     """Return how many cells were evaluated, failed, and had a result before."""
-    from unseen.cli.tables import count
-
     failed = len(outcome.failed)
     stored = len(outcome.results) - outcome.evaluated - failed
     parts = [f"{count(outcome.evaluated, 'cell')} evaluated", f"{failed} failed" if failed else ""]
-    parts += [f"{stored} {'was' if stored == 1 else 'were'} there already" if stored else ""]
+    parts += [f"{stored} cached" if stored else ""]
     return ", ".join(filter(None, parts))
 
 
 def engine_options(how: Running) -> dict[str, Any]:
-    """The options of the engine, from what the command line says."""
-    from unseen.core.errors import UsageError
-
+    """Return the options of the engine."""
     if how.scheduler is None:
         return {"workers": how.workers}
     if how.engine != "dask":
-        raise UsageError("--scheduler goes with --engine dask.")
+        raise UsageError("--scheduler needs --engine dask.")
     return {"workers": how.workers, "scheduler": scheduler_address(how.scheduler)}
 
 
 def scheduler_address(text: str) -> str:
-    """The address of a Dask scheduler: as it is, or out of the JSON file that the scheduler has written."""
-    from unseen.core.errors import UsageError
-
+    """Return the address of a Dask scheduler: the text itself, or the address in a scheduler file."""
     path = Path(text).expanduser()
     if "://" in text or not (path.is_file() or path.suffix == ".json"):
         return text
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"--scheduler {text}: not a scheduler's file with an address in it ({error!r}).") from None
+        raise UsageError(f"--scheduler {text}: not a scheduler file with an address ({error!r}).") from None
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """A plan for programs: every cell with its id, parameters, and whether it is done."""
+    """Return a plan as JSON values: every cell with its id, parameters, and whether it is done."""
     cells = [{"id": cell.id, **cell.to_dict(), "done": cell.id in plan.done} for cell in plan.cells]
     return {"study": plan.study.name, "cells": cells}
 
@@ -219,12 +211,6 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 def show_plan(study: Study, how: Running) -> None:
     """Print the plan: the cells of each model on each dataset and the counts of the whole, or every cell as JSON."""
-    from unseen.benchmarks import group_cells
-    from unseen.benchmarks.workbench import Workbench
-    from unseen.cli.tables import console, count, print_json, print_table
-    from unseen.core.files import home as home_folder
-    from unseen.run.plan import count_images, plan_study
-
     bench = Workbench(home_folder(how.home), how=study.extraction)
     plan = plan_study(study, bench=bench)
     images, cached = count_images(plan, bench)

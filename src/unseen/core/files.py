@@ -178,7 +178,7 @@ def _explanation(error: OSError, path: Path, needed: int) -> StoreError:
         return DiskFullError(
             f"no room to write {path.name} in {path.parent}: {_NO_ROOM[error.errno]} ({reason}); {needs}"
             f"{_free(path.parent)}. Everything written before is whole: make room there, or "
-            "choose another folder with --home or UNSEEN_HOME, and run the same command to go on."
+            "choose another folder with --home or UNSEEN_HOME, and run the same command to resume."
         )
     if error.errno in _NOT_ALLOWED:
         return StoreError(

@@ -182,7 +182,7 @@ def read_patiently(read: Callable[[], T], what: object) -> T:
             raise
         raise UnavailableError(
             f"{what} cannot be read at present: {reason}, {len(WAITS) + 1} times. That says nothing about the file, so "
-            "it is not skipped. See to the disk, the mount or the limits, and run the same command to go on."
+            "it is not skipped. See to the disk, the mount or the limits, and run the same command to resume."
         ) from error
 
 

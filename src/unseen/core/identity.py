@@ -53,6 +53,7 @@ def option(
     file: bool = False,
     dataset: bool = False,
     count: tuple[int, ...] = (),
+    rare: bool = False,
 ) -> Any:
     """Declare a field of an options dataclass with its metadata.
 
@@ -62,10 +63,11 @@ def option(
         axis: the cells' parameter that each value of this field becomes, such as "seed" for `seeds`.
         file: whether the value is, or may be, the path of a file, whose content then counts.
         dataset: whether the value names datasets, whose content then counts.
-        count: values that a whole number given for the field counts off, as `seeds = 3` does.
+        count: the values that a single whole number selects from, as `seeds = 3` selects the first three.
+        rare: whether only `--help-all` shows the option.
     """
     metadata = {"help": help, "neutral": neutral, "axis": axis, "file": file, "dataset": dataset, "count": count}
-    return dataclasses.field(default=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata={**metadata, "rare": rare})
 
 
 def parameters_of(options: Any, *, leave_out: Collection[str] = ()) -> dict[str, Any]:

@@ -27,7 +27,16 @@ from unseen.data.dataset import Dataset
 from unseen.data.images import image_key, is_image
 from unseen.data.layout import splits_by_name, unused_splits
 from unseen.data.load import DatasetSource
-from unseen.data.user_data import LabelledImages, divide, file_sampling_keys, flatten_labels, learn_targets
+from unseen.data.user_data import (
+    Division,
+    Items,
+    LabelledImages,
+    LazyImages,
+    divide,
+    file_sampling_keys,
+    flatten_labels,
+    learn_targets,
+)
 
 #: Datasets of this process, by id.
 OBJECTS: ObjectRegistry[Dataset] = ObjectRegistry("dataset object")
@@ -63,7 +72,7 @@ def as_dataset(data: Any, test: Any = None, *, share: float = 0.2, seed: int = 0
         if len(parts) > 1:
             raise DataError("the data have their own test images: give test= or those, not both.")
         parts = {"train": next(iter(parts.values())), "test": next(iter(_splits(test).values()))}
-    return divide(parts, share=share, seed=seed, ordered=True)
+    return divide(parts, Division(share, seed=seed), ordered=True)
 
 
 def label_object(data: Any) -> tuple[Dataset, npt.NDArray[Any] | None]:
@@ -168,39 +177,15 @@ def guess_column(names: Sequence[str], known: Sequence[str], what: str, *, taken
     Raises:
         DataError: no name is known; the message lists the columns.
     """
-    lower = {name.lower().strip().replace(" ", "_"): name for name in names if name != taken}
-    for word in known:
-        if word in lower:
-            return lower[word]
+    if found := find_column(names, known, taken=taken):
+        return found
     raise DataError(f"which column holds the {what}? Found {', '.join(names)}; none of them is called {known[0]}.")
 
 
-class _Rows:
-    """Rows of a collection of images, read when they are opened."""
-
-    def __init__(self, data: Any, rows: Sequence[int] | None = None) -> None:
-        self.data, self.rows = data, range(len(data)) if rows is None else rows
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, i: int) -> Any:
-        return self.data[self.rows[i]]
-
-
-class _TorchRows(_Rows):
-    def __getitem__(self, i: int) -> Any:
-        return _image_of(super().__getitem__(i))
-
-
-class _HuggingFaceRows(_Rows):
-    def __init__(self, data: Any, column: str) -> None:
-        super().__init__(data)
-        self.column = column
-
-    def __getitem__(self, i: int) -> Any:
-        found = self.data[int(i)][self.column]
-        return np.asarray(found, np.uint8) if isinstance(found, list) else found
+def find_column(names: Sequence[str], known: Sequence[str], *, taken: str = "") -> str | None:
+    """Return the column with the likeliest of some known names, or None."""
+    lower = {name.lower().strip().replace(" ", "_"): name for name in names if name != taken}
+    return next((lower[word] for word in known if word in lower), None)
 
 
 def _image_of(item: Any) -> Any:
@@ -245,7 +230,7 @@ def read_torch(data: Any) -> LabelledImages:
         notes = (*notes, _RANDOM)
         warnings.warn(f"{type(data).__name__}: {_RANDOM}", UserWarning, stacklevel=2)
     names: list[str] | None = None
-    items: Any = _TorchRows(bare)
+    items: Items = LazyImages(len(data), lambda i: _image_of(bare[i]), threadsafe=False)
     samples = getattr(data, "samples", None)
     if isinstance(samples, list) and samples and isinstance(samples[0], tuple) and isinstance(samples[0][0], str):
         items = names = [path for path, _ in samples]
@@ -271,8 +256,9 @@ def _select(images: LabelledImages, rows: list[int]) -> LabelledImages:
         for key in ("labels", "names", "sampling_keys")
         if (values := getattr(images, key)) is not None
     }
-    items = [images.items[i] for i in rows] if isinstance(images.items, list) else _Rows(images.items, rows)
-    return replace(images, items=items, **chosen)
+    every = images.items
+    items: Items = LazyImages(len(rows), lambda i: every[rows[i]], threadsafe=False)
+    return replace(images, items=[every[i] for i in rows] if isinstance(every, list) else items, **chosen)
 
 
 def _is_random(data: Any) -> bool:
@@ -316,23 +302,23 @@ def read_hugging_face(data: Any, image: str = "", label: str = "") -> LabelledIm
     image = image or next((name for name, kind in kinds.items() if kind == "Image"), "")
     image = image or guess_column(list(kinds), IMAGE_COLUMNS, "images")
     label = label or next((name for name, kind in kinds.items() if kind == "ClassLabel"), "")
-    if not label:
-        try:
-            label = guess_column(list(kinds), LABEL_COLUMNS, "labels", taken=image)
-        except DataError:
-            label = ""
+    label = label or find_column(list(kinds), LABEL_COLUMNS, taken=image) or ""
     for column in (image, label):
         if column and column not in kinds:
             raise DataError(f"the dataset has no column {column!r}. It has {', '.join(kinds)}.")
     encoded = kinds[image] == "Image"
-    raw = data.cast_column(image, type(features[image])(decode=False)) if encoded else data
-    raw = raw.with_format(None)
+    raw = (data.cast_column(image, type(features[image])(decode=False)) if encoded else data).with_format(None)
     labels = list(raw[label]) if label else None
     feature = features[label] if label else None
     names = getattr(getattr(feature, "feature", feature), "names", None)  # of a ClassLabel, or of a list of them
     class_names = list(names) if names is not None else None
+
+    def read(i: int) -> Any:
+        found = raw[int(i)][image]
+        return np.asarray(found, np.uint8) if isinstance(found, list) else found
+
     return LabelledImages(
-        _HuggingFaceRows(raw, image),
+        LazyImages(len(data), read, threadsafe=False),
         labels,
         class_names=class_names,
         sampling_keys=encoded_sampling_keys(_image_files(raw, image), labels, class_names) if encoded else None,

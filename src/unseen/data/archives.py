@@ -1,13 +1,12 @@
-"""Images inside uncompressed tar files, read where they lie: nothing is unpacked, and no archive is scanned twice.
+"""Images inside uncompressed tar files and zip files, read without unpacking the archive.
 
-The first look at an archive walks from header to header and notes name, offset and size of every file in it: about
-9 µs per file once the headers are in memory, so it is the disk that decides. The notes are kept in
-`<home>/archives/`, with the archive's size and time of change, and made anew when those differ. After that, an image
-is one positional read, from any number of threads. A tar inside a tar, as ImageNet's training images come, is an
-archive that begins somewhere in the middle of a file.
+`index_tar` reads an archive from header to header and stores name, offset and size of every file: about 9 µs per file
+once the headers are in memory, so the disk decides. The index is stored in `<home>/archives/` with the archive's size
+and time of change, and is built again when those differ. After that, an image is one positional read, from any number
+of threads. A tar inside a tar, such as ImageNet's training images, is an archive that begins in the middle of a file.
 
-Plain headers, which is all that ImageNet's archives have, are read here; on anything else (long names, pax records,
-huge sizes) the archive is handed to the standard library, which knows every dialect and takes four times as long.
+Plain headers, which is all that ImageNet's archives have, are read here; any other archive (long names, pax records,
+huge sizes) is read by the standard library, which knows every dialect and takes four times as long.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import json
 import os
 import tarfile
 import weakref
+import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,7 +27,7 @@ import numpy as np
 
 from unseen.core.errors import DataError, StoreError
 from unseen.core.files import home, write_whole
-from unseen.core.guard import reader
+from unseen.core.guard import guarded, read_member, reader
 from unseen.core.identity import digest
 from unseen.data.dataset import IntArray
 from unseen.data.decode import MAX_BYTES
@@ -272,3 +272,16 @@ def _walk_any(file: _Descriptor, start: int, length: int, shown: str) -> _Rows:
         [start + member.offset_data for member in found],
         [member.size for member in found],
     )
+
+
+def read_zipped(archive: zipfile.ZipFile, member: str | zipfile.ZipInfo) -> bytes:
+    """Return the content of a member of a zip archive.
+
+    Raises:
+        DataError: it is missing, too large, damaged or encrypted.
+    """
+    with guarded(getattr(member, "filename", member), "a file of its archive", advice="It is damaged or encrypted."):
+        info = archive.getinfo(member) if isinstance(member, str) else member
+        if info.file_size > MAX_BYTES:
+            raise DataError(f"a file of {info.file_size:,} bytes; the limit is {MAX_BYTES:,}")
+        return read_member(archive, info)

@@ -26,40 +26,40 @@ _SEVERAL = re.compile(r"\s*[|;,]\s*|\s+")
 def read_labels(values: Sequence[Any], options: Options, column: str) -> tuple[Target, list[Any], str]:
     """Return the kind of the labels, one label per row (None for an empty cell), and a note on how they were read.
 
-    Options: `target=class|several|number` says what they are, where the look of them misleads; `pick=NAME` asks of
-    every image whether it has that label among its several; `bins=N` cuts numbers into ranges of about as many images
-    each, which are classes.
+    Options: `target=class|several|number` states what they are if they look otherwise; `pick=NAME` makes two classes,
+    images with and without that label; `bins=N` cuts numbers into ranges of about as many images each, which are
+    classes.
 
     Raises:
         DataError: labels that are not what the options say.
     """
     filled = [i for i, value in enumerate(values) if not is_unlabelled(value)]
-    target, known, said = _read_filled([values[i] for i in filled], options, column)
+    target, known, note = _read_filled([str(values[i]).strip() for i in filled], options, column)
     labels: list[Any] = [None] * len(values)
     for i, label in zip(filled, known, strict=True):
         labels[i] = label
-    return target, labels, said
+    return target, labels, note
 
 
-def _read_filled(values: Sequence[Any], options: Options, column: str) -> tuple[Target, list[Any], str]:
+def _read_filled(texts: list[str], options: Options, column: str) -> tuple[Target, Sequence[Any], str]:
     pick, bins = options.text("pick"), options.integer("bins", at_least=2)
-    asked = options.choice("target", ("", CLASS, SEVERAL, NUMBER))
-    texts = [str(value).strip() for value in values]
+    chosen = options.choice("target", ("", CLASS, SEVERAL, NUMBER))
     if pick is not None:
         sets = [set(_SEVERAL.split(text)) for text in texts]
-        known = set().union(*sets)
+        known = sorted(set().union(*sets) - {""})
         if pick not in known:
-            raise DataError(f"no image has the label {pick!r} in column {column!r}; found {_some(known)}.")
+            shown = ", ".join([*known[:6], *(["..."] if len(known) > 6 else [])])
+            raise DataError(f"no image has the label {pick!r} in column {column!r}; found {shown}.")
         return CLASS, [pick if pick in own else f"not {pick}" for own in sets], ""
-    if bins is not None:
-        return CLASS, _ranges(texts, bins, column), ""
-    if asked == SEVERAL or (not asked and any("|" in text or ";" in text for text in texts)):
+    if not bins and (chosen == SEVERAL or (not chosen and any("|" in text or ";" in text for text in texts))):
         groups = [tuple(dict.fromkeys(filter(None, _SEVERAL.split(text)))) for text in texts]
-        return SEVERAL, groups, f"column {column!r} holds several labels per image (pick= asks for one of them)"
+        return SEVERAL, groups, f"column {column!r} holds several labels per image (pick= selects one of them)"
     numbers = [as_number(text) for text in texts]
-    if asked == NUMBER or (not asked and _are_numbers(numbers, texts)):
-        if (bad := next((t for t, n in zip(texts, numbers, strict=True) if n is None), None)) is not None:
-            raise DataError(f"column {column!r} holds numbers, but also {bad!r}.")
+    if bins or chosen == NUMBER or (not chosen and _are_numbers(numbers, texts)):
+        if None in numbers:
+            raise DataError(f"column {column!r} holds numbers, but also {texts[numbers.index(None)]!r}.")
+        if bins:
+            return CLASS, _ranges(np.asarray(numbers, np.float64), bins), ""
         return NUMBER, numbers, f"column {column!r} holds numbers (bins=5 cuts them into classes)"
     return CLASS, texts, ""
 
@@ -88,20 +88,19 @@ def one_hot_labels(columns: Mapping[str, Sequence[Any]], leave_out: str) -> tupl
     return SEVERAL, [tuple(name for name, has in zip(names, row, strict=True) if has) for row in table.T]
 
 
-def _ranges(texts: Sequence[str], bins: int, column: str) -> list[str]:
-    numbers = [as_number(text) for text in texts]
-    if (bad := next((t for t, n in zip(texts, numbers, strict=True) if n is None), None)) is not None:
-        raise DataError(f"bins= is for numbers; column {column!r} has {bad!r}.")
-    values = np.asarray(numbers, np.float64)
-    edges = np.unique(np.quantile(values, np.linspace(0, 1, bins + 1)))
-    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
+def _ranges(values: npt.NDArray[np.float64], bins: int) -> list[str]:
+    edges, place = _quantile_bins(values, values, bins)
     width = len(str(len(edges)))
     return [f"{i + 1:0{width}d}: {edges[i]:g} to {edges[i + 1]:g}" for i in place]
 
 
-def _some(names: set[str]) -> str:
-    shown = sorted(names - {""})
-    return ", ".join(shown[:6]) + (", ..." if len(shown) > 6 else "")
+def _quantile_bins(
+    every: npt.NDArray[np.float64], values: npt.NDArray[np.float64], bins: int
+) -> tuple[npt.NDArray[np.float64], IntArray]:
+    """Return the edges of ranges with about as many of `every` value each, and the range of some values."""
+    edges = np.unique(np.quantile(every, np.linspace(0, 1, bins + 1)))
+    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
+    return edges, place.astype(np.int64)
 
 
 # The label is the last word; a tab before it lets it hold spaces. The path may hold anything.
@@ -153,17 +152,34 @@ def number_labels(
     """
     every = [label for labels in lists.values() for label in labels]
     if all(label.lstrip("-").isdecimal() for label in every):
-        low, high = min(map(int, every)), max(map(int, every))
-        if low < 0 or (names is not None and high >= len(names)):
-            allowed = f"from 0 to {len(names) - 1}" if names is not None else "0 or more"
-            raise DataError(f"labels go from {low} to {high}, but must be {allowed}")
-        found = {split: np.asarray([int(label) for label in labels], np.int64) for split, labels in lists.items()}
-        return list(names) if names is not None else [str(i) for i in range(high + 1)], found
+        found = {split: [int(label) for label in labels] for split, labels in lists.items()}
+        low, high = min(map(min, found.values())), max(map(max, found.values()))
+        # Without names, every class needs an image.
+        most = len(names or every) - 1
+        if low < 0 or high > most:
+            raise DataError(f"labels go from {low} to {high}, but must be from 0 to {most}")
+        return number_classes(found, names or [str(i) for i in range(high + 1)])
     ordered = list(names) if names is not None else sorted(set(every))
     index = {name: i for i, name in enumerate(ordered)}
     if unknown := sorted(set(every) - set(index)):
         raise DataError(f"the label {unknown[0]!r} is not among the {len(ordered)} class names")
     return ordered, {split: np.asarray([index[n] for n in labels], np.int64) for split, labels in lists.items()}
+
+
+def number_classes(
+    every: Mapping[str, Sequence[Any]], named: Sequence[str] | None
+) -> tuple[list[str], dict[str, IntArray]]:
+    """Return class names, and class indices by split; labels that are indices of named classes stay unchanged."""
+    values = [label for labels in every.values() for label in labels]
+    if named is not None and all(isinstance(label, int | np.integer) and 0 <= label < len(named) for label in values):
+        return [str(name) for name in named], {split: np.asarray(own, np.int64) for split, own in every.items()}
+    try:
+        known = sorted(set(values))
+    except TypeError:
+        raise DataError("labels are of several types; give texts, or whole numbers.") from None
+    index = {value: i for i, value in enumerate(known)}
+    found = {split: np.asarray([index[value] for value in own], np.int64) for split, own in every.items()}
+    return [str(value) for value in known], found
 
 
 @reader("a table of classes")
@@ -246,16 +262,6 @@ def is_unlabelled(label: Any, class_names: Sequence[str] | None = None) -> bool:
     return class_names is not None and isinstance(label, int | np.integer) and label == -1
 
 
-def flat_labels(labels: Sequence[Any]) -> list[Any]:
-    """Return labels of shape (n, 1) as labels of shape (n,): one value per image, not a group of one."""
-    groups = [
-        isinstance(label, tuple | list) or (isinstance(label, np.ndarray) and label.ndim == 1) for label in labels
-    ]
-    if labels and all(groups) and all(len(label) == 1 for label in labels):
-        return [label[0] for label in labels]
-    return list(labels)
-
-
 def target_of(labels: Sequence[Any]) -> Target:
     """Infer the kind of labels from their types: groups are several, fractions are numbers."""
     if any(isinstance(label, _GROUPS) for label in labels):
@@ -282,15 +288,11 @@ def number_targets(
         if not np.isfinite(values[split]).all():
             raise DataError(f"the {split} labels contain NaN or infinity; every image needs a number.")
     every = np.concatenate(list(values.values()))
-    edges = np.unique(np.quantile(every, np.linspace(0, 1, _STRATA + 1)))
-    if len(edges) < 2:
-        raise DataError(f"every image has the number {every[0]:g}: there is nothing to tell apart.")
-    names = [f"{low:g} to {high:g}" for low, high in pairwise(edges.tolist())]
-    last = len(names) - 1
-    strata = {
-        s: np.clip(np.searchsorted(edges, v, side="right") - 1, 0, last).astype(np.int64) for s, v in values.items()
-    }
-    return names, strata, dict(values)
+    if every.min() == every.max():
+        raise DataError(f"every image has the number {every[0]:g}: there is nothing to distinguish.")
+    edges, _ = _quantile_bins(every, every, _STRATA)
+    strata = {split: _quantile_bins(every, own, _STRATA)[1] for split, own in values.items()}
+    return [f"{low:g} to {high:g}" for low, high in pairwise(edges.tolist())], strata, dict(values)
 
 
 def several_targets(

@@ -6,11 +6,12 @@ Every source (folders, packaged sets, ImageNet, VTAB, procedural) builds these r
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -22,7 +23,12 @@ from unseen.core.identity import digest
 from unseen.core.records import DatasetCard
 from unseen.core.run_record import RunRecord
 
+AnyArray = npt.NDArray[Any]
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
+Float32Array = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
+Pixels = npt.NDArray[np.uint8]
 _T = TypeVar("_T")
 
 #: What the label of an image is: one class, several labels at once, or a number.
@@ -77,7 +83,7 @@ class Split:
     content_key: Callable[[int], bytes] | None = None
     primary_labels: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     whole: Whole | None = None
-    targets: npt.NDArray[Any] | None = None
+    targets: AnyArray | None = None
     sampling_keys: Sequence[str] = ()
 
     def __len__(self) -> int:
@@ -175,13 +181,24 @@ def join_splits(parts: Sequence[Split]) -> Split:
 
 def _indexed(parts: Sequence[Split], function: Callable[[Split, int], _T]) -> Callable[[int], _T]:
     """Return a function of the position among all images of several splits."""
-    ends = np.cumsum([len(part) for part in parts])
+    locate = locator(map(len, parts))
 
     def find(i: int) -> _T:
-        number = int(np.searchsorted(ends, i, side="right"))
-        return function(parts[number], i - int(ends[number]) + len(parts[number]))
+        number, row = locate(i)
+        return function(parts[number], row)
 
     return find
+
+
+def locator(sizes: Iterable[int]) -> Callable[[int], tuple[int, int]]:
+    """Return a function from a position among consecutive parts to the number of the part and the position in it."""
+    starts = [0, *accumulate(sizes)]
+
+    def locate(i: int) -> tuple[int, int]:
+        number = bisect_right(starts, i) - 1
+        return number, i - starts[number]
+
+    return locate
 
 
 def _content_key(part: Split, i: int) -> bytes:

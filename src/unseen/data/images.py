@@ -58,13 +58,17 @@ def image_key(value: Any) -> bytes:
     if isinstance(value, dict):
         return image_key(value["bytes"]) if value.get("bytes") else content_key(Path(str(value.get("path"))))
     if isinstance(value, bytes):
-        return b"file:" + hashlib.blake2b(value, digest_size=16).digest()
+        return b"file:" + bytes_key(value)
     if isinstance(value, Image.Image):
-        head, data = f"{value.mode}{value.size}{value.info.get('exif', b'')!r}".encode(), value.tobytes()
-        palette = value.getpalette()
-        return hashlib.blake2b(head + bytes(palette or ()) + data, digest_size=16).digest()
+        head = f"{value.mode}{value.size}{value.info.get('exif', b'')!r}".encode()
+        return bytes_key(head + bytes(value.getpalette() or ()) + value.tobytes())
     pixels = _pixels(value)
-    return hashlib.blake2b(str(pixels.shape).encode() + pixels.tobytes(), digest_size=16).digest()
+    return bytes_key(str(pixels.shape).encode() + pixels.tobytes())
+
+
+def bytes_key(data: bytes) -> bytes:
+    """Return a digest of 16 bytes."""
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def _pixels(value: Any) -> npt.NDArray[np.uint8]:
@@ -201,7 +205,7 @@ def content_key(path: Path) -> bytes:
             if size > len(head):
                 file.seek(max(len(head), size - _SAMPLE))
                 head += file.read(_SAMPLE)
-        return b"%d:" % size + hashlib.blake2b(head, digest_size=16).digest()
+        return b"%d:" % size + bytes_key(head)
 
     try:
         return read_patiently(read, path)

@@ -61,7 +61,7 @@ SOURCES.add("imagenet", "unseen.data.sources.imagenet.source:ImageNetSource")
 SOURCES.add("packaged", "unseen.data.sources.packaged:PackagedSource")
 SOURCES.add("procedural", "unseen.data.sources.procedural:ProceduralSource")
 SOURCES.add("vtab", "unseen.data.sources.vtab.source:VtabSource")
-SOURCES.add("xlsa17", "unseen.data.sources.xlsa17.source:Xlsa17Source")
+SOURCES.add("xlsa17", "unseen.data.sources.xlsa17:Xlsa17Source")
 
 _SELECTION = ("classes", "limit", "per_class")
 

@@ -1,7 +1,8 @@
-"""MATLAB files, version 5 and 7.3 (HDF5), as plain arrays and lists of strings; nothing else is let in.
+"""MATLAB files, version 5 and 7.3 (HDF5), as plain arrays and lists of strings; anything else is refused.
 
 Differs:    HDF5 stores arrays with their axes reversed: they are turned back, so that both versions look as they do in
-            MATLAB. Structures, objects and function handles are refused without being read.
+            MATLAB. Structures, objects and function handles are refused without being read. SciPy's reader has no
+            limit on depth and size, so a hostile file could end the process
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.core.errors import DataError, MissingExtraError
 from unseen.core.files import map_file
 from unseen.core.guard import allowance, guarded, inflate, inflate_start
+from unseen.data.dataset import AnyArray
 
-Variable = npt.NDArray[Any] | list[str]
+Variable = AnyArray | list[str]
 
 _HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+_PLAIN = "numbers and cells of strings are accepted."
 
 
 def read_matlab(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Variable]:
@@ -32,15 +34,14 @@ def read_matlab(path: Path, required: Sequence[str], optional: Sequence[str] = (
     wanted = (*required, *optional)
     with guarded(path, "a MATLAB file", advice="It is damaged or was cut short: copy it again."):
         data = memoryview(map_file(path))
-        modern = _HDF5_MAGIC in (bytes(data[:8]), bytes(data[512:520]))
-        found = _read_hdf5(path, wanted) if modern else _read_v5(data, path, wanted)
+        if _HDF5_MAGIC in (bytes(data[:8]), bytes(data[512:520])):
+            found = _read_hdf5(path, wanted)
+        else:
+            values = read_variables(data, wanted, path)
+            found = {name: _plain(path, name, value) for name, value in values.items()}
     if missing := [name for name in required if name not in found]:
         raise DataError(f"{path} has no variable {missing[0]!r}. It has: {', '.join(sorted(found)) or 'none of use'}.")
     return found
-
-
-def _read_v5(data: memoryview, path: Path, names: tuple[str, ...]) -> dict[str, Variable]:
-    return {name: _plain(path, name, value) for name, value in read_variables(data, names, path).items()}
 
 
 def _plain(path: Path, name: str, value: Value) -> Variable:
@@ -48,15 +49,10 @@ def _plain(path: Path, name: str, value: Value) -> Variable:
         return value
     if isinstance(value, str):
         return [value.strip()]
-    strings = []
-    for cell in value:
-        if isinstance(cell, np.ndarray) and not cell.size:
-            cell = ""
-        if isinstance(cell, dict):
-            raise DataError(f"{path}: variable {name!r} is a structure; numbers and cells of strings are accepted.")
-        if not isinstance(cell, str):
-            raise DataError(f"{path}: variable {name!r} holds a {type(cell).__name__}; cells of strings are accepted.")
-        strings.append(cell)
+    strings = ["" if isinstance(cell, np.ndarray) and not cell.size else cell for cell in value]
+    if other := next((cell for cell in strings if not isinstance(cell, str)), None):
+        what = "a structure" if isinstance(other, dict) else f"a cell of {type(other).__name__}"
+        raise DataError(f"{path}: variable {name!r} is {what}; {_PLAIN}")
     return strings
 
 
@@ -68,40 +64,35 @@ def _read_hdf5(path: Path, names: tuple[str, ...]) -> dict[str, Variable]:
     found: dict[str, Variable] = {}
     with h5py.File(path, "r") as file:
         for name in names:
+            where = f"{path}: variable {name!r}"
             link = file.get(name, getlink=True)
             if link is None:
                 continue
-            if not isinstance(link, h5py.HardLink):
-                raise DataError(f"{path}: variable {name!r} is in another file, which is not followed.")
-            item = file[name]
+            item = file[name] if isinstance(link, h5py.HardLink) else None
+            if item is None or (isinstance(item, h5py.Dataset) and (item.external or item.is_virtual)):
+                raise DataError(f"{where} is in another file, which is not followed.")
             if not isinstance(item, h5py.Dataset):
-                raise DataError(f"{path}: variable {name!r} is a structure; numbers and cells of strings are accepted.")
-            if item.external or item.is_virtual:
-                raise DataError(f"{path}: the values of {name!r} are in another file, which is not followed.")
+                raise DataError(f"{where} is a structure; {_PLAIN}")
             if item.nbytes > allowance(path.stat().st_size):
-                raise DataError(
-                    f"{path}: {name!r} would be {item.nbytes:,} bytes, which no file of its size should be."
-                )
+                raise DataError(f"{where} would be {item.nbytes:,} bytes, which no file of its size should be.")
             if h5py.check_ref_dtype(item.dtype) is not None:
-                found[name] = [_hdf5_string(path, name, file[reference]) for reference in item[()].T.ravel(order="F")]
+                found[name] = [_hdf5_string(where, file[cell]) for cell in item[()].T.ravel(order="F")]
             elif item.dtype.kind in "fiub":
                 found[name] = np.asarray(item[()]).T
             else:
-                raise DataError(f"{path}: variable {name!r} is of type {item.dtype}; numbers are accepted.")
+                raise DataError(f"{where} is of type {item.dtype}; numbers are accepted.")
     return found
 
 
-def _hdf5_string(path: Path, name: str, item: Any) -> str:
+def _hdf5_string(where: str, item: Any) -> str:
     codes = np.asarray(item[()])
     if codes.dtype.kind != "u":
-        raise DataError(f"{path}: a cell of {name!r} holds {codes.dtype}, not a string.")
-    if item.attrs.get("MATLAB_empty", 0):
-        return ""
-    return "".join(map(chr, codes.T.ravel(order="F")))
+        raise DataError(f"{where}: a cell holds {codes.dtype}, not a string.")
+    return "" if item.attrs.get("MATLAB_empty", 0) else "".join(map(chr, codes.T.ravel(order="F")))
 
 
 #: Rows of a structure: field to value. Cells come as lists, texts as strings (or lists of their rows).
-Value = npt.NDArray[Any] | str | list[Any]
+Value = AnyArray | str | list[Any]
 
 _MATRIX, _COMPRESSED = 14, 15
 _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
@@ -123,9 +114,12 @@ class _Bytes:
     what: object
     place: int = 0
 
+    def damaged(self, why: str) -> DataError:
+        return DataError(f"{self.what} is damaged or was cut short: {why}. Copy it again.")
+
     def take(self, count: int) -> memoryview:
-        if count < 0 or self.place + count > len(self.data):
-            raise DataError(f"{self.what} is damaged or was cut short: copy it again.")
+        if self.place + count > len(self.data):
+            raise self.damaged("it ends within a variable")
         piece = self.data[self.place : self.place + count]
         self.place += count
         return piece
@@ -136,27 +130,30 @@ class _Bytes:
         if word >> 16:  # a short element: type and size share a word, the data is in the other
             kind, size = word & 0xFFFF, word >> 16
             if size > 4:
-                raise DataError(f"{self.what} is damaged: a short element of {size} bytes.")
+                raise self.damaged(f"a short element of {size} bytes")
             return kind, self.data[self.place - 4 : self.place - 4 + size]
         data = self.take(size)
         if word != _COMPRESSED:
             self.place = min(len(self.data), self.place + -size % 8)
         return word, data
 
-    def inner(self, data: memoryview) -> _Bytes:
-        return _Bytes(data, self.order, self.what)
+    def inner(self, data: bytes | memoryview) -> _Bytes:
+        return _Bytes(memoryview(data), self.order, self.what)
 
-    def numbers(self) -> npt.NDArray[Any]:
+    def numbers(self) -> AnyArray:
         kind, data = self.element()
+        return self.as_numbers(kind, data)
+
+    def as_numbers(self, kind: int, data: memoryview) -> AnyArray:
         if kind not in _NUMBERS:
-            raise DataError(f"{self.what} is damaged: type {kind} where numbers should be.")
+            raise self.damaged(f"an element of type {kind}")
         dtype = np.dtype(f"{self.order}{_NUMBERS[kind]}")
         return np.frombuffer(data[: len(data) // dtype.itemsize * dtype.itemsize], dtype)
 
 
 @dataclass(frozen=True)
 class _Head:
-    """What an array says of itself before its values."""
+    """What precedes the values of an array."""
 
     kind: int
     is_complex: bool
@@ -182,37 +179,25 @@ def read_variables(data: memoryview, names: tuple[str, ...], what: object) -> di
     if len(data) < 128 or mark not in (b"IM", b"MI"):
         raise DataError(f"{what} is no MATLAB file of version 5 or later: save it with -v7.")
     file = _Bytes(data, "<" if mark == b"IM" else ">", what, 128)
-    limit = allowance(len(data))
     found: dict[str, Value] = {}
     while file.place + 8 <= len(data):
         kind, content = file.element()
         if kind == _COMPRESSED:
             # As much as the longest head takes, to see whether the variable is requested.
-            start = _matrix(file.inner(memoryview(inflate_start(content, _HEAD_BYTES, what))), cut=True)
-            if start is None or _head(start).name not in names:
+            if _head(file.inner(inflate_start(content, _HEAD_BYTES, what)[8:])).name not in names:
                 continue
-            matrix = _matrix(file.inner(memoryview(inflate(content, limit, what))))
-        else:
-            matrix = file.inner(content) if kind == _MATRIX else None
-        if matrix is not None and (head := _head(matrix)).name in names:
+            kind, content = file.inner(inflate(content, allowance(len(data)), what)).element()
+        matrix = file.inner(content)
+        if kind == _MATRIX and (head := _head(matrix)).name in names:
             found[head.name] = _value(matrix, head, 0)
     return found
-
-
-def _matrix(unpacked: _Bytes, *, cut: bool = False) -> _Bytes | None:
-    """Read the array in a compressed element; with `cut` only its beginning was unpacked."""
-    if cut:
-        kind, _ = np.frombuffer(unpacked.take(8), f"{unpacked.order}u4").tolist()
-        return unpacked.inner(unpacked.data[8:]) if kind == _MATRIX else None
-    kind, data = unpacked.element()
-    return unpacked.inner(data) if kind == _MATRIX else None
 
 
 def _head(matrix: _Bytes) -> _Head:
     flags, shape = matrix.numbers(), matrix.numbers().tolist()
     _, name = matrix.element()
     if len(flags) < 1 or not 2 <= len(shape) <= 32 or any(not isinstance(n, int) or n < 0 for n in shape):
-        raise DataError(f"{matrix.what} is damaged: an array of shape {shape}.")
+        raise matrix.damaged(f"an array of shape {shape}")
     word = int(flags[0])
     return _Head(word & 0xFF, bool(word >> 8 & _COMPLEX), tuple(shape), bytes(name).decode("latin-1"))
 
@@ -224,40 +209,36 @@ def _value(matrix: _Bytes, head: _Head, depth: int) -> Value:
         return _fill(matrix.numbers(), head, matrix)
     if head.kind == _CHAR:
         return _text(matrix, head)
-    if head.kind == _CELL:
-        return [_next(matrix, depth) for _ in _members(matrix, head)]
+    if head.kind not in (_CELL, _STRUCT):
+        kind = "complex" if head.is_complex else _REFUSED.get(head.kind, f"of class {head.kind}")
+        raise DataError(f"{matrix.what}: variable {head.name!r} is {kind}; numbers, texts and cells are accepted.")
+    fields: list[str] = []
     if head.kind == _STRUCT:
-        width = matrix.numbers()
-        names = bytes(matrix.element()[1])
+        width, names = matrix.numbers(), bytes(matrix.element()[1])
         if len(width) != 1 or not 0 < int(width[0]) <= 1024:
-            raise DataError(f"{matrix.what} is damaged: the names of the fields of {head.name!r}.")
+            raise matrix.damaged(f"the names of the fields of {head.name!r}")
         step = int(width[0])
         fields = [names[i : i + step].split(b"\0")[0].decode("latin-1") for i in range(0, len(names), step)]
-        return [{field: _next(matrix, depth) for field in fields} for _ in _members(matrix, head)]
-    kind = "complex" if head.is_complex else _REFUSED.get(head.kind, f"of class {head.kind}")
-    raise DataError(f"{matrix.what}: variable {head.name!r} is {kind}; numbers, texts and cells are accepted.")
-
-
-def _members(matrix: _Bytes, head: _Head) -> range:
-    """Read the members of a cell or structure; each takes at least a tag."""
-    if head.size * 8 > len(matrix.data):
-        raise DataError(f"{matrix.what} is damaged: {head.size:,} members in {len(matrix.data):,} bytes.")
-    return range(head.size)
+    if head.size * 8 > len(matrix.data):  # each member takes at least a tag
+        raise matrix.damaged(f"{head.size:,} members in {len(matrix.data):,} bytes")
+    if head.kind == _CELL:
+        return [_next(matrix, depth) for _ in range(head.size)]
+    return [{field: _next(matrix, depth) for field in fields} for _ in range(head.size)]
 
 
 def _next(matrix: _Bytes, depth: int) -> Value:
     kind, data = matrix.element()
     if kind != _MATRIX:
-        raise DataError(f"{matrix.what} is damaged: type {kind} where an array should be.")
+        raise matrix.damaged(f"type {kind} where an array should be")
     if not len(data):
         return np.zeros((0, 0))
     inner = matrix.inner(data)
     return _value(inner, _head(inner), depth + 1)
 
 
-def _fill(values: npt.NDArray[Any], head: _Head, matrix: _Bytes) -> npt.NDArray[Any]:
+def _fill(values: AnyArray, head: _Head, matrix: _Bytes) -> AnyArray:
     if len(values) != head.size:
-        raise DataError(f"{matrix.what} is damaged: {len(values):,} values of {head.name!r} for {head.shape}.")
+        raise matrix.damaged(f"{len(values):,} values of {head.name!r} for {head.shape}")
     return values.astype(values.dtype.newbyteorder("="), copy=False).reshape(head.shape, order="F")
 
 
@@ -266,14 +247,12 @@ def _text(matrix: _Bytes, head: _Head) -> str | list[str]:
     kind, data = matrix.element()
     if kind in _ENCODINGS:
         order = "" if kind == 16 else "-le" if matrix.order == "<" else "-be"
-        letters = np.array(list(bytes(data).decode(_ENCODINGS[kind] + order, "replace")), dtype="U1")
-    elif kind in _NUMBERS:
-        dtype = np.dtype(f"{matrix.order}{_NUMBERS[kind]}")
-        codes = np.frombuffer(data[: len(data) // dtype.itemsize * dtype.itemsize], dtype)
-        letters = np.array([chr(c) if 0 <= c < 0x110000 else "\ufffd" for c in codes.tolist()], dtype="U1")
+        letters = list(bytes(data).decode(_ENCODINGS[kind] + order, "replace"))
     else:
-        raise DataError(f"{matrix.what} is damaged: type {kind} where a text should be.")
+        codes = matrix.as_numbers(kind, data).tolist()
+        letters = [chr(code) if 0 <= code < 0x110000 else "\ufffd" for code in codes]
     if not head.size:
         return ""
-    rows = ["".join(row) for row in _fill(letters, head, matrix).reshape(head.shape[0], -1, order="F").tolist()]
+    table = _fill(np.array(letters, "U1"), head, matrix).reshape(head.shape[0], -1, order="F")
+    rows = ["".join(row) for row in table.tolist()]
     return rows[0] if len(rows) == 1 else rows

@@ -35,7 +35,7 @@ def stratified_split(
     """
     if test + val >= 1:
         raise DataError(f"test ({test}) and val ({val}) leave nothing to train on: together they must stay below 1")
-    rank, count = _rank_in_class(names, labels, seed)
+    rank, count = rank_in_class(names, labels, seed)
     in_test = np.clip(np.rint(count * test), 1, count - 1) if test else np.zeros_like(count)
     left = count - in_test
     in_val = np.clip(np.rint(count * val), 1, left - 1) if val else np.zeros_like(count)
@@ -74,7 +74,7 @@ def select(
         dataset = _select_classes(dataset, classes, seed)
     splits = dict(dataset.splits)
     for name, split in splits.items():
-        rank, count = _rank_in_class(split.sampling_keys, split.labels, seed)
+        rank, count = rank_in_class(split.sampling_keys, split.labels, seed)
         kept = np.flatnonzero(rank < (per_class if per_class is not None else len(split)))
         if limit is not None and len(kept) > limit:
             # Taking images by their relative place within their class keeps the classes in proportion.
@@ -109,15 +109,14 @@ def _select_classes(dataset: Dataset, classes: int, seed: int) -> Dataset:
     )
 
 
-def _rank_in_class(names: Sequence[str], labels: IntArray, seed: int) -> tuple[IntArray, IntArray]:
+def rank_in_class(names: Sequence[str], labels: IntArray, seed: int) -> tuple[IntArray, IntArray]:
     """Return each image's rank in the sample among the images of its class, and their number."""
     order = draw_order(names, seed)
     by_class = order[np.argsort(labels[order], kind="stable")]
-    sizes = np.bincount(labels) if len(labels) else np.empty(0, np.int64)
-    starts = np.concatenate(([0], np.cumsum(sizes)[:-1])) if len(sizes) else sizes
+    sizes = np.bincount(labels)
     rank = np.empty(len(names), np.int64)
-    rank[by_class] = np.arange(len(names)) - starts[labels[by_class]]
-    return rank, sizes[labels].astype(np.int64)
+    rank[by_class] = np.arange(len(names)) - (np.cumsum(sizes) - sizes)[labels[by_class]]
+    return rank, sizes[labels]
 
 
 def hold_out(train: Split, validation: Split | None, *, seed: int, share: float = 0.2) -> tuple[Split, Split]:

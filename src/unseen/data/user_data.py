@@ -12,16 +12,17 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
+from PIL import Image
 
 from unseen.core.errors import DataError
+from unseen.core.names import Options, as_number
 from unseen.core.objects import OBJECT_SCHEME
 from unseen.core.records import DatasetCard
 from unseen.core.run_record import Dropped, RunRecord, dropped
-from unseen.data.columns import flat_labels, is_unlabelled, number_targets, several_targets, target_of
+from unseen.data.columns import TargetArray, is_unlabelled, number_classes, number_targets, several_targets, target_of
 from unseen.data.dataset import ALL, CLASS, NUMBER, Dataset, IntArray, Split, Target, Whole
 from unseen.data.images import image_key, to_image
 from unseen.data.subset import single_image_classes, stratified_split
@@ -36,6 +37,21 @@ class Items(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, i: int, /) -> Any: ...
+
+
+@dataclass(frozen=True)
+class LazyImages:
+    """Images that a function reads by their number."""
+
+    count: int
+    read: Callable[[int], Any]
+    threadsafe: bool = True
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, i: int) -> Any:
+        return self.read(i)
 
 
 @dataclass(eq=False)
@@ -130,18 +146,15 @@ class _Reader:
 
     def key(self, i: int) -> bytes:
         if i not in self._keys:
-            self._keys[i] = self._read_key(i)
+            value = self._value(i)
+            size = value.width * value.height * 4 if isinstance(value, Image.Image) else getattr(value, "nbytes", 0)
+            if self._locked and size and self._room >= size:
+                self._room -= size
+                self._cached[i] = value
+            self._keys[i] = image_key(value)
         return self._keys[i]
 
-    def _read_key(self, i: int) -> bytes:
-        value = self._value(i)
-        size = value.size[0] * value.size[1] * 4 if hasattr(value, "getbands") else getattr(value, "nbytes", 0)
-        if self._locked and size and self._room >= size:
-            self._room -= size
-            self._cached[i] = value
-        return image_key(value)
-
-    def open(self, i: int) -> Any:
+    def open(self, i: int) -> Image.Image:
         value = self._cached.pop(i, None)
         return to_image(self._value(i) if value is None else value)
 
@@ -152,12 +165,54 @@ class _Reader:
             return self._items[i]
 
 
+@dataclass(frozen=True)
+class Division:
+    """How test and validation images are sampled from the train images: shares of every class, and the seed."""
+
+    test: float = 0.2
+    val: float = 0.0
+    seed: int = 0
+
+    @classmethod
+    def read(cls, options: Options, *, files: bool = False) -> tuple[Self, dict[str, str]]:
+        """Read the options test, val and seed.
+
+        Args:
+            files: return test and val that are no numbers: they name files with the images of these splits.
+        """
+        shares: dict[str, float] = {}
+        named: dict[str, str] = {}
+        for split in ("test", "val"):
+            text = options.text(split)
+            if files and text is not None and as_number(text) is None:
+                named[split] = text
+            elif (share := options.fraction(split)) is not None:
+                shares[split] = share
+        return cls(**shares, seed=options.integer("seed") or 0), named
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Rows of a whole set of images, with their labels, and with targets if these are more than classes."""
+
+    whole: Dataset
+    rows: IntArray
+    labels: IntArray
+    targets: TargetArray | None
+
+    def take(self, chosen: IntArray) -> _Part:
+        targets = None if self.targets is None else self.targets[chosen]
+        return _Part(self.whole, self.rows[chosen], self.labels[chosen], targets)
+
+    def split(self) -> Split:
+        taken = self.whole.split(ALL).take(self.rows, self.labels)
+        return replace(taken, whole=Whole(self.whole, self.rows), targets=self.targets)
+
+
 def divide(
-    parts: Mapping[str, LabelledImages],
+    images: Mapping[str, LabelledImages],
+    division: Division = Division(),
     *,
-    share: float = 0.2,
-    val: float = 0.0,
-    seed: int = 0,
     group: str = OBJECT_SCHEME,
     ordered: bool = False,
 ) -> Dataset:
@@ -166,74 +221,71 @@ def divide(
     Images without a label are dropped, and are listed in the dataset's record.
 
     Args:
-        parts: images by split; with train alone, test is sampled from it.
-        share, val: shares of every class that are sampled to test and to validate; 0 samples none.
-        seed: of the sample.
+        images: by split; with train alone, test is sampled from it.
+        division: the shares to sample; 0 samples none.
         group: on the card.
         ordered: sort the samples by their sampling keys, as `folder:` does.
 
     Raises:
         DataError: no labels, nothing to train or to test on, or a class without training images.
     """
-    parts, rows, lost = _labelled(flatten_labels(parts))
-    if "train" not in parts:
-        raise DataError(f"there are no images to train on; found the splits {', '.join(parts)}.")
-    target, classes, labels, targets = learn_targets(parts, rows)
-    wholes = {name: part.whole() for name, part in parts.items()}
+    images, rows, lost = _labelled(flatten_labels(images))
+    if "train" not in images:
+        raise DataError(f"there are no images to train on; found the splits {', '.join(images)}.")
+    target, classes, labels, targets = learn_targets(images, rows)
+    parts = {name: _Part(own.whole(), rows[name], labels[name], targets.get(name)) for name, own in images.items()}
     untested: tuple[str, ...] = ()
     if "test" not in parts and "val" in parts:
-        tables: tuple[dict[str, Any], ...] = (wholes, rows, labels, targets)
-        for table in tables:
-            if table:
-                table["test"] = table.pop("val")
+        parts["test"] = parts.pop("val")
     elif "test" not in parts:
-        every = parts["train"].keys_of(wholes["train"].split(ALL))
-        names = [every[i] for i in rows["train"]]
-        sampled = stratified_split(names, labels["train"], test=share, val=val, seed=seed)
-        untested = single_image_classes(classes, labels["train"]) if share and target == CLASS else ()
+        train = parts["train"]
+        every = images["train"].keys_of(train.whole.split(ALL))
+        keys = [every[i] for i in train.rows]
+        sampled = stratified_split(keys, train.labels, test=division.test, val=division.val, seed=division.seed)
         if ordered:
-            sampled = {
-                name: np.asarray(sorted(chosen, key=names.__getitem__), np.int64) for name, chosen in sampled.items()
-            }
-        labels = {name: labels["train"][chosen] for name, chosen in sampled.items()}
-        targets = {name: targets["train"][chosen] for name, chosen in sampled.items()} if targets else {}
-        rows = {name: rows["train"][chosen] for name, chosen in sampled.items()}
-        wholes = dict.fromkeys(sampled, wholes["train"])
+            sampled = {name: np.asarray(sorted(own, key=keys.__getitem__), np.int64) for name, own in sampled.items()}
+        untested = single_image_classes(classes, train.labels) if division.test and target == CLASS else ()
+        parts = {name: train.take(chosen) for name, chosen in sampled.items()}
     if target == CLASS:
-        _refuse_untrained(classes, labels)
-    splits = {}
-    for name, chosen in rows.items():
-        taken = wholes[name].split(ALL).take(chosen, labels[name])
-        splits[name] = replace(taken, whole=Whole(wholes[name], chosen), targets=targets.get(name))
-    if share and not len(splits["test"]):
+        _refuse_untrained(classes, {name: part.labels for name, part in parts.items()})
+    splits = {name: part.split() for name, part in parts.items()}
+    if division.test and not len(splits["test"]):
         raise DataError(
             f"no class has two images ({classes[0]!r} has one), so none can be held out to test on. Give test images."
         )
-    first = next(iter(parts.values()))
-    card = DatasetCard(id="", name=first.title, group=group, notes="; ".join(first.notes))
-    notes = tuple(dict.fromkeys(note for part in parts.values() for note in part.losses))
-    record = RunRecord(dropped=lost, notes=notes)
-    made = Dataset(card, classes, splits, target=target, record=record, untested=untested)
-    card = replace(
-        made.card,
-        id=first.id or f"{OBJECT_SCHEME}:{first.title}@{made.revision}",
+    first = next(iter(images.values()))
+    card = DatasetCard(
+        id="",
+        name=first.title,
+        group=group,
+        notes="; ".join(first.notes),
         splits=tuple(splits),
         classes=len(classes),
-        images=sum(len(split) for split in splits.values()),
+        images=sum(map(len, splits.values())),
     )
-    return replace(made, card=card, features_id=card.id)
+    notes = tuple(dict.fromkeys(note for own in images.values() for note in own.losses))
+    record = RunRecord(dropped=lost, notes=notes)
+    made = Dataset(card, classes, splits, target=target, record=record, untested=untested)
+    name = first.id or f"{OBJECT_SCHEME}:{first.title}@{made.revision}"
+    return replace(made, card=replace(card, id=name), features_id=name)
 
 
-def flatten_labels(parts: Mapping[str, LabelledImages]) -> Mapping[str, LabelledImages]:
+def flatten_labels(images: Mapping[str, LabelledImages]) -> Mapping[str, LabelledImages]:
     """Return the same images with labels of shape (n,) if those of all splits have the shape (n, 1)."""
-    if any(part.labels is None or part.target is not None for part in parts.values()):
-        return parts
-    flat = iter(flat_labels([label for part in parts.values() for label in part.labels or ()]))
-    return {split: replace(part, labels=[next(flat) for _ in part.labels or ()]) for split, part in parts.items()}
+    if any(own.labels is None or own.target is not None for own in images.values()):
+        return images
+    every = [label for own in images.values() for label in own.labels or ()]
+    if not every or not all(_is_group_of_one(label) for label in every):
+        return images
+    return {split: replace(own, labels=[label[0] for label in own.labels or ()]) for split, own in images.items()}
+
+
+def _is_group_of_one(label: Any) -> bool:
+    return isinstance(label, tuple | list | np.ndarray) and getattr(label, "ndim", 1) == 1 and len(label) == 1
 
 
 def _labelled(
-    parts: Mapping[str, LabelledImages],
+    images: Mapping[str, LabelledImages],
 ) -> tuple[dict[str, LabelledImages], dict[str, IntArray], tuple[Dropped, ...]]:
     """Return the splits that have labels, the rows of their labelled images, and the images without a label.
 
@@ -243,32 +295,23 @@ def _labelled(
     kept: dict[str, LabelledImages] = {}
     rows: dict[str, IntArray] = {}
     lost: list[Dropped] = []
-    for split, part in parts.items():
-        labels = part.labels
-        if labels is None:
+    for split, own in images.items():
+        if own.labels is None:
             raise DataError(f"the {split} images have no labels. Give (images, labels).")
-        missing = np.asarray([is_unlabelled(label, part.class_names) for label in labels], np.bool_)
-        names = part.names or (part.split.names if part.split is not None else None)
-        lost += dropped(
-            "unlabelled",
-            {names[i] if names else f"{i:08d}": _NO_LABEL for i in np.flatnonzero(missing).tolist()},
-            split,
-        )
-        if missing.all() and len(missing):
-            if split == "train":
-                raise DataError("no train image has a label. Give (images, labels).")
-            continue
-        kept[split], rows[split] = part, np.flatnonzero(~missing)
+        missing = np.asarray([is_unlabelled(label, own.class_names) for label in own.labels], np.bool_)
+        names = own.names or (own.split.names if own.split is not None else None)
+        unlabelled = [names[i] if names else f"{i:08d}" for i in np.flatnonzero(missing).tolist()]
+        lost += dropped("unlabelled", dict.fromkeys(unlabelled, "the image has no label"), split)
+        if not missing.all() or not len(missing):
+            kept[split], rows[split] = own, np.flatnonzero(~missing)
+        elif split == "train":
+            raise DataError("no train image has a label. Give (images, labels).")
     return kept, rows, tuple(lost)
 
 
-_NO_LABEL = "the image has no label"
-
-
 def _refuse_untrained(classes: Sequence[str], labels: Mapping[str, IntArray]) -> None:
-    trained = set(labels["train"].tolist())
     for split, found in labels.items():
-        if missing := sorted(set(found.tolist()) - trained):
+        if len(missing := np.setdiff1d(found, labels["train"])):
             raise DataError(
                 f"the class {classes[missing[0]]!r} has images in {split} but none in train. Every class needs images "
                 "to train on."
@@ -276,35 +319,18 @@ def _refuse_untrained(classes: Sequence[str], labels: Mapping[str, IntArray]) ->
 
 
 def learn_targets(
-    parts: Mapping[str, LabelledImages], rows: Mapping[str, IntArray]
-) -> tuple[Target, list[str], dict[str, IntArray], dict[str, npt.NDArray[Any]]]:
+    images: Mapping[str, LabelledImages], rows: Mapping[str, IntArray]
+) -> tuple[Target, list[str], dict[str, IntArray], dict[str, TargetArray]]:
     """Return the kind of the labels, names and indices of classes or strata, and targets other than classes.
 
     Args:
         rows: the labelled images, by split.
     """
-    every = {split: [(part.labels or ())[i] for i in rows[split]] for split, part in parts.items()}
-    kinds = [part.target or target_of(every[split]) for split, part in parts.items()]
+    every = {split: [(own.labels or ())[i] for i in rows[split]] for split, own in images.items()}
+    kinds = [own.target or target_of(every[split]) for split, own in images.items()]
     target = next((kind for kind in kinds if kind != CLASS), CLASS)
-    named = next(iter(parts.values())).class_names
     if target == CLASS:
-        return CLASS, *number_classes(every, parts["train"].class_names), {}
+        return CLASS, *number_classes(every, images["train"].class_names), {}
     if target == NUMBER:
         return target, *number_targets(every)
-    return target, *several_targets(every, named)
-
-
-def number_classes(
-    every: Mapping[str, Sequence[Any]], named: Sequence[str] | None
-) -> tuple[list[str], dict[str, IntArray]]:
-    """Return class names, and class indices by split; labels that are indices of named classes stay unchanged."""
-    values = [label for labels in every.values() for label in labels]
-    if named is not None and all(isinstance(label, int | np.integer) and 0 <= label < len(named) for label in values):
-        return [str(name) for name in named], {split: np.asarray(own, np.int64) for split, own in every.items()}
-    try:
-        known = sorted(set(values))
-    except TypeError:
-        raise DataError("labels are of several types; give texts, or whole numbers.") from None
-    index = {value: i for i, value in enumerate(known)}
-    found = {split: np.asarray([index[value] for value in own], np.int64) for split, own in every.items()}
-    return [str(value) for value in known], found
+    return target, *several_targets(every, next(iter(images.values())).class_names)

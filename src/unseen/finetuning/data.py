@@ -20,10 +20,10 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing.connection import Connection
-from typing import Self
 
 import numpy as np
 from PIL import Image
@@ -32,7 +32,7 @@ from unseen.core.errors import DataError
 from unseen.core.guard import read_patiently
 from unseen.data import Split
 from unseen.finetuning.views import Pixels, TrainView
-from unseen.probes.batch_order import BatchOrder, IntArray
+from unseen.probes.sgd import BatchOrder, IntArray
 
 #: Bytes of images that are cached between epochs, over all workers.
 CACHE_BYTES = 1 << 30
@@ -90,6 +90,7 @@ class TrainingBatches:
         cache_bytes: size of the cache of decoded images.
 
     Attributes:
+        order: the images of each step.
         unreadable: position to reason, of images that could not be read so far.
     """
 
@@ -110,27 +111,20 @@ class TrainingBatches:
         self.images, self.batch_size, self.seed = images, batch_size, seed
         self.workers, self.cache_bytes = workers, cache_bytes
         self.unreadable: dict[int, str] = {}
-        self._order = BatchOrder(len(images), batch_size, seed)
+        self.order = BatchOrder(len(images), batch_size, seed)
 
         def augment(base: Image.Image, step: int, place: int) -> Pixels:
             return view.finish(base, size, np.random.default_rng([seed, 1, step, place]))
 
-        if own is not None:
-            self._view = ImageView(images, own, size)
-        else:
-            finish = augment if view.random else None
-            self._view = ImageView(images, lambda image: view.base(image, size), size, finish)
-
-    def positions(self, step: int) -> IntArray:
-        """Return the images of a step."""
-        return self._order.positions(step)
+        finish = augment if own is None and view.random else None
+        self._view = ImageView(images, own or (lambda image: view.base(image, size)), size, finish)
 
     def ahead(self, first: int, last: int) -> Iterator[Batch]:
         """Yield the batches of steps `first` to `last` (exclusive), and prepare the next ones meanwhile.
 
         Unreadable images are skipped and added to `unreadable`.
         """
-        jobs = ((step, self.positions(step)) for step in range(first, last))
+        jobs = ((step, self.order.positions(step)) for step in range(first, last))
         batches = load_batches(self._view, jobs, self.batch_size, self.workers, self.cache_bytes)
         for step, batch in enumerate(batches, start=first):
             self.unreadable |= batch.unreadable
@@ -177,12 +171,10 @@ class _Part:
     cached: IntArray
 
 
-@dataclass(eq=False)
-class _PartResult:
-    """Images that a worker has cached, and why others could not be read; both by position."""
-
-    cached: dict[int, _Place] = field(default_factory=dict)
-    unreadable: dict[int, str] = field(default_factory=dict)
+#: Places of images that a worker has cached, and why others could not be read; both by position.
+_Answer = tuple[dict[int, _Place], dict[int, str]]
+#: Send one part to each worker; receive the answers to the oldest parts that were sent.
+_Channel = tuple[Callable[[list[_Part]], None], Callable[[], list[_Answer]]]
 
 
 class _Worker:
@@ -191,31 +183,33 @@ class _Worker:
     Attributes:
         slots: (slots, batch, side, side, 3), shared with processes that are forked later.
         cache: shared bytes; this worker writes from `free` to `last`.
+        own, new: places of the images that it cached, of all parts and of the last one.
     """
 
     def __init__(self, view: ImageView, slots: Pixels, cache: Pixels, free: int, last: int) -> None:
         self.view, self.slots, self.cache, self.free, self.last = view, slots, cache, free, last
         self.own: dict[int, _Place] = {}  # parts that were sent earlier do not know that these are cached
+        self.new: dict[int, _Place] = {}
 
-    def __call__(self, part: _Part) -> _PartResult:
-        result = _PartResult()
+    def __call__(self, part: _Part) -> _Answer:
+        self.new, unreadable = {}, dict[int, str]()
         for k, (position, place) in enumerate(zip(part.positions.tolist(), part.cached.tolist(), strict=True)):
             try:
-                pixels = self._load(position, result) if place[0] < 0 else self._cached(place)
+                pixels = self._load(position) if place[0] < 0 else self._cached(place)
                 if self.view.finish is not None:
                     base = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
                     pixels = self.view.finish(base, part.number, part.first + k)
                 self.slots[part.slot, part.first + k] = np.asarray(pixels)
             except (DataError, OSError) as error:
-                result.unreadable[position] = str(error).partition("\n")[0] or type(error).__name__
-        return result
+                unreadable[position] = str(error).partition("\n")[0] or type(error).__name__
+        return self.new, unreadable
 
     def _cached(self, place: _Place) -> Pixels:
         offset, height, width = place
         found: Pixels = self.cache[offset : offset + height * width * 3].reshape(height, width, 3)
         return found
 
-    def _load(self, position: int, result: _PartResult) -> Image.Image | Pixels:
+    def _load(self, position: int) -> Image.Image | Pixels:
         if position in self.own:
             return self._cached(self.own[position])
         images = self.view.images
@@ -223,10 +217,9 @@ class _Worker:
         if self.free < self.last:
             pixels = np.asarray(base)
             if self.free + pixels.size <= self.last:
-                place = (self.free, *pixels.shape[:2])
+                place = self.own[position] = self.new[position] = (self.free, *pixels.shape[:2])
                 self._cached(place)[:] = pixels
                 self.free += pixels.size
-                result.cached[position] = self.own[position] = place
         return base
 
 
@@ -245,17 +238,17 @@ def load_batches(
     cache = np.frombuffer(mmap.mmap(-1, max(cache_bytes, 1)), np.uint8)  # uses memory as it is filled
     count = max(workers, 1)
     shares = pairwise(np.linspace(0, cache_bytes, count + 1).astype(int).tolist())
-    crew: type[_Processes] | type[_Threads] = _Processes if workers and can_fork() else _Threads
-    with crew([_Worker(view, slots, cache, first, last) for first, last in shares]) as pool:
+    start = _processes if workers and can_fork() else _threads
+    with start([_Worker(view, slots, cache, first, last) for first, last in shares]) as (send, receive):
         cached: dict[int, _Place] = {}
         waiting: deque[tuple[int, IntArray]] = deque()
 
         def fetch() -> Batch:
             slot, positions = waiting.popleft()
             unreadable: dict[int, str] = {}
-            for result in pool.receive():
-                cached.update(result.cached)
-                unreadable |= result.unreadable
+            for places, reasons in receive():
+                cached.update(places)
+                unreadable |= reasons
             pixels = slots[slot, : len(positions)]
             if unreadable:
                 readable = np.array([int(p) not in unreadable for p in positions], bool)
@@ -263,8 +256,9 @@ def load_batches(
             return Batch(pixels, view.images.labels[positions], positions, unreadable)
 
         for turn, (number, positions) in enumerate(jobs):
-            slot = turn % _SLOTS
-            pool.send(_parts(number, slot, positions, count, cached))
+            slot, bounds = turn % _SLOTS, pairwise(_bounds(len(positions), count))
+            places = np.array([cached.get(p, (-1, 0, 0)) for p in positions.tolist()], np.int64).reshape(-1, 3)
+            send([_Part(number, slot, a, positions[a:b], places[a:b]) for a, b in bounds])
             waiting.append((slot, positions))
             if len(waiting) > _AHEAD:
                 yield fetch()
@@ -277,85 +271,69 @@ def can_fork() -> bool:
     return sys.platform == "linux" and not multiprocessing.current_process().daemon
 
 
-def _parts(number: int, slot: int, positions: IntArray, workers: int, cached: dict[int, _Place]) -> list[_Part]:
-    """Return a job in equal parts, one per worker."""
-    parts = []
-    for first, last in pairwise(_bounds(len(positions), workers)):
-        places = [cached.get(position, (-1, 0, 0)) for position in positions[first:last].tolist()]
-        parts.append(_Part(number, slot, first, positions[first:last], np.array(places, np.int64).reshape(-1, 3)))
-    return parts
+@contextmanager
+def _threads(workers: list[_Worker]) -> Iterator[_Channel]:
+    """Run the workers as threads of this process."""
+    pools = [ThreadPoolExecutor(1, thread_name_prefix="unseen-feed") for _ in workers]
+    running: deque[list[Future[_Answer]]] = deque()
 
+    def send(parts: list[_Part]) -> None:
+        running.append([p.submit(worker, part) for p, worker, part in zip(pools, workers, parts, strict=True)])
 
-class _Threads:
-    """Workers that are threads of this process."""
+    def receive() -> list[_Answer]:
+        return [future.result() for future in running.popleft()]
 
-    def __init__(self, workers: list[_Worker]) -> None:
-        self.workers = workers
-        self.pools = [ThreadPoolExecutor(1, thread_name_prefix="unseen-feed") for _ in workers]
-        self.running: deque[list[Future[_PartResult]]] = deque()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for pool in self.pools:
+    try:
+        yield send, receive
+    finally:
+        for pool in pools:
             pool.shutdown(cancel_futures=True)
 
-    def send(self, parts: list[_Part]) -> None:
-        jobs = zip(self.pools, self.workers, parts, strict=True)
-        self.running.append([pool.submit(worker, part) for pool, worker, part in jobs])
 
-    def receive(self) -> list[_PartResult]:
-        return [future.result() for future in self.running.popleft()]
+@contextmanager
+def _processes(workers: list[_Worker]) -> Iterator[_Channel]:
+    """Fork the workers from this process. They end when their pipe closes, also if this process is killed."""
+    context = multiprocessing.get_context("fork")
+    pipes: list[Connection] = []
+    children = []
+    for worker in workers:
+        here, there = context.Pipe()
+        pipes.append(here)
+        child = context.Process(target=_serve, args=(worker, there, list(pipes)), daemon=True)
+        with warnings.catch_warnings():
+            # A child that only decodes uses no lock of torch's threads; Python warns of them nevertheless.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child.start()
+        there.close()
+        children.append(child)
 
+    def send(parts: list[_Part]) -> None:
+        for pipe, part in zip(pipes, parts, strict=True):
+            pipe.send(part)
 
-class _Processes:
-    """Workers that are forked from this process. They end when their pipe closes, also if this process is killed."""
+    def receive() -> list[_Answer]:
+        return [_receive(pipe) for pipe in pipes]
 
-    def __init__(self, workers: list[_Worker]) -> None:
-        context = multiprocessing.get_context("fork")
-        self.pipes: list[Connection] = []
-        self.children = []
-        for worker in workers:
-            here, there = context.Pipe()
-            self.pipes.append(here)
-            child = context.Process(target=_serve, args=(worker, there, list(self.pipes)), daemon=True)
-            with warnings.catch_warnings():
-                # A child that only decodes uses no lock of torch's threads; Python warns of them nevertheless.
-                warnings.simplefilter("ignore", DeprecationWarning)
-                child.start()
-            there.close()
-            self.children.append(child)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for pipe in self.pipes:
+    try:
+        yield send, receive
+    finally:
+        for pipe in pipes:
             pipe.close()
-        for child in self.children:
+        for child in children:
             child.join(1)
             if child.is_alive():
                 child.terminate()
                 child.join()
 
-    def send(self, parts: list[_Part]) -> None:
-        for pipe, part in zip(self.pipes, parts, strict=True):
-            pipe.send(part)
 
-    def receive(self) -> list[_PartResult]:
-        return [self._answer(pipe) for pipe in self.pipes]
-
-    def _answer(self, pipe: Connection) -> _PartResult:
-        try:
-            answer: _PartResult | BaseException = pipe.recv()
-        except (EOFError, ConnectionError) as error:
-            raise RuntimeError(
-                "a process that decodes images has ended; it may have been killed for memory."
-            ) from error
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
+def _receive(pipe: Connection) -> _Answer:
+    try:
+        answer: _Answer | BaseException = pipe.recv()
+    except (EOFError, ConnectionError) as error:
+        raise RuntimeError("a process that decodes images has ended; it may have been killed for memory.") from error
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
 
 
 def _serve(worker: _Worker, pipe: Connection, others: list[Connection]) -> None:
@@ -370,7 +348,7 @@ def _serve(worker: _Worker, pipe: Connection, others: list[Connection]) -> None:
         except (EOFError, OSError):
             return
         try:
-            answer: _PartResult | BaseException = worker(part)
+            answer: _Answer | BaseException = worker(part)
         except BaseException as error:  # noqa: BLE001 - it is raised in the parent
             answer = error
         pipe.send(answer)

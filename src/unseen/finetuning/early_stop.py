@@ -22,6 +22,9 @@ from unseen.data import Split
 if TYPE_CHECKING:
     from unseen.finetuning.trainer import Trainer
 
+#: Attributes that a checkpoint contains.
+_STATE = ("accuracy", "step", "best", "start", "unreadable")
+
 
 class EarlyStop:
     """The best network so far.
@@ -30,6 +33,8 @@ class EarlyStop:
         images: held out, with labels; transformed like test images.
         checks: number of evaluations after the one before the first step.
         accuracy, step: of the best evaluation.
+        best: the weights of the best network.
+        start: which images were right before the first step.
         unreadable: held-out images that could not be read, with the reason, by position.
     """
 
@@ -41,8 +46,8 @@ class EarlyStop:
         self.images, self.checks = images, checks
         self.accuracy, self.step = -1.0, 0
         self.unreadable: dict[int, str] = {}
-        self._best: dict[str, Any] = {}
-        self._start: list[bool] = []
+        self.best: dict[str, Any] = {}
+        self.start: list[bool] = []
 
     def is_due(self, done: int, steps: int) -> bool:
         """Return whether the network is evaluated after `done` of the steps."""
@@ -52,27 +57,23 @@ class EarlyStop:
         """Evaluate the network, and keep a copy if no earlier one was as good."""
         predictions, self.unreadable = trainer.predict(self.images)
         right = predictions == self.images.labels  # an unreadable image counts as wrong
-        accuracy, start = float(right.mean()), np.asarray(self._start or right)
-        self._start = start.tolist()
+        accuracy, start = float(right.mean()), np.asarray(self.start or right)
+        self.start = start.tolist()
         won, lost = int((right & ~start).sum()), int((start & ~right).sum())
         if not done or (accuracy > self.accuracy and won - lost > math.sqrt(won + lost)):
             self.accuracy, self.step = accuracy, done
-            parts = {"module": trainer.module.state_dict(), "head": trainer.head.state_dict()}
-            self._best = copy.deepcopy(parts)
+            self.best = copy.deepcopy({"module": trainer.module.state_dict(), "head": trainer.head.state_dict()})
 
     def restore(self, trainer: Trainer) -> None:
         """Replace the last network by the best one."""
-        trainer.module.load_state_dict(self._best["module"])
-        trainer.head.load_state_dict(self._best["head"])
+        trainer.module.load_state_dict(self.best["module"])
+        trainer.head.load_state_dict(self.best["head"])
 
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
-        return {"accuracy": self.accuracy, "step": self.step, "best": self._best, "start": self._start} | {
-            "unreadable": self.unreadable
-        }
+        return {name: getattr(self, name) for name in _STATE}
 
     def resume(self, state: dict[str, Any]) -> None:
         """Restore the state of a checkpoint."""
-        self.accuracy, self.step = float(state["accuracy"]), int(state["step"])
-        self._best, self._start = state["best"], list(state["start"])
-        self.unreadable = dict(state.get("unreadable", {}))
+        for name in _STATE:
+            setattr(self, name, state.get(name, getattr(self, name)))

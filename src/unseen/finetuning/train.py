@@ -30,7 +30,7 @@ from unseen.core.run_record import Dropped
 from unseen.data import Split
 from unseen.finetuning.early_stop import EarlyStop
 from unseen.finetuning.trainer import FinetuneOptions, Progress, Schedule, Trainer
-from unseen.probes.batch_order import IntArray
+from unseen.probes.sampling import IntArray
 
 __all__ = ["FinetuneOptions", "FinetuneResult", "finetune"]
 
@@ -143,10 +143,9 @@ def finetune(
         schedule = Schedule(classes, steps, learning_rate, batch_size, seed, freeze or ())
         trainer = Trainer(backbone, train, schedule, options, stop, head)
         trainer.run(checkpoint, identity, progress, steps if until is None else min(until, steps))
-    if stop is not None:
-        stop.restore(trainer)
-    began = time.perf_counter()
-    with advised_on_memory(batch_size, options.micro_batch):
+        if stop is not None:
+            stop.restore(trainer)
+        began = time.perf_counter()
         predictions, unreadable = trainer.predict(test)
     readable = predictions >= 0
     if not readable.any():

@@ -39,18 +39,21 @@ from unseen.core.errors import CheckpointError, DataError, DiskFullError, StoreE
 from unseen.core.files import write_whole
 from unseen.core.guard import guarded
 from unseen.data import Split
+from unseen.features.batches import to_pixels
 from unseen.finetuning.data import CACHE_BYTES, Batch, TrainingBatches, evaluation_batches, micro_batches
 from unseen.finetuning.early_stop import EarlyStop
-from unseen.finetuning.views import EvalView, Pixels, TrainView, at_size, nearest_size, own_view
-from unseen.probes.batch_order import IntArray
+from unseen.finetuning.views import EvalView, Pixels, TrainView, at_size, nearest_size
 from unseen.probes.estimators import LinearProbe
-from unseen.probes.schedules import StepSchedule, default_warmup
+from unseen.probes.sampling import IntArray
+from unseen.probes.solvers import StepSchedule, default_warmup
 
 Start = Literal["zero", "probe"]
 #: Callback with the finished step, the number of steps, and the loss.
 Progress = Callable[[int, int, float], None]
 _CHECKPOINT_VERSION = 1
 _HISTORY_POINTS = 100
+#: Attributes of a trainer whose state a checkpoint contains.
+_STATEFUL = ("module", "head", "optimizer", "scaler")
 #: Margin by which a class without training image starts below the least likely other class.
 _ABSENT = 10.0
 
@@ -136,13 +139,16 @@ class Trainer:
         alone = self.steps == 0 and options.start == "probe"
         self.rates = StepSchedule(1 if alone else self.steps, warmup)
         self.parameters = [p for p in (*self.module.parameters(), *self.head.parameters()) if p.requires_grad]
-        self.optimizer = _make_optimizer(options.optimizer, self.parameters, self.learning_rate)
+        self.optimizer: torch.optim.Optimizer = torch.optim.SGD(self.parameters, lr=self.learning_rate, momentum=0.9)
+        if options.optimizer == "adam":
+            self.optimizer = torch.optim.Adam(self.parameters, lr=self.learning_rate)
         self.autocast, scaled = _precision(self.device)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=scaled)
         self.micro_batch = options.micro_batch or schedule.batch_size
-        own = (lambda image: own_view(image, backbone.preprocessing)) if options.own_preprocessing else None
+        own = (lambda image: to_pixels(image, backbone.preprocessing)) if options.own_preprocessing else None
         size = backbone.preprocessing.size
-        self.workers = feeding_workers(self.device) if options.workers < 0 else options.workers
+        default = 0 if self.device.type == "cpu" else min(8, os.cpu_count() or 1)
+        self.workers = default if options.workers < 0 else options.workers
         self.batches = TrainingBatches(
             train,
             options.train_view,
@@ -156,9 +162,8 @@ class Trainer:
         view = options.eval_view.with_size(nearest_size(self.module, options.eval_view.size or size))
         self.size, self.eval_size = size, size if own else view.size
         self.view: Callable[[Image.Image], Pixels] = own or (lambda image: view.apply(image, size))
-        self.plain_view: Callable[[Image.Image], Pixels] = own or (lambda image: EvalView().apply(image, size))
-        self.mean = torch.tensor(backbone.preprocessing.mean, device=self.device).view(1, 3, 1, 1)
-        self.std = torch.tensor(backbone.preprocessing.std, device=self.device).view(1, 3, 1, 1)
+        both = (backbone.preprocessing.mean, backbone.preprocessing.std)
+        self.mean, self.std = (torch.tensor(each, device=self.device).view(1, 3, 1, 1) for each in both)
         self.history: list[tuple[int, float, float]] = []
         self.seconds, self.resumed_at = 0.0, 0
 
@@ -224,7 +229,8 @@ class Trainer:
         images = self.batches.images
         features = np.empty((len(images), self.backbone.feature_dim), np.float32)
         readable = np.zeros(len(images), bool)
-        for batch in self._evaluation_batches(images, self.plain_view, self.size):
+        plain = self.view if self.options.own_preprocessing else (lambda image: EvalView().apply(image, self.size))
+        for batch in self._evaluation_batches(images, plain, self.size):
             # In full precision: a probe that is fitted on rounded features is another probe.
             features[batch.positions] = self._features(self.module, batch.pixels).cpu().numpy()
             readable[batch.positions] = True
@@ -269,10 +275,7 @@ class Trainer:
     def _state(self, done: int) -> dict[str, Any]:
         return {
             "step": done,
-            "module": self.module.state_dict(),
-            "head": self.head.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scaler": self.scaler.state_dict(),
+            **{name: getattr(self, name).state_dict() for name in _STATEFUL},
             "random": torch.get_rng_state(),
             "random_cuda": torch.cuda.get_rng_state_all() if self.device.type == "cuda" else [],
             "history": self.history,
@@ -287,10 +290,8 @@ class Trainer:
         state = load_state(checkpoint, identity) if checkpoint is not None else None
         if state is None:
             return 0
-        self.module.load_state_dict(state["module"])
-        self.head.load_state_dict(state["head"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.scaler.load_state_dict(state["scaler"])
+        for name in _STATEFUL:
+            getattr(self, name).load_state_dict(state[name])
         torch.set_rng_state(state["random"])
         if state["random_cuda"] and self.device.type == "cuda":
             torch.cuda.set_rng_state_all(state["random_cuda"])
@@ -312,11 +313,6 @@ def own_device(requested: str) -> torch.device:
     return torch.device(name)
 
 
-def feeding_workers(device: torch.device) -> int:
-    """Return the number of decoding processes: none on the CPU, one per core up to eight elsewhere."""
-    return 0 if device.type == "cpu" else min(8, os.cpu_count() or 1)
-
-
 def _freeze(module: nn.Module, names: Sequence[str]) -> list[nn.Module]:
     """Freeze the named modules, and return them."""
     known = dict(module.named_modules())
@@ -327,12 +323,6 @@ def _freeze(module: nn.Module, names: Sequence[str]) -> list[nn.Module]:
         known[name].requires_grad_(False)
         frozen.append(known[name])
     return frozen
-
-
-def _make_optimizer(name: str, parameters: list[nn.Parameter], rate: float) -> torch.optim.Optimizer:
-    if name == "adam":
-        return torch.optim.Adam(parameters, lr=rate)
-    return torch.optim.SGD(parameters, lr=rate, momentum=0.9)
 
 
 def _precision(device: torch.device) -> tuple[Callable[[], AbstractContextManager[Any]], bool]:

@@ -35,12 +35,6 @@ _LARGER = 256 / 224
 _PADDING = 28 / 224
 _DISTORTION = 0.4
 _BILINEAR = Image.Resampling.BILINEAR
-_FILTERS = {
-    "nearest": Image.Resampling.NEAREST,
-    "bilinear": _BILINEAR,
-    "bicubic": Image.Resampling.BICUBIC,
-    "lanczos": Image.Resampling.LANCZOS,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +67,9 @@ class TrainView:
         if self.crop == "inception":
             return rgb
         if self.crop == "shortest-crop":
-            return _shortest(rgb, round(_LARGER * size), _BILINEAR)
+            return _shortest(rgb, round(_LARGER * size))
         side = round(_LARGER * size) if self.crop == "resize-crop" else size
-        return _plain(rgb, side)
+        return rgb if rgb.size == (side, side) else rgb.resize((side, side), _BILINEAR)
 
     def finish(self, base: Image.Image, size: int, rng: np.random.Generator) -> Pixels:
         """Return a random view of a base, (size, size, 3), without changing the base."""
@@ -83,11 +77,8 @@ class TrainView:
         if self.flip and rng.random() < 0.5:
             view = view.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         if self.colour:
-            factors = rng.uniform(1 - _DISTORTION, 1 + _DISTORTION, 3)
-            for kind, factor in zip(
-                (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color), factors, strict=True
-            ):
-                view = kind(view).enhance(float(factor))
+            for kind in (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color):
+                view = kind(view).enhance(rng.uniform(1 - _DISTORTION, 1 + _DISTORTION))
         return np.asarray(view, np.uint8)
 
     def _crop(self, base: Image.Image, size: int, rng: np.random.Generator) -> Image.Image:
@@ -129,20 +120,9 @@ class EvalView:
 
     def apply(self, image: Image.Image, size: int) -> Pixels:
         """Return the pixels of an image for a network whose own input has `size`."""
-        rgb, side = decode_rgb(image), self.size or size
-        if not self.resize:
-            return np.asarray(_plain(rgb, side), np.uint8)
-        return _centre(_shortest(rgb, self.resize, _BILINEAR), side)
-
-
-def own_view(image: Image.Image, preprocessing: Preprocessing) -> Pixels:
-    """Return the pixels of an image by the preprocessing that a model was published with."""
-    if preprocessing.interpolation == "tf-bilinear":
-        return to_pixels(image, preprocessing)
-    rgb, kernel = decode_rgb(image), _FILTERS[preprocessing.interpolation]
-    if preprocessing.mode == "squash":
-        return _centre(rgb.resize((preprocessing.resize, preprocessing.resize), kernel), preprocessing.size)
-    return _centre(_shortest(rgb, preprocessing.resize, kernel), preprocessing.size)
+        side = self.size or size
+        mode: Literal["shortest", "squash"] = "shortest" if self.resize else "squash"
+        return to_pixels(image, Preprocessing(side, self.resize or side, mode, "bilinear"))
 
 
 def inception_box(size: tuple[int, int], rng: np.random.Generator) -> tuple[float, float, float, float]:
@@ -162,19 +142,11 @@ def inception_box(size: tuple[int, int], rng: np.random.Generator) -> tuple[floa
     return (width - w) / 2, (height - h) / 2, (width + w) / 2, (height + h) / 2
 
 
-def _plain(image: Image.Image, side: int) -> Image.Image:
-    return image if image.size == (side, side) else image.resize((side, side), _BILINEAR)
-
-
-def _shortest(image: Image.Image, side: int, kernel: Image.Resampling) -> Image.Image:
+def _shortest(image: Image.Image, side: int) -> Image.Image:
+    """Resize the shortest side of an image, and keep its aspect."""
     width, height = image.size
     target = (side, int(side * height / width)) if width <= height else (int(side * width / height), side)
-    return image if image.size == target else image.resize(target, kernel)
-
-
-def _centre(image: Image.Image, size: int) -> Pixels:
-    left, top = round((image.width - size) / 2), round((image.height - size) / 2)
-    return np.asarray(image.crop((left, top, left + size, top + size)), np.uint8)
+    return image if image.size == target else image.resize(target, _BILINEAR)
 
 
 def nearest_size(module: nn.Module, size: int) -> int:

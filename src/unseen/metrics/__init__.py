@@ -2,8 +2,10 @@
 
 from unseen.metrics.accuracy import (
     accuracy,
+    log_softmax,
     mean_per_class_accuracy,
     per_class_accuracy,
+    softmax,
     top_k_accuracy,
     top_k_correct,
 )
@@ -18,33 +20,29 @@ from unseen.metrics.ranks import (
     paired_t_test,
     rank_methods,
 )
-from unseen.metrics.seeds import SeedSummary, over_seeds
 from unseen.metrics.seen_unseen import (
     SeenUnseenCurve,
+    harmonic_interval,
+    harmonic_mean,
+    mean_per_class,
+    mean_per_class_interval,
     seen_leads,
     seen_unseen_curve,
     seen_unseen_outcomes,
 )
 from unseen.metrics.significance import (
     Comparison,
-    Interval,
     McNemar,
+    SeedSummary,
     bootstrap_interval,
-    holm,
     mcnemar,
+    over_seeds,
     paired_bootstrap,
     welch_comparison,
     wilson_interval,
 )
-from unseen.metrics.softmax import log_softmax, softmax
-from unseen.metrics.zeroshot import (
-    harmonic_interval,
-    harmonic_mean,
-    mean_per_class,
-    mean_per_class_interval,
-    share_interval,
-)
-from unseen.stats import seen_unseen_area_interval
+from unseen.stats import Interval, holm, seen_unseen_area_interval
+from unseen.stats import accuracy_interval as share_interval
 
 __all__ = [
     "Comparison",

@@ -1,13 +1,16 @@
-"""Accuracies of a classifier: top-1, top-k, per class.
+"""Point values of classifiers: accuracies, Cohen's kappa, F1 and label ranking precision, and the soft maximum.
 
-All are fractions in [0, 1] in full precision; percentages are made in reports.
+All are fractions in full precision; percentages are made in reports.
 
-Shapes:     labels, predictions (n,) of any comparable type; scores (n, c), one column per entry of `classes`
+Papers:     Cohen, "Weighted kappa", Psychological Bulletin 1968; VTAB, Appendix D (quadratic weights);
+            Schapire & Singer, "BoosTexter", Machine Learning 2000 (label ranking average precision)
+Shapes:     labels, predictions (n,) of any comparable type; scores (n, c), one column per entry of `classes`; with
+            several labels per image: truth, predicted (n, l) booleans, scores (n, l), w (r, n) weights of images
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +19,11 @@ from unseen.core.errors import DataError
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+Float = TypeVar("Float", bound=np.floating[Any])
 
 
 def accuracy(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
-    """The share of predictions that equal their label."""
+    """Return the share of predictions that equal their label."""
     found, wanted = paired(predictions, labels)
     return float(np.mean(found == wanted))
 
@@ -27,39 +31,32 @@ def accuracy(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
 def per_class_accuracy(
     labels: npt.ArrayLike, predictions: npt.ArrayLike, classes: npt.ArrayLike | None = None
 ) -> FloatArray:
-    """Accuracy within each class, in the order of `classes`.
+    """Return the accuracy within each class, in the order of `classes`; NaN where a class has no image.
 
     Args:
         labels: the truth.
-        predictions: what a classifier said.
+        predictions: predicted classes.
         classes: the classes to report; by default those that occur in `labels`, sorted.
-
-    Returns:
-        One value per class, NaN where a class has no image.
     """
     found, wanted = paired(predictions, labels)
     known = np.unique(wanted) if classes is None else np.asarray(classes)
     order = np.argsort(known, kind="stable")
-    place = np.searchsorted(known, wanted, sorter=order).clip(max=len(known) - 1)
-    index = order[place]
+    index = order[np.searchsorted(known, wanted, sorter=order).clip(max=len(known) - 1)]
     listed = known[index] == wanted
     counts = np.bincount(index[listed], minlength=len(known))
     right = np.bincount(index[listed & (found == wanted)], minlength=len(known))
-    shares: FloatArray = np.full(len(known), np.nan)
-    np.divide(right, counts, out=shares, where=counts > 0)
-    return shares
+    return np.asarray(np.divide(right, counts, out=np.full(len(known), np.nan), where=counts > 0))
 
 
 def mean_per_class_accuracy(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
-    """The mean of the per-class accuracies over the classes that occur: every class counts alike."""
+    """Return the mean of the per-class accuracies over the classes that occur: every class counts alike."""
     return float(per_class_accuracy(labels, predictions).mean())
 
 
 def top_k_correct(labels: npt.ArrayLike, scores: npt.ArrayLike, classes: npt.ArrayLike, k: int) -> BoolArray:
-    """For each image, whether its label is among the `k` best-scored classes.
+    """Return for each image whether its label is among the `k` best-scored classes.
 
-    Equal scores are ranked by column, so that `k = 1` is what `argmax` says. A label that is not in `classes` is
-    never right.
+    Equal scores are ranked by column, so that `k = 1` equals `argmax`. A label that is not in `classes` is never right.
     """
     values, columns = np.asarray(scores), np.asarray(classes)
     wanted = np.asarray(labels)
@@ -77,12 +74,63 @@ def top_k_correct(labels: npt.ArrayLike, scores: npt.ArrayLike, classes: npt.Arr
 
 
 def top_k_accuracy(labels: npt.ArrayLike, scores: npt.ArrayLike, classes: npt.ArrayLike, k: int = 5) -> float:
-    """The share of images whose label is among the `k` best-scored classes."""
+    """Return the share of images whose label is among the `k` best-scored classes."""
     return float(top_k_correct(labels, scores, classes, k).mean())
 
 
+def quadratic_kappa(labels: npt.ArrayLike, predictions: npt.ArrayLike) -> float:
+    """Return Cohen's kappa of class indices with quadratic weights, in [-1, 1]: 1 is full agreement, 0 is chance.
+
+    kappa = 1 - sum(W O) / sum(W E), with observed counts O, counts E expected from the margins and W_ij = (i - j)^2.
+    It is 1 where labels and predictions are all one and the same class.
+    """
+    found, wanted = paired(predictions, labels)
+    if not (np.issubdtype(found.dtype, np.integer) and np.issubdtype(wanted.dtype, np.integer)):
+        raise DataError(f"kappa needs class indices, found {wanted.dtype} and {found.dtype}.")
+    observed = np.mean((found - wanted).astype(np.float64) ** 2)
+    # E[(i - j)^2] under independent margins needs their moments alone, not the c x c tables.
+    expected = found.var() + wanted.var() + (found.mean() - wanted.mean()) ** 2
+    return 1.0 if expected == 0 else float(1 - observed / expected)
+
+
+def f1_scores(truth: BoolArray, predicted: BoolArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return (r,) F1 of each label averaged over those that occur, and F1 of all decisions together."""
+    hit, wrong, missed = w @ (truth & predicted), w @ (~truth & predicted), w @ (truth & ~predicted)
+    occurs = hit + missed > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.where(occurs, 2 * hit / (2 * hit + wrong + missed), 0)
+        total = 2 * hit.sum(1) / (2 * hit + wrong + missed).sum(1)
+        return np.asarray(each.sum(1) / occurs.sum(1)), np.asarray(total)
+
+
+def label_ranking_precision(truth: BoolArray, scores: FloatArray) -> FloatArray:
+    """Return (n,) per image: of what is ranked at least as high as each of its labels, the share that are its labels.
+
+    1 for an image without labels, or with all of them.
+    """
+    found = np.ones(len(truth))
+    for i in np.flatnonzero(truth.any(1) & ~truth.all(1)):
+        own = scores[i, truth[i]]
+        among = (own[None, :] >= own[:, None]).sum(1)
+        above = (scores[i][None, :] >= own[:, None]).sum(1)
+        found[i] = float((among / above).mean())
+    return found
+
+
+def softmax(scores: npt.NDArray[Float]) -> npt.NDArray[Float]:
+    """Return (n, c) exp(s) over its sum per row, in the precision of the scores, safe from overflow."""
+    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+
+def log_softmax(scores: npt.NDArray[Float]) -> npt.NDArray[Float]:
+    """Return (n, c) the logarithm of `softmax`, without taking one of a 0."""
+    shifted = scores - scores.max(axis=1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
+
+
 def paired(first: npt.ArrayLike, second: npt.ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Two one-dimensional arrays of the same, positive length."""
+    """Return two one-dimensional arrays of the same, positive length."""
     left, right = np.asarray(first), np.asarray(second)
     if left.ndim != 1 or left.shape != right.shape or len(left) == 0:
         raise DataError(

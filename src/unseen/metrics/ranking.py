@@ -36,12 +36,11 @@ def relative_accuracy_at_k(scores: Tasks, accuracies: Tasks, k: int = 1) -> floa
 
 def pearson(scores: Tasks, accuracies: Tasks) -> float:
     """Pearson's linear correlation, mean over tasks."""
-    return _over_tasks(scores, accuracies, _pearson)
+    return _over_tasks(scores, accuracies, lambda s, a: stats.correlation_interval(s, a).value)
 
 
 def kendall_tau(scores: Tasks, accuracies: Tasks) -> float:
-    """Kendall's rank correlation (tau-b), mean over tasks."""
-
+    """Return Kendall's rank correlation (tau-b), mean over tasks."""
     return _over_tasks(scores, accuracies, stats.kendall_tau)
 
 
@@ -110,10 +109,3 @@ def _relative(scores: FloatArray, accuracies: FloatArray, k: int) -> float:
         comb(i, places - 1) * max(float(value), floor) for i, value in enumerate(group) if i >= places - 1
     ) / comb(len(group), places)
     return expected / float(accuracies.max())
-
-
-def _pearson(first: FloatArray, second: FloatArray) -> float:
-    if not np.ptp(first) or not np.ptp(second):
-        return float("nan")
-    left, right = first - first.mean(), second - second.mean()
-    return float(left @ right / np.sqrt((left @ left) * (right @ right)))

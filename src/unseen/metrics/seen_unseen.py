@@ -1,9 +1,11 @@
-"""The seen-unseen curve: what a generalized zero-shot classifier trades between seen and unseen classes, and its area.
+"""Zero-shot learning: per-class accuracy, the harmonic mean H, and the seen-unseen curve with its area.
 
-Paper:      Chao, Changpinyo, Gong & Sha, "An empirical study and analysis of generalized zero-shot learning for object
-            recognition in the wild", ECCV 2016 [P]
-Shapes:     scores (n, c) of images against all classes; seen (c,) which of them were trained on; leads, right (n,)
-Implements: section 4.2 of [P]: a constant gamma is subtracted from the scores of seen classes; as it grows, accuracy on
+Papers:     Chao, Changpinyo, Gong & Sha, "An empirical study and analysis of generalized zero-shot learning for object
+            recognition in the wild", ECCV 2016 [P]; Xian et al., TPAMI 2018 [X], section 5.3
+Shapes:     scores (n, c) of images against all classes; seen (c,) which of them were trained on; labels, correct,
+            leads, right (n,)
+Implements: Eq. (21) and (22) of [X];
+            section 4.2 of [P]: a constant gamma is subtracted from the scores of seen classes; as it grows, accuracy on
             unseen classes (ts, per class, GBU Eq. (21)) rises and that on seen classes (tr) falls. AUSUC is the area
             under tr over ts
 Differs:    [P] tries constants. An image changes sides at one constant, its lead, so that sorting the leads gives every
@@ -14,16 +16,54 @@ Differs:    [P] tries constants. An image changes sides at one constant, its lea
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
-from unseen.metrics.zeroshot import harmonic_mean
+from unseen.stats import Interval, harmonic_mean_interval, per_class_interval
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+
+
+@overload
+def harmonic_mean(first: float, second: float) -> float: ...
+@overload
+def harmonic_mean(first: npt.NDArray[np.floating], second: npt.NDArray[np.floating]) -> FloatArray: ...
+def harmonic_mean(
+    first: float | npt.NDArray[np.floating], second: float | npt.NDArray[np.floating]
+) -> float | FloatArray:
+    """Return 2 a b / (a + b) of two accuracies, fractions or percentages; 0 where both are 0. Eq. (22)."""
+    a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if (a < 0).any() or (b < 0).any():
+        raise DataError("a harmonic mean of accuracies needs values of 0 or more; a negative one was given.")
+    total = a + b
+    result: FloatArray = np.asarray(np.divide(2 * a * b, total, out=np.zeros_like(total), where=total > 0))
+    return float(result) if result.ndim == 0 else result
+
+
+def mean_per_class(labels: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+    """Return the mean over the classes in `labels` of the share of their images that are `correct`. Eq. (21)."""
+    wanted, right = np.asarray(labels), np.asarray(correct, np.float64)
+    if wanted.ndim != 1 or wanted.shape != right.shape or not len(wanted):
+        raise DataError(f"one value per label is needed, and at least one; found {right.shape} for {wanted.shape}.")
+    _, index = np.unique(wanted, return_inverse=True)
+    return float((np.bincount(index, right) / np.bincount(index)).mean())
+
+
+def mean_per_class_interval(labels: npt.ArrayLike, correct: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+    """Return `mean_per_class` with its confidence interval over test images (`stats.per_class_interval`)."""
+    return per_class_interval(correct, labels, level=level)
+
+
+def harmonic_interval(
+    first: tuple[npt.ArrayLike, npt.ArrayLike], second: tuple[npt.ArrayLike, npt.ArrayLike], *, level: float = 0.95
+) -> Interval:
+    """Return H of two sets of images, each as (labels, correct), with its interval (`stats.harmonic_mean_interval`)."""
+    parts = [per_class_interval(correct, labels, level=level) for labels, correct in (first, second)]
+    return harmonic_mean_interval(*parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +82,8 @@ class SeenUnseenCurve:
     @property
     def area(self) -> float:
         """AUSUC."""
-        return _area(self.ts, self.tr)
+        ts, tr = np.append(0.0, self.ts), np.append(self.tr[0], self.tr)  # from the axis on
+        return float((np.diff(ts) * (tr[1:] + tr[:-1]) / 2).sum())
 
     @property
     def best_harmonic_mean(self) -> float:
@@ -107,8 +148,3 @@ def seen_unseen_curve(
     gained, lost = (np.bincount(at[side], weight[side], len(gamma) + 2) for side in (~kind, kind))
     ts: FloatArray = np.cumsum(gained, dtype=np.float64)
     return SeenUnseenCurve(ts[:-1], np.maximum((lost.sum() - np.cumsum(lost))[:-1], 0.0), gamma)
-
-
-def _area(ts: FloatArray, tr: FloatArray) -> float:
-    ts, tr = np.append(0.0, ts), np.append(tr[0], tr)  # from the axis on
-    return float((np.diff(ts) * (tr[1:] + tr[:-1]) / 2).sum())

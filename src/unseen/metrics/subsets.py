@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
-from unseen.metrics.kendall import pair_signs, tau_of_signs
 
 FloatArray = npt.NDArray[np.float64]
+SignArray = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,9 @@ def search_subsets(scores: npt.ArrayLike, size: int = 5) -> SubsetSearch:
     """Every subset of `size` tasks and its agreement with the mean of all."""
     samples = _samples(scores)
     subsets, choice = _choices(samples.shape[2], size)
-    taus = np.stack([tau_of_signs(pair_signs((table @ choice).T), pair_signs(table.mean(axis=1))) for table in samples])
+    taus = np.stack(
+        [_tau_of_signs(_pair_signs((table @ choice).T), _pair_signs(table.mean(axis=1))) for table in samples]
+    )
     mean, std = taus.mean(axis=0), taus.std(axis=0, ddof=1) if len(taus) > 1 else np.zeros(len(subsets))
     order = np.argsort(-mean, kind="stable")
     return SubsetSearch(subsets[order], mean[order], std[order])
@@ -58,12 +60,12 @@ def unseen_pair_accuracy(scores: npt.ArrayLike, size: int = 5) -> float:
     """Leave-a-pair-out: how often the best subset of the other methods ranks an unseen pair as all tasks do."""
     table = _samples(scores)[0]
     _, choice = _choices(table.shape[1], size)
-    signs, reference = pair_signs((table @ choice).T), pair_signs(table.mean(axis=1))
+    signs, reference = _pair_signs((table @ choice).T), _pair_signs(table.mean(axis=1))
     first, second = np.triu_indices(len(table), 1)
     outcomes = []
     for pair, (i, j) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
         others = ~np.isin(first, (i, j)) & ~np.isin(second, (i, j))
-        taus = _rounded(tau_of_signs(np.ascontiguousarray(signs[:, others]), reference[others]))
+        taus = _rounded(_tau_of_signs(np.ascontiguousarray(signs[:, others]), reference[others]))
         best = taus == np.nanmax(taus)
         outcomes.append(float(np.mean(signs[best, pair] == reference[pair])))
     return float(np.mean(outcomes))
@@ -83,8 +85,8 @@ def left_out_taus(scores: npt.ArrayLike, suite: npt.ArrayLike | None = None) -> 
         others = members[members != task]
         if not len(others):
             raise DataError("a suite of one task cannot predict that task: give it another.")
-        gold, predicted = pair_signs(table[:, task]), pair_signs(table[:, others].mean(axis=1))
-        found.append(float(tau_of_signs(gold, predicted)))
+        gold, predicted = _pair_signs(table[:, task]), _pair_signs(table[:, others].mean(axis=1))
+        found.append(float(_tau_of_signs(gold, predicted)))
     return np.asarray(found)
 
 
@@ -110,3 +112,18 @@ def _samples(scores: npt.ArrayLike) -> FloatArray:
             f"a search over tasks needs a full table of at least three methods by tasks, found shape {table.shape}."
         )
     return table
+
+
+def _pair_signs(scores: npt.ArrayLike) -> SignArray:
+    """Return (..., P): for each of the P = m (m - 1) / 2 pairs of methods which one is ahead: 1, 0 or -1."""
+    values = np.asarray(scores, np.float64)
+    first, second = np.triu_indices(values.shape[-1], 1)
+    return np.sign(values[..., first] - values[..., second]).astype(np.float32)
+
+
+def _tau_of_signs(left: SignArray, right: SignArray) -> FloatArray:
+    """Return Kendall's tau-b of many rankings at once, from signs (..., P) and (P,); NaN where all pairs are tied."""
+    together = (left @ right).astype(np.float64)
+    untied = np.abs(left).sum(axis=-1, dtype=np.float64) * np.abs(right).sum(axis=-1, dtype=np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(together / np.sqrt(untied))

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from unseen.core.registry import lazy_exports
 
 if TYPE_CHECKING:
-    from unseen.probes.draws import Draw as Draw
-    from unseen.probes.draws import draw_rows as draw_rows
     from unseen.probes.estimators import KnnProbe as KnnProbe
     from unseen.probes.estimators import LinearProbe as LinearProbe
     from unseen.probes.estimators import NearestMeanProbe as NearestMeanProbe
@@ -14,10 +12,12 @@ if TYPE_CHECKING:
     from unseen.probes.evaluate import evaluate_probe as evaluate_probe
     from unseen.probes.outcome import ProbeResult as ProbeResult
     from unseen.probes.outcome import Trial as Trial
-    from unseen.probes.protocol import SEEDS as SEEDS
-    from unseen.probes.protocol import SHOTS as SHOTS
-    from unseen.probes.protocol import Protocol as Protocol
     from unseen.probes.rows import Rows as Rows
+    from unseen.probes.sampling import Draw as Draw
+    from unseen.probes.sampling import draw_rows as draw_rows
+    from unseen.probes.solvers import SEEDS as SEEDS
+    from unseen.probes.solvers import SHOTS as SHOTS
+    from unseen.probes.solvers import Protocol as Protocol
     from unseen.probes.solvers import Settings as Settings
     from unseen.probes.solvers import solver_version as solver_version
 else:

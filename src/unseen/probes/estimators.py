@@ -8,6 +8,7 @@ block at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -18,25 +19,28 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unseen.core.errors import DataError, UnknownNameError
-from unseen.probes.draws import Draw, draw_rows
 from unseen.probes.evaluate import labelled
-from unseen.probes.knn import NEIGHBORS, TEMPERATURE
-from unseen.probes.lbfgs import TOLERANCE
-from unseen.probes.linear import LinearModel
-from unseen.probes.logistic import POWER
-from unseen.probes.protocol import Protocol
-from unseen.probes.ridge import PENALTIES
-from unseen.probes.rows import MEMORY_LIMIT, FeatureSet
-from unseen.probes.solvers import Settings, solve
+from unseen.probes.outcome import LinearModel
+from unseen.probes.rows import FeatureSet
+from unseen.probes.sampling import draw_rows
+from unseen.probes.solvers import MEMORY_LIMIT, Protocol, Settings, solve
 from unseen.probes.workers import Workers
 
 FloatArray = npt.NDArray[np.float64]
 
+_USUAL = Settings()
+#: Types that are not converted; any other becomes float32.
+_DTYPES = [np.float32, np.float16, np.float64]
+
 
 class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What all probes share: checks, the fit of one draw, and prediction in blocks."""
+    """Base of all probes: checks, the fit of one draw, and prediction in blocks."""
 
-    normalize: bool
+    solver: str
+    seed: int = 0
+    validation_fraction: float = 0.2
+    refit: bool = True
+    normalize: bool = True
     memory_limit: int
 
     def fit(self, X: Any, y: npt.ArrayLike) -> Self:
@@ -46,11 +50,13 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X: (n, d) features: an array, a memory map, or rows of a store.
             y: (n,) labels.
         """
-        rows, labels = self._checked(X, y)
+        rows, labels = self._check(X, y)
         data = labelled(rows, labels)
-        draw = self._draw(data.labels.numpy())
+        draws = draw_rows(
+            data.labels.numpy(), seed=self.seed, validation_fraction=self.validation_fraction, refit=self.refit
+        )
         with Workers() as workers:
-            fitted = solve(self._solver(), data, [draw], workers, self._settings())[0]
+            fitted = solve(self.solver, data, draws, workers, self._settings())[0]
         self.classes_ = np.unique(labels)
         self.trials_ = fitted.trials
         self.best_params_ = dict(fitted.best)
@@ -63,63 +69,62 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The most likely label of every row."""
+        """Return the most likely label of every row."""
         return np.concatenate([self.classes_[part.argmax(axis=1)] for part in self._blocks(X, probabilities=False)])
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Probability of every class, (n, c), columns in the order of `classes_`."""
+        """Return the probability of every class, (n, c), columns in the order of `classes_`."""
         return np.concatenate(list(self._blocks(X, probabilities=True)))
 
     def _blocks(self, X: Any, *, probabilities: bool) -> Iterator[FloatArray]:
-        """Scores or probabilities, some rows at a time, in float64: they must not depend on which rows go together."""
+        """Yield scores or probabilities, some rows at a time, in float64: blocks must not change them."""
         check_is_fitted(self)
-        rows = self._readable(X, reset=False)
+        rows = self._read(X, reset=False)
         for bounds in rows.blocks():
             scores = self._model.scores(rows.read(*bounds).double())
             yield (self._model.probabilities(scores) if probabilities else scores).numpy()
 
-    def _checked(self, X: Any, y: npt.ArrayLike) -> tuple[FeatureSet, npt.NDArray[Any]]:
+    def _check(self, X: Any, y: npt.ArrayLike) -> tuple[FeatureSet, npt.NDArray[Any]]:
         if _is_store(X):
-            rows, labels = self._readable(X, reset=True), np.asarray(y)
+            rows, labels = self._read(X, reset=True), np.asarray(y)
             if labels.shape != (rows.count,):
                 raise DataError(f"{rows.count} rows need as many labels in one dimension, found {labels.shape}.")
         else:
-            try:
-                X, labels = validate_data(self, X, y, dtype=_DTYPES)
-            except ValueError as error:
-                raise DataError(str(error)) from error
-            rows = FeatureSet(X, "X", normalize=self.normalize, memory_limit=self.memory_limit)
+            X, labels = self._validate(X, y)
+            rows = self._prepare(X)
         check_classification_targets(labels)
         return rows, labels
 
-    def _readable(self, X: Any, *, reset: bool) -> FeatureSet:
-        if _is_store(X):
-            if reset:
-                self.n_features_in_ = int(X.shape[1])
-            elif X.shape[1] != self.n_features_in_:
-                raise DataError(f"X has {X.shape[1]} features, but the probe was fitted on {self.n_features_in_}.")
-        else:
-            try:
-                X = validate_data(self, X, dtype=_DTYPES, reset=reset)
-            except ValueError as error:
-                raise DataError(str(error)) from error
+    def _read(self, X: Any, *, reset: bool) -> FeatureSet:
+        if not _is_store(X):
+            X = self._validate(X, reset=reset)
+        elif reset:
+            self.n_features_in_ = int(X.shape[1])
+        elif X.shape[1] != self.n_features_in_:
+            raise DataError(f"X has {X.shape[1]} features, but the probe was fitted on {self.n_features_in_}.")
+        return self._prepare(X)
+
+    def _prepare(self, X: Any) -> FeatureSet:
         return FeatureSet(X, "X", normalize=self.normalize, memory_limit=self.memory_limit)
 
-    def _draw(self, labels: npt.NDArray[np.int64]) -> Draw:
-        raise NotImplementedError
-
-    def _solver(self) -> str:
-        raise NotImplementedError
+    def _validate(self, *arrays: Any, **how: bool) -> Any:
+        try:
+            return validate_data(self, *arrays, dtype=_DTYPES, **how)
+        except ValueError as error:
+            raise DataError(str(error)) from error
 
     def _settings(self) -> Settings:
-        raise NotImplementedError
+        """Return the settings of the solver, from the parameters of the same names."""
+        return Settings(
+            **{each.name: getattr(self, each.name) for each in fields(Settings) if hasattr(self, each.name)}
+        )
 
 
 class LinearProbe(_Probe):
     """Logistic regression on frozen features, tuned.
 
     Args:
-        solver: "logistic", or "paper" for the published search to the letter.
+        solver: "logistic", or "paper" for the published search.
         seed: of the folds or the held-out split, and of the search.
         validation_fraction: share of each class that `paper` holds out to tune.
         refit: `paper` fits the tuned setting on all rows; otherwise on those that were not held out.
@@ -127,19 +132,19 @@ class LinearProbe(_Probe):
         trials: of `paper`.
         epochs: of `paper`.
         batch_size: of `paper`.
-        tolerance: of `logistic`: how close each fit comes to its optimum, as a share of the loss.
-        power: that `logistic` raises features to before it scales them, where none is negative and rows are not few.
+        tolerance: of `logistic`: distance of each fit from its optimum, as a share of the loss.
+        power: exponent that `logistic` applies to features before it scales them, if none is negative and there are
+            enough rows.
         memory_limit: bytes that working copies may take before rows are streamed.
 
     Attributes:
         classes_: labels, sorted.
         coef_: (c, d) weights on normalised features, raised to `power_`.
         intercept_: (c,) biases.
-        power_: 1 where features were taken as they are.
+        power_: exponent of the features; 1 if they were not changed.
         trials_: every setting that was tried, with its validation accuracy.
         best_params_: the one that was chosen.
-        expected_: accuracy to expect on images like these and its standard error, from rows left out in turn; None
-            where none were.
+        expected_: cross-validated accuracy and its standard error; None if the solver does not compute it.
     """
 
     def __init__(
@@ -153,8 +158,8 @@ class LinearProbe(_Probe):
         trials: int = 30,
         epochs: int = 100,
         batch_size: int = 1024,
-        tolerance: float = TOLERANCE,
-        power: float = POWER,
+        tolerance: float = _USUAL.tolerance,
+        power: float = _USUAL.power,
         memory_limit: int = MEMORY_LIMIT,
     ) -> None:
         self.solver = solver
@@ -170,22 +175,15 @@ class LinearProbe(_Probe):
         self.memory_limit = memory_limit
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Scores W x + b, (n, c); for two classes the difference of the second's and the first's, (n,)."""
+        """Return scores W x + b, (n, c); for two classes the second minus the first, (n,)."""
         scores = np.concatenate(list(self._blocks(X, probabilities=False)))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def _draw(self, labels: npt.NDArray[np.int64]) -> Draw:
-        fraction = self.validation_fraction
-        return draw_rows(labels, seed=self.seed, validation_fraction=fraction, refit=self.refit)[0]
-
-    def _solver(self) -> str:
+    def _settings(self) -> Settings:
         if self.solver not in ("logistic", "paper", "fast"):
             raise UnknownNameError("solver of a linear probe", self.solver, ("logistic", "paper"))
-        return self.solver
-
-    def _settings(self) -> Settings:
         protocol = Protocol(trials=self.trials, epochs=self.epochs, batch_size=self.batch_size)
-        return Settings(protocol=protocol, tolerance=self.tolerance, power=self.power, memory_limit=self.memory_limit)
+        return replace(super()._settings(), protocol=protocol)
 
 
 class RidgeProbe(_Probe):
@@ -199,10 +197,12 @@ class RidgeProbe(_Probe):
         memory_limit: bytes that working copies may take before rows are streamed.
     """
 
+    solver = "ridge"
+
     def __init__(
         self,
         *,
-        penalties: Sequence[float] = PENALTIES,
+        penalties: Sequence[float] = _USUAL.penalties,
         seed: int = 22,
         validation_fraction: float = 0.2,
         normalize: bool = True,
@@ -213,15 +213,6 @@ class RidgeProbe(_Probe):
         self.validation_fraction = validation_fraction
         self.normalize = normalize
         self.memory_limit = memory_limit
-
-    def _draw(self, labels: npt.NDArray[np.int64]) -> Draw:
-        return draw_rows(labels, seed=self.seed, validation_fraction=self.validation_fraction)[0]
-
-    def _solver(self) -> str:
-        return "ridge"
-
-    def _settings(self) -> Settings:
-        return Settings(penalties=self.penalties, memory_limit=self.memory_limit)
 
 
 class KnnProbe(_Probe):
@@ -235,13 +226,13 @@ class KnnProbe(_Probe):
         memory_limit: bytes that working copies may take before rows are streamed.
     """
 
-    normalize = True
+    solver = "knn"
 
     def __init__(
         self,
         *,
-        neighbors: Sequence[int] = NEIGHBORS,
-        temperature: float = TEMPERATURE,
+        neighbors: Sequence[int] = _USUAL.neighbors,
+        temperature: float = _USUAL.temperature,
         seed: int = 22,
         validation_fraction: float = 0.2,
         memory_limit: int = MEMORY_LIMIT,
@@ -252,15 +243,6 @@ class KnnProbe(_Probe):
         self.validation_fraction = validation_fraction
         self.memory_limit = memory_limit
 
-    def _draw(self, labels: npt.NDArray[np.int64]) -> Draw:
-        return draw_rows(labels, seed=self.seed, validation_fraction=self.validation_fraction)[0]
-
-    def _solver(self) -> str:
-        return "knn"
-
-    def _settings(self) -> Settings:
-        return Settings(neighbors=self.neighbors, temperature=self.temperature, memory_limit=self.memory_limit)
-
 
 class NearestMeanProbe(_Probe):
     """Nearest class mean by cosine similarity. It has nothing to tune and uses every row.
@@ -269,28 +251,14 @@ class NearestMeanProbe(_Probe):
         memory_limit: bytes that working copies may take before rows are streamed.
     """
 
-    normalize = True
+    solver = "ncm"
 
     def __init__(self, *, memory_limit: int = MEMORY_LIMIT) -> None:
         self.memory_limit = memory_limit
 
-    def _draw(self, labels: npt.NDArray[np.int64]) -> Draw:
-        rows = np.arange(len(labels))
-        return Draw(0, "all", rows, rows[:0], rows)
-
-    def _solver(self) -> str:
-        return "ncm"
-
-    def _settings(self) -> Settings:
-        return Settings(memory_limit=self.memory_limit)
-
-
-# Kept as they are; anything else becomes float32.
-_DTYPES = [np.float32, np.float16, np.float64]
-
 
 def _is_store(X: Any) -> bool:
-    """Whether X is to be read in blocks: a large-file map, or rows that are not an array at all."""
+    """Return whether X is read in blocks: a memory map, or rows that are not an array."""
     if isinstance(X, np.memmap):
         return X.ndim == 2
     plain = isinstance(X, np.ndarray | torch.Tensor | list | tuple) or hasattr(X, "__dataframe__")

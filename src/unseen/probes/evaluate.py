@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -14,12 +15,10 @@ import torch
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.features.rows import FeatureRows
 from unseen.metrics import per_class_accuracy
-from unseen.probes.draws import Draw, Shots, draw_rows
-from unseen.probes.linear import LabelledRows
 from unseen.probes.outcome import Fit, Model, ProbeResult
-from unseen.probes.protocol import SEEDS
-from unseen.probes.rows import FeatureSet, IntArray
-from unseen.probes.solvers import Settings, SolverName, solve, solver_name, solver_version
+from unseen.probes.rows import FeatureSet, LabelledRows
+from unseen.probes.sampling import Draw, IntArray, Shots, draw_rows
+from unseen.probes.solvers import SEEDS, Settings, SolverName, solve, solver_name, solver_version
 from unseen.probes.workers import Workers
 
 Precision = Literal["float32", "float16", "bfloat16"]
@@ -53,28 +52,28 @@ def evaluate_probe(
 ) -> list[ProbeResult]:
     """Tune, fit and test a probe for every seed and number of shots.
 
-    Test images are read once everything has been chosen and fitted; nothing is ever tuned on them.
+    Test images are read after everything is chosen and fitted; nothing is tuned on them.
 
     Args:
         train_features: (n, d) array, tensor, memory map, store of rows, or an opened entry of the feature store.
         train_labels: (n,) labels of any sortable type; None for those of an entry of the store.
         test_features: (m, d), of the same model.
-        test_labels: (m,); a label that training never shows counts as wrong.
+        test_labels: (m,); a label that is not in the training data counts as wrong.
         solver: "logistic", "paper", "ridge", "knn" or "ncm".
         shots: images per class ("all" for all of them), one or several; one record each.
-        seeds: of the draws and of the search, one record each; a number stands for so many of the published ones.
-        validation_features: the dataset's own validation split; without one, `logistic` leaves training images out in
-            turn and the others hold a share of them out.
+        seeds: of sampling and of the search, one record each; a number means that many of the published ones.
+        validation_features: the dataset's own validation split; without one, `logistic` uses 5-fold cross-validation,
+            and the others hold out a share of the training images.
         validation_labels: its labels.
         validation_fraction: the share of each class that is held out.
         refit: fit the chosen setting on train and validation images together; otherwise on the training part alone.
         normalize: scale features to unit length, as published.
-        square_root: take square roots of the features before that; `logistic` raises them to no other power then.
+        square_root: take square roots of the features before that; `logistic` then uses no other power.
         device: where to compute, such as "cuda".
-        precision: of the working copies of features; sums are taken in float32.
-        memory_limit: bytes that working copies may take before features are streamed; a quarter of the machine's
-            memory where not given.
-        settings: everything else.
+        precision: of the working copies of features; sums are in float32.
+        memory_limit: bytes that working copies may take before features are streamed; by default a quarter of the
+            machine's memory.
+        settings: other hyper-parameters of the solver.
 
     Returns:
         One record per (shots, seed), in that order.
@@ -85,14 +84,15 @@ def evaluate_probe(
     name, counts, numbers = solver_name(solver), _several_shots(shots), _several_seeds(seeds)
     if precision not in _PRECISIONS:
         raise UnknownNameError("precision of a probe", precision, _PRECISIONS)
-    how: dict[str, Any] = {
-        "normalize": normalize,
-        "square_root": square_root,
-        "memory_limit": chosen.memory_limit,
-        "device": torch.device(device),
-        "precision": _PRECISIONS[precision],
-    }
-    data, classes, start = _training_data(train_features, train_labels, validation_features, validation_labels, how)
+    prepare = partial(
+        FeatureSet,
+        normalize=normalize,
+        square_root=square_root,
+        memory_limit=chosen.memory_limit,
+        precision=_PRECISIONS[precision],
+    )
+    train = partial(prepare, device=torch.device(device))
+    data, classes, start = _training_data(train, train_features, train_labels, validation_features, validation_labels)
     draws = [
         draw
         for seed in numbers
@@ -106,8 +106,8 @@ def evaluate_probe(
         )
     ]
     draws.sort(key=lambda draw: counts.index(draw.shots))
-    test = FeatureSet(test_features, "test features", **how | {"device": "cpu"})
-    wanted = _labels(test_features, test_labels, test.count, "test")
+    test = prepare(test_features, "test features")
+    test_set = _TestSet(test, _labels(test_features, test_labels, test.count, "test"), classes)
     if test.dimension != data.features.dimension:
         raise DataError(
             f"training features have {data.features.dimension} columns and test features {test.dimension}. "
@@ -115,11 +115,7 @@ def evaluate_probe(
         )
     with Workers() as workers:
         fits = solve(name, data, draws, workers, chosen)
-        everything = np.unique(np.concatenate([classes, wanted]))
-        return [
-            _record(name, draw, fit, test, wanted, classes, everything, workers)
-            for draw, fit in zip(draws, fits, strict=True)
-        ]
+        return [test_set.evaluate(name, draw, fit, workers) for draw, fit in zip(draws, fits, strict=True)]
 
 
 def _several_shots(shots: Shots | Sequence[Shots]) -> list[Shots]:
@@ -140,51 +136,63 @@ def _several_seeds(seeds: int | Sequence[int]) -> list[int]:
 
 
 def _training_data(
-    features: Any, labels: npt.ArrayLike | None, held: Any, held_labels: npt.ArrayLike | None, how: dict[str, Any]
+    prepare: Callable[..., FeatureSet],
+    features: Any,
+    labels: npt.ArrayLike | None,
+    held: Any,
+    held_labels: npt.ArrayLike | None,
 ) -> tuple[LabelledRows, npt.NDArray[Any], int | None]:
-    """Training rows, followed by the validation split where there is one: rows, classes, where validation starts."""
+    """Return training rows followed by a validation split, if there is one; classes; and where validation starts."""
+    if held is None and held_labels is None:
+        rows = prepare(features, "training features")
+        wanted = _labels(features, labels, rows.count, "training")
+        return labelled(rows, wanted), np.unique(wanted), None
     if (held is None) != (held_labels is None) and not _has_labels(held):
         raise DataError("validation features and validation labels go together: give both, or neither.")
-    # Without a copy of its own: where there is a validation split, the joined rows are what is read.
-    rows = FeatureSet(features, "training features", **how | ({"memory_limit": 0} if held is not None else {}))
-    wanted = _labels(features, labels, rows.count, "training")
-    start = None
-    if held is not None:
-        start = rows.count
-        extra = FeatureSet(held, "validation features", **how | {"memory_limit": 0})
-        wanted = np.concatenate([wanted, _labels(held, held_labels, extra.count, "validation")])
-        rows = FeatureSet(FeatureRows.of(rows.source).join(extra.source), "training and validation features", **how)
-    return labelled(rows, wanted, start), np.unique(wanted), start
+    # Without copies in memory: the joined rows are read instead.
+    first, second = (
+        prepare(features, "training features", memory_limit=0),
+        prepare(held, "validation features", memory_limit=0),
+    )
+    wanted = np.concatenate(
+        [_labels(features, labels, first.count, "training"), _labels(held, held_labels, second.count, "validation")]
+    )
+    rows = prepare(FeatureRows.of(first.source).join(second.source), "training and validation features")
+    return labelled(rows, wanted, first.count), np.unique(wanted), first.count
 
 
 def labelled(rows: FeatureSet, labels: npt.NDArray[Any], stop: int | None = None) -> LabelledRows:
-    """Rows with class indices.
+    """Return rows with class indices.
 
     Args:
         rows: the features.
         labels: one per row.
-        stop: labels before this row must show two classes: they are what is trained on.
+        stop: labels before this row, the training labels, must have two classes; all by default.
     """
     classes, index = np.unique(labels, return_inverse=True)
     if len(np.unique(labels[:stop])) < 2:
         raise DataError(
-            f"the training labels show one class only ({labels[:1].tolist()[0]!r}): a classifier needs at least two. "
+            f"the training labels have one class only ({labels[:1].tolist()[0]!r}): a classifier needs at least two. "
             "Check that the right column was read as labels."
         )
     return LabelledRows(rows, torch.from_numpy(index.astype(np.int64)).to(rows.device), len(classes))
 
 
 def _has_labels(features: Any) -> bool:
-    """Whether features are an opened entry of the store, which knows its labels."""
+    """Return whether features are an opened entry of the store, which has labels."""
     return hasattr(features, "features") and hasattr(features, "labels")
 
 
 def _labels(features: Any, labels: npt.ArrayLike | None, count: int, name: str) -> npt.NDArray[Any]:
-    """One label per row, or an error that says what is wrong."""
+    """Return one label per row.
+
+    Raises:
+        DataError: labels are missing, or do not fit the rows.
+    """
     if labels is None and _has_labels(features):
         labels = features.labels
     if labels is None:
-        raise DataError(f"{name}: labels are missing. Only an opened entry of the feature store brings its own.")
+        raise DataError(f"{name}: labels are missing. Only an opened entry of the feature store has its own.")
     array = labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else np.asarray(labels)
     if array.shape == (count, 1):
         array = array[:, 0]
@@ -195,53 +203,51 @@ def _labels(features: Any, labels: npt.ArrayLike | None, count: int, name: str) 
     return array
 
 
-def _record(
-    solver: str,
-    draw: Draw,
-    fit: Fit,
-    test: FeatureSet,
-    wanted: npt.NDArray[Any],
-    classes: npt.NDArray[Any],
-    everything: npt.NDArray[Any],
-    workers: Workers,
-) -> ProbeResult:
-    """Test one fitted probe."""
-    place = np.searchsorted(classes, wanted).clip(max=len(classes) - 1)
-    index = np.where(classes[place] == wanted, place, -1)
-    tested = classify(fit.model, test, index, workers)
-    predictions = classes[tested.predicted]
-    correct = tested.rank < 1
-    estimate = fit.estimate
-    return ProbeResult(
-        solver=solver,
-        seed=draw.seed,
-        shots=draw.shots,
-        top1=float(correct.mean()),
-        top5=float((tested.rank < _TOP).mean()),
-        per_class=per_class_accuracy(wanted, predictions, everything),
-        classes=everything,
-        labels=wanted,
-        predictions=predictions,
-        correct=correct,
-        trials=fit.trials,
-        best=fit.best,
-        seconds=fit.seconds,
-        train_size=len(draw.final),
-        validation_size=len(draw.validation) if estimate is None else estimate.images,
-        log_loss=float(-np.log(tested.own[index >= 0].clip(min=_LEAST)).mean()) if (index >= 0).any() else math.nan,
-        calibration_error=calibration_error(tested.confidence, correct),
-        expected=None if estimate is None else estimate.accuracy,
-        expected_se=None if estimate is None else estimate.standard_error,
-        expected_shots=None if estimate is None else estimate.shots,
-        note=fit.note,
-        version=solver_version(solver),
-    )
+@dataclass(frozen=True, eq=False)
+class _TestSet:
+    """Test rows with their labels, and the classes of the training data."""
+
+    rows: FeatureSet
+    labels: npt.NDArray[Any]
+    classes: npt.NDArray[Any]
+
+    def evaluate(self, solver: str, draw: Draw, fit: Fit, workers: Workers) -> ProbeResult:
+        """Test one fitted probe."""
+        classes, wanted, estimate = self.classes, self.labels, fit.estimate
+        place = np.searchsorted(classes, wanted).clip(max=len(classes) - 1)
+        index = np.where(classes[place] == wanted, place, -1)
+        tested = classify(fit.model, self.rows, index, workers)
+        predictions, correct, known = classes[tested.predicted], tested.rank < 1, index >= 0
+        everything = np.unique(np.concatenate([classes, wanted]))
+        return ProbeResult(
+            solver=solver,
+            seed=draw.seed,
+            shots=draw.shots,
+            top1=float(correct.mean()),
+            top5=float((tested.rank < _TOP).mean()),
+            per_class=per_class_accuracy(wanted, predictions, everything),
+            classes=everything,
+            labels=wanted,
+            predictions=predictions,
+            correct=correct,
+            trials=fit.trials,
+            best=fit.best,
+            seconds=fit.seconds,
+            train_size=len(draw.final),
+            validation_size=len(draw.validation) if estimate is None else estimate.images,
+            log_loss=float(-np.log(tested.own[known].clip(min=_LEAST)).mean()) if known.any() else math.nan,
+            calibration_error=calibration_error(tested.confidence, correct),
+            expected=None if estimate is None else estimate.accuracy,
+            expected_se=None if estimate is None else estimate.standard_error,
+            expected_shots=None if estimate is None else estimate.shots,
+            note=fit.note,
+            version=solver_version(solver),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Tested:
-    """Per test row: the predicted class, how many classes are ranked above its own, the probability of the predicted
-    class, and that of its own."""
+    """Per test row: the predicted class, the number of classes ranked above its own, and the probabilities of both."""
 
     predicted: IntArray
     rank: IntArray
@@ -272,7 +278,7 @@ def classify(model: Model, rows: FeatureSet, labels: IntArray, workers: Workers)
 
 
 def calibration_error(confidence: FloatArray, correct: npt.NDArray[np.bool_]) -> float:
-    """Expected calibration error of Guo et al., ICML 2017, Eq. (3), over fifteen bins of equal width."""
+    """Return the expected calibration error of Guo et al., ICML 2017, Eq. (3), over fifteen bins of equal width."""
     place = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
     gaps = np.bincount(place, confidence, _BINS) - np.bincount(place, correct, _BINS)
     return float(np.abs(gaps).sum() / len(correct))

@@ -24,7 +24,6 @@ import torch
 from torch import Tensor
 
 MEMORY = 4  # curvature pairs kept
-TOLERANCE = 1e-4
 ITERATIONS = 100  # of one penalty, before a problem is left as it is
 _DECREASE = 1e-4  # c1 of Eq. (3.4)
 _ROUNDING = 2e-6  # of a loss in float32: a step that raises it by no more is no worse
@@ -40,7 +39,7 @@ class Evaluation:
     Attributes:
         loss: (q,) float64, mean over a problem's rows.
         gradient: (q, c, r), of the mean.
-        variance: (q, c), mean over rows of P(1 - P), the class's share of the Hessian; empty where not asked for.
+        variance: (q, c), mean over rows of P(1 - P), the class's share of the Hessian; empty if not requested.
     """
 
     loss: Tensor
@@ -48,13 +47,13 @@ class Evaluation:
     variance: Tensor
 
 
-#: Takes weights (q, c, r), and whether the variance is asked for.
+#: Takes weights (q, c, r), and whether the variance is needed.
 Loss = Callable[[Tensor, bool], Evaluation]
 
 
 @dataclass(frozen=True, eq=False)
 class Solutions:
-    """What `follow_paths` found.
+    """Result of `follow_paths`.
 
     Attributes:
         weights: (l, q, c, r), one solution per penalty and problem.
@@ -68,7 +67,7 @@ class Solutions:
 
 
 def follow_paths(
-    loss: Loss, penalties: Tensor, spectrum: Tensor, start: Tensor, *, tolerance: float = TOLERANCE
+    loss: Loss, penalties: Tensor, spectrum: Tensor, start: Tensor, *, tolerance: float = 1e-4
 ) -> Solutions:
     """Minimise loss(W) + penalty / 2 |W|^2 (bias excepted) for each problem's penalties, strongest first.
 
@@ -114,12 +113,12 @@ class _Walk:
 
     @property
     def penalty(self) -> Tensor:
-        """(q,) of the current stage."""
+        """Return the penalties (q,) of the current stage."""
         last = self.penalties.shape[1] - 1
         return self.penalties.gather(1, self.stage.clamp_max(last)[:, None])[:, 0]
 
     def advance(self, evaluation: Evaluation) -> None:
-        """Judge the trial of each problem, and set out the next one."""
+        """Accept or reject the trial of each problem, and choose the next one."""
         penalty = self.penalty
         wide = penalty[:, None, None] * self.penalised
         active = self.stage < self.penalties.shape[1]
@@ -161,7 +160,7 @@ class _Walk:
             chosen = accepted[:, None, None]
             self.point = torch.where(chosen, self.trial, self.point)
             self.gradient = torch.where(chosen, evaluation.gradient, self.gradient)
-        if len(evaluation.variance):  # taken by those that asked for it: others must not change what a problem does
+        if len(evaluation.variance):  # taken by problems that need it: others must not change what a problem does
             self.variance = torch.where((accepted & self.guessing)[:, None], evaluation.variance, self.variance)
         self.loss = torch.where(accepted, evaluation.loss, self.loss)
         self.square = torch.where(accepted, square, self.square)
@@ -185,7 +184,7 @@ class _Walk:
             torch.addcmul(wide[row], variance[:, None], self.spectrum[row], out=self.diagonal[row])
 
     def _direction(self, slope: Tensor) -> Tensor:
-        """H g by the two-loop recursion, Algorithm 7.4; empty places have no curvature and change nothing."""
+        """Compute H g by the two-loop recursion, Algorithm 7.4; empty places have no curvature and change nothing."""
         order = [(self.oldest + k) % MEMORY for k in range(MEMORY)]
         found, weights = slope.clone(), {}
         for place in reversed(order):
@@ -199,13 +198,13 @@ class _Walk:
         return found
 
     def _scale(self, latest: int) -> Tensor:
-        """gamma of Eq. (7.20) in the metric of D, from the latest pair where there is one."""
+        """Return gamma of Eq. (7.20) in the metric of D, from the latest pair where there is one."""
         change, curvature = self.changes[latest], self.curvatures[latest]
         size = _dots(change, change / self.diagonal) * curvature
         return torch.where(curvature > 0, 1.0 / size, 1.0)
 
     def _next_stage(self, finished: Tensor, given_up: Tensor) -> None:
-        """Keep the solutions found, and send their problems on to the next penalty from an extrapolated guess."""
+        """Store the solutions found, and start their problems at the next penalty from an extrapolated guess."""
         before, stages = self.penalty, self.stage.tolist()
         self.stage, self.guessing = self.stage + finished, finished
         self.tried = torch.where(finished, 0, self.tried)
@@ -223,12 +222,12 @@ class _Walk:
             self.curvatures[:, row] = torch.where(kept, 1.0 / products, 0.0)
 
     def _square(self, weights: Tensor) -> Tensor:
-        """|W|^2 per problem, the bias excepted."""
+        """Return |W|^2 per problem, without the bias."""
         bias = weights[..., -1]
         return _dots(weights, weights) - (bias * bias).sum(dim=1)
 
 
 def _dots(first: Tensor, second: Tensor) -> Tensor:
-    """Inner product per problem, (q,)."""
+    """Return the inner product per problem, (q,)."""
     found: Tensor = torch.linalg.vecdot(first.flatten(1), second.flatten(1))
     return found

@@ -22,10 +22,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from unseen.core.errors import DataError
-from unseen.probes.batch_order import BatchOrder, IntArray
-from unseen.probes.linear import LinearModel
-from unseen.probes.outcome import Trial
-from unseen.probes.schedules import StepSchedule, default_warmup
+from unseen.probes.outcome import LinearModel, Trial
+from unseen.probes.sampling import IntArray
+from unseen.probes.sgd import BatchOrder
+from unseen.probes.solvers import StepSchedule, default_warmup
 from unseen.probes.workers import Workers
 
 MOMENTUM = 0.9
@@ -58,7 +58,7 @@ def sweep_linear(
     *,
     seed: int = 0,
 ) -> tuple[Trial, ...]:
-    """Train every setting on the training rows; its accuracy on the validation rows, in the order of `settings`.
+    """Train every setting on the training rows; return accuracies on the validation rows, in the order of `settings`.
 
     Args:
         train: features (n, d) and class indices.
@@ -78,12 +78,12 @@ def sweep_linear(
 def fit_linear(
     train: tuple[Any, npt.ArrayLike], classes: int, setting: LinearSetting, seeds: Sequence[int]
 ) -> list[LinearModel]:
-    """One classifier per seed, trained with one setting."""
+    """Train one classifier per seed with one setting."""
     return _train_all(train, classes, [(setting, seed) for seed in seeds])
 
 
 def predict(model: LinearModel, rows: Any) -> IntArray:
-    """Class index per row; rows may be a store on disk, and are read a block at a time."""
+    """Return the class index per row; rows may be a store on disk, and are read a block at a time."""
     found = [
         model.scores(torch.from_numpy(np.array(rows[start : start + _BLOCK], np.float32))).argmax(dim=1).numpy()
         for start in range(0, len(rows), _BLOCK)
@@ -114,14 +114,14 @@ def _train_all(
         return LinearModel(weights @ rows, weights.sum(dim=1))
 
     with Workers() as workers:
-        # The longest first, so that none of the threads is left with it at the end.
+        # The longest first, so that no thread is alone with it at the end.
         ranked = sorted(range(len(runs)), key=lambda k: -runs[k][0].steps)
         running = {k: workers.submit(one, *runs[k]) for k in ranked}
         return [running[k].result() for k in range(len(runs))]
 
 
 def _all_counts(count: int, runs: Sequence[tuple[LinearSetting, int]]) -> dict[tuple[int, int], Tensor]:
-    """By batch size and seed, the batches of all steps: settings of one seed see the same ones."""
+    """Return the batches of all steps by batch size and seed: settings of one seed have the same ones."""
     longest: dict[tuple[int, int], int] = {}
     for setting, seed in runs:
         key = (setting.batch_size, seed)
@@ -130,7 +130,7 @@ def _all_counts(count: int, runs: Sequence[tuple[LinearSetting, int]]) -> dict[t
 
 
 def _train_dual(gram: Tensor, targets: Tensor, setting: LinearSetting, counts: Tensor) -> Tensor:
-    """(c, n) dual weights, transposed: few rows times a square matrix is five times faster than the other way round."""
+    """Return dual weights (c, n), transposed: few rows times a square matrix is five times faster than the reverse."""
     schedule = StepSchedule(setting.steps, default_warmup(setting.steps))
     weights, velocity, scores = torch.zeros_like(targets), torch.zeros_like(targets), torch.empty_like(targets)
     for step in range(setting.steps):
@@ -145,7 +145,7 @@ def _train_dual(gram: Tensor, targets: Tensor, setting: LinearSetting, counts: T
 def _train_primal(
     features: Any, labels: Tensor, classes: int, setting: LinearSetting, order: BatchOrder
 ) -> LinearModel:
-    """The same on the weights themselves; features are read a batch at a time."""
+    """Train the weights themselves; features are read a batch at a time."""
     schedule = StepSchedule(setting.steps, default_warmup(setting.steps))
     weights, bias = torch.zeros(classes, features.shape[1]), torch.zeros(classes)
     velocity, bias_velocity = torch.zeros_like(weights), torch.zeros_like(bias)

@@ -5,10 +5,10 @@ Paper:      Hastie, Tibshirani & Friedman, "The Elements of Statistical Learning
 Shapes:     X (n, d) rows of unit length, centred; W (c, d) weights, b (c,) biases; t the mean square of centred rows
 Implements: argmin of the mean log loss + penalty t / 2 |W|^2, the bias free, for thirteen penalties, on all folds of
             all seeds as one tensor problem (lbfgs.py) in the eigenbasis of the rows (coordinates.py); the penalty by
-            the rule of folds.py; the chosen one again on all rows, from the mean of the folds' solutions; a temperature
-            from the left-out rows. A dataset's own validation rows are the one fold where it brings them.
+            the rule of sampling.py; the chosen one again on all rows, from the mean of the folds' solutions; a
+            temperature from the held-out rows. A dataset's own validation rows, if it has them, are the only fold.
 Differs:    from scikit-learn's LogisticRegressionCV, which takes the most accurate C = 1 / (penalty t n), in the rule
-            of choice and in that the penalty of a fold is not stronger for its having fewer rows
+            of choice and in that a fold's penalty does not grow because it has fewer rows
 Expected:   docs/probes.md, made by bench/probe_cells.py
 """
 
@@ -24,22 +24,27 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from unseen.probes.draws import Draw
-from unseen.probes.folds import FOLDS, Estimate, choose_penalty, draw_folds, estimate_accuracy, fit_temperature
-from unseen.probes.lbfgs import TOLERANCE, Solutions, follow_paths
-from unseen.probes.linear import LabelledRows, LinearModel, training_accuracy
-from unseen.probes.outcome import Fit, Trial
-from unseen.probes.problem import Problem, ProblemMaker
-from unseen.probes.rows import IntArray
-from unseen.probes.softmax import LEFT_OUT, TRAINS_ONLY, BlockMap, FoldLoss, StreamedTable
+from unseen.probes.coordinates import Problem, ProblemMaker, StreamedTable
+from unseen.probes.lbfgs import Solutions, follow_paths
+from unseen.probes.outcome import Fit, LinearModel, Trial, training_accuracy
+from unseen.probes.rows import LabelledRows
+from unseen.probes.sampling import (
+    FOLDS,
+    TRAINS_ONLY,
+    Draw,
+    Estimate,
+    IntArray,
+    choose_penalty,
+    draw_folds,
+    estimate_accuracy,
+    fit_temperature,
+)
+from unseen.probes.softmax import LEFT_OUT, BlockMap, FoldLoss
+from unseen.probes.solvers import Settings
 from unseen.probes.workers import Workers
 
-#: 1 was the walk along gradient descent that the name "fast" stood for; 2 ended its fits at 1e-5; 3 took features as
-#: they are and 10^-4.5 as its default penalty.
-VERSION = 4
-POWER = 0.75
-RAISED_ROWS = 100  # below, features are taken as they are: it gained nothing
-PENALTIES = tuple(10.0 ** (-1 - k / 2) for k in range(13))
+RAISED_ROWS = 100  # below, features are not raised to a power: it gained nothing
+PENALTIES = Settings().regularizations
 _SIDE_BY_SIDE = 1 << 19  # scores of draws that advance as one problem
 _WHOLE_MACHINE = 1 << 29  # multiplications per gradient from which one draw takes all threads
 _SEARCH_TOLERANCE = 10  # times that of the final fit: which penalty is chosen does not need more
@@ -47,51 +52,33 @@ _TEMPERATURE_ROWS = 20_000
 
 
 def default_penalty(rows: int, classes: int) -> float:
-    """The penalty that is kept to where left-out rows cannot tell: n penalty = 1 / (5 c).
+    """Return the penalty that is preferred where held-out rows do not distinguish several: n penalty = 1 / (5 c).
 
-    Ten images of five classes want 10^-2, thousands of a hundred classes 10^-6: of so many rows a fixed share would be
-    too little or too much.
+    Ten images of five classes need 10^-2, thousands of a hundred classes 10^-6.
     """
     return float(min(max(0.2 / (rows * classes), PENALTIES[-1]), PENALTIES[0]))
 
 
-def fit_logistic(
-    data: LabelledRows,
-    draws: Sequence[Draw],
-    workers: Workers,
-    *,
-    penalties: Sequence[float] = PENALTIES,
-    tolerance: float = TOLERANCE,
-    power: float = POWER,
-    memory_limit: int,
-) -> list[Fit]:
-    """Choose a penalty and fit, for every draw.
+def fit_logistic(data: LabelledRows, draws: Sequence[Draw], workers: Workers, settings: Settings) -> list[Fit]:
+    """Choose a penalty and fit, for every draw; the search is ten times coarser than the final fit.
 
-    Features without a negative value, scaled to unit length, are raised to `power` for draws of RAISED_ROWS rows.
-
-    Args:
-        data: all rows that the draws speak of.
-        draws: the runs.
-        workers: threads to use.
-        penalties: to choose from, as shares of the features' variance.
-        tolerance: of the final fit, see `follow_paths`; the search is ten times coarser.
-        power: 1 takes features as they are.
-        memory_limit: bytes that a run's own rows may take before they are streamed.
+    Features without a negative value, scaled to unit length, are raised to a power for draws of RAISED_ROWS rows.
     """
-    features, chosen = data.features, tuple(sorted(penalties, reverse=True))
+    features, power, memory_limit = data.features, settings.power, settings.memory_limit
+    chosen = tuple(sorted(settings.regularizations, reverse=True))
     may_raise = power != 1.0 and features.power == 1.0 and features.normalize and not features.is_signed
     large = [may_raise and len(draw.final) >= RAISED_ROWS for draw in draws]
     found: dict[int, Fit] = {}
     for raised in sorted(set(large)):
         places = [place for place, own in enumerate(large) if own == raised]
         rows = replace(data, features=features.raised(power, memory_limit)) if raised else data
-        solver = _Solver(rows, chosen, tolerance, power if raised else 1.0)
+        solver = _Solver(rows, chosen, settings.tolerance, power if raised else 1.0)
         found.update(zip(places, _fit(solver, [draws[k] for k in places], workers, memory_limit), strict=True))
     return [found[place] for place in range(len(draws))]
 
 
 def _fit(solver: _Solver, draws: Sequence[Draw], workers: Workers, memory_limit: int) -> list[Fit]:
-    """All draws of one solver, small ones side by side."""
+    """Fit all draws of one solver, small ones side by side."""
     began, data = time.perf_counter(), solver.data
     on_cpu = data.features.is_on_cpu
     most = max(len(draw.final) + len(draw.validation) * draw.own_validation for draw in draws)
@@ -111,7 +98,7 @@ def _fit(solver: _Solver, draws: Sequence[Draw], workers: Workers, memory_limit:
 
 
 def _jobs(data: LabelledRows, draws: Sequence[Draw]) -> Iterator[list[int]]:
-    """Draws of the same size that advance as one problem: small ones together, large ones alone.
+    """Yield groups of draws that advance as one problem: small ones of the same size together, large ones alone.
 
     Rows that are streamed are read once for all draws that use all of them.
     """
@@ -126,13 +113,13 @@ def _jobs(data: LabelledRows, draws: Sequence[Draw]) -> Iterator[list[int]]:
 
 
 def _multiplications(data: LabelledRows, draw: Draw) -> int:
-    """Of one gradient on all folds."""
+    """Return the multiplications of one gradient on all folds."""
     return int(2 * FOLDS * data.classes * len(draw.final) * min(len(draw.final), data.features.dimension))
 
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """Rows of the search, the fold that leaves each of them out, and how many folds there are."""
+    """Rows of the search, the fold that holds each of them out, and the number of folds."""
 
     rows: IntArray
     folds: npt.NDArray[np.int8]
@@ -141,7 +128,7 @@ class _Plan:
 
 @dataclass(frozen=True, eq=False)
 class _Chosen:
-    """What the left-out rows decided, and the folds' mean solution for it."""
+    """The penalty that the held-out rows choose, and the folds' mean solution for it."""
 
     penalty: float
     trials: tuple[Trial, ...] = ()
@@ -153,7 +140,7 @@ class _Chosen:
 class _Solver:
     """Fits the draws of one job at a time."""
 
-    maker: ProblemMaker  # of the draws at hand
+    maker: ProblemMaker
 
     def __init__(self, data: LabelledRows, penalties: tuple[float, ...], tolerance: float, power: float) -> None:
         self.data, self.penalties, self.tolerance, self.power = data, penalties, tolerance, power
@@ -171,15 +158,8 @@ class _Solver:
         ]
         seconds = (time.perf_counter() - began) / len(draws)
         return [
-            Fit(
-                models[place],
-                found.trials,
-                {"regularization": found.penalty},
-                seconds,
-                note=notes[place],
-                estimate=found.estimate,
-            )
-            for place, found in enumerate(chosen)
+            Fit(model, found.trials, {"regularization": found.penalty}, seconds, note, found.estimate)
+            for model, note, found in zip(models, notes, chosen, strict=True)
         ]
 
     @torch.inference_mode()  # thousands of small operations: a fifth of their time is what autograd would keep
@@ -193,7 +173,7 @@ class _Solver:
         nested = all(plan.rows is draw.final for plan, draw in zip(plans, draws, strict=True))
         fitted = problem if nested else self.maker.make([plan.rows for plan in final])
         starts = [self._start(found, problem, fitted, place) for place, found in enumerate(chosen)]
-        # Without folds to start from, a few stronger penalties lead the way: half as many gradients as from nothing.
+        # Without folds to start from, begin with a few stronger penalties: half as many gradients as from zero.
         ways = [[p for p in self.penalties[::2] if p > found.penalty and found.start is None] for found in chosen]
         wanted = [[*way, found.penalty] for way, found in zip(ways, chosen, strict=True)]
         return chosen, fitted, self._solve(fitted, final, wanted, torch.stack(starts), run, self.tolerance)[1]
@@ -215,10 +195,10 @@ class _Solver:
         run: BlockMap,
         tolerance: float,
     ) -> tuple[FoldLoss, Solutions]:
-        """All fits of all draws along their penalties, from `start` (B K, c, r)."""
+        """Solve all fits of all draws along their penalties, from `start` (B K, c, r)."""
         fits = plans[0].fits
         folds, labels = np.stack([p.folds for p in plans]), torch.stack([self.data.take_labels(p.rows) for p in plans])
-        if isinstance(problem.table, StreamedTable):  # which holds all rows: those of no plan do not count
+        if isinstance(problem.table, StreamedTable):  # has all rows: those of no plan do not count
             folds = np.full((len(plans), problem.table.count), LEFT_OUT, np.int8)
             for line, plan in zip(folds, plans, strict=True):
                 line[plan.rows] = plan.folds
@@ -235,7 +215,7 @@ class _Solver:
         )
 
     def _search(self, problem: Problem, plans: Sequence[_Plan], draws: Sequence[Draw], run: BlockMap) -> list[_Chosen]:
-        """Follow the path of penalties on every fold, and let the left-out rows choose."""
+        """Follow the path of penalties on every fold, and choose by the held-out rows."""
         fits, classes = plans[0].fits, self.data.classes
         start = torch.zeros(len(plans) * fits, classes, problem.width, device=self.data.labels.device)
         tolerance = _SEARCH_TOLERANCE * self.tolerance
@@ -252,14 +232,14 @@ class _Solver:
                 Trial({"regularization": penalty}, float(right.mean()), loss_found, "" if done else "not converged")
                 for penalty, right, loss_found, done in zip(self.penalties, correct, log_losses, settled, strict=True)
             )
-            temperature = fit_temperature(*_left_out(loss, path.weights[best], place))
+            temperature = fit_temperature(*_held_out(loss, path.weights[best], place))
             estimate = replace(self._estimate(draw, correct[best], labels, plans[place]), rows=rows, correct=correct)
             mean = path.weights[best, own].mean(dim=0)
             chosen.append(_Chosen(self.penalties[best], trials, temperature, estimate, mean))
         return chosen
 
     def _estimate(self, draw: Draw, correct: npt.NDArray[np.bool_], labels: IntArray, plan: _Plan) -> Estimate:
-        """What the left-out rows promise, for a population like the images that were drawn from."""
+        """Return the cross-validated accuracy, for a population like the images that were sampled from."""
         rows, everything = len(plan.rows), len(self.data.labels)
         accuracy, error = estimate_accuracy(
             correct, labels, self.shares, rows=rows, fits=plan.fits, drawn=rows / everything
@@ -268,7 +248,7 @@ class _Solver:
         return Estimate(accuracy, error, len(correct), int(draw.shots) - 1 if few else None)
 
     def _start(self, found: _Chosen, searched: Problem, fitted: Problem, place: int) -> Tensor:
-        """Where the final fit of a draw starts: (c, r) in its own coordinates."""
+        """Return the starting point of a draw's final fit: (c, r) in its own coordinates."""
         if found.start is None:
             return torch.zeros(self.data.classes, fitted.width, device=self.data.labels.device)
         if searched is fitted:
@@ -281,7 +261,7 @@ class _Solver:
 
 
 def _judge(loss: FoldLoss, weights: Tensor) -> list[tuple[npt.NDArray[np.bool_], list[float], IntArray, IntArray]]:
-    """Per draw: whether each left-out row is right (l, m), log losses (l,), the rows' classes and numbers (m,)."""
+    """Return per draw whether each held-out row is right (l, m), log losses (l,), and the rows' classes and numbers."""
     parts: list[list[tuple[Tensor, Tensor, Tensor, Tensor]]] = [[] for _ in loss.folds]
     for draw, rows, scores in loss.held_scores(weights):
         labels = loss.labels[draw, rows]
@@ -297,8 +277,8 @@ def _judge(loss: FoldLoss, weights: Tensor) -> list[tuple[npt.NDArray[np.bool_],
     return found
 
 
-def _left_out(loss: FoldLoss, weights: Tensor, wanted: int) -> tuple[Tensor, Tensor]:
-    """Scores (m, c) and classes (m,) of one draw's left-out rows, or of many of them."""
+def _held_out(loss: FoldLoss, weights: Tensor, wanted: int) -> tuple[Tensor, Tensor]:
+    """Return scores (m, c) and classes (m,) of one draw's held-out rows, or of many of them."""
     scores, labels, count = [], [], 0
     for draw, rows, found in loss.held_scores(weights[None]):
         if draw == wanted:

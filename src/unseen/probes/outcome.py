@@ -1,20 +1,29 @@
-"""What a probe run leaves behind: every trial of its sweep, the fitted model, and the evaluated record."""
+"""The outcome of a probe run: every trial of its sweep, the fitted model, and the evaluated record."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
-from unseen.probes.draws import Shots
-from unseen.probes.folds import Estimate, prediction_interval
+from unseen.probes.rows import LabelledRows, raise_values
+from unseen.probes.sampling import Draw, Estimate, IntArray, Shots, prediction_interval
+from unseen.probes.solvers import Settings
+from unseen.probes.workers import Workers
 from unseen.stats import Interval, accuracy_interval
 
 _MISTAKES = 20  # of a record's dictionary
+#: Attributes of a record that are JSON values.
+_PLAIN = (
+    *("solver", "version", "seed", "shots", "top1", "top5", "log_loss", "calibration_error"),
+    *("expected", "expected_se", "expected_shots", "expectation", "note", "seconds", "train_size", "validation_size"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +54,49 @@ class Model(Protocol):
     """A fitted classifier over class indices."""
 
     def scores(self, features: Tensor) -> Tensor:
-        """(n, c), higher = more likely, for prepared feature rows (n, d)."""
+        """Return (n, c), higher = more likely, for prepared feature rows (n, d)."""
 
     def probabilities(self, scores: Tensor) -> Tensor:
-        """(n, c) for scores (n, c): rows that sum to one and rank as the scores do."""
+        """Return (n, c) for scores (n, c): rows that sum to one and rank as the scores do."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """Scores W x + b.
+
+    Attributes:
+        weights: (c, d) float32.
+        bias: (c,) float32.
+        temperature: divisor of the scores before the softmax.
+        power: exponent of the values of unit rows, which are normalised again before W applies to them.
+    """
+
+    weights: Tensor
+    bias: Tensor
+    temperature: float = 1.0
+    power: float = 1.0
+
+    def scores(self, features: Tensor) -> Tensor:
+        if self.power != 1.0:
+            features = torch.nn.functional.normalize(raise_values(features, self.power))
+        return (self.weights.to(features.dtype) @ features.T).T + self.bias.to(features.dtype)
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        return torch.softmax(scores / self.temperature, dim=1)
+
+
+def accuracy(model: LinearModel, data: LabelledRows, rows: IntArray) -> float:
+    """Return the top-1 accuracy on `rows`."""
+    correct = 0
+    for block, labels in data.blocks(rows):
+        scores = torch.addmm(model.bias, block.cpu(), model.weights.T)
+        correct += int((scores.argmax(dim=1) == labels.cpu()).sum())
+    return correct / len(rows)
+
+
+def training_accuracy(model: LinearModel, data: LabelledRows, rows: IntArray) -> str:
+    """Return the accuracy on the model's own training rows, in words."""
+    return f"it classifies {100 * accuracy(model, data, rows):.1f} % of its own training images correctly"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +107,32 @@ class Fit:
         best: the setting that was chosen.
         seconds: time of this run, its share of common work included.
         note: anything unusual about the final fit.
-        estimate: what left-out training rows promise of other images, where the solver leaves some out in turn.
+        estimate: cross-validated accuracy, if the solver computes it.
     """
 
     model: Model
     trials: tuple[Trial, ...]
     best: Mapping[str, float]
-    seconds: float
+    seconds: float = 0.0
     note: str = ""
     estimate: Estimate | None = None
+
+
+def each_draw(
+    fit: Callable[[LabelledRows, Draw, Settings], Fit],
+) -> Callable[[LabelledRows, Sequence[Draw], Workers, Settings], list[Fit]]:
+    """Make a solver from a function that fits one draw: the draws run on different workers."""
+
+    def solver(data: LabelledRows, draws: Sequence[Draw], workers: Workers, settings: Settings) -> list[Fit]:
+        def timed(draw: Draw) -> Fit:
+            began = time.perf_counter()
+            fitted = fit(data, draw, settings)
+            return replace(fitted, seconds=time.perf_counter() - began)
+
+        futures = [workers.submit(timed, draw) for draw in draws]
+        return [future.result() for future in futures]
+
+    return solver
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,18 +145,17 @@ class ProbeResult:
         classes: every label of the training, validation and test data, sorted.
         labels: true label per test image.
         predictions: predicted label per test image.
-        correct: per test image, whether the prediction is right: what paired tests take.
-        trials: the whole sweep, in the order it was tried.
+        correct: per test image, whether the prediction is right, for paired tests.
+        trials: the whole sweep, in order.
         best: the setting that was chosen.
         seconds: tuning and final fit, with this run's share of work common to several runs.
         train_size: images of the final fit.
-        validation_size: images that chose the setting; where they are left out in turn, all that were.
+        validation_size: images that chose the setting; with cross-validation, all held-out images.
         log_loss: mean negative log-probability of the true class, over test images of classes that were trained on.
         calibration_error: mean distance between confidence and accuracy, over fifteen bins of confidence.
-        expected: accuracy to expect on images like the training images, from those left out in turn; None where the
-            solver leaves none out.
+        expected: cross-validated accuracy; None if the solver does not compute it.
         expected_se: its standard error.
-        expected_shots: images per class behind `expected`, where the final fit saw one more.
+        expected_shots: images per class behind `expected`, if the final fit saw one more.
         note: anything unusual about the final fit, with its training accuracy.
         version: of the solver.
     """
@@ -125,25 +189,24 @@ class ProbeResult:
 
     @property
     def confusion(self) -> npt.NDArray[np.int64]:
-        """(c, c) test images by true class and predicted class, in the order of `classes`."""
+        """Return (c, c) test images by true class and predicted class, in the order of `classes`."""
         size = len(self.classes)
         true, found = (np.searchsorted(self.classes, names) for names in (self.labels, self.predictions))
         return np.bincount(true * size + found, minlength=size * size).reshape(size, size)
 
     def expected_interval(self, images: int | None = None) -> Interval | None:
-        """Where the accuracy on `images` new images like the training images lies, 95 times in 100.
+        """Return the 95 % prediction interval of the accuracy on new images like the training images.
 
         Args:
-            images: how many; as many as were tested where not given. Fewer images scatter more.
+            images: how many; by default as many as were tested.
         """
         if self.expected is None or self.expected_se is None:
             return None
-        count = len(self.correct) if images is None else images
-        return prediction_interval(self.expected, self.expected_se, count)
+        return prediction_interval(self.expected, self.expected_se, images or len(self.correct))
 
     @property
     def expectation(self) -> str:
-        """What the left-out images promise, and whether the test images keep it, in words; "" without an estimate."""
+        """Compare the cross-validated accuracy with the test accuracy, in words; "" without an estimate."""
         interval = self.expected_interval()
         if interval is None:
             return ""
@@ -156,14 +219,9 @@ class ProbeResult:
         return f"{found}; the test images have {side} right, {100 * self.top1:.0f} %: they are not like these"
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the per-image arrays, as JSON values."""
+        """Return everything but the per-image arrays, as JSON values."""
         interval = self.interval()
-        return {
-            "solver": self.solver,
-            "seed": self.seed,
-            "shots": self.shots,
-            "top1": self.top1,
-            "top5": self.top5,
+        return {name: getattr(self, name) for name in _PLAIN} | {
             "top1_low": interval.low,
             "top1_high": interval.high,
             "per_class": {
@@ -171,23 +229,12 @@ class ProbeResult:
                 for name, value in zip(self.classes, self.per_class, strict=True)
             },
             "confusions": self._confusions(),
-            "log_loss": self.log_loss,
-            "calibration_error": self.calibration_error,
-            "expected": self.expected,
-            "expected_se": self.expected_se,
-            "expected_shots": self.expected_shots,
-            "expectation": self.expectation,
-            "note": self.note,
-            "version": self.version,
             "trials": [trial.to_dict() for trial in self.trials],
             "best": dict(self.best),
-            "seconds": self.seconds,
-            "train_size": self.train_size,
-            "validation_size": self.validation_size,
         }
 
     def _confusions(self) -> list[dict[str, Any]]:
-        """The most frequent mistakes."""
+        """Return the most frequent mistakes."""
         table = self.confusion
         np.fill_diagonal(table, 0)
         order = np.argsort(-table, axis=None, kind="stable")[:_MISTAKES]
@@ -200,5 +247,5 @@ class ProbeResult:
 
 
 def best_trial(trials: Sequence[Trial]) -> int:
-    """Position of the most accurate trial; among equals the one of least log loss, then the earliest."""
+    """Return the position of the most accurate trial; among equals the one of least log loss, then the earliest."""
     return min(range(len(trials)), key=lambda k: (-trials[k].accuracy, trials[k].log_loss or 0.0, k))

@@ -27,53 +27,36 @@ import torch
 
 from unseen.core.errors import DataError
 from unseen.core.extras import import_extra
-from unseen.probes.draws import Draw
-from unseen.probes.linear import LabelledRows, LinearModel, accuracy, training_accuracy
-from unseen.probes.outcome import Fit, Trial
-from unseen.probes.protocol import Protocol
-from unseen.probes.rows import MEMORY_LIMIT
+from unseen.probes.outcome import Fit, LinearModel, Trial, accuracy, training_accuracy
+from unseen.probes.rows import LabelledRows
+from unseen.probes.sampling import Draw
 from unseen.probes.sgd import Setting, Trained, TrainingRows, skip_training, train
+from unseen.probes.solvers import Protocol, Settings
 from unseen.probes.workers import Workers
 
 if TYPE_CHECKING:
     import optuna
 
-VERSION = 1
 _STARTUP = 10  # random trials before the estimator sets in: Optuna's default
 
 
 @dataclass(frozen=True, eq=False)
 class _Outcome:
-    """A training, its validation accuracy (none for the final fit), and what it took."""
+    """A training, its validation accuracy (None for the final fit), and its time."""
 
     trained: Trained
     accuracy: float | None
     seconds: float
 
 
-def fit_paper(
-    data: LabelledRows,
-    draws: Sequence[Draw],
-    workers: Workers,
-    protocol: Protocol,
-    *,
-    memory_limit: int = MEMORY_LIMIT,
-) -> list[Fit]:
-    """Tune and fit one classifier per draw; the draws advance side by side.
-
-    Args:
-        data: all rows that the draws speak of.
-        draws: the runs.
-        workers: threads to use.
-        protocol: ranges, trials, epochs, batch size.
-        memory_limit: bytes that the rows of all runs may take before they are streamed.
-    """
+def fit_paper(data: LabelledRows, draws: Sequence[Draw], workers: Workers, settings: Settings) -> list[Fit]:
+    """Tune and fit one classifier per draw; the draws advance side by side."""
     if not all(len(draw.validation) for draw in draws):
         raise DataError(
             "every class has a single training image, so none can be held out for the search of `paper`. Give "
             "validation features or more images per class, or use another solver: `logistic`, `ridge`, `knn` or `ncm`."
         )
-    runs = [_Run(data, draw, protocol, memory_limit // len(draws)) for draw in draws]
+    runs = [_Run(data, draw, settings.protocol, settings.memory_limit // len(draws)) for draw in draws]
     owners: dict[Future[_Outcome], tuple[_Run, int]] = {}
 
     def enqueue(run: _Run) -> None:
@@ -92,7 +75,7 @@ def fit_paper(
 
 
 class _Run:
-    """One search: asks the sampler, collects what the trials found, and knows what comes next."""
+    """One search: the sampler, the outcomes of its trials, and the settings to train next."""
 
     def __init__(self, data: LabelledRows, draw: Draw, protocol: Protocol, memory_limit: int) -> None:
         self.data, self.draw, self.protocol, self.memory_limit = data, draw, protocol, memory_limit
@@ -111,7 +94,7 @@ class _Run:
         return len(self.trials) >= self.protocol.trials
 
     def next_settings(self) -> list[Setting]:
-        """Settings to train next, side by side; none where the run is finished."""
+        """Return the settings to train next, side by side; none if the run is finished."""
         self._found.clear()
         if self.model is not None:
             return []
@@ -126,7 +109,7 @@ class _Run:
         return settings
 
     def next_stream(self) -> torch.Generator:
-        """The stream of the next training, as those before it leave it."""
+        """Return the random stream of the next training, at the state that the trainings before it leave."""
         own = torch.Generator()
         own.set_state(self.stream.get_state())
         shape = (self.data.classes, self.data.features.dimension)
@@ -141,7 +124,7 @@ class _Run:
         return _Outcome(trained, found, time.perf_counter() - began)
 
     def _rows(self) -> TrainingRows:
-        """The rows of this stage, made once for all its trials."""
+        """Return the rows of this stage, made once for all its trials."""
         with self._lock:
             if self._is_tuned not in self._kept:
                 chosen = self.draw.final if self._is_tuned else self.draw.tuning
@@ -149,7 +132,7 @@ class _Run:
             return self._kept[self._is_tuned]
 
     def receive(self, place: int, outcome: _Outcome) -> bool:
-        """Take in an outcome; True once all of this round are in."""
+        """Store an outcome; return whether all of this round are complete."""
         self._found[place] = outcome
         self.seconds += outcome.seconds
         if not self._asked:
@@ -171,7 +154,7 @@ class _Run:
         return Fit(self.model, tuple(self.trials), dict(self.study.best_params), self.seconds, note=self._note())
 
     def _note(self) -> str:
-        """Where the final fit is worse on its own rows than the search was on unseen ones, it has not settled."""
+        """Return a note if the final fit is worse on its own rows than the search was on held-out ones."""
         assert self.model is not None
         reached = training_accuracy(self.model, self.data, self.draw.final)
         if self.stopped_at is not None:
@@ -190,7 +173,7 @@ class _Run:
 
 
 def _quiet_study(seed: int) -> optuna.Study:
-    """A study that maximises accuracy, created without a line in the log."""
+    """Return a study that maximises accuracy, without a line in the log."""
     library: Any = import_extra("optuna", "search")
     verbosity = library.logging.get_verbosity()
     library.logging.set_verbosity(library.logging.WARNING)

@@ -1,19 +1,17 @@
 """Feature rows as probes read them: checked, in float32, l2-normalised, in memory or a block at a time.
 
-Anything with `shape`, `dtype` and indexing by a slice or by row numbers will do: an array, a memory map, or a store of
-many part files. What fits into the memory budget becomes one float32 tensor; what does not is read again at every
-pass, block by block, and the pages of a memory map are given back after each block, so that resident memory stays
-flat however many rows there are.
+The source needs `shape`, `dtype` and indexing by a slice or by row numbers: an array, a memory map, or a store of many
+part files. Rows that fit into the memory budget become one float32 tensor; others are read again at every pass, block
+by block, and the pages of a memory map are released after each block, so that resident memory stays constant.
 """
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -23,8 +21,8 @@ from torch import Tensor
 
 from unseen.core.errors import DataError
 from unseen.core.files import release_pages
-
-IntArray = npt.NDArray[np.int64]
+from unseen.probes.sampling import IntArray as IntArray
+from unseen.probes.solvers import MEMORY_LIMIT as MEMORY_LIMIT
 
 # Rows per block of a pass over the disk: 8 MB of float32 at 1,024 dimensions. That is below the size from which every
 # allocation is a fresh map, whose page faults would cost more than the work.
@@ -32,20 +30,9 @@ STREAM_ROWS = 2048
 # Solvers hold about four working copies: the normalised rows, the same raised to a power, the rotated rows and one
 # run's share of them.
 WORKING_COPIES = 4
-_SHARE_OF_MEMORY = 4
-
-
-def machine_memory() -> int:
-    """Bytes of memory that this process may use: the machine's, or those of the container that it runs in."""
-    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 8 << 30
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        with suppress(OSError, ValueError):
-            whole = min(whole, int(Path(path).read_text(encoding="ascii")))
-    return whole
-
-
-#: Bytes that working copies may take before rows are streamed: a quarter of the machine's memory.
-MEMORY_LIMIT = machine_memory() // _SHARE_OF_MEMORY
+# Of rows that are read from the disk in random order.
+_NEIGHBOURS = 256  # rows that are read together
+_BUFFERED = 64  # such blocks that are mixed with one another
 
 
 @runtime_checkable
@@ -69,11 +56,10 @@ class FeatureSet:
         name: what they are, for messages ("training features").
         normalize: scale every row to unit length; a row of zeros stays as it is.
         square_root: a power of one half.
-        power: that every value is raised to first, its sign kept: below 1 it evens out features that are rectified
-            and pooled.
+        power: exponent of every value, with its sign kept: below 1 it evens out features that are rectified and pooled.
         memory_limit: bytes that a solver's working copies may take before rows are streamed instead.
-        device: where rows are handed out.
-        precision: that solvers keep their own copies of rows in; sums are taken in float32 all the same.
+        device: of the rows that are returned.
+        precision: of the copies of rows that solvers keep; sums are in float32 in any case.
     """
 
     def __init__(
@@ -104,22 +90,22 @@ class FeatureSet:
         self.device, self.precision = torch.device(device), precision
         self.count, self.dimension = shape
         self.source: Rows = rows
-        fits = rows_fit(self, self.count, memory_limit)
-        self.tensor: Tensor | None = self.read(0, self.count) if fits else None
+        self.tensor: Tensor | None = None
+        if rows_fit(self, self.count, memory_limit):
+            self.tensor = self.read(0, self.count)
 
     @property
     def is_on_cpu(self) -> bool:
-        """Whether work is cut into pieces for threads; other devices take it whole."""
+        """Return whether work is divided among threads; other devices do all of it at once."""
         return self.device.type == "cpu"
 
     def blocks(self, rows: int = STREAM_ROWS) -> Iterator[tuple[int, int]]:
-        """Bounds (start, stop) of consecutive blocks."""
+        """Yield the bounds (start, stop) of consecutive blocks."""
         return ((start, min(start + rows, self.count)) for start in range(0, self.count, rows))
 
     def read(self, start: int, stop: int) -> Tensor:
-        """Rows start to stop, (stop - start, d). Not to be changed in place: it may be the caller's own memory."""
-        if getattr(self, "tensor", None) is not None:
-            assert self.tensor is not None
+        """Return rows start to stop, (stop - start, d). Do not change them: they may be the caller's own memory."""
+        if self.tensor is not None:
             return self.tensor[start:stop]
         found = self.source[start:stop]
         block = self._prepare(found, np.arange(start, stop))
@@ -127,9 +113,9 @@ class FeatureSet:
         return block
 
     def read_raw(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
-        """Rows as they are stored, in float32, and what each must be multiplied by to be normalised, (stop - start,).
+        """Return rows as stored, in float32, and the factor (stop - start,) that normalises each.
 
-        For passes over the disk: scaling a few scores per row is cheaper than scaling the row. Unchecked.
+        For passes over the disk: scaling a few scores per row is cheaper than scaling the row. Values are not checked.
         """
         found = self.source[start:stop]
         block = self._converted(found)
@@ -138,8 +124,12 @@ class FeatureSet:
             return block, torch.ones(len(block), device=self.device)
         return block, 1.0 / torch.linalg.vector_norm(block, dim=1).clamp_min(1e-12)
 
+    def zeros(self, *shape: int) -> Tensor:
+        """Return zeros in float64 on the device, for sums over rows."""
+        return torch.zeros(*shape, dtype=torch.float64, device=self.device)
+
     def take(self, rows: IntArray) -> Tensor:
-        """A fresh tensor of the rows asked for, in that order."""
+        """Return a new tensor of the given rows, in that order."""
         if self.tensor is not None:
             return self.tensor.index_select(0, torch.from_numpy(rows).to(self.device))
         order = np.argsort(rows, kind="stable")
@@ -163,24 +153,53 @@ class FeatureSet:
         return block / lengths.clamp_min(1e-12) if self.normalize else block
 
     def _converted(self, found: Any) -> Tensor:
-        """Rows in float32 on the device."""
+        """Return rows in float32 on the device."""
         block = _as_tensor(np.asarray(found)).to(self.device)
         return block if self.power == 1.0 else raise_values(block, self.power)
 
     @cached_property
     def is_signed(self) -> bool:
-        """Whether one of the first rows has a negative value; pooled features behind a rectifier have none."""
+        """Return whether one of the first rows has a negative value; pooled features after a rectifier have none."""
         return bool((np.asarray(self.source[:STREAM_ROWS]) < 0).any())
 
     def raised(self, power: float, memory_limit: int) -> FeatureSet:
-        """The same rows with every value raised to a power."""
-        limit = 0 if self.tensor is None else memory_limit
-        how: dict[str, Any] = {"memory_limit": limit, "device": self.device, "precision": self.precision}
-        return FeatureSet(self.source, self.name, normalize=self.normalize, power=power, **how)
+        """Return the same rows with every value raised to a power."""
+        return FeatureSet(
+            self.source,
+            self.name,
+            normalize=self.normalize,
+            power=power,
+            memory_limit=0 if self.tensor is None else memory_limit,
+            device=self.device,
+            precision=self.precision,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """Features with their class indices.
+
+    Attributes:
+        labels: (n,) int64, each below `classes`.
+    """
+
+    features: FeatureSet
+    labels: Tensor
+    classes: int
+
+    def take_labels(self, rows: IntArray) -> Tensor:
+        """Return the class indices of the given rows, on the device of the features."""
+        return self.labels[torch.from_numpy(rows).to(self.labels.device)]
+
+    def blocks(self, rows: IntArray, size: int = STREAM_ROWS) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield features and class indices of the given rows, some at a time."""
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            yield self.features.take(part), self.take_labels(part)
 
 
 def raise_values(block: Tensor, power: float) -> Tensor:
-    """Every value to a power, its sign kept; by square roots where they do, which are ten times faster."""
+    """Raise every value to a power and keep its sign; by square roots if possible, which are ten times faster."""
     root = block.abs().sqrt_()
     if power == 0.75:
         root *= root.sqrt()
@@ -190,15 +209,54 @@ def raise_values(block: Tensor, power: float) -> Tensor:
 
 
 def rows_fit(features: FeatureSet, count: int, memory_limit: int) -> bool:
-    """Whether a solver's working copies of so many rows fit into the memory allowed."""
+    """Return whether a solver's working copies of that many rows fit into the memory limit."""
     return bool(WORKING_COPIES * 4 * count * features.dimension <= memory_limit)
 
 
 def _as_tensor(array: npt.NDArray[Any]) -> Tensor:
-    """A float32 tensor that shares the array's memory where it can."""
+    """Return a float32 tensor that shares the array's memory if possible."""
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is reported as such
         kept = array.dtype if array.dtype == np.float16 else np.float32
         block = np.ascontiguousarray(array, dtype=kept)
     with warnings.catch_warnings():  # torch warns that it cannot protect read-only memory; nothing here writes to it
         warnings.simplefilter("ignore", UserWarning)
         return torch.from_numpy(block).float()  # torch converts half precision faster than numpy
+
+
+def shuffled_batches(features: FeatureSet, rows: IntArray, order: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield every row once in a nearly random order, in batches of `size`, the last one smaller.
+
+    Single rows from all over a disk would take some fifty times longer than from memory. Neighbouring rows are read
+    together, blocks in random order, and batches are taken from a buffer of many blocks while a thread reads the next.
+
+    Args:
+        features: where to read.
+        rows: (n,) row numbers, ascending.
+        order: a permutation of n, which orders blocks by their first row, and rows within a buffer.
+        size: of a batch.
+
+    Yields:
+        Features (b, d), and the places (b,) of their row numbers in `rows`.
+    """
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(order))
+    starts = torch.arange(0, len(order), _NEIGHBOURS)
+    starts = starts[rank[starts].argsort()]
+    groups = [
+        torch.cat([torch.arange(start, min(start + _NEIGHBOURS, len(order))) for start in group.sort()[0].tolist()])
+        for group in torch.split(starts, _BUFFERED)
+    ]
+    left, left_places = torch.empty(0, features.dimension, device=features.device), torch.empty(0, dtype=torch.int64)
+    with ThreadPoolExecutor(1, thread_name_prefix="probe-reader") as reader:
+        ahead = reader.submit(features.take, rows[groups[0].numpy()])
+        for number, group in enumerate(groups):
+            read = ahead.result()
+            is_last = number + 1 == len(groups)
+            if not is_last:
+                ahead = reader.submit(features.take, rows[groups[number + 1].numpy()])
+            mixed, places = torch.cat([left, read]), torch.cat([left_places, group])
+            turns = rank[places].argsort()
+            whole = len(turns) if is_last else len(turns) // size * size
+            for batch in torch.split(turns[:whole], size) if whole else ():
+                yield mixed[batch], places[batch]
+            left, left_places = mixed[turns[whole:]], places[turns[whole:]]

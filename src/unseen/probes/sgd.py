@@ -8,31 +8,33 @@ Implements: V <- 0.9 V + (P - Y) X / m + wd W, W <- W - lr V, and the same for b
             as that of a plain script, but for rounding.
 Differs:    fewer rows than dimensions are written in as many dimensions as there are rows. What the initial weights
             have outside their span meets no gradient; weight decay shrinks it by a factor that is known beforehand.
-            Rows that do not fit into memory come in shuffled blocks (stream.py) instead of a wholly random order.
+            Rows that do not fit into memory come in shuffled blocks (rows.py) instead of a wholly random order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from unseen.probes.linear import LabelledRows, LinearModel
-from unseen.probes.protocol import Protocol
-from unseen.probes.rows import MEMORY_LIMIT, IntArray, rows_fit
-from unseen.probes.softmax import times_transposed
-from unseen.probes.stream import shuffled_batches
+from unseen.probes.coordinates import WORTHWHILE, times_transposed
+from unseen.probes.outcome import LinearModel
+from unseen.probes.rows import LabelledRows, rows_fit, shuffled_batches
+from unseen.probes.sampling import IntArray as IntArray
+from unseen.probes.solvers import MEMORY_LIMIT, Protocol
 
-# Rows are written in their span where that saves this share of the dimensions.
-_WORTHWHILE = 0.8
+#: Steps whose rows `BatchOrder` counts together.
+_COUNTED = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the search chooses."""
+    """Hyper-parameters that the search chooses."""
 
     lr: float
     wd: float
@@ -67,7 +69,7 @@ class TrainingRows:
         self.labels = data.take_labels(self._rows.numpy())
         self.basis: Tensor | None = None
         self._table = data.features.tensor
-        few = len(rows) <= _WORTHWHILE * self.dimension
+        few = len(rows) <= WORTHWHILE * self.dimension
         if fits and (few or self._table is None):  # else the features themselves serve all runs, without a copy
             self._table, self._rows = data.features.take(rows), torch.arange(len(rows))
         if fits and few:
@@ -76,12 +78,12 @@ class TrainingRows:
             self._table = triangle.T.contiguous()
 
     def buffer(self, size: int) -> Tensor:
-        """Room for a batch."""
+        """Return memory for a batch."""
         width = self.dimension if self.basis is None else self.basis.shape[1]
         return torch.empty(size, width, device=self.labels.device)
 
     def batches(self, order: Tensor, buffer: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Features and labels of batches, as many rows as the buffer has, in the given order of rows."""
+        """Yield features and labels of batches, as many rows as the buffer has, in the given order of rows."""
         if self._table is None:
             for rows, places in shuffled_batches(self._features, self._rows.numpy(), order, len(buffer)):
                 yield rows, self.labels[places]
@@ -102,36 +104,31 @@ def train(rows: TrainingRows, setting: Setting, protocol: Protocol, generator: t
         generator: gives the initial weights and the order of rows in every epoch; it is left where they end.
     """
     began = generator.get_state()
-    trainer = _Trainer(rows, setting, protocol, generator)
-    for epoch in range(protocol.epochs):
-        trainer.run_epoch(epoch)
-    model = trainer.model()
-    if bool(torch.isfinite(model.weights).all()):
-        return Trained(model)
-    generator.set_state(began)
-    return _train_checked(_Trainer(rows, setting, protocol, generator))
+    # Checks of every batch cost time: a training that diverges is repeated, up to its first loss that is not finite.
+    for checked in (False, True):
+        generator.set_state(began)
+        trainer = _Trainer(rows, setting, protocol, generator)
+        for epoch in range(protocol.epochs):
+            if not trainer.run_epoch(epoch, checked=checked):
+                return Trained(trainer.model(), stopped_at=epoch)
+        model = trainer.model()
+        if bool(torch.isfinite(model.weights).all()):
+            break
+    return Trained(model)
 
 
 def skip_training(generator: torch.Generator, rows: int, classes: int, dimension: int, epochs: int) -> None:
-    """Move a stream on by what one training draws from it."""
+    """Advance a stream by the random numbers of one training."""
     _initial(generator, classes, dimension)
     for _ in range(epochs):
         torch.randperm(rows, generator=generator)
 
 
 def _initial(generator: torch.Generator, classes: int, dimension: int) -> tuple[Tensor, Tensor]:
-    """Weights and biases as nn.Linear draws them."""
+    """Return weights and biases as nn.Linear initialises them."""
     bound = dimension**-0.5
     weights = torch.empty(classes, dimension).uniform_(-bound, bound, generator=generator)
     return weights, torch.empty(classes).uniform_(-bound, bound, generator=generator)
-
-
-def _train_checked(trainer: _Trainer) -> Trained:
-    """Train a setting that is known to diverge, up to the first batch whose loss is not finite."""
-    for epoch in range(trainer.protocol.epochs):
-        if not trainer.run_epoch(epoch, checked=True):
-            return Trained(trainer.model(), stopped_at=epoch)
-    return Trained(trainer.model())
 
 
 class _Trainer:
@@ -150,7 +147,7 @@ class _Trainer:
         self._minus_one = start.new_full((self.batch,), -1.0)
 
     def run_epoch(self, epoch: int, *, checked: bool = False) -> bool:
-        """One pass in a new random order; with `checked`, False as soon as a loss is not finite."""
+        """Make one pass in a new random order; with `checked`, return False as soon as a loss is not finite."""
         order = torch.randperm(self.rows.count, generator=self.generator)
         rate = self.setting.lr * self.protocol.factor(epoch)
         for features, labels in self.rows.batches(order, self._features):
@@ -161,7 +158,7 @@ class _Trainer:
         return True
 
     def model(self) -> LinearModel:
-        """The classifier as it is now."""
+        """Return the present classifier."""
         if self._outside is None:
             return LinearModel(self.weights.cpu(), self.bias.cpu())
         assert self.rows.basis is not None
@@ -169,7 +166,7 @@ class _Trainer:
         return LinearModel(whole.cpu(), self.bias.cpu())
 
     def _residual(self, features: Tensor, labels: Tensor, checked: bool) -> Tensor | None:
-        """P - Y, (c, m), or None where a checked loss is not finite."""
+        """Return P - Y, (c, m), or None if a checked loss is not finite."""
         scores = times_transposed(self.weights, features).add_(self.bias[:, None])
         if checked and not bool(torch.isfinite(torch.nn.functional.cross_entropy(scores.T, labels))):
             return None
@@ -179,7 +176,7 @@ class _Trainer:
         return residual
 
     def _step(self, features: Tensor, residual: Tensor, rate: float) -> None:
-        """The momentum update, in place."""
+        """Apply the momentum update, in place."""
         decay, wd, share = self.protocol.momentum, self.setting.wd, 1.0 / residual.shape[1]
         for value, velocity, gradient in (
             (self.weights, self.momentum, times_transposed(residual, features.T)),
@@ -189,3 +186,34 @@ class _Trainer:
             value.add_(velocity, alpha=-rate)
         self._share_velocity = decay * self._share_velocity + wd * self._share
         self._share -= rate * self._share_velocity
+
+
+class BatchOrder:
+    """The rows of each training step, from the seed and the step alone: every epoch has its own random order."""
+
+    def __init__(self, count: int, batch_size: int, seed: int) -> None:
+        self.count, self.batch_size, self.seed = count, batch_size, seed
+        self._order = lru_cache(maxsize=4)(self._epoch_order)
+
+    def positions(self, step: int) -> IntArray:
+        """Return the rows (batch_size,) of a step; one may occur twice if the batch reaches into the next epoch."""
+        return self._stretch(step * self.batch_size, (step + 1) * self.batch_size)
+
+    def counts(self, steps: int) -> npt.NDArray[np.uint8]:
+        """Return (steps, count): how often each row is in the batch of each step."""
+        found = np.empty((steps, self.count), np.uint8)
+        for first in range(0, steps, _COUNTED):
+            last = min(first + _COUNTED, steps)
+            rows = self._stretch(first * self.batch_size, last * self.batch_size).reshape(-1, self.batch_size)
+            places = rows + self.count * np.arange(last - first)[:, None]
+            times = np.bincount(places.reshape(-1), minlength=(last - first) * self.count)
+            found[first:last] = times.reshape(last - first, self.count)
+        return found
+
+    def _stretch(self, begin: int, end: int) -> IntArray:
+        """Return rows `begin` to `end` of all epochs, one after the other."""
+        starts = range(begin // self.count * self.count, end, self.count)
+        return np.concatenate([self._order(at // self.count)[max(begin - at, 0) : end - at] for at in starts])
+
+    def _epoch_order(self, epoch: int) -> IntArray:
+        return np.random.default_rng([self.seed, 0, epoch]).permutation(self.count)

@@ -12,153 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from unseen.probes.coordinates import Coordinates
+from unseen.probes.coordinates import Batch, MemoryTable, Table, times_transposed
 from unseen.probes.lbfgs import Evaluation
-from unseen.probes.rows import STREAM_ROWS, FeatureSet
 
 # How blocks are run: the builtin `map`, or a pool's ordered map.
 BlockMap = Callable[..., Iterable[tuple[Tensor, ...]]]
 
-LEFT_OUT = -2  # a row that is in no fit and in no fold
-TRAINS_ONLY = -1  # a row that every fit sees
-_SCORES = 1 << 20  # of one block: they stay in the processor's cache
-_STREAMED_SCORES = 1 << 19  # likewise, beside the rows themselves
-_SMALLEST_PRODUCT = 1 << 20  # below, one batched product of all draws is faster than one each
+LEFT_OUT = -2  # the fold of a row that is in no fit
 _APART_CLASSES = 48  # from so many on, a product of one fit's own rows is faster than one of all fits and all rows
 _APART_ROWS = 1 << 23  # values of the rows that may be written twice for it
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """Some rows of a table.
-
-    Attributes:
-        features: (B or 1, b, d); one column less than the weights have where the column of ones is left out.
-        scale: (b,) what each row is to be multiplied by, or None.
-    """
-
-    features: Tensor
-    scale: Tensor | None = None
-
-    def scores(self, weights: Tensor) -> Tensor:
-        """(B, k, b) for weights (B, k, r)."""
-        if self.features.shape[2] == weights.shape[2]:
-            return _each(weights, self.features.transpose(1, 2))
-        scores = _each(weights[:, :, :-1], self.features.transpose(1, 2))
-        if self.scale is not None:
-            scores *= self.scale
-        return scores.add_(weights[:, :, -1:])
-
-    def gradient(self, residual: Tensor, columns: int) -> Tensor:
-        """(B, k, columns) for a residual (B, k, b), which is overwritten."""
-        if self.features.shape[2] == columns:
-            return _each(residual, self.features)
-        sums = residual.sum(dim=2, keepdim=True)
-        if self.scale is not None:
-            residual *= self.scale
-        return torch.cat([_each(residual, self.features), sums], dim=2)
-
-
-def _each(left: Tensor, right: Tensor) -> Tensor:
-    """left[b] @ right[b] (or @ right[0]) for every b; the bits of one do not depend on the others."""
-    count, rows, inner = left.shape
-    if rows * inner * right.shape[2] < _SMALLEST_PRODUCT:
-        return torch.bmm(left, right.expand(count, -1, -1))
-    if left.device.type != "cpu":
-        return left @ right
-    if count == 1:
-        return times_transposed(left[0], right[0].T)[None]
-    shared = len(right) == 1
-    return torch.stack([times_transposed(left[b], right[0 if shared else b].T) for b in range(count)])
-
-
-class Table(Protocol):
-    """Rows that fits are trained on, in coordinates of their own."""
-
-    @property
-    def count(self) -> int: ...
-
-    def blocks(self, width: int) -> Sequence[tuple[int, int]]:
-        """Bounds of blocks of rows, for scores of `width` columns: they depend on the data alone."""
-
-    def batch(self, start: int, stop: int) -> Batch:
-        """The rows of a block."""
-
-    def inner(self, weights: Tensor) -> Tensor:
-        """Weights as they apply to the rows of a batch."""
-
-    def outer(self, gradient: Tensor) -> Tensor:
-        """A gradient in the coordinates of the weights."""
-
-
-@dataclass(frozen=True, eq=False)
-class MemoryTable:
-    """Rows in memory.
-
-    Attributes:
-        rows: (B or 1, n, r) in the coordinates of the weights with their column of ones; or, with `turn`, (1, n, d) as
-            they are.
-        turn: coordinates of the weights, where the rows are not written in them.
-    """
-
-    rows: Tensor
-    turn: Coordinates | None = None
-
-    @property
-    def count(self) -> int:
-        return self.rows.shape[1]
-
-    def blocks(self, width: int) -> list[tuple[int, int]]:
-        size = max(_SCORES // width, 256)
-        pieces = -(-self.count // size)
-        bounds = [self.count * k // pieces for k in range(pieces + 1)]
-        return list(pairwise(bounds))
-
-    def batch(self, start: int, stop: int) -> Batch:
-        return Batch(self.rows[:, start:stop].float())
-
-    def inner(self, weights: Tensor) -> Tensor:
-        return weights if self.turn is None else self.turn.inner(weights)
-
-    def outer(self, gradient: Tensor) -> Tensor:
-        return gradient if self.turn is None else self.turn.outer(gradient)
-
-
-@dataclass(frozen=True, eq=False)
-class StreamedTable:
-    """Rows that are read from where they are at every pass, in order; weights are turned instead of them.
-
-    Attributes:
-        used: (n,) whether a block needs to be read for this row at all.
-    """
-
-    features: FeatureSet
-    used: Tensor
-    turn: Coordinates
-
-    @property
-    def count(self) -> int:
-        return int(self.features.count)
-
-    def blocks(self, width: int) -> list[tuple[int, int]]:
-        size = max(min(_STREAMED_SCORES // width, STREAM_ROWS), 256)
-        return [bounds for bounds in self.features.blocks(size) if bool(self.used[slice(*bounds)].any())]
-
-    def batch(self, start: int, stop: int) -> Batch:
-        rows, scale = self.features.read_raw(start, stop)
-        return Batch(rows[None], scale)
-
-    def inner(self, weights: Tensor) -> Tensor:
-        return self.turn.inner(weights)
-
-    def outer(self, gradient: Tensor) -> Tensor:
-        return self.turn.outer(gradient)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +34,7 @@ class FoldLoss:
     Attributes:
         table: the rows.
         labels: (B, n) class indices.
-        folds: (B, n) int8: the fold that leaves a row out, TRAINS_ONLY, or LEFT_OUT.
+        folds: (B, n) int8: the fold that holds a row out, TRAINS_ONLY, or LEFT_OUT.
         fits: K; fit k sees all rows but those of fold k.
         classes: how many there are.
         run: maps a function over blocks, in order.
@@ -195,7 +61,7 @@ class FoldLoss:
         )
 
     def apart(self) -> ApartLoss | FoldLoss:
-        """The same losses, a fit at a time over what it sees, where that is faster."""
+        """Return the same losses, computed fit by fit over its own rows, if that is faster."""
         table = self.table
         if (
             not isinstance(table, MemoryTable)
@@ -216,7 +82,7 @@ class FoldLoss:
 
     @cached_property
     def shares(self) -> Tensor:
-        """(B, K, 1, n): 1 / the number of its rows for the rows of a fit, 0 for the others."""
+        """Return (B, K, 1, n): 1 / the number of its rows for the rows of a fit, 0 for the others."""
         fits = torch.arange(self.fits, device=self.folds.device)[:, None]
         seen = (self.folds[:, None] > LEFT_OUT) & (self.folds[:, None] != fits)
         return (seen / seen.sum(dim=2, keepdim=True))[:, :, None]
@@ -226,7 +92,7 @@ class FoldLoss:
         return self.table.blocks(self.fits * self.classes)
 
     def _part(self, weights: Tensor, bounds: tuple[int, int], every: Tensor, curvature: bool) -> tuple[Tensor, ...]:
-        """Sums over one block of the losses, of the gradients and of P(1 - P)."""
+        """Return sums over one block of the losses, of the gradients and of P(1 - P)."""
         start, stop = bounds
         batch, size = self.table.batch(start, stop), stop - start
         shares = every[:, :, :, start:stop]
@@ -242,7 +108,7 @@ class FoldLoss:
         return loss, batch.gradient(flat, weights.shape[2]), variance
 
     def held_scores(self, weights: Tensor) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Scores of left-out rows by the fits that left them out, a block at a time.
+        """Yield scores of held-out rows by the fits that held them out, a block at a time.
 
         Args:
             weights: (l, B K, c, r) for l settings.
@@ -274,7 +140,7 @@ class ApartLoss:
     """The losses of a `FoldLoss`, each fit over its own rows: a fifth less work with five folds, a half with two.
 
     Attributes:
-        rows: per draw (2 n, r), sorted by fold and written twice, so that what a fit sees is one stretch of them.
+        rows: per draw (2 n, r), sorted by fold and written twice, so that the rows of a fit are contiguous.
         labels: per draw (2 n,).
         ends: per draw, where the rows of each fold end.
     """
@@ -292,7 +158,7 @@ class ApartLoss:
         return Evaluation(loss, gradient, variance if curvature else loss.new_empty(0))
 
     def _part(self, weights: Tensor, draw: int, fit: int, curvature: bool) -> tuple[Tensor, ...]:
-        """Loss, gradient and mean of P(1 - P) of one fit."""
+        """Return loss, gradient and mean of P(1 - P) of one fit."""
         ends, count = self.ends[draw], self.ends[draw][-1]
         seen = slice(ends[fit], count + (ends[fit - 1] if fit else 0))
         rows, index = self.rows[draw][seen], self.labels[draw][None, seen]
@@ -307,36 +173,8 @@ class ApartLoss:
 
 
 def _sum(parts: Iterable[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    """The sums of all entries, taken in order."""
+    """Return the sums of all entries, added in order."""
     total: tuple[Tensor, ...] = ()
     for part in parts:
         total = tuple(a.add_(b) for a, b in zip(total, part, strict=True)) if total else part
     return total
-
-
-def _choose() -> Callable[[Tensor, Tensor], Tensor]:
-    """Products with a transposed matrix by the faster of the two libraries that torch brings.
-
-    Torch hands `mm` to MKL, and keeps oneDNN for its compiled graphs. Where a table has few rows, as one row per class,
-    oneDNN's kernels are 7 to 16 % faster on the processors we measured (100 x 1280 x 1024 on a Zen 4: 2.52 against 2.71
-    ms for scores, 2.36 against 2.72 ms for gradients, one thread). Both round in their own order.
-    """
-    namespace = torch.ops.mkldnn
-    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    if available and hasattr(namespace, "_linear_pointwise"):
-        product = namespace._linear_pointwise
-
-        def by_onednn(left: Tensor, right: Tensor) -> Tensor:
-            found: Tensor = product(left, right, None, "none", [], "")
-            return found
-
-        return by_onednn
-    return lambda left, right: left @ right.T
-
-
-_product = _choose()
-
-
-def times_transposed(left: Tensor, right: Tensor) -> Tensor:
-    """left @ right.T of two float32 matrices; `right` may itself be a transposed view."""
-    return _product(left, right) if left.device.type == "cpu" else left @ right.T

@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from unseen.ranking.cards import score_terms as score_terms
     from unseen.ranking.gmm import Mixture as Mixture
     from unseen.ranking.gmm import fit_mixture as fit_mixture
-    from unseen.ranking.scores.etran import etran as etran
     from unseen.ranking.scores.gbc import gbc as gbc
     from unseen.ranking.scores.hscore import hscore as hscore
     from unseen.ranking.scores.hscore import regularised_hscore as regularised_hscore
     from unseen.ranking.scores.knn import knn as knn
     from unseen.ranking.scores.leep import leep as leep
+    from unseen.ranking.scores.leep import nce as nce
     from unseen.ranking.scores.linear import linear as linear
     from unseen.ranking.scores.logme import logme as logme
     from unseen.ranking.scores.mutual_information import mutual_information as mutual_information
-    from unseen.ranking.scores.nce import nce as nce
     from unseen.ranking.scores.ncti import ncti as ncti
     from unseen.ranking.scores.nleep import nleep as nleep
     from unseen.ranking.scores.pactran import pactran as pactran
     from unseen.ranking.scores.parc import parc as parc
+    from unseen.ranking.scores.sfda import etran as etran
     from unseen.ranking.scores.sfda import sfda as sfda
     from unseen.ranking.scores.transrate import transrate as transrate
 else:

@@ -44,7 +44,17 @@ class Sizes:
     n: float
     d: float
     c: float
-    z: float
+    z: float = 1000.0
+
+    @property
+    def m(self) -> float:
+        """The smaller of images and dimensions."""
+        return min(self.n, self.d)
+
+    @property
+    def q(self) -> float:
+        """Dimensions that remain after PCA."""
+        return max(1.0, REDUCED * self.d)
 
 
 @dataclass(frozen=True)
@@ -140,7 +150,7 @@ REGISTRY: Registry[ScoreCard] = Registry("ranking score", "unseen.scores", make=
 #: One line per score: its name, and the module and name of its card.
 _BUILT_IN = {
     # Registered by name only: the expected accuracy uses probes, which this package does not import.
-    "probe": "unseen.benchmarks.rank.expected:CARD",
+    "probe": "unseen.benchmarks.rank.scoring:CARD",
     "nleep": "unseen.ranking.scores.nleep:CARD",
     "leep": "unseen.ranking.scores.leep:CARD",
     "linear-1": "unseen.ranking.scores.linear:ONE_EPOCH",
@@ -152,7 +162,7 @@ _BUILT_IN = {
     "mi-0.50": "unseen.ranking.scores.mutual_information:HIGH_ALPHA",
     "mi-pca-0.01": "unseen.ranking.scores.mutual_information:PCA_LOW_ALPHA",
     "mi-pca-0.50": "unseen.ranking.scores.mutual_information:PCA_HIGH_ALPHA",
-    "nce": "unseen.ranking.scores.nce:CARD",
+    "nce": "unseen.ranking.scores.leep:NCE",
     "hscore": "unseen.ranking.scores.hscore:CARD",
     "hscore-regularised": "unseen.ranking.scores.hscore:REGULARISED",
     "logme": "unseen.ranking.scores.logme:CARD",
@@ -161,7 +171,7 @@ _BUILT_IN = {
     "parc": "unseen.ranking.scores.parc:CARD",
     "sfda": "unseen.ranking.scores.sfda:CARD",
     "pactran": "unseen.ranking.scores.pactran:CARD",
-    "etran": "unseen.ranking.scores.etran:CARD",
+    "etran": "unseen.ranking.scores.sfda:ETRAN",
     "ncti": "unseen.ranking.scores.ncti:CARD",
     "knn": "unseen.ranking.scores.knn:CARD",
 }
@@ -292,13 +302,11 @@ def paper_flops(score: str, sizes: Sizes, forward: float, test: float) -> float 
     return forward * test + finetune_flops(forward, int(n), _EPOCHS[score]) - forward * n
 
 
-def gram_flops(n: float, d: float) -> float:
+def gram_flops(s: Sizes) -> float:
     """Return the operations of the smaller Gram matrix, its eigenvectors, and the rows in their basis."""
-    m = min(n, d)
-    return 2 * n * d * m + EIGEN * m**3 + 2 * n * d * m
+    return 4 * s.n * s.d * s.m + EIGEN * s.m**3
 
 
-def fisher_flops(n: float, d: float, c: float) -> float:
+def fisher_flops(s: Sizes) -> float:
     """Return the operations of a Fisher classifier: within-class scatter, its eigenvectors, the posteriors."""
-    m = min(n, d)
-    return 2 * n * m * m + EIGEN * m**3 + 2 * n * m * c
+    return 2 * s.n * s.m * (s.m + s.c) + EIGEN * s.m**3

@@ -1,4 +1,4 @@
-"""Checked inputs of the scores: features, labels and source probabilities that belong together.
+"""Checked inputs of the scores: features, labels and source probabilities that belong together; samples of their rows.
 
 Shapes:     features X (n, d); labels y (n,) of any names; source probabilities P (n, z), rows that sum to 1
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 #: Called with a remark on the score, such as a cap that was applied.
 Tell = Callable[[str], None]
+Arguments = ParamSpec("Arguments")
 
 #: How far a row of probabilities may be from summing to 1: float16 rows of a thousand classes are within it.
 _SUM_TOLERANCE = 1e-2
@@ -29,14 +32,22 @@ class Labels:
     Attributes:
         index: class per row.
         counts: rows per class; none is 0.
+        names: of the classes, sorted.
     """
 
     index: IntArray
     counts: IntArray
+    names: npt.NDArray[np.generic]
 
     @property
     def classes(self) -> int:
         return len(self.counts)
+
+    def find(self, labels: npt.ArrayLike) -> IntArray:
+        """Return the classes of labels of other rows; -1 for a label that does not occur here."""
+        wanted = np.asarray(labels)
+        place = np.searchsorted(self.names, wanted).clip(max=self.classes - 1)
+        return np.where(self.names[place] == wanted, place, -1)
 
     def sums(self, rows: FloatArray) -> FloatArray:
         """Return the sum of `rows` per class: (classes, columns)."""
@@ -69,7 +80,7 @@ def check_labels(labels: npt.ArrayLike, rows: int) -> Labels:
             f"a ranking score needs more images than classes; found {rows} images of {len(names)} classes. "
             "Add images, or take fewer classes."
         )
-    return Labels(index.astype(np.int64).reshape(-1), counts.astype(np.int64))
+    return Labels(index.astype(np.int64).reshape(-1), counts.astype(np.int64), names)
 
 
 def check_features(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[FloatArray, Labels]:
@@ -128,3 +139,70 @@ def add_scaled(terms: npt.ArrayLike, signs: Sequence[float]) -> FloatArray:
     low, span = values.min(axis=0), np.ptp(values, axis=0)
     scaled = np.divide(values - low, span, out=np.zeros_like(values), where=span > 0)
     return np.asarray(scaled @ np.asarray(signs, dtype=np.float64))
+
+
+def mean_over_images(name: str, parts: Callable[Arguments, FloatArray]) -> Callable[Arguments, float]:
+    """Return the score `name` that is the mean of one value per image; images without a value (NaN) do not count."""
+
+    @wraps(parts)
+    def score(*arguments: Arguments.args, **options: Arguments.kwargs) -> float:
+        return float(np.nanmean(parts(*arguments, **options)))
+
+    score.__name__ = score.__qualname__ = name  # so that it can be pickled
+    return score
+
+
+def is_narrow(features: npt.ArrayLike) -> bool:
+    """Return whether features have at most single precision, so that products need no more."""
+    return np.asarray(features).dtype.itemsize <= 4
+
+
+def standardise(rows: FloatArray, by: FloatArray) -> FloatArray:
+    """Return rows with the mean and the standard deviation of the columns of `by` removed."""
+    spread = by.std(axis=0)
+    return np.asarray((rows - by.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+
+
+# ---- seeded samples that keep classes in proportion ------------------------------------------------------------------
+
+
+def stratified_rows(index: IntArray, size: int, seed: int) -> IntArray:
+    """Return the row numbers, ascending, of a sample of `size` rows with every class in proportion.
+
+    Rows are taken by their relative place in a random order of their class: a class loses its last row only when there
+    are fewer places than classes.
+    """
+    order, by_class, counts, within = _shuffled(index, seed)
+    place = np.empty(len(index))
+    # The first of every class comes before the second of any, then in proportion.
+    place[by_class] = np.where(within == 0, 0.0, (within + 0.5) / np.repeat(counts, counts))
+    return np.sort(order[np.argsort(place[order], kind="stable")[:size]])
+
+
+def split_rows(index: IntArray, share: float, seed: int) -> tuple[IntArray, IntArray]:
+    """Return row numbers of training and held-out rows: `share` of every class is held out, never its only row."""
+    _, by_class, counts, within = _shuffled(index, seed)
+    held = np.minimum(np.maximum(np.rint(counts * share), 1), counts - 1)
+    out = within < np.repeat(held, counts)
+    return np.sort(by_class[~out]), np.sort(by_class[out])
+
+
+def stratified_folds(index: IntArray, folds: int, seed: int) -> IntArray:
+    """Return the fold that holds each row out, stratified by class; -1 for the only row of a class.
+
+    There are no more folds than the largest class has rows.
+    """
+    _, by_class, counts, _ = _shuffled(index, [seed, 5])
+    found = np.empty(len(index), np.int64)
+    # Neighbours of one class fall into different folds.
+    found[by_class] = np.arange(len(index)) % max(2, min(folds, int(counts.max())))
+    found[counts[index] == 1] = -1
+    return found
+
+
+def _shuffled(index: IntArray, seed: int | list[int]) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Return a random order of the rows, the same order sorted by class, rows per class, and places in the class."""
+    order = np.random.default_rng(seed).permutation(len(index))
+    counts = np.bincount(index)
+    within = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return order, order[np.argsort(index[order], kind="stable")], counts, within

@@ -4,32 +4,43 @@ Paper:      Hoerl & Kennard, "Ridge regression", Technometrics 1970; the precisi
             & Singer, "BoosTexter", Machine Learning 2000 (label ranking average precision)
 Shapes:     X (n, d) features, centred by the training rows; Y (n, t) targets; G = X'X or XX', the smaller
 Implements: W(l) = (X'X + l tr(X'X) / r)^-1 X'Y on four fifths of the rows, l chosen by the squared error of the
-            held-out rows: on the first fold alone if all folds would be expensive
+            held-out rows; for classes, by the accuracy of the first fold
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
-from unseen.ranking.inputs import FloatArray, IntArray, Labels
-from unseen.ranking.sampling import stratified_folds
+from unseen.ranking.inputs import FloatArray, IntArray, Labels, stratified_folds
 
 PENALTIES = tuple(10.0 ** (k / 2 - 5) for k in range(15))
 FOLDS = 5
 #: Fewest images that can be cross-validated.
 FEWEST = 2 * FOLDS
-#: n x d x t from which one fold chooses the penalty for all.
-_DEAR = 1 << 31
 
 
 def class_hits(rows: FloatArray, known: Labels, *, seed: int = 0) -> FloatArray:
-    """Return 1 for held-out rows that are classified correctly, else 0; NaN for the only row of a class."""
-    unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    """Return 1 for held-out rows that are classified correctly, else 0; NaN for the only row of a class.
+
+    The first fold chooses the penalty for all: this is for problems that are too large to try all penalties on each.
+    """
+    unit = (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)).astype(np.float32)
     folds = stratified_folds(known.index, FOLDS, seed)
-    found = _left_out_class(unit.astype(np.float32), known, folds)
-    return np.where(folds < 0, np.nan, (found == known.index).astype(np.float64))
+    hits = np.full(len(rows), np.nan)
+    penalties: Sequence[float] = PENALTIES
+    for fold in range(folds.max() + 1):
+        train, held = folds != fold, folds == fold
+        solver = _Solver(unit[train], unit[held])
+        predict = solver.classes(known.index[train], known.classes)
+        each = [predict(penalty).argmax(axis=1) == known.index[held] for penalty in penalties]
+        best = int(np.argmax([right.sum() for right in each]))
+        hits[held], penalties = each[best], penalties[best : best + 1]
+    return hits
 
 
 def value_parts(features: npt.ArrayLike, values: npt.ArrayLike, *, seed: int = 0) -> FloatArray:
@@ -41,16 +52,16 @@ def value_parts(features: npt.ArrayLike, values: npt.ArrayLike, *, seed: int = 0
 
 def label_parts(features: npt.ArrayLike, labels: npt.ArrayLike, *, seed: int = 0) -> FloatArray:
     """Return the precision at each label of a row, averaged over them; 1 for a row that has none or all."""
+    from scipy.stats import rankdata  # planning does not need it
+
     rows, targets = check_targets(features, labels)
     if not np.isin(targets, (0.0, 1.0)).all():
         raise DataError("several labels per image are columns of 0 and 1; other values were found.")
-    scores = left_out_predictions(rows, targets, seed=seed)
-    parts = np.ones(len(rows))
-    for row in np.flatnonzero(targets.any(axis=1) & ~targets.all(axis=1)):
-        own = scores[row, targets[row] > 0]
-        above = (scores[row][None, :] >= own[:, None]).sum(axis=1)
-        parts[row] = float(((own[None, :] >= own[:, None]).sum(axis=1) / above).mean())
-    return parts
+    scores, own = -left_out_predictions(rows, targets, seed=seed), targets > 0
+    every = rankdata(scores, "max", axis=1)
+    among_own = rankdata(np.where(own, scores, np.inf), "max", axis=1)
+    precision = (among_own / every * own).sum(axis=1) / np.maximum(own.sum(axis=1), 1)
+    return np.where(own.any(axis=1), precision, 1.0)
 
 
 def check_targets(features: npt.ArrayLike, targets: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -74,68 +85,43 @@ def left_out_predictions(rows: FloatArray, targets: FloatArray, *, seed: int = 0
     found = np.empty((len(PENALTIES), *targets.shape))
     for fold in range(FOLDS):
         held = folds == fold
-        solver = _Solver(rows[~held], rows[held])
-        moved = targets[~held].mean(axis=0)
-        inside = solver.inside(targets[~held] - moved)
-        for place, penalty in enumerate(PENALTIES):
-            found[place, held] = solver.predict(inside, penalty) + moved
+        predict = _Solver(rows[~held], rows[held]).values(targets[~held])
+        found[:, held] = [predict(penalty) for penalty in PENALTIES]
     lost = ((found - targets) ** 2 / targets.var(axis=0)).mean(axis=(1, 2))
     return np.asarray(found[int(lost.argmin())])
-
-
-def _left_out_class(rows: npt.NDArray[np.float32], known: Labels, folds: IntArray) -> IntArray:
-    """Return the class of greatest score of every held-out row, without an indicator matrix of all rows."""
-    found = np.full(len(rows), -1, np.int64)
-    penalty, dear = 0.0, rows.size * known.classes >= _DEAR
-    right = np.zeros(len(PENALTIES))
-    kept: list[tuple[IntArray, list[IntArray]]] = []
-    for fold in range(FOLDS):
-        train, held = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        solver = _Solver(rows[train], rows[held])
-        inside = solver.indicator_inside(known.index[train], known.classes)
-        if dear and fold:
-            found[held] = solver.predict(inside, penalty).argmax(axis=1)
-            continue
-        each = [solver.predict(inside, p).argmax(axis=1) for p in PENALTIES]
-        right += [float((one == known.index[held]).sum()) for one in each]
-        kept.append((held, each))
-        if dear:
-            penalty = PENALTIES[int(right.argmax())]
-    for held, each in kept:
-        found[held] = each[int(right.argmax())]
-    return found
 
 
 class _Solver:
     """The decomposed training rows of one fold, and the held-out rows in their basis."""
 
     def __init__(self, train: npt.NDArray[np.floating], held: npt.NDArray[np.floating]) -> None:
-        self.centre = train.mean(axis=0)
-        train, held = train - self.centre, held - self.centre
-        self.wide = len(train) < train.shape[1]
-        gram = train @ train.T if self.wide else train.T @ train
         from scipy.linalg import eigh  # planning does not need it
 
-        self.spectrum, self.basis = eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
-        self.spectrum = np.maximum(self.spectrum, 0.0)
-        self.train = train
-        self.left = (held @ train.T if self.wide else held) @ self.basis
-        self.unit = float(self.spectrum.sum()) / len(self.spectrum) or 1.0
+        centre = train.mean(axis=0)
+        self.train, held = train - centre, held - centre
+        self.wide = len(train) < train.shape[1]
+        gram = self.train @ self.train.T if self.wide else self.train.T @ self.train
+        spectrum, self.basis = eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+        self.spectrum = np.maximum(spectrum, 0.0)
+        self.left = (held @ self.train.T if self.wide else held) @ self.basis
 
-    def inside(self, targets: FloatArray) -> FloatArray:
-        """Return the centred targets in the basis."""
-        return np.asarray(self.basis.T @ (targets if self.wide else self.train.T @ targets))
+    def values(self, targets: FloatArray) -> Callable[[float], FloatArray]:
+        """Return the function from a penalty to the predicted targets of the held-out rows."""
+        mean = targets.mean(axis=0)
+        centred = targets - mean
+        return partial(self._predict, self.basis.T @ (centred if self.wide else self.train.T @ centred), mean)
 
-    def indicator_inside(self, index: IntArray, classes: int) -> FloatArray:
-        """Return `inside` of centred class indicators: sums of rows by class."""
+    def classes(self, index: IntArray, classes: int) -> Callable[[float], FloatArray]:
+        """Return the function from a penalty to the scores of all classes: sums of rows, no indicator matrix."""
         source = self.basis if self.wide else self.train
         sums = np.zeros((classes, source.shape[1]), source.dtype)
         np.add.at(sums, index, source)
         shares = np.bincount(index, minlength=classes)[:, None] / len(index)
         sums = sums - (shares * source.sum(axis=0)).astype(source.dtype)
-        self.offset = shares[:, 0].astype(source.dtype)
-        return np.asarray(sums.T if self.wide else self.basis.T @ sums.T)
+        inside = sums.T if self.wide else self.basis.T @ sums.T
+        return partial(self._predict, inside, shares[:, 0].astype(source.dtype))
 
-    def predict(self, inside: FloatArray, penalty: float) -> FloatArray:
-        scaled = inside / (self.spectrum + penalty * self.unit)[:, None].astype(inside.dtype)
-        return np.asarray(self.left @ scaled) + getattr(self, "offset", 0.0)
+    def _predict(self, inside: FloatArray, mean: FloatArray, penalty: float) -> FloatArray:
+        unit = float(self.spectrum.sum()) / len(self.spectrum) or 1.0
+        scaled = inside / (self.spectrum + penalty * unit)[:, None].astype(inside.dtype)
+        return np.asarray(self.left @ scaled) + mean

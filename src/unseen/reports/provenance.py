@@ -21,8 +21,8 @@ from unseen.reports.blocks import Material, Section, Table, plain_table
 from unseen.reports.wording import counted, duration, listed, setting_text
 from unseen.results.comparability import SEED, value_text
 from unseen.results.export import to_json
-from unseen.results.findings import records_by_dataset, run_findings
-from unseen.results.styles import headline_first, metric_style
+from unseen.results.info import headline_first, metric_style
+from unseen.results.table import records_by_dataset, run_findings
 
 # ---- failures and run records ----------------------------------------------------------------------------------------
 

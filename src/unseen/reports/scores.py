@@ -10,9 +10,9 @@ from unseen.reports.blocks import Figure, Headline, Material, Section, Standing,
 from unseen.reports.charts import Axis, Dots, interval_fields
 from unseen.reports.theme import Key
 from unseen.reports.wording import PERCENT, amount, counted, interval_text, is_reference, lead_sentence, listed
-from unseen.results.comparability import comparable, older_said, value_text
+from unseen.results.comparability import comparable, older_note, value_text
 from unseen.results.grid import Column, Grid, Summary, make_grid, mean_candidate, metrics_of
-from unseen.results.styles import MetricStyle
+from unseen.results.info import MetricStyle
 from unseen.results.table import MARK_NOTE, grid_notes, mark_of, summary_cell
 from unseen.stats import Decision, Difference, Interval, decide
 
@@ -63,7 +63,7 @@ def _prose(grid: Grid) -> list[str]:
     differing = {*group.differs, "benchmark", "dataset"}
     same = [f"{name} {value_text(value)}" for name, value in sorted(group.setting.items()) if name not in differing]
     found += [f"In every cell: {', '.join(same)}."] if same else []
-    return [*found, f"{older_said(grid.older).capitalize()}."] if grid.older else found
+    return [*found, f"{older_note(grid.older).capitalize()}."] if grid.older else found
 
 
 def _means(grid: Grid) -> dict[str, list[Summary]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from unseen.core.records import DatasetCard, ModelCard
 from unseen.results.comparability import value_text
-from unseen.results.styles import MetricStyle
+from unseen.results.info import MetricStyle
 from unseen.results.table import format_interval
 from unseen.stats import Interval, decide
 

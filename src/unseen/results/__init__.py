@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from unseen.results.grid import Summary as Summary
     from unseen.results.grid import summarise as summarise
     from unseen.results.info import BenchmarkInfo as BenchmarkInfo
+    from unseen.results.info import MetricStyle as MetricStyle
     from unseen.results.info import info_of as info_of
-    from unseen.results.styles import MetricStyle as MetricStyle
-    from unseen.results.styles import metric_style as metric_style
+    from unseen.results.info import metric_style as metric_style
 else:
     __all__, __getattr__, __dir__ = lazy_exports(__name__)

@@ -1,13 +1,13 @@
 """Which results may be averaged, ranked or drawn together: the one place that decides it.
 
-Results belong together where everything that can move a number is the same: benchmark, version of protocol and
-methods, data, weights per model, and every parameter, those of the extraction among them, but for
+Results belong together if everything that can change a number is the same: benchmark, version of protocol and
+methods, data, weights per model, and every parameter, those of the extraction among them, except
 
 - `over`, what is averaged: the seed;
-- `axes`, what the reader asked to see side by side: levels, shots, methods, tasks.
+- `axes`, what the reader wants to see side by side: levels, shots, methods, tasks.
 
 Models are always side by side. Of results that differ in the revision of weights or data alone the newest counts; the
-group says how many older ones it leaves out. An older revision without a newer result is a group of its own.
+group states how many older ones it leaves out. An older revision without a newer result is its own group.
 Failures belong to no group.
 """
 
@@ -26,7 +26,7 @@ from unseen.core.records import Cell, Result
 
 SEED = "seed"
 
-#: What a cell's dataset says of the setting, such as {"dataset": "vtab:pets", "size": "full"}.
+#: What a cell's dataset states about the setting, such as {"dataset": "vtab:pets", "size": "full"}.
 Place = Callable[[Cell], Mapping[str, Any]]
 
 _EXTRACTION = "extraction"
@@ -41,7 +41,7 @@ class Group:
         results: successes, in order of arrival.
         setting: what all of them share, by name; a parameter within a parameter is named "extraction truncated".
         differs: the part of the setting that is not the same in all groups.
-        older: how many results of older weights or data are left out for these.
+        older: how many results of older weights or data are left out.
     """
 
     results: tuple[Result, ...]
@@ -51,12 +51,12 @@ class Group:
 
     @property
     def words(self) -> str:
-        """What tells the group apart, such as "solver ncm, levels 3"; nothing where there is no other group."""
-        said = [f"{name} {value_text(value)}" for name, value in self.differs.items() if value is not None]
-        return ", ".join(said or [f"no {name}" for name in self.differs])
+        """What distinguishes the group, such as "solver ncm, levels 3"; "" if there is no other group."""
+        known = [f"{name} {value_text(value)}" for name, value in self.differs.items() if value is not None]
+        return ", ".join(known or [f"no {name}" for name in self.differs])
 
     def by_model(self) -> dict[str, list[Result]]:
-        """The results per model."""
+        """Return the results per model."""
         found: dict[str, list[Result]] = {}
         for result in self.results:
             found.setdefault(result.cell.model, []).append(result)
@@ -64,7 +64,7 @@ class Group:
 
 
 def dataset_name(cell: Cell) -> Mapping[str, Any]:
-    """The usual place: the dataset is what its name says."""
+    """Return the usual place: the name of the dataset."""
     return {"dataset": cell.dataset}
 
 
@@ -76,46 +76,36 @@ def comparable(
     place: Place = dataset_name,
     datasets: Collection[str] = (),
 ) -> list[Group]:
-    """Groups of results that may be averaged over `over` and shown side by side along `axes`, by first appearance.
+    """Return groups of results to average over `over` and show side by side along `axes`, by first appearance.
 
     Args:
-        place: what a cell's dataset says of the setting.
+        place: what a cell's dataset states about the setting.
         datasets: parameters that name other datasets, which are part of the data then.
     """
     kept, overtaken = _newest(results)
     free = {*axes, *over}
     alike: dict[str, tuple[str, dict[str, Any]]] = {}  # few settings, many results: each is held once
-    settings: list[tuple[Result, str, dict[str, int]]] = []
+    settings: list[tuple[Result, str, dict[str, Any]]] = []
+    newest: dict[tuple[str, str], Any] = {}
     for result in kept:
         if result.ok:
-            setting, methods = _setting(result.cell, free, axes, place)
+            setting, revisions = _setting(result.cell, free, axes, place, datasets)
             text = canonical_json(setting)
-            settings.append((result, alike.setdefault(text, (text, setting))[0], methods))
-
-    def source(cell: Cell) -> str:
-        return canonical_json([cell.dataset, *(cell.parameters.get(name) for name in datasets)])
-
-    newest: dict[tuple[str, ...], Any] = {}
-    for result, key, methods in settings:
-        weights, _, data = result.cell.revision.partition("+")
-        newest[key, "weights", result.cell.model] = weights
-        newest[key, "data", source(result.cell)] = data
-        for method, number in methods.items():
-            place_of = (key, "version", method)
-            newest[place_of] = max(number, newest.get(place_of, number))
+            key = alike.setdefault(text, (text, setting))[0]
+            settings.append((result, key, revisions))
+            for name, value in revisions.items():
+                before = newest.get((key, name))
+                newest[key, name] = max(value, before) if isinstance(before, int) else value
     found: dict[str, tuple[dict[str, Any], list[Result]]] = {}
-    for result, key, methods in settings:
-        setting = dict(alike[key][1])
-        weights, _, data = result.cell.revision.partition("+")
-        if weights != newest[key, "weights", result.cell.model]:
-            setting["weights"] = f"{weights[:12]} (older)"
-        if data != newest[key, "data", source(result.cell)]:
-            setting["data"] = f"{data[:12]} (older)"
-        for method, number in methods.items():
-            if number != newest[key, "version", method]:
-                setting[f"version of {method}"] = number
-        text = key if setting == alike[key][1] else canonical_json(setting)
-        found.setdefault(text, (setting, []))[1].append(result)
+    for result, key, revisions in settings:
+        older = {name: value for name, value in revisions.items() if value != newest[key, name]}
+        setting = {**alike[key][1]}
+        for name, value in older.items():
+            if isinstance(value, int):
+                setting[name] = value
+            else:
+                setting[name.partition(" ")[0]] = f"{value[:12]} (older)"
+        found.setdefault(canonical_json(setting) if older else key, (setting, []))[1].append(result)
     differing = _differing([setting for setting, _ in found.values()])
     return [
         Group(
@@ -129,13 +119,13 @@ def comparable(
 
 
 def only(groups: Sequence[Group], setting: Sequence[str] = ()) -> Group:
-    """The one group there is, or the one that `setting` chooses.
+    """Return the only group, or the one that `setting` chooses.
 
     Args:
-        setting: "solver=ncm", "levels=3", as a command line gives them.
+        setting: texts such as "solver=ncm" and "levels=3", from a command line.
 
     Raises:
-        UsageError: there are several, or none; one line that names them and says how to choose.
+        UsageError: there are several groups, or none; the message names them and how to choose.
     """
     left = list(groups)
     for choice in setting:
@@ -145,28 +135,28 @@ def only(groups: Sequence[Group], setting: Sequence[str] = ()) -> Group:
         left = [group for group in left if value_text(group.setting.get(name, "")) == wanted]
     if len(left) == 1:
         return left[0]
-    told = "; ".join(f"({number}) {group.words}" for number, group in enumerate(left or groups, 1))
+    listed = "; ".join(f"({number}) {group.words}" for number, group in enumerate(left or groups, 1))
     if not left:
-        raise UsageError(f"no results of {' and '.join(setting)}. There are: {told or 'none'}.")
+        raise UsageError(f"no results of {' and '.join(setting)}. There are: {listed or 'none'}.")
     name, value = next(iter(left[-1].differs.items()))
     raise UsageError(
-        f"these are results of {len(left)} settings, which do not compare: {told}. Choose one, such as --setting "
-        f"{shlex.quote(f'{name}={value_text(value)}')}, or file them under names of their own with --study."
+        f"these are results of {len(left)} settings, which do not compare: {listed}. Choose one, such as --setting "
+        f"{shlex.quote(f'{name}={value_text(value)}')}, or store them under their own names with --study."
     )
 
 
 def current(results: Iterable[Result]) -> list[Result]:
-    """Results without what later weights or data have overtaken, and without failures that a later run has mended."""
+    """Return results without those of older weights or data, and without failures that a later run has fixed."""
     return _newest(results)[0]
 
 
-def older_said(count: int) -> str:
-    """The line that says that older results are left out; nothing where none are."""
+def older_note(count: int) -> str:
+    """Return the note that older results are left out; "" if none are."""
     return f"{count:,} older {'result' if count == 1 else 'results'} of other weights or data left out" if count else ""
 
 
 def value_text(value: Any) -> str:
-    """A parameter as it was written in the study."""
+    """Return a parameter as it was written in the study."""
     if isinstance(value, float):
         return f"{value:g}"
     return value if isinstance(value, str) else canonical_json(value)
@@ -180,7 +170,7 @@ def sort_key(value: Any) -> tuple[bool, float, list[tuple[str, int]]]:
 
 
 def _newest(results: Iterable[Result]) -> tuple[list[Result], Counter[tuple[str, ...]]]:
-    """The newest answer to each question, and how many older answers each has."""
+    """Return the newest result for each question, and how many older results each has."""
     kept: dict[tuple[str, ...], tuple[int, Result]] = {}
     overtaken: Counter[tuple[str, ...]] = Counter()
     everything = list(results)
@@ -199,31 +189,34 @@ def _newest(results: Iterable[Result]) -> tuple[list[Result], Counter[tuple[str,
 
 
 def _question(cell: Cell) -> tuple[str, ...]:
-    """All that a cell asks, but for what is behind the names of its model and dataset."""
+    """Return everything that identifies a cell except the revisions of its model and dataset."""
     return cell.benchmark, cell.version, cell.model, cell.dataset, canonical_json(dict(cell.parameters))
 
 
 def purpose(cell: Cell) -> tuple[str, ...]:
-    """A question, in whatever version and however features were extracted: what a mended failure has in common."""
+    """Return a question in any version and with any extraction: what a failure and its fix have in common."""
     parameters = {name: value for name, value in cell.parameters.items() if name != _EXTRACTION}
     return cell.benchmark, cell.model, cell.dataset, canonical_json(parameters)
 
 
 def _setting(
-    cell: Cell, free: Collection[str], axes: Collection[str], place: Place
-) -> tuple[dict[str, Any], dict[str, int]]:
-    """What must be the same, and the versions of the methods that are on an axis: those need not be."""
+    cell: Cell, free: Collection[str], axes: Collection[str], place: Place, datasets: Collection[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what must be the same, and the revisions of weights, data and methods on an axis."""
     along = {str(cell.parameters[name]) for name in axes if name in cell.parameters}
-    version, methods = [], {}
+    weights, _, data = cell.revision.partition("+")
+    source = canonical_json([cell.dataset, *(cell.parameters.get(name) for name in datasets)])
+    version: list[str] = []
+    revisions: dict[str, Any] = {f"weights {cell.model}": weights, f"data {source}": data}
     for part in cell.version.split():
         method, mark, number = part.rpartition(".")
         if mark and method in along and number.isdecimal():
-            methods[method] = int(number)
+            revisions[f"version of {method}"] = int(number)
         else:
             version.append(part)
     setting = {"benchmark": cell.benchmark, **place(cell), **_flat(cell.parameters)}
     setting |= {"version": " ".join(version)} if version else {}
-    return {name: value for name, value in setting.items() if name not in free}, methods
+    return {name: value for name, value in setting.items() if name not in free}, revisions
 
 
 def _flat(parameters: Mapping[str, Any], above: str = "") -> dict[str, Any]:
@@ -234,7 +227,7 @@ def _flat(parameters: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def _differing(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of what is not the same in all settings, in the order of the settings."""
+    """Return the names of what is not the same in all settings, in the order of the settings."""
     names = dict.fromkeys(name for setting in settings for name in setting)
     return [name for name in names if len({canonical_json(s.get(name, _absent(name))) for s in settings}) > 1]
 

@@ -25,24 +25,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 from unseen.core.errors import StoreError, StoreWarning, UsageError
 from unseen.core.records import Cell, Result
-from unseen.results import schema as shared
-from unseen.results.comparability import purpose
-from unseen.results.connection import close, connect_for_reading, connect_for_writing, explained, transaction
-from unseen.results.export import Row, long_rows
-from unseen.results.rows import COLUMNS, RowReader, to_row
-from unseen.results.schema import prepare
+from unseen.results import rows as stored
+from unseen.results.connection import close, connect_for_reading, connect_for_writing, explained, prepare, transaction
+from unseen.results.rows import COLUMNS, NESTED, RowReader, insert, long_rows, to_row
 
 FILE_NAME = "results.sqlite"
 
 _COLUMNS = ", ".join(COLUMNS)
-_ASKED = "id, benchmark, version, model, dataset, parameters, revision"
 # The plus keeps SQLite from walking the index of cells row by row where another one has all that is needed.
 _CELL = "+cell"
 _QUESTION = "benchmark, version, model, dataset, parameters"
+_PURPOSE = "CASE WHEN json_valid({0}.parameters) THEN json_remove({0}.parameters, '$.extraction') END"
+#: Of some results, the failures that have a later success for the same purpose (`comparability.purpose`), in any study.
+_FIXED = f"""
+SELECT id FROM result AS failure WHERE error != '' AND id IN ({{marks}}) AND EXISTS (
+    SELECT 1 FROM result AS later
+    WHERE (later.model, later.dataset, later.benchmark) = (failure.model, failure.dataset, failure.benchmark)
+    AND later.id > failure.id AND later.error = '' AND {_PURPOSE.format("later")} = {_PURPOSE.format("failure")}
+)"""  # noqa: S608, only our own names
 _CHUNK = 500
 #: Digits of the id of a cell, and how many of them are needed to find it.
 _CELL_DIGITS, _FEWEST_DIGITS = 16, 4
@@ -50,6 +54,14 @@ _CELL_DIGITS, _FEWEST_DIGITS = 16, 4
 _NAMED = 5
 
 Names = str | Sequence[str] | None
+
+
+class Selection(TypedDict, total=False):
+    """Names of benchmarks, models and datasets: one or several each; None takes all."""
+
+    benchmark: Names
+    model: Names
+    dataset: Names
 
 
 @dataclass(frozen=True)
@@ -104,16 +116,9 @@ class ResultsDatabase:
             DiskFullError: no room; what was there before is whole.
             StoreError: the file is read-only or locked, or a value of the result cannot be written as JSON.
         """
-        values, metrics, aside = to_row(study, result)
+        row, metrics, shared = to_row(study, result)
         with self._writing("append to") as connection:
-            names, marks = ", ".join(values), ", ".join("?" * len(values))
-            insert = f"INSERT INTO result ({names}) VALUES ({marks})"  # noqa: S608, only our own names
-            key = connection.execute(insert, list(values.values())).lastrowid
-            connection.executemany("INSERT OR IGNORE INTO shared (digest, value) VALUES (?, ?)", aside.items())
-            connection.executemany(
-                "INSERT INTO metric (result, name, value) VALUES (?, ?, ?)",
-                [(key, name, value) for name, value in metrics],
-            )
+            insert(connection, row, metrics, shared)
 
     def done(self, cells: Iterable[Cell]) -> set[str]:
         """Return the ids of those cells whose newest result is a success with the right digest."""
@@ -122,150 +127,115 @@ class ResultsDatabase:
             "(SELECT max(id) FROM result WHERE cell IN ({marks}) GROUP BY cell)"
         )
         ids = sorted(row["id"] for row in self._in_chunks(newest, [cell.id for cell in cells]))
-        return {row["cell"] for row, _ in self._checked(ids, self._reader(brief=True))}
+        return {row["cell"] for row, _ in self._valid(ids, {}, brief=True)}
 
     def last(self) -> int:
-        """A number that grows with every result."""
-        return int(self._rows("SELECT coalesce(max(id), 0) AS id FROM result", [])[0]["id"])
+        """Return a number that grows with every result."""
+        return int(self._rows("SELECT coalesce(max(id), 0) AS id FROM result")[0]["id"])
 
     def arrived(self, cells: Iterable[Cell], after: int) -> set[str]:
-        """The ids of those cells that have a result, or a failure, of later than `last` once said."""
+        """Return the ids of those cells that have a result, or a failure, since `last` returned `after`."""
         query = f"SELECT DISTINCT cell FROM result WHERE id > {after:d} AND cell IN ({{marks}})"  # noqa: S608
         return {row["cell"] for row in self._in_chunks(query, [cell.id for cell in cells])}
 
     def cells(self, cells: Iterable[Cell]) -> list[Result]:
-        """The newest result of each of these cells, in order of arrival."""
+        """Return the newest result of each of these cells, in order of arrival."""
         newest = "SELECT max(id) AS id FROM result WHERE cell IN ({marks}) GROUP BY cell"
         ids = [row["id"] for row in self._in_chunks(newest, [cell.id for cell in cells])]
         return [result for _, result in self._read(sorted(ids))]
 
     def latest(
-        self,
-        study: Names = None,
-        benchmark: Names = None,
-        model: Names = None,
-        dataset: Names = None,
-        include_failed: bool = True,
-        brief: bool = False,
+        self, study: Names = None, include_failed: bool = True, brief: bool = False, **names: Unpack[Selection]
     ) -> list[Result]:
-        """The newest result of each cell, in order of arrival; a failure that a later run has mended is left out.
+        """Return the newest result of each cell, in order of arrival, without failures that a later run has fixed.
 
         Args:
-            study, benchmark, model, dataset: one name or several; None takes all.
+            study: one name or several; None takes all.
             include_failed: whether to keep cells whose newest result is a failure.
             brief: leave `sweep`, `details` and `environment` empty. Metrics and the run record are read.
+            **names: `benchmark`, `model` and `dataset`, as `study`.
         """
-        where = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset}
-        ids = self._newest(where, include_failed=include_failed)
+        ids = self._newest({"study": study, **names}, include_failed=include_failed)
         return [result for _, result in self._read(ids, brief=brief)]
 
     def history(self, cell_id: str) -> list[Result]:
-        """Every result of a cell, the oldest first."""
-        ids = [row["id"] for row in self._in_chunks("SELECT id FROM result WHERE cell IN ({marks})", [cell_id])]
-        return [result for _, result in self._read(sorted(ids))]
+        """Return every result of a cell, the oldest first."""
+        ids = [row["id"] for row in self._rows("SELECT id FROM result WHERE cell = ? ORDER BY id", [cell_id])]
+        return [result for _, result in self._read(ids)]
 
     def rows(
         self,
         study: Names = None,
-        benchmark: Names = None,
-        model: Names = None,
-        dataset: Names = None,
         metric: Names = None,
         include_failed: bool = True,
         only_failed: bool = False,
         brief: bool = False,
-    ) -> Iterator[Row]:
-        """Long form, row by row: one dictionary per (cell, metric) of the newest results.
+        **names: Unpack[Selection],
+    ) -> Iterator[dict[str, Any]]:
+        """Yield long form: one dictionary per (cell, metric) of the newest results.
 
-        What later weights or data have overtaken is left out (see `overtaken`). A failed cell is one row whose
-        `metric` and `value` are None and whose `error` is the reason.
+        Results of older weights or data are left out (see `overtaken`). A failed cell is one row whose `metric` and
+        `value` are None and whose `error` is the reason.
         """
-        where = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset}
-        wanted = None if metric is None else set(_listed(metric))
-        ids = self._newest(where, include_failed=include_failed, by=_QUESTION)
+        wanted = None if metric is None else _listed(metric)
+        ids = self._newest({"study": study, **names}, include_failed=include_failed, by=_QUESTION)
         for row, result in self._read(ids, brief=brief):
             if not (only_failed and result.ok):
                 for long in long_rows(result, wanted, brief=brief):
                     yield {"study": row["study"], **long, "recorded": row["recorded"]}
 
-    def overtaken(
-        self, study: Names = None, benchmark: Names = None, model: Names = None, dataset: Names = None
-    ) -> int:
-        """How many results `latest` gives that `rows` does not: those of older weights or data."""
-        where = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset}
+    def overtaken(self, study: Names = None, **names: Unpack[Selection]) -> int:
+        """Return how many results `latest` returns and `rows` does not: those of older weights or data."""
+        where = {"study": study, **names}
         return len(self._newest(where)) - len(self._newest(where, by=_QUESTION))
 
-    def parameter_kinds(
-        self, study: Names = None, benchmark: Names = None, model: Names = None, dataset: Names = None
-    ) -> dict[str, set[type]]:
-        """The parameters that occur in `rows`, with the types of their values: the columns of a table of them."""
-        where = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset}
+    def parameter_kinds(self, study: Names = None, **names: Unpack[Selection]) -> dict[str, set[type]]:
+        """Return the parameters that occur in `rows`, with the types of their values: the columns of a table."""
         kinds: dict[str, set[type]] = {}
-        ids = self._newest(where, by=_QUESTION)
-        for start in range(0, len(ids), _CHUNK):
-            query = "SELECT DISTINCT parameters FROM result WHERE id IN ({marks})"
-            for row in self._in_chunks(query, ids[start : start + _CHUNK]):
-                try:
-                    parameters = dict(json.loads(row["parameters"]))
-                except (ValueError, TypeError, RecursionError):
-                    continue  # `rows` reports and leaves out a row that is invalid
-                for name, value in parameters.items():
-                    kinds.setdefault(name, set()).add(type(value))
+        query = "SELECT DISTINCT parameters FROM result WHERE id IN ({marks})"
+        for row in self._in_chunks(query, self._newest({"study": study, **names}, by=_QUESTION)):
+            try:
+                parameters = dict(json.loads(row["parameters"]))
+            except (ValueError, TypeError, RecursionError):
+                continue  # `rows` reports and leaves out a row that is invalid
+            for name, value in parameters.items():
+                kinds.setdefault(name, set()).add(type(value))
         return kinds
 
     def names(self, column: str) -> list[str]:
-        """The values that `column` ("study", "benchmark", "model", "dataset" or "metric") has, sorted."""
+        """Return the values of a column ("study", "benchmark", "model", "dataset" or "metric"), sorted."""
         if column not in ("study", "benchmark", "model", "dataset", "metric"):
             raise ValueError(f"no list of {column!r} is kept; there are study, benchmark, model, dataset and metric")
         source = "name FROM metric" if column == "metric" else f"{column} AS name FROM result"
-        rows = self._rows(f"SELECT DISTINCT {source} ORDER BY name", [])
-        return [row["name"] for row in rows]
+        return [row["name"] for row in self._rows(f"SELECT DISTINCT {source} ORDER BY name")]
 
-    def count(
-        self,
-        study: Names = None,
-        benchmark: Names = None,
-        model: Names = None,
-        dataset: Names = None,
-        *,
-        failed: bool = False,
-    ) -> int:
-        """How many results `forget` would remove."""
-        where = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset}
-        matching, values = _matching(where, failed=failed)
+    def count(self, study: Names = None, *, failed: bool = False, **names: Unpack[Selection]) -> int:
+        """Return how many results `forget` would remove."""
+        matching, values = _matching({"study": study, **names}, failed=failed)
         return int(self._rows(f"SELECT count(*) AS n FROM result{matching}", values)[0]["n"])  # noqa: S608
 
-    def forget(
-        self,
-        study: Names = None,
-        benchmark: Names = None,
-        model: Names = None,
-        dataset: Names = None,
-        *,
-        failed: bool = False,
-    ) -> int:
+    def forget(self, study: Names = None, *, failed: bool = False, **names: Unpack[Selection]) -> int:
         """Remove results for good, older ones of the same cells among them, and what only they used.
 
         Args:
-            study, benchmark, model, dataset: one name or several; None takes all.
+            study: one name or several; None takes all.
             failed: remove failures only.
+            **names: `benchmark`, `model` and `dataset`, as `study`.
 
         Returns:
             How many results were removed.
         """
-        where = {"study": study, "benchmark": benchmark, "model": model, "dataset": dataset}
-        matching, values = _matching(where, failed=failed)
-        texts = f"SELECT {', '.join(shared.NESTED)} FROM result"  # noqa: S608, only our own names
+        matching, values = _matching({"study": study, **names}, failed=failed)
+        texts = f"SELECT {', '.join(NESTED)} FROM result"  # noqa: S608, only our own names
         with self._writing("remove from") as connection:
             chosen = connection.execute(f"INSERT INTO forgetting SELECT id FROM result{matching}", values)  # noqa: S608
-            removed = chosen.rowcount
-            used = shared.references(connection.execute(f"{texts} WHERE id IN (SELECT result FROM forgetting)"))  # noqa: S608
+            used = stored.references(connection.execute(f"{texts} WHERE id IN (SELECT result FROM forgetting)"))  # noqa: S608
             connection.execute("DELETE FROM metric WHERE result IN (SELECT result FROM forgetting)")
             connection.execute("DELETE FROM result WHERE id IN (SELECT result FROM forgetting)")
-            orphans = used - shared.references(connection.execute(texts)) if used else used
+            orphans = used - stored.references(connection.execute(texts)) if used else used
             connection.executemany("DELETE FROM shared WHERE digest = ?", [(digest,) for digest in orphans])
             connection.execute("DELETE FROM forgetting")
-        return removed
+        return chosen.rowcount
 
     def close(self) -> None:
         """Close the file. Doing it twice is harmless."""
@@ -308,128 +278,83 @@ class ResultsDatabase:
 
     def verify(self) -> Verification:
         """Check every result, older ones among them, and the structure of the file."""
-        ids = [int(row["id"]) for row in self._rows("SELECT id FROM result ORDER BY id", [])]
-        reader, invalid = self._reader(), dict[int, str]()
-        for row, metrics in self._checked(ids, reader, invalid):
-            try:
-                reader.to_result(row, metrics)
-            except ValueError as error:
-                invalid[row["id"]] = str(error)
-        unsealed = self._rows("SELECT count(*) AS n FROM result WHERE digest = ''", [])[0]["n"]
-        structure = [str(row[0]) for row in self._rows("PRAGMA integrity_check", [])]
+        ids = [int(row["id"]) for row in self._rows("SELECT id FROM result ORDER BY id")]
+        invalid: dict[int, str] = {}
+        for _ in self._valid(ids, invalid):
+            pass
+        unsealed = self._rows("SELECT count(*) AS n FROM result WHERE digest = ''")[0]["n"]
+        structure = [str(row[0]) for row in self._rows("PRAGMA integrity_check")]
         return Verification(len(ids), int(unsealed), invalid, [line for line in structure if line != "ok"])
 
     @contextmanager
     def _writing(self, action: str) -> Iterator[sqlite3.Connection]:
-        """One transaction: all of it, or nothing."""
         with self._lock, explained(self.path, action), transaction(self._connection, self.path):
             yield self._connection
 
-    def _newest(self, where: Mapping[str, Names], *, include_failed: bool = True, by: str = _CELL) -> list[int]:
-        """The ids of the newest results, one per cell or per question, without failures that were mended later."""
+    def _newest(self, where: Mapping[str, Any], *, include_failed: bool = True, by: str = _CELL) -> list[int]:
+        """Return the ids of the newest results, one per cell or per question, without failures that were fixed."""
         matching, values = _matching(where)
         query = f"SELECT max(id) AS id FROM result{matching} GROUP BY {by}"  # noqa: S608, values are bound
-        with self._lock, explained(self.path, "read"):
-            ids = sorted(int(row["id"]) for row in self._connection.execute(query, values))
-        failed = f"SELECT {_ASKED} FROM result WHERE error != '' AND id IN ({{marks}})"  # noqa: S608
-        failures = self._in_chunks(failed, ids)
-        gone = set(self._mended(failures)) if include_failed else {row["id"] for row in failures}
-        return [number for number in ids if number not in gone]
+        ids = sorted(int(row["id"]) for row in self._rows(query, values))
+        dropped = _FIXED if include_failed else "SELECT id FROM result WHERE error != '' AND id IN ({marks})"
+        without = {row["id"] for row in self._in_chunks(dropped, ids)}
+        return [number for number in ids if number not in without]
 
-    def _mended(self, failures: Sequence[sqlite3.Row]) -> Iterator[int]:
-        """Those failures (by id) that have a later success for the same purpose, in any study."""
-        answered: dict[tuple[str, ...], dict[tuple[str, ...] | None, int]] = {}
-        reader = self._reader()
-
-        def purpose_of(row: sqlite3.Row) -> tuple[str, ...] | None:
-            try:
-                return purpose(reader.cell(row))
-            except (ValueError, TypeError, RecursionError):
-                return None  # `_read` reports and leaves out a row that is invalid
-
-        for row in failures:
-            names = row["model"], row["dataset"], row["benchmark"]
-            if names not in answered:
-                query = (
-                    f"SELECT {_ASKED} FROM result WHERE model = ? AND dataset = ? AND benchmark = ? "  # noqa: S608
-                    "AND error = '' AND id > ? ORDER BY id"
-                )
-                later = self._rows(query, [*names, row["id"]])
-                answered[names] = {purpose_of(success): success["id"] for success in later}
-            asked = purpose_of(row)
-            if asked is not None and answered[names].get(asked, 0) > row["id"]:
-                yield row["id"]
-
-    def _rows(self, query: str, values: Sequence[Any]) -> list[sqlite3.Row]:
+    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
         with self._lock, explained(self.path, "read"):
             return self._connection.execute(query, values).fetchall()
 
-    def _in_chunks(self, query: str, values: Sequence[Any]) -> list[sqlite3.Row]:
-        """The rows of a query with `{marks}` in it, asked some hundred values at a time."""
-        rows: list[sqlite3.Row] = []
+    def _in_chunks(self, query: str, values: Sequence[Any]) -> Iterator[sqlite3.Row]:
+        """Yield the rows of a query with `{marks}` in it, for some hundred values at a time."""
         for start in range(0, len(values), _CHUNK):
             some = values[start : start + _CHUNK]
-            rows += self._rows(query.format(marks=", ".join("?" * len(some))), some)
-        return rows
-
-    def _reader(self, *, brief: bool = False) -> RowReader:
-        return RowReader(shared.Values(lambda keys: self._in_chunks(shared.QUERY, keys)), brief=brief)
+            yield from self._rows(query.format(marks=", ".join("?" * len(some))), some)
 
     def _read(self, ids: Sequence[int], *, brief: bool = False) -> Iterator[tuple[sqlite3.Row, Result]]:
-        """The valid results of some ids, in their order, a chunk at a time; invalid ones are reported."""
-        reader, invalid = self._reader(brief=brief), dict[int, str]()
-        for row, metrics in self._checked(ids, reader, invalid):
-            try:
-                result = reader.to_result(row, metrics)
-            except ValueError as error:
-                invalid[row["id"]] = str(error)
-            else:
-                yield row, result
-        self._report(invalid)
+        """Yield the valid results of some ids, in their order, a chunk at a time; warn of invalid ones, each once."""
+        invalid: dict[int, str] = {}
+        yield from self._valid(ids, invalid, brief=brief)
+        new = {number: problem for number, problem in invalid.items() if number not in self._reported}
+        if new:
+            self._reported.update(new)
+            listed = "; ".join(f"result {number}: {problem}" for number, problem in list(new.items())[:_NAMED])
+            more = f"; and {len(new) - _NAMED:,} more" if len(new) > _NAMED else ""
+            count = "1 invalid result is" if len(new) == 1 else f"{len(new):,} invalid results are"
+            warnings.warn(
+                f"{count} left out of what is read from {self.path}: {listed}{more}. See: unseen results verify",
+                StoreWarning,
+                stacklevel=4,
+            )
 
-    def _checked(
-        self, ids: Sequence[int], reader: RowReader, invalid: dict[int, str] | None = None
-    ) -> Iterator[tuple[sqlite3.Row, list[tuple[str, Any]]]]:
-        """Those rows whose digests and types are right, with their metrics.
+    def _valid(
+        self, ids: Sequence[int], invalid: dict[int, str], *, brief: bool = False
+    ) -> Iterator[tuple[sqlite3.Row, Result]]:
+        """Yield the valid results of some ids.
 
         Args:
-            invalid: what is wrong with the others is added, by id.
+            invalid: receives the problem of each of the others, by id.
         """
-        invalid = {} if invalid is None else invalid
+        shared = "SELECT digest, value FROM shared WHERE digest IN ({marks})"
+        reader = RowReader(lambda digests: self._in_chunks(shared, digests), brief=brief)
         for start in range(0, len(ids), _CHUNK):
             some = ids[start : start + _CHUNK]
             query = f"SELECT {_COLUMNS} FROM result WHERE id IN ({{marks}}) ORDER BY id"  # noqa: S608
-            rows = self._in_chunks(query, some)
+            rows = list(self._in_chunks(query, some))
             metrics: dict[int, list[tuple[str, Any]]] = {row["id"]: [] for row in rows}
             query = "SELECT result, name, value FROM metric WHERE result IN ({marks}) ORDER BY id"
             for row in self._in_chunks(query, some):
                 metrics.get(row["result"], []).append((row["name"], row["value"]))
             reader.fetch(rows)
             for row in rows:
-                if problem := reader.problem_of(row, metrics[row["id"]]):
-                    invalid[row["id"]] = problem
-                else:
-                    yield row, metrics[row["id"]]
-            del rows, metrics  # before the next are there
-
-    def _report(self, invalid: Mapping[int, str]) -> None:
-        """Warn of rows that are left out, each once."""
-        new = {number: problem for number, problem in invalid.items() if number not in self._reported}
-        if not new:
-            return
-        self._reported.update(new)
-        named = "; ".join(f"result {number}: {problem}" for number, problem in list(new.items())[:_NAMED])
-        more = f"; and {len(new) - _NAMED:,} more" if len(new) > _NAMED else ""
-        count = "1 invalid result is" if len(new) == 1 else f"{len(new):,} invalid results are"
-        warnings.warn(
-            f"{count} left out of what is read from {self.path}: {named}{more}. See: unseen results verify",
-            StoreWarning,
-            stacklevel=4,
-        )
+                try:
+                    yield row, reader.read(row, metrics[row["id"]])
+                except ValueError as error:
+                    invalid[row["id"]] = str(error)
+            del rows, metrics  # before the next are loaded
 
 
-def _matching(where: Mapping[str, Names], *, failed: bool = False) -> tuple[str, list[str]]:
-    """The WHERE clause of a selection and the values to bind; None stands for any."""
+def _matching(where: Mapping[str, Any], *, failed: bool = False) -> tuple[str, list[str]]:
+    """Return the WHERE clause of a selection and the values to bind; None stands for any."""
     conditions: list[str] = ["error != ''"] if failed else []
     values: list[str] = []
     for column, names in where.items():

@@ -3,46 +3,48 @@
 Results that belong together (`unseen.results.comparable`) and are of one model become one `Summary`: the value over
 seeds (the mean, or the median if the metric says so), its confidence interval over test images, and the outcomes per
 image, if they are stored. Results that do not belong together get a column each, named by what differs.
+
+Results store outcomes per test image as texts: one bit, or one number in half precision, per image.
 """
 
 from __future__ import annotations
 
+import base64
 import math
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.errors import DataError
+from unseen.core.guard import guarded
 from unseen.core.identity import canonical_json
 from unseen.core.records import Result
 from unseen.core.registry import load_object
 from unseen.results.comparability import SEED, Group, comparable, sort_key
-from unseen.results.info import info_of
-from unseen.results.outcomes import CORRECT, stored_outcomes
-from unseen.results.styles import MetricStyle, headline_first, metric_style
-from unseen.stats import (
-    Candidate,
-    Decision,
-    Interval,
-    accuracy_interval,
-    combine_intervals,
-    decide,
-    median_outcomes,
-)
-from unseen.stats.interval import no_interval, per_image
+from unseen.results.info import MetricStyle, headline_first, info_of, metric_style
+from unseen.stats import Candidate, Decision, Interval, accuracy_interval, combine_intervals, decide, median_outcomes
+from unseen.stats.interval import FloatArray, no_interval, per_image
+
+Value = TypeVar("Value", bound=np.generic)
+
+#: Key of `Result.details` for whether each image was classified correctly.
+CORRECT = "correct"
+#: Largest difference between a metric and the mean of its outcomes, which are stored in half precision.
+_ROUNDING = 2e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What one column holds.
+    """One column of a grid.
 
     Attributes:
         setting: what distinguishes columns beside the dataset, such as (("shots", 5),).
-        group: which of the grid's groups it shows.
+        group: number of the grid's group that it shows.
     """
 
     benchmark: str
@@ -162,22 +164,19 @@ def make_grid(groups: Sequence[Group], metrics: Sequence[str]) -> Grid:
     cells: dict[tuple[str, Column], Summary] = {}
     benchmark = str(groups[0].setting["benchmark"])
     for number, group in enumerate(groups):
-        differs = {k: v for k, v in group.differs.items() if k not in ("benchmark", "dataset")}
-        setting = tuple((name, _plain(value)) for name, value in differs.items())
+        setting = tuple(
+            (name, value if isinstance(value, str | int | float | None) else canonical_json(value))
+            for name, value in group.differs.items()
+            if name not in ("benchmark", "dataset")
+        )
         for metric in metrics:
             column = Column(benchmark, str(group.setting["dataset"]), setting, metric, number)
             cells |= {(summary.model, column): summary for summary in summaries(group, metric)}
-    order = {metric: position for position, metric in enumerate(metrics)}
     columns = sorted(
         {column for _, column in cells},
-        key=lambda c: (c.dataset, [(name, sort_key(v)) for name, v in c.setting], order[c.metric]),
+        key=lambda c: (c.dataset, [(name, sort_key(v)) for name, v in c.setting], metrics.index(c.metric)),
     )
     return Grid(benchmark, order_models(cells, columns), tuple(columns), cells, groups)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value that can be a part of a column's identity."""
-    return value if isinstance(value, str | int | float | bool | None) else canonical_json(value)
 
 
 def order_models(cells: Mapping[tuple[str, Column], Summary], columns: Sequence[Column]) -> tuple[str, ...]:
@@ -211,9 +210,9 @@ def summary_of(results: Sequence[Result], metric: str) -> Summary:
     cell = ordered[0].cell
     values = tuple(float(result.metrics[metric]) for result in ordered)
     finite = all(math.isfinite(value) for value in values)
-    style = metric_style(metric, cell.benchmark)
-    counts = {result.details.get("test_images") for result in ordered}
-    images = counts.pop() if len(counts) == 1 else None
+    style, info = metric_style(metric, cell.benchmark), info_of(cell.benchmark)
+    counts = {_test_images(result) for result in ordered}
+    first = info.metrics[0].name if info.metrics else "top1"  # the metric that the chance level belongs to
     return Summary(
         benchmark=cell.benchmark,
         model=cell.model,
@@ -225,20 +224,15 @@ def summary_of(results: Sequence[Result], metric: str) -> Summary:
         value=style.over_seeds(values),
         std=statistics.stdev(values) if len(values) > 1 and finite else math.nan,
         candidate=candidate_of(ordered, style),
-        images=images if isinstance(images, int) else None,
-        chance=info_of(cell.benchmark).chance(ordered[0].details) if _is_first(metric, cell.benchmark) else None,
+        images=counts.pop() if len(counts) == 1 else None,
+        chance=info.chance(ordered[0].details) if metric == first else None,
         cells=tuple(result.cell.id for result in ordered),
     )
 
 
-def _is_first(metric: str, benchmark: str) -> bool:
-    """Return whether a metric is the one that the chance level of a benchmark belongs to."""
-    declared = info_of(benchmark).metrics
-    return metric == (declared[0].name if declared else "top1")
-
-
-#: Largest difference between a metric and the mean of its outcomes, which are stored in half precision.
-_ROUNDING = 2e-3
+def _test_images(result: Result) -> int | None:
+    found = result.details.get("test_images")
+    return found if isinstance(found, int) else None
 
 
 def candidate_of(results: Sequence[Result], style: MetricStyle) -> Candidate:
@@ -247,32 +241,27 @@ def candidate_of(results: Sequence[Result], style: MetricStyle) -> Candidate:
     The interval of an accuracy comes from the outcomes per image, if they are stored and their mean is the metric.
     Other metrics have the one that was stored with each result, averaged over seeds.
     """
-    values = [float(result.metrics[style.name]) for result in results]
-    value = style.over_seeds(values)
+    value = style.over_seeds([float(result.metrics[style.name]) for result in results])
+    stored = Candidate(interval=_stored_interval(results, style, value))
+    if not math.isfinite(value):
+        return stored
     builder = info_of(results[0].cell.benchmark).candidate
-    own: Candidate | None = load_object(builder)(results, style.name) if builder and math.isfinite(value) else None
+    own: Candidate | None = load_object(builder)(results, style.name) if builder else None
     if own is not None:
-        return replace(own, interval=replace(own.interval or _stored_interval(results, style, value), value=value))
-    outcomes = stored_outcomes(results, style.outcomes) if style.outcomes and math.isfinite(value) else None
+        interval = own.interval or stored.interval
+        return replace(own, interval=interval and replace(interval, value=value))
+    outcomes = stored_outcomes(results, style.outcomes)
     if outcomes is None:
-        return Candidate(interval=_stored_interval(results, style, value))
+        return stored
     if style.aggregate == "median":
         outcomes = median_outcomes(outcomes)
     shift = value - float(outcomes.mean())
     if abs(shift) > _ROUNDING:
-        return Candidate(interval=_stored_interval(results, style, value))
+        return stored
+    units = results[0].cell.data
     if style.outcomes == CORRECT:
-        found = accuracy_interval(outcomes)
-    else:
-        found, outcomes = _stored_interval(results, style, value), outcomes + shift
-    return Candidate(outcomes=outcomes, interval=replace(found, value=value), units=results[0].cell.data)
-
-
-def result_interval(result: Result, metric: str) -> Interval:
-    """Return a metric of one result with its confidence interval over test images."""
-    found = candidate_of([result], metric_style(metric, result.cell.benchmark)).interval
-    assert found is not None
-    return found
+        return Candidate(outcomes, replace(accuracy_interval(outcomes), value=value), units=units)
+    return replace(stored, outcomes=outcomes + shift, units=units)
 
 
 def mean_candidate(
@@ -299,7 +288,7 @@ def mean_candidate(
     )
     if any(part.candidate.labels is not None for part in parts):  # means over classes have weights of their own
         return Candidate(interval=interval)
-    shares: list[npt.NDArray[np.float64]] = []
+    shares: list[FloatArray] = []
     labels: list[npt.NDArray[np.int64]] = []
     for name in dict.fromkeys(images):
         own = [k for k, other in enumerate(images) if other == name]
@@ -322,16 +311,76 @@ def _stored_interval(results: Sequence[Result], style: MetricStyle, value: float
     An interval of width 0 is not a confidence interval: bootstraps of 0.1 stored one if every resample had the same
     value. It is replaced by that of a share of as many images, or dropped.
     """
-    ends = [(r.metrics.get(f"{style.name}_low"), r.metrics.get(f"{style.name}_high")) for r in results]
-    known = [(low, high) for low, high in ends if low is not None and high is not None]
-    images = results[0].details.get("test_images")
-    n = images if isinstance(images, int) and images > 0 else 0
-    if len(known) < len(results) or not known:
+    n = max(_test_images(results[0]) or 0, 0)
+    names = f"{style.name}_low", f"{style.name}_high"
+    if any(name not in result.metrics for result in results for name in names):
         return no_interval(value, "no interval is stored", level=0.95, n=n)
-    low, high = (statistics.fmean(limits) for limits in zip(*known, strict=True))
+    low, high = (statistics.fmean(result.metrics[name] for result in results) for name in names)
     if low < high:
         return Interval(value, min(low, value), max(high, value), 0.95, n, "stored with the result")
     if n and style.percent and 0 <= value <= 1:
-        right = round(value * n)
-        return replace(accuracy_interval([1.0] * right + [0.0] * (n - right)), value=value)
+        return replace(accuracy_interval(np.arange(n) < round(value * n)), value=value)
     return no_interval(value, "the stored interval has no width", level=0.95, n=n)
+
+
+# ---- outcomes per test image -----------------------------------------------------------------------------------------
+
+
+def pack_correct(correct: npt.NDArray[np.bool_]) -> str:
+    """Return one bit per test image as text: 50,000 images take 8 kB."""
+    return _pack(len(correct), np.packbits(correct).tobytes())
+
+
+def unpack_correct(text: str) -> npt.NDArray[np.bool_]:
+    """Return what `pack_correct` packed.
+
+    Raises:
+        DataError: the text was not written by `pack_correct`.
+    """
+    return _unpack(text, lambda data: np.unpackbits(np.frombuffer(data, np.uint8)).astype(bool), math.inf)
+
+
+def pack_values(values: FloatArray) -> str:
+    """Return one number per test image, in half precision, as text."""
+    return _pack(len(values), values.astype("<f2").tobytes())
+
+
+def unpack_values(text: str) -> FloatArray:
+    """Return what `pack_values` packed.
+
+    Raises:
+        DataError: the text was not written by `pack_values`.
+    """
+    return _unpack(text, lambda data: np.frombuffer(data, "<f2").astype(np.float64), 0)
+
+
+def _pack(count: int, data: bytes) -> str:
+    return f"{count}:{base64.b64encode(data).decode('ascii')}"
+
+
+def _unpack(text: str, read: Callable[[bytes], npt.NDArray[Value]], padding: float) -> npt.NDArray[Value]:
+    with guarded("the outcomes per image of a result", "a number of images and their outcomes in base64"):
+        count, _, encoded = text.partition(":")
+        values = read(base64.b64decode(encoded))
+        if not 0 <= len(values) - int(count) <= padding:
+            raise DataError(f"a result has {len(values)} outcomes per image, not {count[:20]}.")
+        return values[: int(count)]
+
+
+_READERS: Mapping[str, Callable[[str], npt.NDArray[Any]]] = {CORRECT: unpack_correct, "image_scores": unpack_values}
+
+
+def stored_outcomes(results: Sequence[Result], name: str) -> FloatArray | None:
+    """Return outcomes of shape (seeds, images) of results on the same images; None if one of them has none.
+
+    Args:
+        name: key of `Result.details` with the outcomes: "correct" or "image_scores".
+    """
+    texts = [result.details.get(name) for result in results]
+    if name not in _READERS or not all(isinstance(text, str) for text in texts):
+        return None
+    found = [np.asarray(_READERS[name](str(text)), np.float64) for text in texts]
+    if len({len(each) for each in found}) != 1 or not len(found[0]) or len({r.cell.data for r in results}) != 1:
+        return None
+    stacked = np.stack(found)
+    return stacked if np.isfinite(stacked).all() else None

@@ -4,25 +4,118 @@ Each benchmark declares one `BenchmarkInfo` as data in its own package (`unseen/
 its class, as `info`. Tables, reports, commands and citations read it through `info_of`; no code outside of a
 benchmark's package depends on its name. Modules with metadata import no numeric library, so a table of stored results
 does not load the code that computed them.
+
+`MetricStyle` states how a metric is shown. The database keeps every metric as it was computed, fractions as fractions;
+rounding and percent signs are for outputs only. Metrics that several benchmarks share are declared here. A metric
+without a declared style is shown as a plain number, and more counts as better.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import statistics
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from unseen.core.errors import UnseenError
 from unseen.core.registry import Registry, load_object
 
 if TYPE_CHECKING:
     from unseen.benchmarks.benchmark import Benchmark
-    from unseen.results.styles import MetricStyle
 
 Parameters = Mapping[str, Any]
 #: The section of a benchmark that has none of its own.
 SCORES_SECTION = "unseen.reports.scores:scores_section"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricStyle:
+    """What a reader needs to know of a metric.
+
+    Attributes:
+        title: for the head of a narrow column.
+        percent: whether the value is a fraction that is shown times 100.
+        long_title: for prose and axes; the title where there is no longer one.
+        higher_is_better: which end of a column is the best.
+        aggregate: the statistic over seeds that stands for all of them.
+        decimals: of a percentage.
+        outcomes: key of `Result.details` with one outcome per test image whose mean is the metric; "" if there is none.
+    """
+
+    name: str
+    title: str
+    percent: bool = False
+    higher_is_better: bool = True
+    long_title: str = ""
+    aggregate: Literal["mean", "median"] = "mean"
+    outcomes: str = ""
+    decimals: int = 1
+
+    def over_seeds(self, values: Sequence[float]) -> float:
+        """Return the mean or median of the values of several seeds."""
+        return statistics.median(values) if self.aggregate == "median" else statistics.fmean(values)
+
+    @property
+    def spoken(self) -> str:
+        """The title for prose and axes."""
+        return self.long_title or self.title
+
+    @property
+    def heading(self) -> str:
+        """The title of a column, with its unit."""
+        return f"{self.title} (%)" if self.percent else self.title
+
+    def text(self, value: float) -> str:
+        """Return the rounded value: the decimals of a percentage, or four significant digits of another number."""
+        if not math.isfinite(value):
+            return "not a number" if math.isnan(value) else ("∞" if value > 0 else "-∞")
+        if self.percent:
+            return f"{100 * value:.{self.decimals}f}"
+        decimals = 3 if value == 0 else max(0, 3 - math.floor(math.log10(abs(value))))
+        return f"{value:.{decimals}f}" if decimals <= 6 else f"{value:.3e}"
+
+
+TOP1 = MetricStyle("top1", "top-1", percent=True, long_title="top-1 accuracy", outcomes="correct")
+#: What several benchmarks measure, the metric to judge by first.
+COMMON = (
+    TOP1,
+    MetricStyle("top5", "top-5", percent=True, long_title="top-5 accuracy"),
+    MetricStyle("mean_per_class", "mean per class", percent=True, long_title="mean per-class accuracy"),
+    MetricStyle("kappa", "kappa", long_title="Cohen's quadratic kappa"),
+    MetricStyle("loss", "loss", higher_is_better=False),
+    MetricStyle("expected", "expected", percent=True, long_title="accuracy to expect on images like the training ones"),
+    MetricStyle("expected_se", "expected, s.e.", percent=True, higher_is_better=False),
+    MetricStyle("log_loss", "log loss", higher_is_better=False, long_title="mean negative log-likelihood"),
+    MetricStyle("calibration_error", "calibration error", percent=True, higher_is_better=False),
+)
+
+
+def metric_style(name: str, benchmark: str = "") -> MetricStyle:
+    """Return how to show a benchmark's metric; the bounds of an interval are shown like what they bound."""
+    known, (inner, _, end) = _styles(benchmark), name.rpartition("_")
+    if name in known:
+        return known[name]
+    if is_bound(name) and inner in known:
+        return replace(known[inner], name=name, title=f"{known[inner].title}, {end}", long_title="")
+    return MetricStyle(name, name.replace("_", " "))
+
+
+def is_bound(name: str) -> bool:
+    """Return whether the metric is an end of another one's interval (`top1_low`, `top1_high`)."""
+    return name.endswith(("_low", "_high"))
+
+
+def headline_first(names: Collection[str], benchmark: str = "") -> list[str]:
+    """Return metric names without interval bounds, the one to judge by first."""
+    order = list(_styles(benchmark))
+    rank = {name: order.index(name) if name in order else len(order) for name in names if not is_bound(name)}
+    return sorted(rank, key=lambda name: (rank[name], name))
+
+
+def _styles(benchmark: str) -> Mapping[str, MetricStyle]:
+    return _known_styles(info_of(benchmark) if benchmark else NO_INFO)
 
 
 def stored_chance(details: Mapping[str, Any]) -> float | None:
@@ -31,10 +124,6 @@ def stored_chance(details: Mapping[str, Any]) -> float | None:
     if isinstance(value, int | float):
         return float(value)
     return 1 / classes if isinstance(classes, int) and classes > 0 else None
-
-
-def no_chance(details: Mapping[str, Any]) -> None:
-    """Return None: the metric has no chance level."""
 
 
 def same_options(parameters: Parameters) -> Parameters:
@@ -57,7 +146,7 @@ class BenchmarkInfo:
         command: the words after `unseen` on a command line, such as "cog run"; the benchmark's name if empty.
         sentence: describes the method for a paper, without the full stop. Parameters of cells stand in braces.
         citations: what to cite: keys of `benchmarks/references.toml`, or lines such as "Li et al., Title, CVPR 2021".
-        metrics: how to show its own metrics, the one to judge by first; `unseen.results.styles` has the common ones.
+        metrics: how to show its own metrics, the one to judge by first; `COMMON` has those that several share.
         columns: metrics that a table shows unless the user chooses others; all if empty.
         chance: from the details of a result to the chance level of the first metric, or None.
         targets: kinds of labels that it can learn: "class", "several" or "number".
@@ -92,6 +181,13 @@ class BenchmarkInfo:
 #: What a benchmark has that declares nothing.
 NO_INFO = BenchmarkInfo(title="", question="", command="", sentence="", citations=(), metrics=())
 
+
+@lru_cache(maxsize=64)
+def _known_styles(info: BenchmarkInfo) -> Mapping[str, MetricStyle]:
+    own = {style.name: style for style in info.metrics}
+    return own | {style.name: style for style in COMMON if style.name not in own}
+
+
 #: Class attributes of 0.1, which plug-ins may still declare instead of `info`.
 _ATTRIBUTES = ("question", "command", "section", "metrics", "targets")
 
@@ -104,24 +200,23 @@ def info_from_attributes(kind: type, base: BenchmarkInfo) -> BenchmarkInfo:
     return replace(base, **own)
 
 
+#: By name, the class of a benchmark and its metadata, below `unseen.benchmarks`.
+_BUILT_IN = {
+    "probe": ("probe.protocol:ProbeBenchmark", "probe.info:PROBE"),
+    "regression": ("probe.targets:RegressionBenchmark", "probe.info:REGRESSION"),
+    "multilabel": ("probe.targets:MultilabelBenchmark", "probe.info:MULTILABEL"),
+    "cog": ("cog.protocol:CogBenchmark", "cog.details:COG"),
+    "cog-finetune": ("cog.protocol:CogFinetuneBenchmark", "cog.details:COG_FINETUNE"),
+    "zsl": ("zsl.protocol:ZslBenchmark", "zsl.info:ZSL"),
+    "clip": ("clip.protocol:ClipBenchmark", "clip.info:CLIP"),
+    "vtab": ("vtab.protocol:VtabBenchmark", "vtab.info:VTAB"),
+    "rank": ("rank.protocol:RankBenchmark", "rank.details:RANK"),
+}
 BENCHMARKS: Registry[type[Benchmark]] = Registry("benchmark", "unseen.benchmarks")
-_BUILT_IN: dict[str, str] = {}
-
-
-def _add(name: str, kind: str, info: str) -> None:
-    BENCHMARKS.add(name, f"unseen.benchmarks.{kind}")
-    _BUILT_IN[f"unseen.benchmarks.{kind}"] = f"unseen.benchmarks.{info}"
-
-
-_add("probe", "probe.protocol:ProbeBenchmark", "probe.info:PROBE")
-_add("regression", "probe.targets:RegressionBenchmark", "probe.info:REGRESSION")
-_add("multilabel", "probe.targets:MultilabelBenchmark", "probe.info:MULTILABEL")
-_add("cog", "cog.protocol:CogBenchmark", "cog.details:COG")
-_add("cog-finetune", "cog.finetune:CogFinetuneBenchmark", "cog.details:COG_FINETUNE")
-_add("zsl", "zsl.protocol:ZslBenchmark", "zsl.info:ZSL")
-_add("clip", "clip.protocol:ClipBenchmark", "clip.info:CLIP")
-_add("vtab", "vtab.protocol:VtabBenchmark", "vtab.info:VTAB")
-_add("rank", "rank.protocol:RankBenchmark", "rank.info:RANK")
+_INFO: dict[object, str] = {}
+for _name, (_kind, _own_info) in _BUILT_IN.items():
+    BENCHMARKS.add(_name, f"unseen.benchmarks.{_kind}")
+    _INFO[f"unseen.benchmarks.{_kind}"] = f"unseen.benchmarks.{_own_info}"
 
 
 def info_of(benchmark: str) -> BenchmarkInfo:
@@ -134,9 +229,9 @@ def info_of(benchmark: str) -> BenchmarkInfo:
 
 
 @lru_cache(maxsize=256)
-def _info(benchmark: str, target: Any) -> BenchmarkInfo:
+def _info(benchmark: str, target: object) -> BenchmarkInfo:
     try:
-        found = load_object(_BUILT_IN[target]) if target in _BUILT_IN else BENCHMARKS.get(benchmark).info
+        found = load_object(_INFO[target]) if target in _INFO else BENCHMARKS.get(benchmark).info
     except UnseenError:  # results of a plug-in that is missing or broken are still shown
         found = NO_INFO
     return replace(

@@ -1,4 +1,4 @@
-r"""Render a `Table` as LaTeX (booktabs), Markdown or CSV.
+r"""Render tables as LaTeX (booktabs), Markdown and CSV, and results as the metadata of a model card.
 
 LaTeX needs `\usepackage{booktabs}` and nothing else: texts are escaped, and letters that pdfTeX does not have are
 written without their accents, or as their code points.
@@ -6,14 +6,21 @@ written without their accents, or as their code points.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from itertools import groupby
 
-from unseen.results.export import harmless
+import yaml
+
+from unseen.core.records import Result
+from unseen.results.export import csv_line
+from unseen.results.grid import Column, Summary, grids
+from unseen.results.info import info_of
 from unseen.results.table import Table, TableCell
+
+#: Names of the Hugging Face hub for metrics that it knows.
+_HUB_METRICS = {"top1": "accuracy", "mean_average_precision": "mAP", "r2": "r_squared"}
 
 
 def markdown_table(table: Table) -> str:
@@ -63,20 +70,18 @@ def latex_table(table: Table, label: str) -> str:
 
 def csv_table(table: Table) -> str:
     """Return the table as CSV, numbers in full precision; limits, n and chance follow each value."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     details = ("low", "high", "n", "chance", "mark")
-    heads = [name for head in _heads(table)[1:] for name in (head, *(f"{head} {each}" for each in details))]
-    writer.writerow([table.columns[0], *heads])
+    first, *heads = _heads(table)
+    lines = [csv_line([first, *(name for head in heads for name in (head, *(f"{head} {each}" for each in details)))])]
     for row in table.rows:
-        found = [cell.to_dict() for cell in row[1:]]
-        values = [
+        cells = [cell.to_dict() for cell in row[1:]]
+        values = (
             value
-            for cell in found
+            for cell in cells
             for value in (cell.get("value", cell.get("text")), *(cell.get(each) for each in details))
-        ]
-        writer.writerow([harmless(value) for value in (row[0].shown, *values)])
-    return text.getvalue()
+        )
+        lines.append(csv_line([row[0].shown, *values]))
+    return "".join(lines)
 
 
 def _heads(table: Table) -> list[str]:
@@ -89,12 +94,7 @@ def _latex_groups(table: Table) -> list[str]:
     """Return the row of group headings, each over its columns; nothing if there are no groups."""
     if not any(table.groups):
         return []
-    spans: list[tuple[str, int]] = []
-    for group in table.groups:
-        if spans and spans[-1][0] == group:
-            spans[-1] = group, spans[-1][1] + 1
-        else:
-            spans.append((group, 1))
+    spans = [(group, len(list(own))) for group, own in groupby(table.groups)]
     return [" & ".join(rf"\multicolumn{{{n}}}{{c}}{{{latex_text(group)}}}" for group, n in spans) + r" \\"]
 
 
@@ -130,3 +130,47 @@ def _latex_letter(letter: str) -> str:
 def _shown(text: str) -> str:
     """Remove control characters and line breaks."""
     return "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else " " for c in text)
+
+
+def model_card(results: Collection[Result], names: Mapping[str, str], revision: str = "") -> str:
+    """Return the front matter of a model card: one entry of `model-index` per model.
+
+    Args:
+        results: results without failures.
+        names: names to show, by model, dataset and benchmark id.
+        revision: version of this package, named as the source of the numbers.
+
+    Returns:
+        YAML between two lines `---`. Percentages are in [0, 100]; the metric's name states the 95 % confidence interval
+        and the number of test images.
+    """
+    index: dict[str, list[dict[str, object]]] = {}
+    for grid in grids(results):
+        for (model, column), summary in grid.cells.items():
+            index.setdefault(model, []).append(_entry(grid.benchmark, column, summary, names, revision))
+    block = {"model-index": [{"name": names.get(model, model), "results": rows} for model, rows in index.items()]}
+    return f"---\n{yaml.safe_dump(block, sort_keys=False, allow_unicode=True, width=120)}---\n"
+
+
+def _entry(
+    benchmark: str, column: Column, summary: Summary, names: Mapping[str, str], revision: str
+) -> dict[str, object]:
+    style, interval = column.style, summary.interval
+    scale = 100.0 if style.percent else 1.0
+    setting = ", ".join(f"{name} {value}" for name, value in column.setting)
+    title = style.spoken
+    if interval.known:
+        title += f" (95 % CI {style.text(interval.low)} to {style.text(interval.high)}"
+        title += f", {summary.images:,} test images)" if summary.images else ")"
+    info = info_of(benchmark)
+    metric = {
+        "type": _HUB_METRICS.get(column.metric, column.metric),
+        "name": title,
+        "value": round(scale * summary.value, 4),
+    }
+    return {
+        "task": {"type": info.task, "name": info.title + (f", {setting}" if setting else "")},
+        "dataset": {"type": column.dataset, "name": names.get(column.dataset, column.dataset), "split": "test"},
+        "metrics": [metric],
+        "source": {"name": f"unseen {revision}".strip(), "url": "https://unseen.readthedocs.io"},
+    }

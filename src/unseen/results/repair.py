@@ -1,8 +1,8 @@
 """Copy the valid results of a damaged database into a new one.
 
 The file is read page by page, without the help of SQLite: a missing header, a zeroed schema version, a lost index or
-pages that were overwritten do not hide the rows of the other pages. Rows are told by their shape, and their digests
-show which of them are whole. The format is that of https://www.sqlite.org/fileformat2.html.
+pages that were overwritten do not hide the rows of the other pages. Rows are recognised by their shape, and their
+digests show which of them are whole. The format is that of https://www.sqlite.org/fileformat2.html.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from typing import Any
 
 from unseen.core.errors import StoreError
 from unseen.core.files import sync_folder
-from unseen.results.connection import close, connect_for_writing, explained, transaction
-from unseen.results.rows import COLUMNS, RowReader
-from unseen.results.schema import Values, prepare, references
+from unseen.results.connection import close, connect_for_writing, explained, prepare, transaction
+from unseen.results.rows import COLUMNS, NESTED, RowReader, insert, references
 
 _MAGIC = b"SQLite format 3\0"
 #: Page sizes to try if the header does not state one, the usual one first.
 _PAGE_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536, 512)
 _TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR = 0x0D, 0x0A, 0x02
-_INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
+#: Bytes of a column by its type; from 12 on, texts and bytes state their length.
+_WIDTHS = {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8, 7: 8, 8: 0, 9: 0}
 #: Columns of the table of results in the order in which versions have added them.
 _STORED = (
     *("id", "study", "cell", "benchmark", "model", "dataset", "parameters", "revision", "error", "seconds"),
@@ -47,7 +47,7 @@ class Repair:
     Attributes:
         kept: number of results in the new database.
         lost: what is wrong with results that were found and not copied, by id.
-        backup: where the damaged file is.
+        backup: path of the damaged file.
     """
 
     kept: int
@@ -62,6 +62,17 @@ class Found:
     results: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     metrics: dict[int, dict[int, tuple[str, Any]]] = field(default_factory=dict)
     shared: dict[str, str] = field(default_factory=dict)
+
+    def add(self, key: int, record: list[Any]) -> None:
+        """Add a record, recognised by its shape."""
+        kinds = [type(value) for value in record]
+        if key > 0 and _FIRST_VERSION <= len(record) <= len(_STORED) and record[0] is None and kinds[1:9] == [str] * 8:
+            row = _DEFAULTS | dict(zip(_STORED, record, strict=False)) | {"id": key}
+            self.results.setdefault(key, []).append(row)
+        elif key > 0 and len(record) == 4 and kinds[:3] == [type(None), int, str]:
+            self.metrics.setdefault(record[1], {}).setdefault(key, (record[2], record[3]))
+        elif key == 0 and kinds == [str, str] and hashlib.sha256(record[1].encode()).hexdigest()[:32] == record[0]:
+            self.shared[record[0]] = record[1]
 
 
 def repair(path: Path) -> Repair:
@@ -79,13 +90,13 @@ def repair(path: Path) -> Repair:
         if not found.results:
             raise StoreError(f"no result can be read from {path}. It was not changed.")
         new = Path(folder) / "new.sqlite"
-        kept, lost = _write(found, new)
+        lost = _write(found, new)
         for end in ("-wal", "-shm", "-journal", ""):
             with suppress(FileNotFoundError):
                 path.with_name(path.name + end).rename(backup.with_name(backup.name + end))
         new.rename(path)
         sync_folder(path.parent)
-    return Repair(kept, lost, backup)
+    return Repair(len(found.results) - len(lost), lost, backup)
 
 
 def _settled_copy(path: Path, folder: Path) -> Path:
@@ -104,46 +115,39 @@ def recover(path: Path) -> Found:
     """Return the rows that can be read from a file."""
     data = path.read_bytes()
     stated = struct.unpack_from(">H", data, 16)[0] if data[:16] == _MAGIC and len(data) > 100 else 0
-    sizes = [65536 if stated == 1 else stated] if stated == 1 or stated in _PAGE_SIZES else _PAGE_SIZES
-    best = Found()
-    for size in sizes:
-        found = _Pages(data, size).scan()
-        if len(found.results) > len(best.results):
-            best = found
-    return best
+    stated = 65536 if stated == 1 else stated
+    sizes = [stated] if stated in _PAGE_SIZES else _PAGE_SIZES
+    return max((_Pages(data, size).scan() for size in sizes), key=lambda found: len(found.results))
 
 
 class _Pages:
     """The pages of a file, and the records on them."""
 
     def __init__(self, data: bytes, size: int) -> None:
-        self.data, self.size = data, size
-        intact = data[:16] == _MAGIC
-        self.usable = size - (data[20] if intact and data[20] <= size - 480 else 0)
-        self.count = len(data) // size
-        self.free = self._free() if intact else set()
+        self.data, self.size, self.count = data, size, len(data) // size
+        self.intact = data[:16] == _MAGIC
+        self.usable = size - (data[20] if self.intact and data[20] <= size - 480 else 0)
 
-    def page(self, number: int) -> bytes:
+    def scan(self) -> Found:
+        """Return the rows on all pages that are in use."""
+        found, free = Found(), self._free()
+        for number in range(1, self.count + 1):
+            if number not in free:
+                for key, record in self._records(number):
+                    found.add(key, record)
+        return found
+
+    def _page(self, number: int) -> bytes:
         if not 1 <= number <= self.count:
             raise ValueError("a page that does not exist")
         return self.data[(number - 1) * self.size : number * self.size]
 
-    def scan(self) -> Found:
-        """Return the rows on all pages that are in use."""
-        found = Found()
-        for number in range(1, self.count + 1):
-            if number in self.free:
-                continue  # results that were removed
-            for key, record in self._records(number):
-                _sort_in(found, key, record)
-        return found
-
     def _free(self) -> set[int]:
-        """Return the pages that are not in use."""
+        """Return the pages that are not in use: they may contain results that were removed."""
         found: set[int] = set()
-        trunk = struct.unpack_from(">I", self.data, 32)[0]
+        trunk = struct.unpack_from(">I", self.data, 32)[0] if self.intact else 0
         while 1 <= trunk <= self.count and trunk not in found:
-            page = self.page(trunk)
+            page = self._page(trunk)
             found.add(trunk)
             trunk, leaves = struct.unpack_from(">II", page)
             if leaves <= self.usable // 4 - 2:
@@ -151,26 +155,20 @@ class _Pages:
         return found
 
     def _records(self, number: int) -> Iterator[tuple[int, list[Any]]]:
-        """Return the records of one page with their row ids; 0 in an index. What cannot be read is passed over."""
-        page, start = self.page(number), 100 if number == 1 else 0
+        """Yield the records of one page with their row ids; 0 in an index. Skip what cannot be read."""
+        page, start = self._page(number), 100 if number == 1 else 0
         kind = page[start]
         if kind not in (_TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR):
             return
         first = start + (12 if kind == _INDEX_INTERIOR else 8)
         count = struct.unpack_from(">H", page, start + 3)[0]
         for place in range(first, min(first + 2 * count, self.usable - 1), 2):
-            try:
+            with suppress(ValueError, IndexError, struct.error):
                 yield self._cell(page, struct.unpack_from(">H", page, place)[0], kind)
-            except (ValueError, IndexError, struct.error, UnicodeDecodeError):
-                continue
 
     def _cell(self, page: bytes, at: int, kind: int) -> tuple[int, list[Any]]:
-        if kind == _INDEX_INTERIOR:
-            at += 4
-        length, at = _varint(page, at)
-        key = 0
-        if kind == _TABLE_LEAF:
-            key, at = _varint(page, at)
+        length, at = _varint(page, at + (4 if kind == _INDEX_INTERIOR else 0))
+        key, at = _varint(page, at) if kind == _TABLE_LEAF else (0, at)
         if not 0 < length < _LARGEST:
             raise ValueError("a record of an impossible length")
         most = self.usable - 35 if kind == _TABLE_LEAF else (self.usable - 12) * 64 // 255 - 23
@@ -179,13 +177,13 @@ class _Pages:
         if length > most:
             local = least + (length - least) % (self.usable - 4)
             local = local if local <= most else least
-        payload = bytearray(page[at : at + local])
+        payload = page[at : at + local]
         following = struct.unpack_from(">I", page, at + local)[0] if length > local else 0
         while len(payload) < length:
-            overflow = self.page(following)
+            overflow = self._page(following)
             following = struct.unpack_from(">I", overflow)[0]
             payload += overflow[4 : 4 + min(self.usable - 4, length - len(payload))]
-        return key, _record(bytes(payload))
+        return key, _record(payload)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -206,84 +204,44 @@ def _record(payload: bytes) -> list[Any]:
     place, values = end, list[Any]()
     while at < end:
         kind, at = _varint(payload, at)
-        width = _INTEGERS.get(kind, 8 if kind == 7 else (kind - 12) // 2 if kind >= 12 else 0)
+        width = (kind - 12) // 2 if kind >= 12 else _WIDTHS.get(kind, -1)
         part = payload[place : place + width]
-        if len(part) < width or kind in (10, 11) or kind < 0:
-            raise ValueError("a column that is not there")
+        if len(part) != width:
+            raise ValueError("a column that is not complete")
         place += width
-        if kind in _INTEGERS:
+        if kind in (0, 8, 9):
+            values.append({8: 0, 9: 1}.get(kind))
+        elif kind < 7:
             values.append(int.from_bytes(part, "big", signed=True))
         elif kind == 7:
             values.append(struct.unpack(">d", part)[0])
-        elif kind >= 12:
-            values.append(part.decode("utf-8") if kind % 2 else part)
         else:
-            values.append({8: 0, 9: 1}.get(kind))
+            values.append(part.decode("utf-8") if kind % 2 else part)
     return values
 
 
-def _sort_in(found: Found, key: int, record: list[Any]) -> None:
-    """Add a record to what it is one of, by its shape."""
-    kinds = [type(value) for value in record]
-    if key > 0 and _FIRST_VERSION <= len(record) <= len(_STORED) and record[0] is None and kinds[1:9] == [str] * 8:
-        row = _DEFAULTS | dict(zip(_STORED, record, strict=False)) | {"id": key}
-        found.results.setdefault(key, []).append(row)
-    elif key > 0 and len(record) == 4 and kinds[:3] == [type(None), int, str]:
-        found.metrics.setdefault(record[1], {}).setdefault(key, (record[2], record[3]))
-    elif key == 0 and kinds == [str, str] and hashlib.sha256(record[1].encode()).hexdigest()[:32] == record[0]:
-        found.shared[record[0]] = record[1]
-
-
-def _write(found: Found, path: Path) -> tuple[int, dict[int, str]]:
-    """Write the valid results to a new database; return their number, and what is wrong with the others."""
-    values = Values(lambda keys: [{"digest": k, "value": found.shared[k]} for k in keys if k in found.shared])
-    reader, lost, kept = RowReader(values), dict[int, str](), 0
+def _write(found: Found, path: Path) -> dict[int, str]:
+    """Write the valid results to a new database; return what is wrong with the others, by id."""
+    reader = RowReader(lambda digests: [(key, found.shared[key]) for key in digests if key in found.shared])
+    lost: dict[int, str] = {}
     connection = connect_for_writing(path)
     try:
         prepare(connection, path, writable=True)
         with transaction(connection, path):
             for key in sorted(found.results):
-                own = found.metrics.get(key, {})
-                metrics = [own[number] for number in sorted(own)]
-                row, problem = _valid(found.results[key], metrics, reader)
-                if row is None:
-                    lost[key] = problem
-                    continue
-                kept += 1
-                _insert(connection, row, own, found.shared)
+                metrics = [metric for _, metric in sorted(found.metrics.get(key, {}).items())]
+                for row in sorted(found.results[key], key=lambda row: not row["digest"]):
+                    reader.fetch([row])
+                    try:
+                        reader.read(row, metrics)
+                    except ValueError as error:
+                        lost[key] = str(error)
+                        continue
+                    lost.pop(key, None)
+                    shared = references([[row[name] for name in NESTED]])
+                    values = {name: row[name] for name in COLUMNS}
+                    insert(connection, values, metrics, {digest: found.shared[digest] for digest in shared})
+                    break
     finally:
         close(connection)
-    return kept, lost
-
-
-def _valid(
-    candidates: list[dict[str, Any]], metrics: list[tuple[str, Any]], reader: RowReader
-) -> tuple[dict[str, Any] | None, str]:
-    """Return the first valid one of several rows with the same id, else what is wrong."""
-    problem = ""
-    for row in sorted(candidates, key=lambda row: not row["digest"]):
-        reader.fetch([row])
-        problem = reader.problem_of(row, metrics)
-        try:
-            if not problem:
-                reader.to_result(row, metrics)
-                return row, ""
-        except ValueError as error:
-            problem = str(error)
-    return None, problem
-
-
-def _insert(
-    connection: sqlite3.Connection, row: dict[str, Any], metrics: dict[int, tuple[str, Any]], shared: dict[str, str]
-) -> None:
-    marks = ", ".join("?" * len(COLUMNS))
-    insert = f"INSERT INTO result ({', '.join(COLUMNS)}) VALUES ({marks})"  # noqa: S608, only our own names
-    connection.execute(insert, [row[name] for name in COLUMNS])
-    used = references([[row["sweep"], row["details"], row["environment"], row["record"]]])
-    connection.executemany(
-        "INSERT OR IGNORE INTO shared (digest, value) VALUES (?, ?)", [(key, shared[key]) for key in used]
-    )
-    connection.executemany(
-        "INSERT OR IGNORE INTO metric (id, result, name, value) VALUES (?, ?, ?, ?)",
-        [(number, row["id"], name, value) for number, (name, value) in metrics.items()],
-    )
+    return lost

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from unseen.core.findings import findings
 from unseen.core.records import Result
 from unseen.core.registry import load_object
-from unseen.results.comparability import older_said, value_text
-from unseen.results.findings import run_findings
+from unseen.core.run_record import RunRecord
+from unseen.results.comparability import older_note, value_text
 from unseen.results.grid import Column, Grid, Summary, grids
-from unseen.results.info import info_of
-from unseen.results.styles import MetricStyle
+from unseen.results.info import MetricStyle, info_of
 from unseen.stats import Decision, Interval
 
 #: "best": the only candidate that can be the best of its column; "tied": one of several, others being ruled out.
@@ -32,6 +32,7 @@ MOST_COLUMNS = 8
 FEW_MODELS = 2
 
 _DATASET, _METRIC = "dataset", "metric"
+_PLAIN = MetricStyle("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class TableCell:
         """The words, or the value, rounded."""
         if self.text or self.value is None:
             return self.text or MISSING
-        return format_value(self.value, self.metric)
+        return (self.metric or _PLAIN).text(self.value)
 
     @property
     def below(self) -> str:
@@ -121,30 +122,22 @@ class Table:
     row_keys: Sequence[str] = ()
     folded: bool = False
     groups: Sequence[str] = ()
-    notes: Sequence[str] = field(default=())
+    notes: Sequence[str] = ()
     footnote: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as JSON values, numbers in full precision."""
         rows = [{"name": row[0].shown, "cells": [cell.to_dict() for cell in row[1:]]} for row in self.rows]
-        return {"caption": self.caption, "columns": list(self.columns), "rows": rows, "notes": list(self.notes)} | {
-            "footnote": self.footnote
-        }
-
-
-def format_value(value: float, metric: MetricStyle | None = None) -> str:
-    """Round a value as its metric says: one decimal of a percentage, four significant digits of another number."""
-    return (metric or _PLAIN).text(value)
+        texts = {"caption": self.caption, "columns": list(self.columns), "notes": list(self.notes)}
+        return {**texts, "rows": rows, "footnote": self.footnote}
 
 
 def format_interval(interval: Interval | None, metric: MetricStyle | None = None) -> str:
     """Return the rounded limits of an interval, such as "[69.9, 72.6]"; "" if they are unknown."""
-    if interval is None or not (math.isfinite(interval.low) and math.isfinite(interval.high)):
+    if interval is None or not interval.known:
         return ""
-    return f"[{format_value(interval.low, metric)}, {format_value(interval.high, metric)}]"
-
-
-_PLAIN = MetricStyle("", "")
+    low, high = map((metric or _PLAIN).text, (interval.low, interval.high))
+    return f"[{low}, {high}]"
 
 
 # ---- tables of results -----------------------------------------------------------------------------------------------
@@ -190,6 +183,7 @@ def _grid_table(grid: Grid, columns: Sequence[Column], names: Mapping[str, str])
         ]
         for model in models
     ]
+    groups = [grid.groups[number] for number in sorted({column.group for column in columns})]
     return Table(
         caption=title,
         columns=["model", *heads],
@@ -197,7 +191,7 @@ def _grid_table(grid: Grid, columns: Sequence[Column], names: Mapping[str, str])
         numeric=range(1, 1 + len(columns)),
         row_keys=models,
         notes=grid_notes(grid, columns),
-        footnote=findings_footnote(r for n in sorted({c.group for c in columns}) for r in grid.groups[n].results),
+        footnote=findings_footnote(result for group in groups for result in group.results),
     )
 
 
@@ -242,8 +236,51 @@ def summary_notes(cells: Sequence[Summary], *, marked: bool, older: int = 0) -> 
         marked: whether a value is marked.
         older: how many results of older weights or data were dropped.
     """
-    found = [_value_note(cells), _size_note(cells), MARK_NOTE if marked else "", older_said(older)]
-    return [f"{text[0].upper()}{text[1:].rstrip('.')}." for text in found if text]
+    style, unit = cells[0].style, " %" if cells[0].style.percent else ""
+    seeds = _range([len(cell.values) for cell in cells], str)
+    images = _range([cell.images for cell in cells], lambda value: f"{value:,}")
+    chance = _range([cell.chance for cell in cells], style.text)
+    interval = any(cell.interval.known for cell in cells)
+    value = [
+        f"{style.aggregate} over {seeds} seeds" if seeds != "1" else "",
+        "95 % confidence interval over test images in brackets" if interval else "",
+    ]
+    size = [f"{images} test images" if images else "", f"chance {chance}{unit}" if chance else ""]
+    found = [", ".join(filter(None, value)), "; ".join(filter(None, size)), MARK_NOTE if marked else ""]
+    return [f"{text[0].upper()}{text[1:].rstrip('.')}." for text in (*found, older_note(older)) if text]
+
+
+def _range(values: Sequence[float | None], text: Callable[[Any], str]) -> str:
+    """Return the value, or the smallest and the largest of several; "" if none is known."""
+    known = sorted(value for value in values if value is not None)
+    return " to ".join(dict.fromkeys(text(value) for value in (known[:1] + known[-1:])))
+
+
+#: What bold numbers mean, in every output.
+MARK_NOTE = "Bold: the best, or statistically tied with it (95 %, multiple comparisons with the best)"
+
+
+def records_by_dataset(results: Iterable[Result]) -> dict[str, RunRecord]:
+    """Return one run record per dataset, merged over models, and over the cells of each model."""
+    cells: dict[str, dict[str, dict[str, RunRecord]]] = {}
+    for result in results:
+        cell = result.cell
+        cells.setdefault(cell.dataset, {}).setdefault(cell.model, {})[cell.id] = result.record
+    return {
+        dataset: RunRecord.merged({model: RunRecord.merged(own) for model, own in models.items()})
+        for dataset, models in cells.items()
+    }
+
+
+def merged_record(results: Iterable[Result]) -> RunRecord:
+    """Return one record for all results; if they are about several datasets, splits have the dataset's name."""
+    found = records_by_dataset(results)
+    return RunRecord.merged(found if len(found) < 2 else {name: each.named(name) for name, each in found.items()})
+
+
+def run_findings(results: Iterable[Result]) -> list[str]:
+    """Return one phrase per notable fact of all results, such as "2 unreadable images", the losses first."""
+    return findings(records_by_dataset(results))
 
 
 def findings_footnote(results: Iterable[Result]) -> str:
@@ -255,44 +292,13 @@ def findings_footnote(results: Iterable[Result]) -> str:
     return " ".join([*texts, *([f"Published numbers: {'; '.join(sources)}."] if sources else [])])
 
 
-#: What bold numbers mean, in every output.
-MARK_NOTE = "Bold: the best, or statistically tied with it (95 %, multiple comparisons with the best)"
-
-
-def _value_note(cells: Sequence[Summary]) -> str:
-    counts = sorted({len(cell.values) for cell in cells})
-    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    value = f"{cells[0].style.aggregate.capitalize()} over {runs} seeds" if counts[-1] > 1 else ""
-    brackets = "95 % confidence interval over test images in brackets"
-    return ", ".join(filter(None, [value, brackets if any(cell.interval.known for cell in cells) else ""]))
-
-
-def _size_note(cells: Sequence[Summary]) -> str:
-    style = cells[0].style
-    images = _range([cell.images for cell in cells], lambda value: f"{value:,}")
-    chance = _range([cell.chance for cell in cells], style.text)
-    unit = " %" if style.percent else ""
-    return "; ".join(
-        filter(None, [f"{images} test images" if images else "", f"chance {chance}{unit}" if chance else ""])
-    )
-
-
-def _range(values: Sequence[Any], text: Callable[[Any], str]) -> str:
-    """Return the value, or the smallest and the largest of several; "" if none is known."""
-    known = sorted(value for value in values if value is not None)
-    ends = list(dict.fromkeys(text(value) for value in (known[:1] + known[-1:])))
-    return " to ".join(ends)
-
-
 def _transposed(table: Table) -> Table:
     """Return the table with settings as rows and models as columns."""
-    rows = [
-        [TableCell(head, head.lower()), *(row[number] for row in table.rows)]
-        for number, head in enumerate(table.columns)
-        if number
-    ]
-    columns = ["setting", *(row[0].shown for row in table.rows)]
-    return Table(table.caption, columns, rows, range(1, len(columns)), notes=table.notes, footnote=table.footnote)
+    models, *columns_of = zip(*table.rows, strict=True)
+    heads = [TableCell(head, head.lower()) for head in table.columns[1:]]
+    rows = [[head, *cells] for head, cells in zip(heads, columns_of, strict=True)]
+    columns = ["setting", *(cell.shown for cell in models)]
+    return replace(table, columns=columns, rows=rows, numeric=range(1, len(columns)), row_keys=())
 
 
 def parted(columns: Sequence[Column]) -> Iterator[list[Column]]:
@@ -300,24 +306,28 @@ def parted(columns: Sequence[Column]) -> Iterator[list[Column]]:
     if len(columns) <= MOST_COLUMNS:
         yield list(columns)
         return
-    many = {name: len({_parts(column).get(name) for column in columns}) for name in _varying(columns)}
+    parts = [_parts(column) for column in columns]
+    many = {name: list(dict.fromkeys(each.get(name) for each in parts)) for name in _varying(parts)}
     if len(many) < 2:
         for start in range(0, len(columns), MOST_COLUMNS):
             yield list(columns[start : start + MOST_COLUMNS])
         return
-    by = min(many, key=lambda name: (many[name], name))
-    for value in dict.fromkeys(_parts(column).get(by) for column in columns):
-        yield from parted([column for column in columns if _parts(column).get(by) == value])
+    by = min(many, key=lambda name: (len(many[name]), name))
+    for value in many[by]:
+        yield from parted([column for column, each in zip(columns, parts, strict=True) if each.get(by) == value])
 
 
 def heading(grid: Grid, columns: Sequence[Column], names: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return what some columns share, as a title, and per column what distinguishes it."""
-    vary, every = _varying(columns), [_parts(column) for column in columns]
-    alike = [name for name in every[0] if len({parts.get(name) for parts in every}) == 1]
-    shown = [name for name in alike if name != "version" or not _method_states_version(every[0])]
-    shared = [_part(columns[0], name, names) for name in shown]
-    title = ", ".join([names.get(grid.benchmark, grid.benchmark), *(text for text in shared if text)])
-    return title, [_head(column, vary, names) for column in columns]
+    parts = [_parts(column) for column in columns]
+    vary, first = _varying(parts), parts[0]
+    shared = [name for name, value in first.items() if all(each.get(name) == value for each in parts)]
+    # The version of a method that is named anyway is not repeated.
+    if any(f" {value}." in first.get("version", "") for name, value in first.items() if name != "version"):
+        shared = [name for name in shared if name != "version"]
+    title = _words(columns[0], shared, names)
+    heads = [_words(column, vary, names) or column.style.heading for column in columns]
+    return ", ".join(filter(None, [names.get(grid.benchmark, grid.benchmark), title])), heads
 
 
 def _parts(column: Column) -> dict[str, str]:
@@ -325,30 +335,20 @@ def _parts(column: Column) -> dict[str, str]:
     return {_DATASET: column.dataset, **own, _METRIC: column.metric}
 
 
-def _varying(columns: Sequence[Column]) -> list[str]:
+def _varying(parts: Sequence[Mapping[str, str]]) -> list[str]:
     """Return what distinguishes columns; not the version, if methods do that already."""
-    every = [_parts(column) for column in columns]
-    names = dict.fromkeys(name for parts in every for name in parts)
-    found = [name for name in names if len({parts.get(name) for parts in every}) > 1]
+    names = dict.fromkeys(name for each in parts for name in each)
+    found = [name for name in names if len({each.get(name) for each in parts}) > 1]
     without = [name for name in found if name != "version"]
-    alike = {tuple(parts.get(name) for name in without) for parts in every}
-    return without if len(alike) == len(columns) else found
+    alike = {tuple(each.get(name) for name in without) for each in parts}
+    return without if len(alike) == len(parts) else found
 
 
-def _method_states_version(parts: Mapping[str, str]) -> bool:
-    """Return whether a version is that of a method which is named anyway."""
-    return any(f" {value}." in parts.get("version", "") for name, value in parts.items() if name != "version")
-
-
-def _head(column: Column, vary: Sequence[str], names: Mapping[str, str]) -> str:
-    found = [_part(column, name, names) for name in vary]
-    return ", ".join(text for text in found if text) or column.style.heading
-
-
-def _part(column: Column, name: str, names: Mapping[str, str]) -> str:
-    if name == _DATASET:
-        return names.get(column.dataset, column.dataset)
-    if name == _METRIC:
-        return column.style.heading
-    value = _parts(column).get(name)
-    return "" if value is None else value if name in ("level", "method", "task", "score") else f"{name} {value}"
+def _words(column: Column, parts: Iterable[str], names: Mapping[str, str]) -> str:
+    """Return some parts of a column in words."""
+    shown = {_DATASET: names.get(column.dataset, column.dataset), _METRIC: column.style.heading}
+    for name, value in column.setting:
+        shown[name] = (
+            value_text(value) if name in ("level", "method", "task", "score") else f"{name} {value_text(value)}"
+        )
+    return ", ".join(filter(None, (shown.get(name) for name in parts)))

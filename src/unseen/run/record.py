@@ -16,7 +16,7 @@ from pathlib import Path
 from unseen.core.files import write_whole
 from unseen.core.records import Result
 from unseen.results import ResultsDatabase
-from unseen.results.schema import to_json
+from unseen.results.rows import to_json
 
 #: Seconds between two looks into the folder.
 PAUSE = 0.5

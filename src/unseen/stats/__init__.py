@@ -4,16 +4,21 @@ Pure functions over arrays. Values are fractions; nothing is rounded here. `benc
 interval covers the true value, and how often `decide` reports a difference between equal candidates.
 """
 
-from unseen.stats.average_precision import mean_average_precision_interval
-from unseen.stats.combined import combine_intervals, harmonic_mean_interval, mean_of_intervals, median_outcomes
-from unseen.stats.correlation import correlation_interval, kendall_tau
+from unseen.stats.areas import area_components, mean_average_precision_interval, seen_unseen_area_interval
+from unseen.stats.correlation import correlation_interval, kendall_tau, r_squared_interval, slope_interval
 from unseen.stats.decision import Candidate, Decision, decide
 from unseen.stats.difference import holm, paired_difference, unpaired_difference, welch_difference
 from unseen.stats.interval import Difference, Interval
-from unseen.stats.means import accuracy_interval, mean_interval, per_class_interval
-from unseen.stats.regression import r_squared_interval, slope_interval
+from unseen.stats.means import (
+    accuracy_interval,
+    combine_intervals,
+    harmonic_mean_interval,
+    mean_interval,
+    mean_of_intervals,
+    median_outcomes,
+    per_class_interval,
+)
 from unseen.stats.resampling import bootstrap, bootstrap_share_interval
-from unseen.stats.seen_unseen import area_components, seen_unseen_area_interval
 
 __all__ = [
     "Candidate",

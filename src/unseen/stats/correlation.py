@@ -1,10 +1,17 @@
-"""Correlations with confidence intervals: Pearson's r, Spearman's rho and Kendall's tau-b.
+"""Two lists of numbers with confidence intervals: correlations, the slope of a line, R^2 of predictions.
 
 Papers:     Fisher, "On the probable error of a coefficient of correlation deduced from a small sample", Metron 1921;
             Kendall, "The treatment of ties in ranking problems", Biometrika 1945;
-            Efron & Stein, "The jackknife estimate of variance", Annals of Statistics 1981
-Shapes:     x, y (n,)
-Implements: Fisher's z = artanh r with the jackknife variance over points and Student's t with n - 2 degrees of freedom
+            Efron & Stein, "The jackknife estimate of variance", Annals of Statistics 1981;
+            MacKinnon & White, "Some heteroskedasticity-consistent covariance matrix estimators with improved finite
+            sample properties", Journal of Econometrics 1985 [M] (HC3);
+            Long & Ervin, "Using heteroscedasticity consistent standard errors in the linear regression model", The
+            American Statistician 2000 (HC3 with t quantiles)
+Shapes:     x, y (n,); y, predictions (n,)
+Implements: Pearson's r, Spearman's rho and Kendall's tau-b: Fisher's z = artanh r with the jackknife variance over
+            points and Student's t with n - 2 degrees of freedom. The least-squares slope with HC3 errors [M] and
+            Student's t with n - 2 degrees of freedom. R^2 on the scale log(1 - R^2), with the jackknife variance over
+            images and Student's t
 """
 
 from __future__ import annotations
@@ -16,16 +23,18 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
-from unseen.stats.interval import FloatArray, Interval, check_level, no_interval
-from unseen.stats.quantiles import t_p, t_quantile
+from unseen.stats.interval import FloatArray, Interval, check_level, no_interval, t_p, t_quantile
+from unseen.stats.means import t_interval
 from unseen.stats.resampling import jackknife_error
 
 Kind = Literal["pearson", "spearman", "kendall"]
 
-#: Below this number of points no interval keeps its level (bench/coverage.py).
+#: Below this number of points (images) no interval of a correlation (of R^2) keeps its level (bench/coverage.py).
 FEWEST_POINTS = 10
 #: With more points, Spearman's rho leaves out groups of points instead of single ones.
 _MOST_POINTS, _GROUPS = 500, 200
+#: Degrees of freedom of R^2 per image: squared errors have heavier tails than normal values.
+_FREEDOM = 0.6
 
 
 def kendall_tau(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
@@ -43,24 +52,65 @@ def correlation_interval(
     x: npt.ArrayLike, y: npt.ArrayLike, *, kind: Kind = "pearson", level: float = 0.95
 ) -> Interval:
     """Return a correlation with its confidence interval over other points (images, checkpoints or tasks)."""
-    xs, ys = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    if xs.ndim != 1 or xs.shape != ys.shape or len(xs) < 2 or not (np.isfinite(xs).all() and np.isfinite(ys).all()):
-        raise DataError(
-            f"a correlation needs two lists of finite numbers of equal length; found {xs.shape}, {ys.shape}."
-        )
+    xs, ys = _two(x, y, least=2)
     n = len(xs)
     if not np.ptp(xs) or not np.ptp(ys):
-        return no_interval(math.nan, "one of the two lists is constant", level=check_level(level), n=n)
+        return no_interval(math.nan, "one of the two lists is constant", level=level, n=n)
     value, without = {"pearson": _pearson, "spearman": _spearman, "kendall": _kendall}[kind](xs, ys)
     if n < FEWEST_POINTS:
         reason = f"a correlation needs {FEWEST_POINTS} points or more for an interval that covers its level"
-        return no_interval(value, reason, level=check_level(level), n=n)
+        return no_interval(value, reason, level=level, n=n)
     if not np.isfinite(without).all() or np.abs(without).max() >= 1 or abs(value) >= 1:
         return no_interval(value, "the correlation is 1 or not defined without one of the points", level=level, n=n)
     error = jackknife_error(np.arctanh(without))
     half, centre = t_quantile((1 + check_level(level)) / 2, n - 2) * error, math.atanh(value)
-    p = t_p(centre / error, n - 2) if error > 0 else float(value == 0)
-    return Interval(value, math.tanh(centre - half), math.tanh(centre + half), level, n, "jackknife of Fisher's z", p=p)
+    low, high, p = math.tanh(centre - half), math.tanh(centre + half), t_p(centre, error, n - 2)
+    return Interval(value, low, high, level, n, "jackknife of Fisher's z", p=p)
+
+
+def slope_interval(x: npt.ArrayLike, y: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+    """Return the least-squares slope of y over x, with its interval and p-value over other points (concepts)."""
+    xs, ys = _two(x, y)
+    n, away = len(xs), xs - xs.mean()
+    spread = float(away @ away)
+    if n < 3 or spread == 0:
+        raise DataError(f"a slope needs three points or more that differ in x; found {n} points.")
+    slope = float(away @ (ys - ys.mean())) / spread
+    residual = ys - ys.mean() - slope * away
+    leverage = 1 / n + away**2 / spread
+    room = np.maximum(1 - leverage, 1e-12)
+    error = math.sqrt(float(((away * residual / room) ** 2).sum())) / spread  # HC3
+    return t_interval(slope, error, n - 2, n=n, level=level, method="t with HC3 errors")
+
+
+def r_squared_interval(y: npt.ArrayLike, predictions: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+    """Return R^2 of fixed predictions with its confidence interval over test images."""
+    truth, found = _two(y, predictions)
+    n = len(truth)
+    wrong, whole = (truth - found) ** 2, (truth - truth.mean()) ** 2
+    if whole.sum() == 0:
+        return no_interval(math.nan, "all values are equal, so R^2 is not defined", level=level, n=n)
+    ratio = float(wrong.sum() / whole.sum())
+    value, reason = 1 - ratio, ""
+    if n < FEWEST_POINTS:
+        reason = f"R^2 needs {FEWEST_POINTS} test images or more for an interval that covers its level"
+    elif np.count_nonzero(wrong) < 2 or np.count_nonzero(whole) < 2:
+        reason = "fewer than two predictions are wrong, or fewer than two values differ from their mean"
+    if reason:
+        return no_interval(value, reason, level=level, n=n)
+    without = np.log((wrong.sum() - wrong) / (whole.sum() - whole * n / (n - 1)))  # leaving one image out
+    half = t_quantile((1 + check_level(level)) / 2, _FREEDOM * n) * jackknife_error(without)
+    low, high = 1 - ratio * math.exp(half), 1 - ratio * math.exp(-half)
+    return Interval(value, low, high, level, n, "jackknife of log(1 - R^2)")
+
+
+def _two(x: npt.ArrayLike, y: npt.ArrayLike, least: int = 1) -> tuple[FloatArray, FloatArray]:
+    first, second = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    if first.ndim != 1 or first.shape != second.shape or len(first) < least:
+        raise DataError(f"two lists of equal length are needed; found shapes {first.shape} and {second.shape}.")
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise DataError("values that are not finite were found. Remove these points.")
+    return first, second
 
 
 def _pearson(x: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:
@@ -70,24 +120,20 @@ def _pearson(x: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:
     rest = n / (n - 1)  # sums of squares without a point: xx - rest x^2
     with np.errstate(divide="ignore", invalid="ignore"):
         without = (xy - rest * x * y) / np.sqrt((xx - rest * x * x) * (yy - rest * y * y))
-    return float(xy / np.sqrt(xx * yy)), np.asarray(without)
+        return float(xy / np.sqrt(xx * yy)), np.asarray(without)
 
 
 def _spearman(x: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:
     """Return rho, and rho without each of the points, or without each of 200 groups if there are many points."""
     from scipy.stats import rankdata
 
+    def rho(rows: npt.NDArray[np.bool_]) -> float:
+        return _pearson(rankdata(x[rows]), rankdata(y[rows]))[0]
+
     n = len(x)
     groups = np.arange(n) if n <= _MOST_POINTS else np.random.default_rng(0).permutation(n) % _GROUPS
-    kept = (groups != group for group in range(groups.max() + 1))
-    without = np.array([_pearson_of(rankdata(x[rows]), rankdata(y[rows])) for rows in kept])
-    return _pearson_of(rankdata(x), rankdata(y)), without
-
-
-def _pearson_of(x: FloatArray, y: FloatArray) -> float:
-    x, y = x - x.mean(), y - y.mean()
-    spread = math.sqrt((x @ x) * (y @ y))
-    return float(x @ y / spread) if spread > 0 else math.nan
+    without = np.array([rho(groups != group) for group in range(groups.max() + 1)])
+    return rho(np.ones(n, bool)), without
 
 
 def _kendall(x: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:

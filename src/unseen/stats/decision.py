@@ -16,8 +16,9 @@ Differs:    from [H]: the joint distribution of the differences is normal with t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -25,9 +26,18 @@ import numpy.typing as npt
 
 from unseen.core.errors import DataError
 from unseen.stats.difference import holm, paired_differences, unpaired_difference
-from unseen.stats.interval import Difference, FloatArray, Interval, check_level, groups_of, no_interval, per_image
+from unseen.stats.interval import (
+    Difference,
+    FloatArray,
+    IntArray,
+    Interval,
+    check_level,
+    groups_of,
+    no_interval,
+    normal_quantile,
+    per_image,
+)
 from unseen.stats.means import accuracy_interval, estimate_mean, mean_interval, per_class_interval
-from unseen.stats.quantiles import normal_quantile
 
 _SAMPLES = 4000
 _NO_INTERVAL = "only a value is known"
@@ -107,40 +117,23 @@ class Decision:
         return "best" if len(self.possibly_best) == 1 else "tied"
 
 
-class _Pairs(Mapping[tuple[str, str], Difference]):
-    """Differences stored in one direction and readable in both."""
-
-    def __init__(self, stored: Mapping[tuple[str, str], Difference]) -> None:
-        self._stored = stored
-
-    def __getitem__(self, pair: tuple[str, str]) -> Difference:
-        found = self._stored.get(pair)
-        return found if found is not None else self._stored[pair[1], pair[0]].reversed()
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return (pair for first, second in self._stored for pair in ((first, second), (second, first)))
-
-    def __len__(self) -> int:
-        return 2 * len(self._stored)
-
-
 @dataclass(frozen=True, eq=False)
 class _Entry:
-    """A complete candidate with its per-image values, if it has them."""
+    """A complete candidate with its per-image values, if it has them.
+
+    Attributes:
+        images: equal for candidates that are compared image by image.
+        shares: whether the outcomes of all candidates on these images lie between 0 and 1.
+        error: standard error over images that corresponds to the width of the interval.
+    """
 
     name: str
     interval: Interval
-    values: FloatArray | None = field(default=None, repr=False)
-    labels: npt.NDArray[np.int64] | None = field(default=None, repr=False)
-    images: tuple[str, int, bytes] | None = None  # equal for candidates that are compared image by image
-    shares: bool = True  # whether the outcomes of all candidates on these images lie between 0 and 1
-    over_images: Interval | None = None  # the interval of the outcomes alone, if a scale widens `interval`
-
-    @property
-    def error(self) -> float:
-        """Standard error over images that corresponds to the width of the interval."""
-        width = self.over_images or self.interval
-        return (width.high - width.low) / (2 * normal_quantile((1 + width.level) / 2))
+    values: FloatArray | None = None
+    labels: IntArray | None = None
+    images: tuple[str, int, bytes] | None = None
+    shares: bool = True
+    error: float = math.nan
 
 
 def decide(
@@ -167,8 +160,8 @@ def decide(
     check_level(level)
     entries: list[_Entry] = []
     incomplete: dict[str, str] = {}
-    for name, given in correct.items():
-        candidate = _candidate(given, labels)
+    for name, outcomes in correct.items():
+        candidate = _candidate(outcomes, labels)
         error_scale = max(error_scale, candidate.error_scale)
         entry = _entry(name, candidate, level) if candidate.complete else None
         if entry is None or not math.isfinite(entry.interval.value):
@@ -176,120 +169,119 @@ def decide(
         else:
             entries.append(entry)
     other_scores = {e.images for e in entries if not e.shares}
-    entries = [replace(e, shares=e.images not in other_scores) for e in entries]
     sign = 1.0 if higher_is_better else -1.0
+    entries = [replace(e, shares=e.images not in other_scores) for e in entries]
     entries.sort(key=lambda e: (-sign * e.interval.value, e.name))
     tested = [e for e in entries if e.interval.known]
     stored = _compare_all(entries, error_scale)
-    pairs = _Pairs(stored)
-    joint = _joint(tested, pairs, sign, error_scale, seed)
-    better = {e.name: 0 for e in tested}
-    worse = dict(better)
+    better, worse = Counter[str](), Counter[str]()
     for (first, second), found in stored.items():  # the first has the better value, or the same
         if found.significant:
             better[second] += 1
             worse[first] += 1
-    able = [e.name for e in tested if e.name in joint.able and not better[e.name]]
+    able, behind, shares = _compare_with_best(tested, stored, sign, error_scale, seed)
     return Decision(
         order=tuple(e.name for e in entries),
-        possibly_best=tuple(able) if len(tested) > 1 else (),
-        pairs=pairs,
+        possibly_best=tuple(name for name in able if not better[name]),
+        pairs=stored | {(second, first): found.reversed() for (first, second), found in stored.items()},
         intervals={e.name: e.interval for e in entries},
-        behind=joint.behind,
+        behind=behind,
         places={e.name: (1 + better[e.name], len(tested) - worse[e.name]) for e in tested},
-        best_share=joint.shares,
+        best_share=shares,
         untested=tuple(e.name for e in entries if not e.interval.known),
         incomplete=incomplete,
         level=level,
     )
 
 
-def _candidate(given: npt.ArrayLike | Interval | Candidate, labels: npt.ArrayLike | None) -> Candidate:
-    if isinstance(given, Candidate):
-        return given if given.labels is not None or labels is None else replace(given, labels=labels)
-    if isinstance(given, Interval):
-        return Candidate(interval=given)
-    if np.ndim(given) == 0:
-        return Candidate(value=float(np.asarray(given)))
-    return Candidate(outcomes=given, labels=labels)
+def _candidate(outcomes: npt.ArrayLike | Interval | Candidate, labels: npt.ArrayLike | None) -> Candidate:
+    if isinstance(outcomes, Candidate):
+        return outcomes if outcomes.labels is not None or labels is None else replace(outcomes, labels=labels)
+    if isinstance(outcomes, Interval):
+        return Candidate(interval=outcomes)
+    if np.ndim(outcomes) == 0:
+        return Candidate(value=float(np.asarray(outcomes)))
+    return Candidate(outcomes=outcomes, labels=labels)
 
 
 def _entry(name: str, candidate: Candidate, level: float) -> _Entry:
-    interval = candidate.interval
+    interval, values, groups, images = candidate.interval, None, None, None
     if interval is not None and interval.known and interval.level != level:
         raise DataError(f"{name}: the interval has the level {interval.level}, the decision {level}; use one level.")
-    if candidate.outcomes is None or (interval is not None and not interval.known):  # no interval, no claim
-        return _Entry(name, interval or no_interval(candidate.value, _NO_INTERVAL, level=level))
-    values = per_image(candidate.outcomes, what=f"outcomes of {name}")
-    groups = None if candidate.labels is None else groups_of(candidate.labels, len(values))[0]
-    own = _own_interval(values, groups, level) if interval is None or candidate.error_scale != 1 else None
-    interval = interval or own
-    assert interval is not None
-    mean = estimate_mean(values, groups).value
-    if abs(mean - interval.value) > _HALF_PRECISION * max(1.0, abs(interval.value)):
-        raise DataError(f"{name}: the outcomes have the mean {mean:g}, the interval the value {interval.value:g}.")
-    images = candidate.units, len(values), b"" if groups is None else groups.tobytes()
-    return _Entry(name, interval, values, groups, images, bool(values.min() >= 0 and values.max() <= 1), own)
+    own, shares = interval or no_interval(candidate.value, _NO_INTERVAL, level=level), True
+    if candidate.outcomes is not None and (interval is None or interval.known):  # no interval, no claim
+        values = per_image(candidate.outcomes, what=f"outcomes of {name}")
+        groups = None if candidate.labels is None else groups_of(candidate.labels, len(values))[0]
+        images = candidate.units, len(values), b"" if groups is None else groups.tobytes()
+        shares = bool(values.min() >= 0 and values.max() <= 1)
+        if interval is None or candidate.error_scale != 1:  # a scale widens `interval`, not the interval of outcomes
+            own = _own_interval(values, groups, shares, level)
+        interval = interval or own
+        mean = estimate_mean(values, groups).value
+        if abs(mean - interval.value) > _HALF_PRECISION * max(1.0, abs(interval.value)):
+            raise DataError(f"{name}: the outcomes have the mean {mean:g}, the interval the value {interval.value:g}.")
+    error = (own.high - own.low) / (2 * normal_quantile((1 + level) / 2))
+    return _Entry(name, interval or own, values, groups, images, shares, error)
 
 
-def _own_interval(values: FloatArray, groups: npt.NDArray[np.int64] | None, level: float) -> Interval:
-    if values.min() < 0 or values.max() > 1:
-        if groups is not None:
+def _own_interval(values: FloatArray, groups: IntArray | None, shares: bool, level: float) -> Interval:
+    if groups is not None:
+        if not shares:
             raise DataError("means over classes need outcomes between 0 and 1; give other scores an interval.")
-        return mean_interval(values, level=level)
-    return accuracy_interval(values, level=level) if groups is None else per_class_interval(values, groups, level=level)
+        return per_class_interval(values, groups, level=level)
+    return accuracy_interval(values, level=level) if shares else mean_interval(values, level=level)
 
 
 def _compare_all(entries: Sequence[_Entry], error_scale: float) -> dict[tuple[str, str], Difference]:
     """Compare every two candidates, the better first, with p-values adjusted over all of them."""
     stored: dict[tuple[str, str], Difference] = {}
     for place, one in enumerate(entries):
-        others = entries[place + 1 :]
-        for other, found in zip(others, _compare(one, others, error_scale), strict=True):
-            stored[one.name, other.name] = found
+        for other, found in _compare(one, entries[place + 1 :], error_scale).items():
+            stored[one.name, other] = found
     tested = [pair for pair, found in stored.items() if not math.isnan(found.p)]
     for pair, p in zip(tested, holm([stored[pair].p for pair in tested]), strict=True):
         stored[pair] = replace(stored[pair], adjusted_p=p)
     return stored
 
 
-def _compare(one: _Entry, others: Sequence[_Entry], error_scale: float) -> list[Difference]:
-    """Compare a candidate with others."""
-    paired = [i for i, e in enumerate(others) if one.images is not None and e.images == one.images]
-    distinct = set(range(len(others))) - set(paired)
-    found = {i: unpaired_difference(one.interval, others[i].interval, error_scale=error_scale) for i in distinct}
-    if not paired or one.values is None or one.images is None:
-        return [found[i] for i in range(len(others))]
-    values = np.stack([v for i in paired if (v := others[i].values) is not None])
-    compared = paired_differences(
-        one.values - values,
-        shares=one.shares,
-        level=one.interval.level,
-        labels=one.labels,
-        error_scale=error_scale,
-    )
-    found |= dict(zip(paired, compared, strict=True))
-    return [found[i] for i in range(len(others))]
+def _compare(one: _Entry, others: Sequence[_Entry], error_scale: float) -> dict[str, Difference]:
+    """Compare a candidate with others, by their names."""
+    found: dict[str, Difference] = {}
+    paired: dict[str, FloatArray] = {}
+    for other in others:
+        if one.values is not None and other.values is not None and one.images == other.images:
+            paired[other.name] = one.values - other.values
+        else:
+            found[other.name] = unpaired_difference(one.interval, other.interval, error_scale=error_scale)
+    if paired:
+        differences = paired_differences(
+            np.stack(list(paired.values())),
+            shares=one.shares,
+            level=one.interval.level,
+            labels=one.labels,
+            error_scale=error_scale,
+        )
+        found |= dict(zip(paired, differences, strict=True))
+    return found
 
 
-@dataclass(frozen=True)
-class _Joint:
-    able: frozenset[str]
-    behind: Mapping[str, Interval]
-    shares: Mapping[str, float]
-
-
-def _joint(entries: Sequence[_Entry], pairs: _Pairs, sign: float, error_scale: float, seed: int) -> _Joint:
-    """Multiple comparisons with the best [H]."""
+def _compare_with_best(
+    entries: Sequence[_Entry],
+    pairs: Mapping[tuple[str, str], Difference],
+    sign: float,
+    error_scale: float,
+    seed: int,
+) -> tuple[list[str], dict[str, Interval], dict[str, float]]:
+    """Return who may be the best, how far the others are behind, and how often each comes first [H]."""
+    names = [e.name for e in entries]
     if len(entries) < 2:
-        return _Joint(frozenset(e.name for e in entries), {}, {e.name: 1.0 for e in entries})
-    level, names = entries[0].interval.level, [e.name for e in entries]
+        return [], {}, dict.fromkeys(names, 1.0)
+    level, single = entries[0].interval.level, normal_quantile((1 + entries[0].interval.level) / 2)
     covariance = _covariance(entries) * error_scale**2
     generator = np.random.default_rng(np.random.SeedSequence([seed, 16]))
     samples = generator.multivariate_normal(np.zeros(len(names)), covariance, size=_SAMPLES, method="eigh")
-    single = normal_quantile((1 + level) / 2)
     variances = np.diag(covariance)
-    able, behind = set(), {}
+    able, behind = [], {}
     for place, name in enumerate(names):
         errors = np.sqrt(np.maximum(variances + variances[place] - 2 * covariance[place], 0.0))
         others = np.flatnonzero((errors > 1e-9) & (np.arange(len(names)) != place))
@@ -297,40 +289,29 @@ def _joint(entries: Sequence[_Entry], pairs: _Pairs, sign: float, error_scale: f
         if len(others) > 1:
             largest = ((samples[:, others] - samples[:, [place]]) / errors[others]).max(axis=1)
             critical = max(single, float(np.quantile(largest, (1 + level) / 2)))
-        if all(_score(pairs[other, name]) <= critical for other in names[:place]):
-            able.add(name)
+        scores = [-normal_quantile(max(pairs[other, name].p, 1e-300) / 2) for other in names[:place]]
+        if all(score <= critical for score in scores):
+            able.append(name)
         if place:
-            (lead,) = _compare(entries[0], [entries[place]], error_scale * critical / single)
+            lead = _compare(entries[0], [entries[place]], error_scale * critical / single)[name]
             lead = lead if sign > 0 else lead.reversed()
             behind[name] = Interval(lead.value, lead.low, lead.high, level, lead.n, f"simultaneous, {lead.method}")
     sampled = sign * np.array([e.interval.value for e in entries]) + samples
     first = sampled >= sampled.max(axis=1, keepdims=True) - 1e-12
     shares = (first / first.sum(axis=1, keepdims=True)).mean(axis=0)
-    return _Joint(frozenset(able), behind, dict(zip(names, map(float, shares), strict=True)))
+    return able, behind, dict(zip(names, shares.tolist(), strict=True))
 
 
 def _covariance(entries: Sequence[_Entry]) -> FloatArray:
     """Return the covariance of the errors of all values: images that candidates share move them together."""
     errors = np.array([e.error for e in entries])
     correlation = np.eye(len(entries))
-    for images in dict.fromkeys(e.images for e in entries if e.images is not None):
+    for images in {e.images for e in entries if e.images is not None}:
         rows = [i for i, e in enumerate(entries) if e.images == images]
-        correlation[np.ix_(rows, rows)] = _correlation(
-            np.stack([v for i in rows if (v := entries[i].values) is not None])
-        )
+        values = np.stack([v for i in rows if (v := entries[i].values) is not None])
+        away = values - values.mean(axis=1, keepdims=True)
+        norms = np.sqrt((away**2).sum(axis=1, keepdims=True))
+        scaled = np.divide(away, norms, out=np.zeros_like(away), where=norms > 0)  # 0 if all outcomes are the same
+        correlation[np.ix_(rows, rows)] = scaled @ scaled.T
+    np.fill_diagonal(correlation, 1.0)
     return np.asarray(correlation * np.outer(errors, errors))
-
-
-def _correlation(values: FloatArray) -> FloatArray:
-    """Return correlations over images; 0 where a candidate has the same outcome on all images."""
-    away = values - values.mean(axis=1, keepdims=True)
-    norms = np.sqrt((away**2).sum(axis=1))
-    scaled = np.divide(away, norms[:, None], out=np.zeros_like(away), where=norms[:, None] > 0)
-    found = scaled @ scaled.T
-    np.fill_diagonal(found, 1.0)
-    return np.asarray(found)
-
-
-def _score(difference: Difference) -> float:
-    """Return the size of a difference on the scale of the normal distribution."""
-    return -normal_quantile(max(difference.p, 1e-300) / 2)

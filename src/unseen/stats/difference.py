@@ -20,14 +20,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
-from unseen.stats.interval import Difference, FloatArray, Interval, check_level, per_image
-from unseen.stats.means import estimate_means
-from unseen.stats.quantiles import normal_p, normal_quantile, t_p, t_quantile
+from unseen.stats.interval import (
+    Difference,
+    FloatArray,
+    Interval,
+    check_level,
+    normal_quantile,
+    per_image,
+    t_p,
+    t_quantile,
+)
+from unseen.stats.means import estimate_means, t_interval
 
 
 def paired_difference(
@@ -74,42 +83,33 @@ def paired_differences(
     n = differences.shape[1]
     if not shares and n < 2:
         reason = "a paired t-test needs two images or more"
-        return [Difference(float(d[0]), math.nan, math.nan, level, n, "none", reason, paired=True) for d in differences]
-    values, centres, errors, freedom = standard_errors(differences, shares, labels)
-    halves = t_quantile((1 + level) / 2, freedom) * errors * error_scale
-    low, high = np.minimum(centres - halves, values), np.maximum(centres + halves, values)
-    if shares:
-        low, high = np.maximum(low, -1.0), np.minimum(high, 1.0)
-    method = "paired, Bonett and Price" if shares else "paired t"
-    found = []
-    for value, centre, error, least, most in zip(
-        *map(np.ndarray.tolist, (values, centres, errors, low, high)), strict=True
-    ):
-        p = t_p(centre / (error * error_scale), freedom) if error > 0 else float(value == 0)
-        found.append(Difference(value, least, most, level, n, method, p=p, adjusted_p=p, paired=True))
-    return found
-
-
-def standard_errors(
-    differences: FloatArray, shares: bool, labels: npt.ArrayLike | None = None
-) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-    """Return values, centres, standard errors and the degrees of freedom of many paired differences (pairs, n).
-
-    The interval of a pair is its centre plus and minus the quantile of Student's t times its standard error.
-    """
-    n = differences.shape[1]
+        return [replace(_unknown(float(d[0]), reason, level, n), paired=True) for d in differences]
     if shares and labels is None:
         values, variances, size = differences.mean(axis=1), np.zeros(0), float(n)
     else:
         values, variances, size = estimate_means(differences, labels)
-    if not shares:
-        return values, values, np.sqrt(variances), n - 1.0
-    squares = np.einsum("ij,ij->i", differences, differences)
-    added = (squares + 1) / (np.count_nonzero(differences, axis=1) + 1)
-    total = squares if labels is None else size * (size * variances + values**2)
-    centres = values * size / (size + 2)  # [B]: two images more, of the differences 1 and -1
-    errors = np.sqrt(((total + 2 * added) / (size + 2) - centres**2) / (size + 2))
-    return values, centres, errors, math.inf
+    if shares:  # [B]: two images more, of the differences 1 and -1
+        squares = np.einsum("ij,ij->i", differences, differences)
+        added = (squares + 1) / (np.count_nonzero(differences, axis=1) + 1)
+        total = squares if labels is None else size * (size * variances + values**2)
+        centres = values * size / (size + 2)
+        errors = np.sqrt(((total + 2 * added) / (size + 2) - centres**2) / (size + 2)) * error_scale
+        freedom, bound, method = math.inf, 1.0, "paired, Bonett and Price"
+    else:
+        centres, errors = values, np.sqrt(variances) * error_scale
+        freedom, bound, method = n - 1.0, math.inf, "paired t"
+    halves = t_quantile((1 + level) / 2, freedom) * errors
+    low = np.maximum(np.minimum(centres - halves, values), -bound)
+    high = np.minimum(np.maximum(centres + halves, values), bound)
+    found = []
+    for value, centre, error, least, most in np.stack([values, centres, errors, low, high], axis=1).tolist():
+        p = t_p(centre, error, freedom)
+        found.append(Difference(value, least, most, level, n, method, p=p, adjusted_p=p, paired=True))
+    return found
+
+
+def _unknown(value: float, reason: str, level: float, n: int) -> Difference:
+    return Difference(value, math.nan, math.nan, check_level(level), n, "none", reason)
 
 
 def unpaired_difference(a: Interval, b: Interval, *, error_scale: float = 1.0) -> Difference:
@@ -123,13 +123,11 @@ def unpaired_difference(a: Interval, b: Interval, *, error_scale: float = 1.0) -
         raise DataError(f"two intervals of one level are needed; found {a.level} and {b.level}.")
     n = min(a.n, b.n)
     if not (a.known and b.known):
-        reason = a.reason or b.reason or "no interval is known"
-        return Difference(value, math.nan, math.nan, level, n, "none", reason)
+        return _unknown(value, a.reason or b.reason or "no interval is known", level, n)
     below = math.hypot(a.value - a.low, b.high - b.value) * error_scale
     above = math.hypot(a.high - a.value, b.value - b.low) * error_scale
     distance = below if value > 0 else above
-    z = normal_quantile((1 + level) / 2)
-    p = (normal_p(z * value / distance) if distance > 0 else 0.0) if value else 1.0
+    p = t_p(normal_quantile((1 + level) / 2) * value, distance, math.inf)
     return Difference(value, value - below, value + above, level, n, "unpaired, MOVER", p=p, adjusted_p=p)
 
 
@@ -141,16 +139,12 @@ def welch_difference(a: npt.ArrayLike, b: npt.ArrayLike, *, level: float = 0.95)
     first, second = per_image(a, what="values"), per_image(b, what="values")
     value, n = float(first.mean() - second.mean()), len(first) + len(second)
     if min(len(first), len(second)) < 2:
-        reason = "Welch's t-test needs two values or more on both sides"
-        return Difference(value, math.nan, math.nan, check_level(level), n, "none", reason)
+        return _unknown(value, "Welch's t-test needs two values or more on both sides", level, n)
     parts = [float(x.var(ddof=1)) / len(x) for x in (first, second)]
     error = math.sqrt(sum(parts))
-    if error == 0:
-        p = float(value == 0)
-        return Difference(value, value, value, check_level(level), n, "Welch's t", p=p, adjusted_p=p)
-    freedom = sum(parts) ** 2 / sum(v * v / (len(x) - 1) for v, x in zip(parts, (first, second), strict=True))
-    half, p = t_quantile((1 + check_level(level)) / 2, freedom) * error, t_p(value / error, freedom)
-    return Difference(value, value - half, value + half, level, n, "Welch's t", p=p, adjusted_p=p)
+    weights = sum(v * v / (len(x) - 1) for v, x in zip(parts, (first, second), strict=True))
+    found = t_interval(value, error, sum(parts) ** 2 / weights if error else 1.0, n=n, level=level, method="Welch's t")
+    return Difference(value, found.low, found.high, level, n, found.method, p=found.p, adjusted_p=found.p)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -158,5 +152,5 @@ def holm(p_values: Sequence[float]) -> list[float]:
     order = np.argsort(p_values, kind="stable")
     steps = np.arange(len(order), 0, -1) * np.asarray(p_values, np.float64)[order]
     adjusted = np.empty(len(order))
-    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0) if len(order) else steps
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return [float(p) for p in adjusted]

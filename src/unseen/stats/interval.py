@@ -1,9 +1,11 @@
-"""Confidence intervals and differences: the records that every function of `unseen.stats` returns."""
+"""Confidence intervals and differences: the records that every function of `unseen.stats` returns, and their parts."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy.typing as npt
 from unseen.core.errors import DataError
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +71,12 @@ class Difference(Interval):
 
     def reversed(self) -> Difference:
         """Return the difference of the second and the first candidate."""
-        return Difference(
-            0.0 - self.value, 0.0 - self.high, 0.0 - self.low, self.level, self.n, self.method, self.reason, self.p,
-            self.adjusted_p, self.paired,
-        )  # fmt: skip
+        return replace(self, value=0.0 - self.value, low=0.0 - self.high, high=0.0 - self.low)
 
 
 def no_interval(value: float, reason: str, *, level: float, n: int = 0) -> Interval:
     """Return an interval without limits."""
-    return Interval(value, math.nan, math.nan, level, n, "none", reason)
+    return Interval(value, math.nan, math.nan, check_level(level), n, "none", reason)
 
 
 def check_level(level: float) -> float:
@@ -96,10 +96,39 @@ def per_image(outcomes: npt.ArrayLike, *, what: str = "outcomes") -> FloatArray:
     return values if values.ndim == 1 else np.asarray(values.mean(axis=0))
 
 
-def groups_of(labels: npt.ArrayLike, n: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def groups_of(labels: npt.ArrayLike, n: int) -> tuple[IntArray, IntArray]:
     """Return the group number of each image and the size of each group."""
     names: npt.NDArray[Any] = np.asarray(labels)
     if names.shape != (n,):
         raise DataError(f"labels must have one entry per image: ({n},), found {names.shape}.")
     _, index, counts = np.unique(names, return_inverse=True, return_counts=True)
     return index.astype(np.int64), counts.astype(np.int64)
+
+
+_NORMAL = NormalDist()
+
+
+def normal_quantile(probability: float) -> float:
+    """Return the quantile of the standard normal distribution."""
+    return _NORMAL.inv_cdf(probability)
+
+
+@lru_cache(maxsize=4096)
+def t_quantile(probability: float, freedom: float) -> float:
+    """Return the quantile of Student's t distribution, which is normal with infinite degrees of freedom."""
+    if math.isinf(freedom):
+        return normal_quantile(probability)
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, probability))
+
+
+def t_p(value: float, error: float, freedom: float) -> float:
+    """Return the two-sided p-value of a value with a standard error; infinite degrees of freedom are normal."""
+    if error <= 0:
+        return float(value == 0)
+    if math.isinf(freedom):
+        return math.erfc(abs(value / error) / math.sqrt(2))
+    from scipy.special import stdtr
+
+    return float(2 * stdtr(freedom, -abs(value / error)))

@@ -1,23 +1,29 @@
-"""Confidence intervals of means over images: accuracy, per-class accuracy, bounded and unbounded scores.
+"""Confidence intervals of means over images: accuracy, per-class accuracy, scores, and functions of several means.
 
 Papers:     Lancaster, "Significance tests in discrete distributions", JASA 1961 (mid-P);
             Berry & Armitage, "Mid-P confidence intervals: a brief review", The Statistician 1995 [B];
             Korn & Graubard, "Confidence intervals for proportions with small expected number of positive counts
-            estimated from survey data", Survey Methodology 1998 [K] (effective sample size)
+            estimated from survey data", Survey Methodology 1998 [K] (effective sample size);
+            Zou & Donner, "Construction of confidence limits about effect measures: a general approach", Statistics in
+            Medicine 2008 [Z] (MOVER)
 Shapes:     correct (n,) or (seeds, n); labels (n,)
 Implements: the mid-P interval of a binomial share x / n [B]: the limits are quantiles of the mixture of
             Beta(x, n - x + 1) and Beta(x + 1, n - x) in equal parts. A mean over seeds, over classes or of scores in
             [0, 1] has the interval of a share of n' = P (1 - P) / V images, with V the estimated variance of the
-            mean P [K]
+            mean P [K]. [Z] for a function f that increases in every argument, such as a mean over tasks or a harmonic
+            mean: f is evaluated with one argument at a time at its lower (upper) limit; the squared distances to the
+            value are added
 Differs:    from [K]: instead of t quantiles, the ratio r = n / n' is shrunk towards that of 0/1 outcomes with the
             weight of half an error (two errors for classes of unequal sizes), and the variance within each class
             towards the variance over all images with the weight of half an image. Without this, P = 1 and classes of
-            one image would have the variance 0
+            one image would have the variance 0. From [Z]: distances of arguments that share images are added before
+            they are squared, since their errors may have correlation 1
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -25,8 +31,16 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
-from unseen.stats.interval import FloatArray, Interval, check_level, groups_of, no_interval, per_image
-from unseen.stats.quantiles import t_p, t_quantile
+from unseen.stats.interval import (
+    FloatArray,
+    Interval,
+    check_level,
+    groups_of,
+    no_interval,
+    per_image,
+    t_p,
+    t_quantile,
+)
 
 #: Weight, in errors, of the assumed variance in the estimated variance of a bounded mean: with equal weights of all
 #: images the assumed variance is that of 0/1 outcomes; else it is larger, and fewer errors tell about it.
@@ -60,8 +74,7 @@ def accuracy_interval(correct: npt.ArrayLike, *, level: float = 0.95) -> Interva
             the interval is for other test images and these trained models.
         level: the confidence level.
     """
-    values = _bounded(per_image(correct, what="correct"))
-    return share_interval(estimate_mean(values), len(values), level)
+    return _bounded_interval(per_image(correct, what="correct"), None, level)
 
 
 def per_class_interval(correct: npt.ArrayLike, labels: npt.ArrayLike, *, level: float = 0.95) -> Interval:
@@ -73,8 +86,7 @@ def per_class_interval(correct: npt.ArrayLike, labels: npt.ArrayLike, *, level: 
             classes give the per-class accuracies to `mean_interval`.
         level: the confidence level.
     """
-    values = _bounded(per_image(correct, what="correct"))
-    return share_interval(estimate_mean(values, labels), len(values), level)
+    return _bounded_interval(per_image(correct, what="correct"), labels, level)
 
 
 def mean_interval(values: npt.ArrayLike, *, bounds: tuple[float, float] | None = None, level: float = 0.95) -> Interval:
@@ -88,23 +100,30 @@ def mean_interval(values: npt.ArrayLike, *, bounds: tuple[float, float] | None =
         level: the confidence level.
     """
     numbers = per_image(values, what="values")
-    n = len(numbers)
+    n, value = len(numbers), float(numbers.mean())
     if bounds is not None:
         low, high = bounds
-        scaled = share_interval(estimate_mean(_bounded((numbers - low) / (high - low))), n, level)
+        scaled = _bounded_interval((numbers - low) / (high - low), None, level)
         first, last = (low + (high - low) * end for end in (scaled.low, scaled.high))
-        return Interval(float(numbers.mean()), first, last, level, n, scaled.method)
-    value = float(numbers.mean())
+        return Interval(value, first, last, level, n, scaled.method)
     if n < 2:
-        return no_interval(value, "a t interval needs two values or more", level=check_level(level), n=n)
+        return no_interval(value, "a t interval needs two values or more", level=level, n=n)
     return t_interval(value, float(numbers.std(ddof=1)) / math.sqrt(n), n - 1, n=n, level=level, method="Student's t")
 
 
 def t_interval(value: float, error: float, freedom: float, *, n: int, level: float, method: str) -> Interval:
     """Return the interval of an estimate with a standard error and degrees of freedom."""
     half = t_quantile((1 + check_level(level)) / 2, freedom) * error
-    p = t_p(value / error, freedom) if error > 0 else float(value == 0)
-    return Interval(value, value - half, value + half, level, n, method, p=p)
+    return Interval(value, value - half, value + half, level, n, method, p=t_p(value, error, freedom))
+
+
+def _bounded_interval(values: FloatArray, labels: npt.ArrayLike | None, level: float) -> Interval:
+    if values.min() < 0 or values.max() > 1:
+        raise DataError(
+            f"outcomes must lie between 0 (wrong) and 1 (right); found {values.min():g} to {values.max():g}. For "
+            "other scores use mean_interval."
+        )
+    return share_interval(estimate_mean(values, labels), len(values), level)
 
 
 def estimate_mean(values: FloatArray, labels: npt.ArrayLike | None = None) -> Mean:
@@ -135,7 +154,7 @@ def estimate_means(values: FloatArray, labels: npt.ArrayLike | None = None) -> t
     return means, (shrunk / counts).sum(axis=1) / classes**2, classes**2 / float((1 / counts).sum())
 
 
-def share_interval(mean: Mean, n: int, level: float) -> Interval:
+def share_interval(mean: Mean, n: int, level: float, method: str = "") -> Interval:
     """Return the mid-P interval of a mean of values from 0 to 1."""
     value = min(max(mean.value, 0.0), 1.0)
     spread = value * (1 - value)
@@ -147,19 +166,19 @@ def share_interval(mean: Mean, n: int, level: float) -> Interval:
     ratio = (errors * ratio + prior * mean.excess) / (errors + prior)
     size = mean.size / ratio
     low, high = mid_p_limits(value * size, size, check_level(level))
-    method = "mid-P" if ratio == 1.0 and equal_weights else "mid-P with effective sample size"
+    method = method or ("mid-P" if ratio == 1.0 and equal_weights else "mid-P with effective sample size")
     return Interval(value, min(low, value), max(high, value), level, n, method)
 
 
 @lru_cache(maxsize=65536)
 def mid_p_limits(right: float, size: float, level: float) -> tuple[float, float]:
     """Return the mid-P limits of a share of `right` out of `size`, which need not be whole numbers."""
-    low = 0.0 if right <= 0 else confidence_quantile(right, size, (1 - level) / 2)
-    high = 1.0 if right >= size else confidence_quantile(right, size, (1 + level) / 2)
+    low = 0.0 if right <= 0 else _mid_p_quantile(right, size, (1 - level) / 2)
+    high = 1.0 if right >= size else _mid_p_quantile(right, size, (1 + level) / 2)
     return low, high
 
 
-def confidence_quantile(right: float, size: float, probability: float) -> float:
+def _mid_p_quantile(right: float, size: float, probability: float) -> float:
     """Return a quantile of the mid-P confidence distribution: half Beta(x, n - x + 1) and half Beta(x + 1, n - x)."""
     from scipy.special import betainc, betaincinv
 
@@ -185,10 +204,52 @@ def confidence_quantile(right: float, size: float, probability: float) -> float:
     return found
 
 
-def _bounded(values: FloatArray) -> FloatArray:
-    if values.min() < 0 or values.max() > 1:
-        raise DataError(
-            f"outcomes must lie between 0 (wrong) and 1 (right); found {values.min():g} to {values.max():g}. For "
-            "other scores use mean_interval."
-        )
-    return values
+def combine_intervals(
+    function: Callable[[Sequence[float]], float], parts: Sequence[Interval], *, shared: Sequence[str] | None = None
+) -> Interval:
+    """Return the interval of an increasing function of several values [Z].
+
+    Args:
+        function: increases in every argument.
+        parts: its arguments with their intervals, all of one level.
+        shared: per part, the images that it is estimated on; by default all parts have different images.
+    """
+    if not parts or len({part.level for part in parts}) > 1 or (shared is not None and len(shared) != len(parts)):
+        raise DataError("a combination needs one interval or more, of one level, and one name of images per interval.")
+    values, level, n = [part.value for part in parts], parts[0].level, sum(part.n for part in parts)
+    value = float(function(values))
+    if unknown := [part.reason or "no interval is known" for part in parts if not part.known]:
+        return no_interval(value, f"a part has no interval: {unknown[0]}", level=level, n=n)
+    limits = []
+    for end in ("low", "high"):
+        distances: dict[str, float] = {}
+        for i, part in enumerate(parts):
+            moved = function([*values[:i], getattr(part, end), *values[i + 1 :]])
+            key = str(i) if shared is None else shared[i]
+            distances[key] = distances.get(key, 0.0) + abs(moved - value)
+        limits.append(math.hypot(*distances.values()))
+    return Interval(value, value - limits[0], value + limits[1], level, n, "MOVER")
+
+
+def mean_of_intervals(parts: Sequence[Interval], *, shared: Sequence[str] | None = None) -> Interval:
+    """Return the mean over tasks, with the interval over the test images of these tasks.
+
+    For a claim about new tasks give the values of the tasks to `mean_interval`.
+    """
+    return combine_intervals(lambda values: sum(values) / len(values), parts, shared=shared)
+
+
+def harmonic_mean_interval(first: Interval, second: Interval) -> Interval:
+    """Return the harmonic mean of two accuracies on different images, with its interval."""
+    return combine_intervals(lambda pair: 2 * math.prod(pair) / sum(pair) if sum(pair) > 0 else 0.0, [first, second])
+
+
+def median_outcomes(correct: npt.ArrayLike) -> FloatArray:
+    """Return the per-image outcomes (n,) of the seed with the median accuracy, out of (seeds, n).
+
+    Their mean is the median over seeds. For an even number of seeds it is the mean of the two in the middle.
+    """
+    rows = np.atleast_2d(np.asarray(correct, np.float64))
+    per_image(rows)
+    order = np.argsort(rows.mean(axis=1), kind="stable")
+    return np.asarray(rows[[order[(len(order) - 1) // 2], order[len(order) // 2]]].mean(axis=0))

@@ -1,4 +1,4 @@
-"""What a benchmark must keep to: identity by construction, one result per cell, the same numbers twice."""
+"""Contract suite of benchmarks: identity by construction, one result per cell, reproducible numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unseen.core.options import choices_of
 from unseen.core.records import Cell, Result
 from unseen.core.registry import load_object
 from unseen.data.dataset import CLASS, NUMBER, SEVERAL
-from unseen.results.styles import COMMON, is_bound
+from unseen.results.info import COMMON, is_bound
 from unseen.testing.claims import claim
 
 #: Metrics that are measured with a clock.
@@ -125,7 +125,7 @@ def _check_plan(benchmark: Benchmark, model: str, dataset: str) -> None:
 def _check_options(
     benchmark: Benchmark, model: str, dataset: str, options: dict[str, Any], changes: dict[str, Any]
 ) -> None:
-    """Every option changes the ids, or is declared neutral or idle and does not."""
+    """Check that every option changes the ids, or is declared neutral or idle and does not."""
     hints = get_type_hints(type(benchmark), include_extras=True)
     for field in dataclasses.fields(benchmark):
         what = f"benchmark {benchmark.name!r}, option {field.name!r}"
@@ -155,7 +155,7 @@ def _check_options(
 
 
 def another(hint: Any, value: Any) -> Any:
-    """Another value of the same type, or None where the type suggests none."""
+    """Return another value of the same type, or None if the type suggests none."""
     choices = [choice for choice in choices_of(hint) if choice != value]
     if isinstance(value, bool):
         return not value
@@ -173,7 +173,7 @@ def another(hint: Any, value: Any) -> Any:
 
 
 def _element(hint: Any) -> Any:
-    """What a tuple of any length holds."""
+    """Return the type of the elements of a tuple of any length."""
     return get_args(hint)[0] if get_origin(hint) is tuple else hint
 
 
@@ -198,14 +198,14 @@ def _check_evaluation(benchmark: Benchmark, model: str, dataset: str, home: Path
 
 
 def _evaluate(benchmark: Benchmark, model: str, dataset: str, home: Path) -> dict[str, Result]:
-    """Results by cell id, over a home folder of their own."""
+    """Return results by cell id, computed in a home folder of their own."""
     bench = Workbench(home)
     revision = bench.revision(model, dataset, benchmark.other_datasets())
     benchmark.check(bench.dataset(dataset))
     cells = [dataclasses.replace(cell, revision=revision) for cell in benchmark.plan(model, dataset)]
     found: dict[str, Result] = {}
     for result in benchmark.evaluate(cells, bench):
-        claim(result.cell in cells, f"benchmark {benchmark.name!r} gives a result of a cell that was not asked for")
+        claim(result.cell in cells, f"benchmark {benchmark.name!r} returns a result of a cell that was not requested")
         claim(result.cell.id not in found, f"benchmark {benchmark.name!r} gives two results of one cell")
         found[result.cell.id] = result
     return found

@@ -1,4 +1,4 @@
-"""How a contract is claimed: `assert` would vanish under `python -O`, and says little."""
+"""Assertions of the contract suites, which also work under `python -O`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from unseen.core.errors import UnseenError
 
 
 def claim(holds: bool, otherwise: str) -> None:
-    """Raise an `AssertionError` with the words `otherwise` unless it holds."""
+    """Raise an `AssertionError` with the message `otherwise` unless the condition holds."""
     if not holds:
         raise AssertionError(otherwise)
 
 
 def refuses(what: str, call: Callable[[], Any]) -> str:
-    """The message with which `call` refuses; anything but an `UnseenError` breaks the contract."""
+    """Return the message of the `UnseenError` that `call` raises; any other outcome breaks the contract."""
     try:
         call()
     except UnseenError as error:
@@ -27,7 +27,7 @@ def refuses(what: str, call: Callable[[], Any]) -> str:
 
 
 def check_ids(ids: Iterable[str], scheme: str) -> None:
-    """Ids of cards: each once, all of one scheme."""
+    """Check that ids of cards are unique and have the same scheme."""
     found = list(ids)
     twice = sorted({each for each in found if found.count(each) > 1}) if len(set(found)) < len(found) else []
     claim(not twice, f"cards share the ids {twice}")

@@ -14,7 +14,7 @@ _UNLUCKY = 13
 
 
 def double(value: int) -> int:
-    """What the check sends to the workers: it must be found there by its name, so it stands here."""
+    """Run in a worker, which imports it by its name."""
     if value == _UNLUCKY:
         raise DataError("thirteen")
     return 2 * value
@@ -51,5 +51,5 @@ def check_engine(make: Callable[[], AbstractContextManager[Engine]]) -> None:
 
         results = engine.map(double, lazily(), lost=lambda item, _reason: -item, needs={"GPU": 1})
         next(results)
-        claim(len(asked) < 200, "items are asked for as they can be done, not all at once")
+        claim(len(asked) < 200, "items are consumed when a worker is free, not all at once")
         claim(len(list(results)) == 199, "every item gives one result, also where they come one by one")

@@ -50,7 +50,7 @@ def check_zeroshot_method(kind: type[ZeroShotMethod] | ZeroShotMethod) -> None:
 
 
 def refuses_unfitted(method: ZeroShotMethod, images: FloatArray, candidates: FloatArray) -> None:
-    """A method that has not been fitted says so."""
+    """Check that a method that is not fitted raises an error."""
     from sklearn.exceptions import NotFittedError
 
     try:

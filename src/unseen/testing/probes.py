@@ -27,7 +27,7 @@ def check_probe(probe: Any) -> None:
     fitted = clone(probe).fit(features, labels)
     claim(clone(probe).get_params() == before, f"{what}: a clone has other parameters")
     found = fitted.predict(test)
-    claim(float((found == wanted).mean()) > 0.9, f"{what}: classes that lie far apart are not told apart")
+    claim(float((found == wanted).mean()) > 0.9, f"{what}: classes that lie far apart are not separated")
     again = clone(probe).fit(features, labels)
     claim(np.array_equal(again.predict_proba(test), fitted.predict_proba(test)), f"{what}: two fits differ")
     probabilities = fitted.predict_proba(test)

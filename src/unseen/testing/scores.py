@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import numpy.typing as npt
 
-from unseen.metrics.softmax import softmax
+from unseen.metrics import softmax
 from unseen.ranking.cards import ScoreCard, combine_terms, score_flops, score_terms
 from unseen.testing.claims import claim, refuses
 

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from unseen.zeroshot.cmt_star import CMTStar as CMTStar
     from unseen.zeroshot.conse import CONSE as CONSE
     from unseen.zeroshot.dap import DAP as DAP
+    from unseen.zeroshot.dap import IAP as IAP
     from unseen.zeroshot.devise import DEVISE as DEVISE
     from unseen.zeroshot.dsrl import DSRL as DSRL
     from unseen.zeroshot.eszsl import ESZSL as ESZSL
     from unseen.zeroshot.f_clswgan import FCLSWGAN as FCLSWGAN
     from unseen.zeroshot.gfzsl import GFZSL as GFZSL
-    from unseen.zeroshot.gfzsl_tran import GFZSLTran as GFZSLTran
-    from unseen.zeroshot.iap import IAP as IAP
+    from unseen.zeroshot.gfzsl import GFZSLTran as GFZSLTran
     from unseen.zeroshot.latem import LATEM as LATEM
     from unseen.zeroshot.method import ZeroShotMethod as ZeroShotMethod
     from unseen.zeroshot.problem import Fold as Fold

@@ -12,7 +12,6 @@ Expected:   GBU Table 3, PS: SUN 58.1, CUB 54.9, AWA1 59.9, AWA2 62.5, aPY 39.7
 from __future__ import annotations
 
 from functools import cache
-from typing import ClassVar
 
 import numpy as np
 
@@ -32,21 +31,15 @@ class ALE(CompatibilityMethod):
         citation="Akata et al., TPAMI 2016",
     )
     version = 1
-    grid: ClassVar[Grid] = {"learning_rate": (0.003, 0.01, 0.03, 0.1, 0.3), "epochs": (1, 2, 5, 10, 20, 50)}
-    quick_grid: ClassVar[Grid] = {"learning_rate": (0.01, 0.1), "epochs": (1, 2, 5, 10, 20)}
+    grid = Grid(learning_rate=(0.003, 0.01, 0.03, 0.1, 0.3), epochs=(1, 2, 5, 10, 20, 50))
+    quick_grid = Grid(learning_rate=(0.01, 0.1), epochs=(1, 2, 5, 10, 20))
 
     def _violations(
         self, margins: FloatArray, y: IntArray, rng: np.random.Generator
     ) -> tuple[IntArray, IntArray, FloatArray]:
         chosen, draw = first_violation(margins, y, rng)
         rows = np.flatnonzero(draw)
-        return rows, chosen[rows], _harmonic(margins.shape[1])[(margins.shape[1] - 1) // draw[rows]]
-
-    def _losses(self, margins: FloatArray, y: IntArray) -> FloatArray:
-        violating = margins > 0
-        rank = violating.sum(1)  # Eq. (6)
-        hinge = np.where(violating, margins, 0).sum(1, dtype=np.float64)
-        return np.asarray(_harmonic(margins.shape[1])[rank] / np.maximum(rank, 1) * hinge)  # Eq. (5)
+        return rows, chosen[rows], _harmonic(margins.shape[1])[(margins.shape[1] - 1) // draw[rows]]  # Eqs. (5), (6)
 
 
 @cache

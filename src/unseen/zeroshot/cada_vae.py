@@ -17,19 +17,20 @@ Expected:   [P] Table 3, H: CUB 52.4, SUN 40.6, AWA1 64.1, AWA2 63.9
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.generative import GenerativeMethod, Layers, TrainingImages, linear
-from unseen.zeroshot.method import FloatArray, Grid, ZeroShotMethod
+from unseen.zeroshot.method import FloatArray, Grid, ZeroShotMethod, parameters
 
 #: Greatest weight, and the shares of all epochs between which it grows to that.
 _DIMENSIONS = 2048
 _BETA, _CROSS, _ALIGNMENT = (0.25, 0.0, 0.93), (2.37, 0.21, 0.75), (8.13, 0.06, 0.22)
 
 
+@parameters
 class CADAVAE(GenerativeMethod):
     """Cross- and distribution-aligned variational auto-encoders.
 
@@ -47,6 +48,12 @@ class CADAVAE(GenerativeMethod):
         seed: of weights, noise and the order of images.
     """
 
+    epochs: int = 25
+    weight: float = 2.0
+    latent: int = 64
+    hidden: int = 1024
+    batch_size: int = 256
+
     card = MethodCard(
         id="CADA-VAE",
         name="Aligned variational auto-encoders",
@@ -54,28 +61,11 @@ class CADAVAE(GenerativeMethod):
         citation="Schoenfeld et al., CVPR 2019",
     )
     version = 2
-    grid: ClassVar[Grid] = {"weight": (1.0, 2.0, 3.0, 4.0, 6.0, 10.0), "l2": (1e-4, 1e-3, 1e-2)}
-    quick_grid: ClassVar[Grid] = {"weight": (1.0, 2.0, 4.0)}
+    grid = Grid(weight=(1.0, 2.0, 3.0, 4.0, 6.0, 10.0), l2=(1e-4, 1e-3, 1e-2))
+    quick_grid = Grid(weight=(1.0, 2.0, 4.0))
 
     #: The schedule goes by the share of all epochs: one run does not serve two numbers of them.
     _grid_scores = ZeroShotMethod._grid_scores
-
-    def __init__(
-        self,
-        epochs: int = 25,
-        samples: int = 100,
-        weight: float = 2.0,
-        latent: int = 64,
-        learning_rate: float = 1e-3,
-        hidden: int = 1024,
-        batch_size: int = 256,
-        real: int = 100,
-        l2: float = 1e-3,
-        device: str = "auto",
-        seed: int = 0,
-    ) -> None:
-        super().__init__(epochs, samples, weight, learning_rate, hidden, batch_size, real, l2, device, seed)
-        self.latent = latent
 
     def _train(self, data: TrainingImages, epochs: int) -> Iterator[tuple[int, Layers]]:
         import torch

@@ -10,18 +10,19 @@ Expected:   GBU Table 3, PS: SUN 39.9, CUB 34.6, AWA1 39.5, AWA2 37.9, aPY 28.0
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.compatibility import EarlyStoppedMethod
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, check_training, squared_distances
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, parameters, squared_distances
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's usual constants
 
 
+@parameters
 class CMT(EarlyStoppedMethod):
     """Cross-modal transfer.
 
@@ -33,6 +34,12 @@ class CMT(EarlyStoppedMethod):
         seed: of the first weights and of the order of images.
     """
 
+    hidden: int = 256
+    learning_rate: float = 1e-3
+    epochs: int = 20
+    batch_size: int = 128
+    seed: int = 0
+
     card = MethodCard(
         id="CMT",
         name="Cross-modal transfer",
@@ -41,19 +48,8 @@ class CMT(EarlyStoppedMethod):
         citation="Socher et al., NeurIPS 2013",
     )
     version = 1
-    grid: ClassVar[Grid] = {"hidden": (128, 512), "learning_rate": (3e-4, 1e-3), "epochs": (5, 10, 20, 40)}
-    quick_grid: ClassVar[Grid] = {"hidden": (256,), "epochs": (5, 10, 20)}
-
-    weights_: list[FloatArray]
-
-    def __init__(
-        self, hidden: int = 256, learning_rate: float = 1e-3, epochs: int = 20, batch_size: int = 128, seed: int = 0
-    ) -> None:
-        self.hidden = hidden
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.seed = seed
+    grid = Grid(hidden=(128, 512), learning_rate=(3e-4, 1e-3), epochs=(5, 10, 20, 40))
+    quick_grid = Grid(hidden=(256,), epochs=(5, 10, 20))
 
     def _keep(self, learned: Any) -> None:
         self.weights_ = [w.copy() for w in learned]
@@ -75,17 +71,8 @@ class CMT(EarlyStoppedMethod):
                     _adam(w, g, m, v, rate)
             yield epoch, weights
 
-    def transform(self, X: npt.ArrayLike) -> FloatArray:
-        """Return (n, a): images in the space of class embeddings."""
-        return forward(np.asarray(X), self.weights_)
-
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         return -squared_distances(forward(X, self.weights_), S.astype(X.dtype))
-
-    def loss(self, X: npt.ArrayLike, y: npt.ArrayLike, S: npt.ArrayLike) -> float:
-        """Return Eq. (11), the mean over images."""
-        features, labels, embeddings = check_training(X, y, S)
-        return float(((forward(features, self.weights_) - embeddings[labels]) ** 2).sum(1, dtype=np.float64).mean())
 
 
 def first_weights(

@@ -18,10 +18,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csc_array
 
-from unseen.zeroshot.method import FloatArray, IntArray, Params, ZeroShotMethod, check_training, group_by
+from unseen.zeroshot.method import FloatArray, IntArray, Params, Scored, ZeroShotMethod, group_by, parameters
 
 
 class EarlyStoppedMethod(ZeroShotMethod):
@@ -46,7 +45,7 @@ class EarlyStoppedMethod(ZeroShotMethod):
 
     def _grid_scores(
         self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
-    ) -> Iterator[tuple[Params, FloatArray]]:
+    ) -> Scored:
         for shared, settings in group_by(grid, ("epochs", *self.scoring_params)).items():
             method = self._with(dict(shared))
             stops: dict[int, list[Params]] = {}
@@ -59,6 +58,7 @@ class EarlyStoppedMethod(ZeroShotMethod):
                     yield from method._settings_scores(X_val, S_val, stops[epoch])
 
 
+@parameters
 class CompatibilityMethod(EarlyStoppedMethod):
     """Bilinear compatibility with early stopping.
 
@@ -70,30 +70,16 @@ class CompatibilityMethod(EarlyStoppedMethod):
         seed: of the order of images, and of drawn classes.
     """
 
-    W_: FloatArray
-
-    def __init__(
-        self,
-        learning_rate: float = 0.1,
-        epochs: int = 10,
-        batch_size: int = 64,
-        margin: float = 1.0,
-        seed: int = 0,
-    ) -> None:
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.margin = margin
-        self.seed = seed
+    learning_rate: float = 0.1
+    epochs: int = 10
+    batch_size: int = 64
+    margin: float = 1.0
+    seed: int = 0
 
     def _violations(
         self, margins: FloatArray, y: IntArray, rng: np.random.Generator
     ) -> tuple[IntArray, IntArray, FloatArray]:
         """Return images in order, the wrong class that each pushes away, and its weight; an image may occur often."""
-        raise NotImplementedError
-
-    def _losses(self, margins: FloatArray, y: IntArray) -> FloatArray:
-        """Return (b,) the loss of each image."""
         raise NotImplementedError
 
     def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, FloatArray]]:
@@ -131,13 +117,6 @@ class CompatibilityMethod(EarlyStoppedMethod):
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
         return np.asarray(X @ (self.W_ @ S.T.astype(self.W_.dtype)).astype(X.dtype))  # Eq. (3)
-
-    def loss(self, X: npt.ArrayLike, y: npt.ArrayLike, S: npt.ArrayLike) -> float:
-        """Return the mean over images of the loss that `fit` minimises, over the training classes."""
-        features, labels, embeddings = check_training(X, y, S)
-        inner = np.searchsorted(self.classes_, labels)
-        scores = self._scores(features, embeddings[self.classes_])
-        return float(self._losses(self._margins(scores, inner), inner).mean(dtype=np.float64))
 
 
 def pulled(classes: int, images: IntArray, wrong: IntArray, right: IntArray, pull: FloatArray, x: FloatArray) -> Any:

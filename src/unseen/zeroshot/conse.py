@@ -9,15 +9,14 @@ Expected:   GBU Table 3, PS: SUN 38.8, CUB 34.3, AWA1 45.6, AWA2 44.5, aPY 26.9
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.logistic import fit_logistic, predict_logistic
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot, unit_rows
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, one_hot, parameters, unit_rows
 
 
+@parameters
 class CONSE(ZeroShotMethod):
     """Convex combination of semantic embeddings.
 
@@ -25,6 +24,9 @@ class CONSE(ZeroShotMethod):
         top: how many training classes are combined; no more than there are.
         l2: weight decay of the classifier of training classes.
     """
+
+    top: int = 10
+    l2: float = 1e-4
 
     card = MethodCard(
         id="CONSE",
@@ -34,21 +36,16 @@ class CONSE(ZeroShotMethod):
         citation="Norouzi et al., ICLR 2014",
     )
     version = 1
-    grid: ClassVar[Grid] = {"l2": (1e-6, 1e-5, 1e-4, 1e-3), "top": (1, 3, 5, 10, 20, 50)}
-    quick_grid: ClassVar[Grid] = {"l2": (1e-5, 1e-4), "top": (1, 5, 10, 20)}
+    grid = Grid(l2=(1e-6, 1e-5, 1e-4, 1e-3), top=(1, 3, 5, 10, 20, 50))
+    quick_grid = Grid(l2=(1e-5, 1e-4), top=(1, 5, 10, 20))
 
     scoring_params = ("top",)
-    W_: FloatArray
-
-    def __init__(self, top: int = 10, l2: float = 1e-4) -> None:
-        self.top = top
-        self.l2 = l2
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.W_ = fit_logistic(X, one_hot(y, len(S)), "softmax", self.l2)
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
-        posterior = np.exp(predict_logistic(X, self.W_, "softmax")).astype(np.float64)
+        posterior = np.exp(predict_logistic(X, self.W_)).astype(np.float64)
         top = min(self.top, posterior.shape[1])
         kept = np.argpartition(-posterior, top - 1, axis=1)[:, :top]  # Eq. (15)
         weights = np.zeros_like(posterior)

@@ -11,22 +11,25 @@ Expected:   GBU Table 3, PS: SUN 56.5, CUB 52.0, AWA1 54.2, AWA2 59.7, aPY 39.8
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.ale import first_violation
 from unseen.zeroshot.compatibility import CompatibilityMethod
-from unseen.zeroshot.method import FloatArray, Grid, IntArray
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, parameters
 
 
+@parameters
 class DEVISE(CompatibilityMethod):
     """Deep visual-semantic embedding, its linear map.
 
     Args:
         order: in which order wrong classes are tried: "index", "random", or "all" at once.
     """
+
+    order: Literal["index", "random", "all"] = "index"
 
     card = MethodCard(
         id="DEVISE",
@@ -36,26 +39,14 @@ class DEVISE(CompatibilityMethod):
         citation="Frome et al., NeurIPS 2013",
     )
     version = 1
-    grid: ClassVar[Grid] = {"learning_rate": (0.003, 0.01, 0.03, 0.1, 0.3), "epochs": (1, 2, 5, 10, 20, 50)}
-    quick_grid: ClassVar[Grid] = {"learning_rate": (0.03, 0.3), "epochs": (1, 2, 5, 10, 20)}
-
-    def __init__(
-        self,
-        learning_rate: float = 0.1,
-        epochs: int = 10,
-        batch_size: int = 64,
-        margin: float = 1.0,
-        seed: int = 0,
-        order: Literal["index", "random", "all"] = "index",
-    ) -> None:
-        super().__init__(learning_rate, epochs, batch_size, margin, seed)
-        self.order = order
+    grid = Grid(learning_rate=(0.003, 0.01, 0.03, 0.1, 0.3), epochs=(1, 2, 5, 10, 20, 50))
+    quick_grid = Grid(learning_rate=(0.03, 0.3), epochs=(1, 2, 5, 10, 20))
 
     def _violations(
         self, margins: FloatArray, y: IntArray, rng: np.random.Generator
     ) -> tuple[IntArray, IntArray, FloatArray]:
         if self.order == "all":
-            rows, chosen = np.nonzero(margins > 0)
+            rows, chosen = np.nonzero(margins > 0)  # Eq. (4)
             return rows, chosen, np.ones(len(rows), margins.dtype)
         if self.order == "index":
             violating = margins > 0
@@ -66,6 +57,3 @@ class DEVISE(CompatibilityMethod):
             found = draw > 0
         rows = np.flatnonzero(found)
         return rows, chosen[rows], np.ones(len(rows), margins.dtype)
-
-    def _losses(self, margins: FloatArray, y: IntArray) -> FloatArray:
-        return np.asarray(np.maximum(margins, 0).sum(1, dtype=np.float64))  # Eq. (4)

@@ -14,19 +14,17 @@ Expected:   GBU Table 2: SUN 86.0, CUB 57.6, AWA1 87.7, aPY 47.8 (features and s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
-
 import numpy as np
 
 from unseen.core.records import MethodCard
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, unit_rows
-from unseen.zeroshot.propagation import propagate
+from unseen.zeroshot.ale_tran import PropagatingMethod
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, parameters, unit_rows
 
 _TINY = 1e-9
 
 
-class DSRL(ZeroShotMethod):
+@parameters
+class DSRL(PropagatingMethod):
     """Discriminative semantic representation learning.
 
     Args:
@@ -38,6 +36,14 @@ class DSRL(ZeroShotMethod):
         seed: of the first factors.
     """
 
+    lam: float = 1000.0
+    delta: float = 100.0
+    margin: float = 1.0
+    sparsity: float = 1.0
+    steps: int = 50
+    alpha: float = 0.5
+    seed: int = 0
+
     card = MethodCard(
         id="DSRL",
         name="Non-negative factors and propagation",
@@ -46,42 +52,13 @@ class DSRL(ZeroShotMethod):
         citation="Ye & Guo, CVPR 2017",
     )
     version = 1
-    grid: ClassVar[Grid] = {
-        "lam": (1.0, 30.0, 1000.0),
-        "delta": (100.0, 1000.0),
-        "margin": (0.1, 1.0),
-        "alpha": (0.5, 0.9),
-    }
-    quick_grid: ClassVar[Grid] = {"lam": (1.0, 1000.0), "margin": (0.1, 1.0)}
-
-    transductive = True
-    scoring_params = ("neighbours", "alpha")
-    dictionary_: FloatArray
-    train_gram_: FloatArray
-    train_cross_: FloatArray
-    scale_: float
-    split_features_: bool
-    split_signatures_: bool
-
-    def __init__(
-        self,
-        lam: float = 1000.0,
-        delta: float = 100.0,
-        margin: float = 1.0,
-        sparsity: float = 1.0,
-        steps: int = 50,
-        neighbours: int = 10,
-        alpha: float = 0.5,
-        seed: int = 0,
-    ) -> None:
-        self.lam = lam
-        self.delta = delta
-        self.margin = margin
-        self.sparsity = sparsity
-        self.steps = steps
-        self.neighbours = neighbours
-        self.alpha = alpha
-        self.seed = seed
+    grid = Grid(
+        lam=(1.0, 30.0, 1000.0),
+        delta=(100.0, 1000.0),
+        margin=(0.1, 1.0),
+        alpha=(0.5, 0.9),
+    )
+    quick_grid = Grid(lam=(1.0, 1000.0), margin=(0.1, 1.0))
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         self.scale_ = float(np.abs(X).mean()) or 1.0
@@ -129,19 +106,9 @@ class DSRL(ZeroShotMethod):
                 cross, gram = rows @ D.T, D @ D.T
         return unit_rows(Z)
 
-    def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
-        ((_, scores),) = self._settings_scores(X, S, [self.get_params()])
-        return scores
-
-    def _settings_scores(
-        self, X: FloatArray, S: FloatArray, settings: Sequence[Params]
-    ) -> Iterator[tuple[Params, FloatArray]]:
-        """Yield the scores for all settings of the propagation; factors are computed once."""
+    def _points_and_scores(self, X: FloatArray, S: FloatArray) -> tuple[FloatArray, FloatArray]:
         Z = self._factors(X)
-        first = Z @ unit_rows(parts(S, split=self.split_signatures_).astype(Z.dtype)).T
-        first = first - first.mean(1, keepdims=True)
-        asked = [(full["neighbours"], full["alpha"]) for _, full in self._full(settings)]
-        yield from zip(settings, propagate(Z, first, asked), strict=True)  # Eqs. (19), (20)
+        return Z, Z @ unit_rows(parts(S, split=self.split_signatures_).astype(Z.dtype)).T
 
 
 def parts(matrix: FloatArray, *, split: bool) -> FloatArray:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, cast
@@ -50,30 +50,27 @@ def class_embeddings(source: str, dataset: Dataset) -> FloatArray:
     Raises:
         DataError: a class without an embedding, a value that is not a number, or another number of classes.
     """
-    names = list(dataset.class_names)
-    rows: FloatArray
+    names, wnids = list(dataset.class_names), dataset.wnids
     if source == "attributes":
-        found = getattr(dataset, "attributes", None)
-        if found is None:
+        rows = getattr(dataset, "attributes", None)
+        if rows is None:
             raise DataError(f"{dataset.id!r} has no attributes. Choose {', '.join(SOURCES[1:])} or a file.")
-        rows = np.asarray(found, np.float64)
     elif source == "glove":
-        rows = _name_vectors(names, dataset.wnids)
+        rows = _name_vectors(names, wnids, _glove)
     elif source == "text":
-        rows = _text_vectors(names, dataset.wnids)
+        rows = _text_vectors(names, wnids)
     elif source == "wordnet":
-        rows = _hypernyms(names, dataset.wnids)
+        rows = _hypernyms(names, wnids)
     elif source.endswith(".npy"):
         rows = _read_array(Path(source))
     elif source.endswith((".csv", ".tsv")):
-        rows = _read_table(Path(source), names, dataset.wnids)
+        rows = _read_table(Path(source), names, wnids)
     elif source.endswith(SUFFIXES):
-        rows = _word_vectors(Path(source), names, dataset.wnids)
+        rows = _name_vectors(names, wnids, partial(read_wanted, Path(source)))
     else:
         hint = "A file ends in .npy, .csv, .tsv, or .bin, .vec or .txt for word vectors."
         raise UnknownNameError("class embedding", source, SOURCES, hint=hint)
-    check_embeddings(rows, names, source)
-    return unit_rows(rows)
+    return normalise_embeddings(np.asarray(rows, np.float64), names, source)
 
 
 def check_source(source: str, dataset: Dataset) -> None:
@@ -84,8 +81,12 @@ def check_source(source: str, dataset: Dataset) -> None:
         raise DataError(f"cannot read word vectors from {source}: there is no such file.")
 
 
-def check_embeddings(rows: FloatArray, names: Sequence[str], source: str) -> None:
-    """Raise a `DataError` if class embeddings are not one finite row per class, none of them zero."""
+def normalise_embeddings(rows: FloatArray, names: Sequence[str], source: str) -> FloatArray:
+    """Return class embeddings with rows of length 1.
+
+    Raises:
+        DataError: they are not one finite row per class, none of them zero.
+    """
     if rows.ndim != 2 or len(rows) != len(names):
         swapped = rows.ndim == 2 and rows.shape[1] == len(names)
         why = " The axes are swapped: transpose it." if swapped else ""
@@ -94,45 +95,38 @@ def check_embeddings(rows: FloatArray, names: Sequence[str], source: str) -> Non
         raise DataError(f"{source}: {len(bad)} classes have values that are not numbers, first {names[bad[0]]!r}.")
     if len(bad := np.flatnonzero(~rows.any(1))):
         raise DataError(f"{source}: {len(bad)} classes have no embedding (all zero), first {names[bad[0]]!r}.")
+    return unit_rows(rows)
 
 
-def _name_vectors(names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:
-    """Return the mean over the words of each name; without a known word, of another name of its synset."""
-    vectors = default_word_vectors()
-    rows = np.zeros((len(names), vectors.dimension))
+def _name_vectors(
+    names: Sequence[str], wnids: Sequence[str | None], read: Callable[[set[str]], Mapping[str, Vector]]
+) -> FloatArray:
+    """Return the vector of each name as one phrase, else the mean over its words; then of other names of its synset.
 
-    def fill(row: int, text: str) -> bool:
-        words = [word for word in clean(text).split() if word in vectors]
-        if words:
-            rows[row] = vectors.lookup(words).mean(0)
-        return bool(words)
-
-    lost = [i for i, name in enumerate(names) if not fill(i, name)]
-    if lost:
-        wordnet, synsets = load_wordnet(), _synsets(names, wnids)
-        for i in lost:
-            synset = synsets[i]
-            any(fill(i, lemma) for lemma in (wordnet.lemmas(synset) if synset else ()))
-    return rows
-
-
-def _word_vectors(path: Path, names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:
-    """Return vectors of phrases, else means over words; other names of the synset are tried last."""
-    wordnet, synsets = load_wordnet(), _synsets(names, wnids)
-    others = [wordnet.lemmas(synset) if synset else () for synset in synsets]
-    tried = [[clean(name), *(clean(lemma) for lemma in more)] for name, more in zip(names, others, strict=True)]
-    wanted = {word for texts in tried for text in texts for word in ("_".join(text.split()), *text.split())}
-    known = read_wanted(path, wanted)
-    if not known:
-        raise DataError(f"{path} has a vector for no word of any class name, the first of which is {names[0]!r}.")
-    rows = np.zeros((len(names), len(next(iter(known.values())))))
+    Args:
+        read: from words and phrases to the vectors of those that are known.
+    """
+    wordnet = load_wordnet()
+    tried = [
+        [clean(text) for text in (name, *(wordnet.lemmas(synset) if synset else ()))]
+        for name, synset in zip(names, _synsets(names, wnids), strict=True)
+    ]
+    known = read({word for texts in tried for text in texts for word in (_phrase(text), *text.split())})
+    rows = np.zeros((len(names), len(next(iter(known.values()), ()))))
     for row, texts in enumerate(tried):
-        for text in texts:
-            words = [w for w in ("_".join(text.split()),) if w in known] or [w for w in text.split() if w in known]
-            if words:
-                rows[row] = np.mean([known[word] for word in words], axis=0)
-                break
+        found = ([w for w in words if w in known] for text in texts for words in ([_phrase(text)], text.split()))
+        if words := next(filter(None, found), []):
+            rows[row] = np.mean([known[word] for word in words], axis=0)
     return rows
+
+
+def _phrase(text: str) -> str:
+    return "_".join(text.split())
+
+
+def _glove(wanted: set[str]) -> dict[str, Vector]:
+    vectors = default_word_vectors()
+    return {word: vectors.lookup([word])[0] for word in wanted if word in vectors}
 
 
 def _text_vectors(names: Sequence[str], wnids: Sequence[str | None]) -> FloatArray:

@@ -12,16 +12,17 @@ Expected:   GBU Table 3, PS: SUN 54.5, CUB 53.9, AWA1 58.2, AWA2 58.6, aPY 38.3
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
 from unseen.core.records import MethodCard
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, one_hot
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, Scored, ZeroShotMethod, one_hot, parameters
 
 
+@parameters
 class ESZSL(ZeroShotMethod):
     """Square loss on all pairs of image and class, regularised in both spaces.
 
@@ -30,6 +31,10 @@ class ESZSL(ZeroShotMethod):
         lam: exponent of ten of the weight in attribute space.
         targets: "binary" for Y in {0, 1}, "sign" for {-1, 1}.
     """
+
+    gamma: float = 0.0
+    lam: float = 0.0
+    targets: Literal["binary", "sign"] = "binary"
 
     card = MethodCard(
         id="ESZSL",
@@ -40,19 +45,12 @@ class ESZSL(ZeroShotMethod):
     )
     version = 1
     # Both exponents over 10^-3 .. 10^3, as in its paper.
-    grid: ClassVar[Grid] = {
-        "targets": ("binary", "sign"),
-        "gamma": (-3, -2, -1, 0, 1, 2, 3),
-        "lam": (-3, -2, -1, 0, 1, 2, 3),
-    }
-    quick_grid: ClassVar[Grid] = grid
-
-    W_: FloatArray
-
-    def __init__(self, gamma: float = 0.0, lam: float = 0.0, targets: Literal["binary", "sign"] = "binary") -> None:
-        self.gamma = gamma
-        self.lam = lam
-        self.targets = targets
+    grid = Grid(
+        targets=("binary", "sign"),
+        gamma=(-3, -2, -1, 0, 1, 2, 3),
+        lam=(-3, -2, -1, 0, 1, 2, 3),
+    )
+    quick_grid = grid
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         gram, sums = _statistics(X, y, len(S))
@@ -66,7 +64,7 @@ class ESZSL(ZeroShotMethod):
 
     def _grid_scores(
         self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
-    ) -> Iterator[tuple[Params, FloatArray]]:
+    ) -> Scored:
         """Yield the scores for all settings, with one factorisation per gamma."""
         settings = self._full(grid)
         signatures = self.signatures_.astype(np.float64)

@@ -17,19 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, islice, repeat
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.generative import GenerativeMethod, Layers, TrainingImages, linear
 from unseen.zeroshot.logistic import fit_logistic
-from unseen.zeroshot.method import FloatArray, Grid, one_hot
+from unseen.zeroshot.method import FloatArray, Grid, one_hot, parameters
 
 _SLOPE = 0.2  # of the leaky ReLU
 _LEAST_STEPS = 40  # of G in an epoch
 
 
+@parameters
 class FCLSWGAN(GenerativeMethod):
     """Feature generating network.
 
@@ -49,6 +50,10 @@ class FCLSWGAN(GenerativeMethod):
         seed: of weights, noise and the order of images.
     """
 
+    beta: float = 0.01
+    penalty: float = 10.0
+    critic_steps: int = 5
+
     card = MethodCard(
         id="f-CLSWGAN",
         name="Feature generating network",
@@ -56,29 +61,8 @@ class FCLSWGAN(GenerativeMethod):
         citation="Xian et al., CVPR 2018",
     )
     version = 2
-    grid: ClassVar[Grid] = {"epochs": (3, 8), "weight": (1.0, 3.0, 6.0, 10.0, 20.0, 40.0), "l2": (1e-4, 1e-3)}
-    quick_grid: ClassVar[Grid] = {"weight": (3.0, 10.0, 30.0)}
-
-    def __init__(
-        self,
-        epochs: int = 5,
-        samples: int = 100,
-        weight: float = 10.0,
-        learning_rate: float = 1e-3,
-        beta: float = 0.01,
-        penalty: float = 10.0,
-        critic_steps: int = 5,
-        hidden: int = 256,
-        batch_size: int = 64,
-        real: int = 100,
-        l2: float = 1e-3,
-        device: str = "auto",
-        seed: int = 0,
-    ) -> None:
-        super().__init__(epochs, samples, weight, learning_rate, hidden, batch_size, real, l2, device, seed)
-        self.beta = beta
-        self.penalty = penalty
-        self.critic_steps = critic_steps
+    grid = Grid(epochs=(3, 8), weight=(1.0, 3.0, 6.0, 10.0, 20.0, 40.0), l2=(1e-4, 1e-3))
+    quick_grid = Grid(weight=(3.0, 10.0, 30.0))
 
     def _train(self, data: TrainingImages, epochs: int) -> Iterator[tuple[int, Layers]]:
         import torch

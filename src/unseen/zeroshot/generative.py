@@ -23,7 +23,7 @@ import numpy as np
 from unseen.core.errors import MissingExtraError
 from unseen.zeroshot.compatibility import EarlyStoppedMethod
 from unseen.zeroshot.logistic import fit_logistic, predict_logistic
-from unseen.zeroshot.method import FloatArray, IntArray, one_hot
+from unseen.zeroshot.method import FloatArray, IntArray, one_hot, parameters
 
 if TYPE_CHECKING:
     import torch
@@ -58,6 +58,7 @@ class TrainingImages:
         return torch.randn(*shape, generator=self.random).to(self.device)
 
 
+@parameters
 class GenerativeMethod(EarlyStoppedMethod):
     """Base of methods that draw points of unseen classes and classify among them.
 
@@ -77,38 +78,19 @@ class GenerativeMethod(EarlyStoppedMethod):
         seed: of weights, noise and the order of images.
     """
 
+    epochs: int = 5
+    samples: int = 100
+    weight: float = 10.0
+    learning_rate: float = 1e-3
+    hidden: int = 256
+    batch_size: int = 64
+    real: int = 100
+    l2: float = 1e-3
+    device: str = "auto"
+    seed: int = 0
+
     tuned_by: ClassVar[Literal["zsl", "H"]] = "H"
     scoring_params = ("samples", "weight", "l2")
-    #: (n', d) some images of each training class, and their classes.
-    images_: FloatArray
-    labels_: IntArray
-    weights_: dict[str, FloatArray]
-    low_: FloatArray
-    range_: FloatArray
-
-    def __init__(
-        self,
-        epochs: int,
-        samples: int,
-        weight: float,
-        learning_rate: float,
-        hidden: int,
-        batch_size: int,
-        real: int,
-        l2: float,
-        device: str,
-        seed: int,
-    ) -> None:
-        self.epochs = epochs
-        self.samples = samples
-        self.weight = weight
-        self.learning_rate = learning_rate
-        self.hidden = hidden
-        self.batch_size = batch_size
-        self.real = real
-        self.l2 = l2
-        self.device = device
-        self.seed = seed
 
     def _train(self, data: TrainingImages, epochs: int) -> Iterator[tuple[int, Layers]]:
         """Yield the number of each epoch and the layers that are needed afterwards."""
@@ -166,7 +148,7 @@ class GenerativeMethod(EarlyStoppedMethod):
         return fit_logistic(np.concatenate(points), one_hot(y, len(S), np.float32), "softmax", self.l2, counts=counts)
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
-        return predict_logistic(self._encoded(X.astype(np.float32), None), self.prepare(S), "softmax")
+        return predict_logistic(self._encoded(X.astype(np.float32), None), self.prepare(S))
 
 
 class Layers:

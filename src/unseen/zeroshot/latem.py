@@ -12,23 +12,24 @@ Expected:   GBU Table 3, PS: SUN 55.3, CUB 49.3, AWA1 55.1, AWA2 55.8, aPY 35.2
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import coo_array
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.compatibility import CompatibilityMethod
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, check_training
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, parameters
 
 
+@parameters
 class LATEM(CompatibilityMethod):
     """Latent embeddings.
 
     Args:
         maps: K, how many bilinear maps.
     """
+
+    maps: int = 4
 
     card = MethodCard(
         id="LATEM",
@@ -38,20 +39,8 @@ class LATEM(CompatibilityMethod):
         citation="Xian et al., CVPR 2016",
     )
     version = 1
-    grid: ClassVar[Grid] = {"maps": (2, 4, 8), "learning_rate": (0.03, 0.1, 0.3), "epochs": (10, 20, 50)}
-    quick_grid: ClassVar[Grid] = {"maps": (4,), "learning_rate": (0.1, 0.3), "epochs": (10, 20, 40)}
-
-    def __init__(
-        self,
-        learning_rate: float = 0.1,
-        epochs: int = 10,
-        batch_size: int = 64,
-        margin: float = 1.0,
-        seed: int = 0,
-        maps: int = 4,
-    ) -> None:
-        super().__init__(learning_rate, epochs, batch_size, margin, seed)
-        self.maps = maps
+    grid = Grid(maps=(2, 4, 8), learning_rate=(0.03, 0.1, 0.3), epochs=(10, 20, 50))
+    quick_grid = Grid(maps=(4,), learning_rate=(0.1, 0.3), epochs=(10, 20, 40))
 
     def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, FloatArray]]:
         rng = np.random.default_rng(self.seed)
@@ -99,13 +88,6 @@ class LATEM(CompatibilityMethod):
         for by_class in maps:
             np.maximum(best, X @ by_class.astype(X.dtype), out=best)
         return np.asarray(best)  # Eq. (10)
-
-    def loss(self, X: npt.ArrayLike, y: npt.ArrayLike, S: npt.ArrayLike) -> float:
-        """Return the mean hinge loss over images and wrong classes: the expectation over the sampled class."""
-        features, labels, embeddings = check_training(X, y, S)
-        inner = np.searchsorted(self.classes_, labels)
-        margins = self._margins(self._scores(features, embeddings[self.classes_]), inner)
-        return float(np.maximum(margins, 0).sum(dtype=np.float64) / len(inner) / (len(self.classes_) - 1))
 
 
 def _moved(steps: list[tuple[IntArray, IntArray, FloatArray]], X: FloatArray, K: int, C: int) -> FloatArray:

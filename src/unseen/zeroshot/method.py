@@ -4,6 +4,7 @@ Shapes:     X (n, d) features; y (n,) rows of S; S (c, a) class embeddings, one 
 Contract:   `fit` learns from the classes that occur in y. It does not use other rows of S, so that the embeddings of
             all classes can be passed without a leak. `scores` has one column per row of the S it is given, greater is
             better; `predict` is its arg-max. Parameters are keyword arguments of the constructor and are never changed.
+            `@parameters` makes them from the annotated fields of a class
 Cards:      the file of a method is complete: `card` describes it, `version` counts the changes of its numbers (the
             golden test fails if they change without one), `grid` and `quick_grid` are the settings to try
 Candidates: `_prepare(S)` computes what depends on the candidates alone (classifiers trained on generated images, for
@@ -17,8 +18,9 @@ Grids:      `grid_scores` fits one training set and scores one validation set fo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +32,18 @@ from unseen.core.records import MethodCard
 FloatArray = npt.NDArray[np.floating[Any]]
 IntArray = npt.NDArray[np.int64]
 Params = Mapping[str, Any]
+#: Settings with their scores.
+Scored = Iterator[tuple[Params, FloatArray]]
 #: Values to try per parameter; the settings are their product.
-Grid = Mapping[str, Sequence[Any]]
+Grid = dict[str, Sequence[Any]]
+M = TypeVar("M")
+_BLOCK_ROWS = 2048  # of points whose distances are computed at once
+
+
+@dataclass_transform(eq_default=False)
+def parameters(kind: type[M]) -> type[M]:
+    """Make a constructor from the annotated fields of a method, whose names and defaults scikit-learn reads."""
+    return dataclass(eq=False, repr=False)(kind)
 
 
 class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
@@ -45,9 +57,9 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
     card: ClassVar[MethodCard] = MethodCard(id="")
     #: Raised by one with every change of the method's numbers: results of two versions are not compared.
     version: ClassVar[int] = 1
-    grid: ClassVar[Grid] = {}
+    grid: ClassVar[Mapping[str, Sequence[Any]]] = {}
     #: A smaller grid for a first look.
-    quick_grid: ClassVar[Grid] = {}
+    quick_grid: ClassVar[Mapping[str, Sequence[Any]]] = {}
     #: The criterion on the folds: accuracy among the validation classes, or H with held-out images of training classes.
     tuned_by: ClassVar[Literal["zsl", "H"]] = "zsl"
     #: Whether `scores` uses all rows of X together: scoring images one by one then gives other numbers.
@@ -94,7 +106,7 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
         X_val: npt.ArrayLike,
         S_val: npt.ArrayLike,
         grid: Sequence[Params],
-    ) -> Iterator[tuple[Params, FloatArray]]:
+    ) -> Scored:
         """Yield each setting of `grid` with the scores on X_val of a fit with it, in any order."""
         features, labels, embeddings = check_training(X, y, S)
         self._begin(features, labels, embeddings)
@@ -103,16 +115,14 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
 
     def _grid_scores(
         self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
-    ) -> Iterator[tuple[Params, FloatArray]]:
+    ) -> Scored:
         """Yield settings and scores after the checks; y counts `signatures_`. One fit serves all `scoring_params`."""
         for shared, settings in group_by(grid, self.scoring_params).items():
             fitted = self._with(dict(shared))
             fitted._fit(X, y, self.signatures_)
             yield from fitted._settings_scores(X_val, S_val, settings)
 
-    def _settings_scores(
-        self, X: FloatArray, S: FloatArray, settings: Sequence[Params]
-    ) -> Iterator[tuple[Params, FloatArray]]:
+    def _settings_scores(self, X: FloatArray, S: FloatArray, settings: Sequence[Params]) -> Scored:
         """Yield scores of one fit for settings that differ in `scoring_params`; override it if these share work."""
         for params in settings:
             yield params, self.set_params(**params)._scores(X, S)
@@ -223,6 +233,21 @@ def squared_distances(a: FloatArray, b: FloatArray) -> FloatArray:
     """Return (n, m) squared Euclidean distances of all pairs of rows."""
     cross = a @ b.T
     return np.asarray(np.maximum((a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] - 2 * cross, 0))
+
+
+def nearest(points: FloatArray, table: FloatArray, k: int, *, skip_self: bool) -> tuple[FloatArray, IntArray]:
+    """Return (n, k) squared distances and rows of the k nearest rows of `table`, without the row itself on request."""
+    distances = np.empty((len(points), k), points.dtype)
+    index = np.empty((len(points), k), np.int64)
+    for start in range(0, len(points), _BLOCK_ROWS):
+        block = squared_distances(points[start : start + _BLOCK_ROWS], table)
+        if skip_self:
+            rows = np.arange(len(block))
+            block[rows, start + rows] = np.inf
+        found = np.argpartition(block, k - 1, axis=1)[:, :k]
+        index[start : start + _BLOCK_ROWS] = found
+        distances[start : start + _BLOCK_ROWS] = np.take_along_axis(block, found, 1)
+    return distances, index
 
 
 def group_by(grid: Sequence[Params], names: Collection[str]) -> dict[tuple[tuple[str, Any], ...], list[Params]]:

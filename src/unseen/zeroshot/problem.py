@@ -90,6 +90,11 @@ class Problem:
     split: str = "PS"
 
     @property
+    def parts(self) -> dict[str, Images]:
+        """The images of each part."""
+        return {"train": self.train, "test_unseen": self.test_unseen, "test_seen": self.test_seen}
+
+    @property
     def seen(self) -> IntArray:
         return np.unique(self.train.y)
 
@@ -101,9 +106,8 @@ class Problem:
         embeddings = as_matrix(self.S, "class embeddings")
         if len(embeddings) != len(self.class_names):
             raise DataError(f"{len(self.class_names)} classes need as many embeddings; there are {len(embeddings)}.")
-        self._check_images(self.train, "training")
-        self._check_images(self.test_unseen, "unseen test")
-        self._check_images(self.test_seen, "seen test", may_be_empty=True)
+        for name, images in self.parts.items():
+            self._check_images(images, name, may_be_empty=images is self.test_seen)
         if len(both := np.intersect1d(self.seen, self.unseen)):
             raise DataError(
                 f"{len(both)} test classes are not unseen, such as {self.class_names[both[0]]!r}: they have training "
@@ -141,13 +145,13 @@ class Problem:
             return self
         if kind not in NORMALISATIONS:
             raise UnknownNameError("normalisation", kind, NORMALISATIONS)
-        if kind == "l2":
-            scaled = [Images(unit_rows(i.X), i.y) for i in (self.train, self.test_unseen, self.test_seen)]
-        else:
-            mean, deviation = self.train.X.mean(0), self.train.X.std(0)
-            deviation = np.where(deviation > 0, deviation, 1)
-            scaled = [Images((i.X - mean) / deviation, i.y) for i in (self.train, self.test_unseen, self.test_seen)]
-        return replace(self, train=scaled[0], test_unseen=scaled[1], test_seen=scaled[2])
+        mean, deviation = self.train.X.mean(0), self.train.X.std(0)
+        deviation = np.where(deviation > 0, deviation, 1)
+        train, test_unseen, test_seen = (
+            Images(unit_rows(part.X) if kind == "l2" else (part.X - mean) / deviation, part.y)
+            for part in self.parts.values()
+        )
+        return replace(self, train=train, test_unseen=test_unseen, test_seen=test_seen)
 
 
 def no_images(dimension: int) -> Images:
@@ -166,7 +170,7 @@ class ClassSplit:
 
 
 def split_classes(
-    kind: str,
+    kind: str | IntArray,
     names: Sequence[str],
     wnids: Sequence[str | None],
     *,
@@ -178,7 +182,8 @@ def split_classes(
     """Divide the classes of a dataset.
 
     Args:
-        kind: one of `SPLITS`, or "file:PATH", a list of unseen classes by name or WordNet id (`read_split`).
+        kind: one of `SPLITS`, "file:PATH", a list of unseen classes by name or WordNet id (`read_split`), or the
+            indices of the unseen classes.
         names, wnids: of the classes.
         counts: images per class, which the ImageNet splits rank by.
         share: of the classes that are unseen, in PS and SS.
@@ -190,18 +195,21 @@ def split_classes(
     """
     keys = [wnid or name for wnid, name in zip(wnids or [None] * len(names), names, strict=True)]
     unknown: tuple[str, ...] = ()
-    if kind in ("PS", "SS"):
+    seen = np.arange(len(names))
+    if not isinstance(kind, str):
+        unseen = np.unique(kind)
+    elif kind in ("PS", "SS"):
         unseen = _sampled_unseen(kind, names, wnids, keys, share, seed)
-        seen = np.setdiff1d(np.arange(len(names)), unseen)
     elif kind in IMAGENET_SPLITS:
         seen, unseen = _imagenet(kind, keys, dict(zip(keys, counts, strict=True)))
     elif kind.startswith("file:") or Path(kind).is_file():
         unseen, unknown = _listed(Path(kind.removeprefix("file:")).expanduser(), names, keys, drop_unknown)
-        seen = np.setdiff1d(np.arange(len(names)), unseen)
     else:
         raise UnknownNameError("zero-shot split", kind, SPLITS, hint="A list of unseen classes is file:PATH.")
+    seen = np.setdiff1d(seen, unseen)
     if len(unseen) < 2 or len(seen) < 4:
-        raise DataError(f"split {kind!r} leaves {len(seen)} seen and {len(unseen)} unseen classes; 4 and 2 are needed.")
+        title = f"the split {kind!r}" if isinstance(kind, str) else "the list of unseen classes"
+        raise DataError(f"{title} leaves {len(seen)} seen and {len(unseen)} unseen classes; 4 and 2 are needed.")
     return ClassSplit(seen, unseen, draw_folds(seen, [keys[i] for i in seen], seed), unknown)
 
 
@@ -271,7 +279,6 @@ def _imagenet(kind: str, keys: Sequence[str], counts: Mapping[str, int]) -> tupl
         raise DataError(f"split {kind!r} trains on ImageNet-1K, of which the dataset has {len(training)} classes.")
     place = {key: i for i, key in enumerate(keys)}
     unseen = imagenet_zeroshot_split(kind, wordnet, known, list(imagenet_1k()))
-    return (
-        np.asarray(sorted(place[wnid] for wnid in training), np.int64),
-        np.asarray(sorted(place[wnid] for wnid in unseen if wnid in place), np.int64),
-    )
+    found = ([place[wnid] for wnid in wnids if wnid in place] for wnids in (training, unseen))
+    seen_rows, unseen_rows = (np.sort(np.asarray(rows, np.int64)) for rows in found)
+    return seen_rows, unseen_rows

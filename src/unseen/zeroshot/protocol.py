@@ -13,7 +13,7 @@ Differs:    [P] does not say how its three folds are joined into one choice: our
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -23,8 +23,14 @@ from threadpoolctl import threadpool_limits
 
 from unseen.core.errors import DataError, UsageError
 from unseen.metrics.accuracy import per_class_accuracy, top_k_correct
-from unseen.metrics.seen_unseen import SeenUnseenCurve, seen_leads, seen_unseen_curve, seen_unseen_outcomes
-from unseen.metrics.zeroshot import harmonic_mean, mean_per_class
+from unseen.metrics.seen_unseen import (
+    SeenUnseenCurve,
+    harmonic_mean,
+    mean_per_class,
+    seen_leads,
+    seen_unseen_curve,
+    seen_unseen_outcomes,
+)
 from unseen.stats import (
     Interval,
     accuracy_interval,
@@ -33,7 +39,7 @@ from unseen.stats import (
     per_class_interval,
     seen_unseen_area_interval,
 )
-from unseen.zeroshot.catalogue import grid_of, load_method
+from unseen.zeroshot.catalogue import grid_of, make_method
 from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod
 from unseen.zeroshot.outcomes import ImageOutcomes
 from unseen.zeroshot.problem import Fold, Images, Problem
@@ -91,22 +97,25 @@ class Evaluation:
         timings: seconds of tuning, fitting and testing.
     """
 
-    metrics: Mapping[str, float]
     tuning: Tuning
     best: Mapping[str, Any]
+    calibration: float
+    timings: Mapping[str, float]
+    intervals: Mapping[str, Interval]
     per_class: Mapping[str, float]
-    calibration: float = 0.0
-    timings: Mapping[str, float] = field(default_factory=dict)
-    intervals: Mapping[str, Interval] = field(default_factory=dict)
-    curve: SeenUnseenCurve | None = None
-    outcomes: ImageOutcomes | None = None
+    outcomes: ImageOutcomes
+    curve: SeenUnseenCurve | None
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The value of every metric."""
+        return {metric: interval.value for metric, interval in self.intervals.items()}
 
 
 def evaluate_method(
     method: str | ZeroShotMethod,
     problem: Problem,
     *,
-    name: str = "",
     grid: Sequence[Mapping[str, Any]] | str = "full",
     folds: Sequence[int] | None = None,
     calibration: float | str = 0.0,
@@ -117,7 +126,6 @@ def evaluate_method(
 
     Args:
         method: a name, or an estimator whose parameters are the defaults.
-        name: its name in messages; by default the one of its card.
         problem: with scaled features (see `Problem.normalised`).
         grid: settings to try, or which of the method's own grids: "full" or "quick".
         folds: positions of the folds to tune on; all by default.
@@ -125,10 +133,10 @@ def evaluate_method(
         test: another problem over the same classes to test on, trained and tuned on the first (Table 4).
         tuning: of an earlier call over all folds, to choose from without trying again.
     """
-    estimator = load_method(method)() if isinstance(method, str) else method
-    settings = grid_of(estimator, grid) if isinstance(grid, str) else [dict(setting) for setting in grid]
+    estimator = make_method(method) if isinstance(method, str) else method
+    settings = grid_of(type(estimator), grid) if isinstance(grid, str) else [dict(setting) for setting in grid]
     if unknown := sorted({key for setting in settings for key in setting} - set(estimator.get_params())):
-        title = name or estimator.card.id or type(estimator).__name__
+        title = estimator.card.id or type(estimator).__name__
         raise UsageError(f"{title} has no parameter {unknown[0]!r}; it has {', '.join(estimator.get_params())}.")
     chosen = range(len(problem.folds)) if folds is None else folds
     with threadpool_limits(1 if problem.train.X.size < _THREADS_PAY else None, user_api="blas"):
@@ -144,13 +152,9 @@ def evaluate_method(
         tuned = perf_counter()
         fitted.fit(problem.train.X, problem.train.y, problem.S)
         trained = perf_counter()
-        target = _same_classes(problem, test)
-        tested = _test(fitted, target, problem.seen, subtracted)
+        tested = _test(fitted, _same_classes(problem, test), problem.seen, subtracted)
         timings = {"tune": tuned - began, "fit": trained - tuned, "test": perf_counter() - trained}
-    metrics = {metric: interval.value for metric, interval in tested.intervals.items()}
-    return Evaluation(
-        metrics, tuning, best, tested.per_class, subtracted, timings, tested.intervals, tested.curve, tested.outcomes
-    )
+    return Evaluation(tuning, best, subtracted, timings, *tested)
 
 
 def tune(method: ZeroShotMethod, problem: Problem, grid: Sequence[Mapping[str, Any]], folds: Sequence[Fold]) -> Tuning:
@@ -170,15 +174,10 @@ def tune(method: ZeroShotMethod, problem: Problem, grid: Sequence[Mapping[str, A
         ):
             values[place[id(setting)], column] = trial.value(scores)
             diverged[place[id(setting)]] |= not bool(np.isfinite(scores).any(axis=1).all())
-    means = values.mean(1)
     trials = tuple(
-        {
-            **setting,
-            "value": float(mean),
-            "values": row.tolist(),
-            **({"error": "scores are not finite"} if failed else {}),
-        }
-        for setting, mean, row, failed in zip(grid, means, values, diverged, strict=True)
+        {**setting, "value": float(row.mean()), "values": row.tolist()}
+        | ({"error": "scores are not finite"} if failed else {})
+        for setting, row, failed in zip(grid, values, diverged, strict=True)
     )
     return Tuning(trials, tuple(grid))
 
@@ -235,15 +234,10 @@ def _same_classes(problem: Problem, test: Problem | None) -> Problem:
     return test
 
 
-@dataclass(frozen=True, eq=False)
-class _Tested:
-    per_class: Mapping[str, float]
-    intervals: Mapping[str, Interval]
-    outcomes: ImageOutcomes
-    curve: SeenUnseenCurve | None = None
-
-
-def _test(method: ZeroShotMethod, problem: Problem, seen: IntArray, calibration: float) -> _Tested:
+def _test(
+    method: ZeroShotMethod, problem: Problem, seen: IntArray, calibration: float
+) -> tuple[dict[str, Interval], dict[str, float], ImageOutcomes, SeenUnseenCurve | None]:
+    """Return the metrics with their intervals, the accuracy per unseen class, the outcomes and the curve."""
     unseen, new, old = problem.unseen, problem.test_unseen, problem.test_seen
     alone = _outcomes(method, new, problem.S, unseen)
     per_class = per_class_accuracy(new.y, alone.best, unseen)
@@ -272,9 +266,8 @@ def _test(method: ZeroShotMethod, problem: Problem, seen: IntArray, calibration:
         seen_counts=np.unique(old.y, return_counts=True)[1],
         areas=areas[np.concatenate([by_class, len(new) + also])] if len(areas) else areas,
     )
-    return _Tested(
-        {problem.class_names[c]: float(v) for c, v in zip(unseen, per_class, strict=True)}, intervals, outcomes, curve
-    )
+    names = (problem.class_names[c] for c in unseen)
+    return intervals, dict(zip(names, per_class.tolist(), strict=True)), outcomes, curve
 
 
 def _accuracies(name: str, y: IntArray, right: Mapping[int, Any]) -> dict[str, Interval]:

@@ -13,19 +13,27 @@ Expected:   GBU Table 3, PS: SUN 40.3, CUB 33.3, AWA1 53.0, AWA2 54.1, aPY 8.3
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import eigh
 
 from unseen.core.records import MethodCard
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, Params, ZeroShotMethod, one_hot, unit_rows
+from unseen.zeroshot.method import (
+    FloatArray,
+    Grid,
+    IntArray,
+    ZeroShotMethod,
+    one_hot,
+    parameters,
+    unit_rows,
+)
 
 Direction = Literal["feature_to_semantic", "semantic_to_feature"]
-_GRID = {"lam": (1e-3, 1e-2, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5), "scaled_rows": (True, False)}
+_GRID = Grid(lam=(1e-3, 1e-2, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5), scaled_rows=(True, False))
 
 
+@parameters
 class SAE(ZeroShotMethod):
     """Semantic auto-encoder; classes are compared by cosine, in attribute space or in feature space.
 
@@ -35,6 +43,10 @@ class SAE(ZeroShotMethod):
         scaled_rows: whether the rows of W are scaled to length 1 before anything is projected.
     """
 
+    lam: float = 1.0
+    direction: Direction = "feature_to_semantic"
+    scaled_rows: bool = True
+
     card = MethodCard(
         id="SAE",
         name="Semantic auto-encoder, images to attributes",
@@ -43,40 +55,29 @@ class SAE(ZeroShotMethod):
         citation="Kodirov et al., CVPR 2017",
     )
     version = 1
-    grid: ClassVar[Grid] = _GRID
+    grid = _GRID
     quick_grid: ClassVar[Grid] = _GRID
 
-    W_: FloatArray
-
-    def __init__(
-        self, lam: float = 1.0, direction: Direction = "feature_to_semantic", scaled_rows: bool = True
-    ) -> None:
-        self.lam = lam
-        self.direction = direction
-        self.scaled_rows = scaled_rows
-
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
-        self.W_ = _Sylvester(X, y, S).solve(self.lam)
+        self.system_ = _Sylvester(X, y, S)
+
+    @property
+    def W_(self) -> FloatArray:
+        """The map, solved anew for the current lambda."""
+        return self.system_.solve(self.lam)
 
     def _scores(self, X: FloatArray, S: FloatArray) -> FloatArray:
-        return _cosines(X, S, self.W_, self.direction, scaled_rows=self.scaled_rows)
-
-    def _grid_scores(
-        self, X: FloatArray, y: IntArray, X_val: FloatArray, S_val: FloatArray, grid: Sequence[Params]
-    ) -> Iterator[tuple[Params, FloatArray]]:
-        """Yield the scores for all settings from one factorisation."""
-        system = _Sylvester(X, y, self.signatures_)
-        solved: dict[float, FloatArray] = {}
-        for params, full in self._full(grid):
-            lam = float(full["lam"])
-            if lam not in solved:
-                solved = {lam: system.solve(lam)}
-            W, scaled = solved[lam], bool(full["scaled_rows"])
-            yield params, _cosines(X_val, S_val, W, full["direction"], scaled_rows=scaled)
+        W = (unit_rows(self.W_) if self.scaled_rows else self.W_).astype(X.dtype)
+        if self.direction == "feature_to_semantic":
+            return np.asarray(unit_rows(X @ W.T) @ unit_rows(S.astype(X.dtype)).T)
+        return np.asarray(unit_rows(X) @ unit_rows(S.astype(X.dtype) @ W).T)
 
 
+@parameters
 class SAEReverse(SAE):
     """SAE with class embeddings projected into feature space: the second number that its paper reports."""
+
+    direction: Direction = "semantic_to_feature"
 
     card = MethodCard(
         id="SAE-reverse",
@@ -86,13 +87,8 @@ class SAEReverse(SAE):
         citation="Kodirov et al., CVPR 2017",
     )
     version = 1
-    grid: ClassVar[Grid] = _GRID
+    grid = _GRID
     quick_grid: ClassVar[Grid] = _GRID
-
-    def __init__(
-        self, lam: float = 1.0, direction: Direction = "semantic_to_feature", scaled_rows: bool = True
-    ) -> None:
-        super().__init__(lam, direction, scaled_rows)
 
 
 class _Sylvester:
@@ -112,10 +108,3 @@ class _Sylvester:
         floor = np.finfo(np.float64).eps * spread.max()
         ratio = np.divide((1 + lam) * self.C, spread, out=np.zeros_like(self.C), where=spread > floor)
         return np.asarray(self.U @ ratio @ self.V.T)
-
-
-def _cosines(X: FloatArray, S: FloatArray, W: FloatArray, direction: str, *, scaled_rows: bool) -> FloatArray:
-    W = (unit_rows(W) if scaled_rows else W).astype(X.dtype)
-    if direction == "feature_to_semantic":
-        return np.asarray(unit_rows(X @ W.T) @ unit_rows(S.astype(X.dtype)).T)
-    return np.asarray(unit_rows(X) @ unit_rows(S.astype(X.dtype) @ W).T)

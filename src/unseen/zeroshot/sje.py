@@ -10,8 +10,6 @@ Expected:   GBU Table 3, PS: SUN 53.7, CUB 53.9, AWA1 65.6, AWA2 61.9, aPY 32.9
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from unseen.core.records import MethodCard
@@ -30,15 +28,12 @@ class SJE(CompatibilityMethod):
         citation="Akata et al., CVPR 2015",
     )
     version = 1
-    grid: ClassVar[Grid] = {"learning_rate": (0.003, 0.01, 0.03, 0.1, 0.3), "epochs": (1, 2, 5, 10, 20, 50)}
-    quick_grid: ClassVar[Grid] = {"learning_rate": (0.03, 0.3), "epochs": (1, 2, 5, 10, 20)}
+    grid = Grid(learning_rate=(0.003, 0.01, 0.03, 0.1, 0.3), epochs=(1, 2, 5, 10, 20, 50))
+    quick_grid = Grid(learning_rate=(0.03, 0.3), epochs=(1, 2, 5, 10, 20))
 
     def _violations(
         self, margins: FloatArray, y: IntArray, rng: np.random.Generator
     ) -> tuple[IntArray, IntArray, FloatArray]:
-        worst = margins.argmax(1)
+        worst = margins.argmax(1)  # Eq. (7)
         rows = np.flatnonzero(margins[np.arange(len(y)), worst] > 0)  # the right class has margin 0
         return rows, worst[rows], np.ones(len(rows), margins.dtype)
-
-    def _losses(self, margins: FloatArray, y: IntArray) -> FloatArray:
-        return np.asarray(margins.max(1).clip(0), np.float64)  # Eq. (7)

@@ -16,18 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.compatibility import EarlyStoppedMethod
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, one_hot
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, one_hot, parameters
 
 _SIMPLEX_STEPS = 300
 _BLOCK_VALUES = 20_000_000  # float32 values of phi held at once
 
 
+@parameters
 class SSE(EarlyStoppedMethod):
     """Semantic similarity embedding.
 
@@ -40,6 +41,13 @@ class SSE(EarlyStoppedMethod):
         seed: of the order of images.
     """
 
+    gamma: float = 0.1
+    learning_rate: float = 1e-3
+    epochs: int = 2
+    transform: Literal["intersection", "rectified"] = "intersection"
+    batch_size: int = 32
+    seed: int = 0
+
     card = MethodCard(
         id="SSE",
         name="Semantic similarity embedding",
@@ -48,32 +56,12 @@ class SSE(EarlyStoppedMethod):
         citation="Zhang & Saligrama, ICCV 2015",
     )
     version = 1
-    grid: ClassVar[Grid] = {
-        "gamma": (0.01, 0.1, 1.0),
-        "learning_rate": (1e-5, 1e-4, 1e-3),
-        "epochs": (1, 2, 4),
-    }
-    quick_grid: ClassVar[Grid] = {"gamma": (0.1,), "learning_rate": (1e-5, 1e-4, 1e-3), "epochs": (1, 2)}
-
-    w_: FloatArray
-    v_: FloatArray
-    scale_: float
-
-    def __init__(
-        self,
-        gamma: float = 0.1,
-        learning_rate: float = 1e-3,
-        epochs: int = 2,
-        transform: Literal["intersection", "rectified"] = "intersection",
-        batch_size: int = 32,
-        seed: int = 0,
-    ) -> None:
-        self.gamma = gamma
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.transform = transform
-        self.batch_size = batch_size
-        self.seed = seed
+    grid = Grid(
+        gamma=(0.01, 0.1, 1.0),
+        learning_rate=(1e-5, 1e-4, 1e-3),
+        epochs=(1, 2, 4),
+    )
+    quick_grid = Grid(gamma=(0.1,), learning_rate=(1e-5, 1e-4, 1e-3), epochs=(1, 2))
 
     def _path(self, X: FloatArray, y: IntArray, S: FloatArray, epochs: int) -> Iterator[tuple[int, Any]]:
         rng = np.random.default_rng(self.seed)

@@ -15,20 +15,21 @@ Expected:   GBU Table 3, PS: SUN 56.3, CUB 55.6, AWA1 54.0, AWA2 46.6, aPY 23.9
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from unseen.core.records import MethodCard
-from unseen.metrics.softmax import softmax
-from unseen.zeroshot.lbfgs import minimise
-from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, squared_distances, unit_rows
+from unseen.metrics import softmax
+from unseen.zeroshot.logistic import minimise
+from unseen.zeroshot.method import FloatArray, Grid, IntArray, ZeroShotMethod, parameters, squared_distances, unit_rows
 from unseen.zeroshot.sse import project_to_simplex
 
 _SMOOTHING = (1.0, 0.1, 0.01)
 Loss = Literal["one-vs-other", "crammer-singer", "structured"]
 
 
+@parameters
 class SYNC(ZeroShotMethod):
     """Synthesised classifiers.
 
@@ -39,6 +40,11 @@ class SYNC(ZeroShotMethod):
         iterations: of L-BFGS.
     """
 
+    lam: float = 2.0**-12
+    sigma: float = 1.0
+    loss: Loss = "one-vs-other"
+    iterations: int = 60
+
     card = MethodCard(
         id="SYNC",
         name="Synthesised classifiers",
@@ -48,27 +54,17 @@ class SYNC(ZeroShotMethod):
     )
     version = 1
     # The ranges of its paper and of its released code, lambda in steps of 2^4.
-    grid: ClassVar[Grid] = {
-        "loss": ("one-vs-other", "crammer-singer", "structured"),
-        "lam": tuple(2.0**k for k in range(-30, -5, 4)),
-        "sigma": tuple(2.0**k for k in range(-5, 6)),
-    }
-    quick_grid: ClassVar[Grid] = {
-        "loss": ("one-vs-other",),
-        "lam": (2.0**-18, 2.0**-12),
-        "sigma": (0.125, 0.25, 0.5, 1.0, 2.0),
-    }
+    grid = Grid(
+        loss=("one-vs-other", "crammer-singer", "structured"),
+        lam=tuple(2.0**k for k in range(-30, -5, 4)),
+        sigma=tuple(2.0**k for k in range(-5, 6)),
+    )
+    quick_grid = Grid(
+        loss=("one-vs-other",),
+        lam=(2.0**-18, 2.0**-12),
+        sigma=(0.125, 0.25, 0.5, 1.0, 2.0),
+    )
     scoring_params = ("sigma",)
-    W_: FloatArray
-    unit_: float
-
-    def __init__(
-        self, lam: float = 2.0**-12, sigma: float = 1.0, loss: Loss = "one-vs-other", iterations: int = 60
-    ) -> None:
-        self.lam = lam
-        self.sigma = sigma
-        self.loss = loss
-        self.iterations = iterations
 
     def _fit(self, X: FloatArray, y: IntArray, S: FloatArray) -> None:
         signatures = unit_rows(S.astype(np.float64))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unseen.benchmarks import Workbench
-from unseen.benchmarks.cog.noise import foreign_confidence, nearest, weigh_labels
+from unseen.benchmarks.cog.noise import nearest, overconfident_shares, weigh_labels
 from unseen.core.errors import DataError
 
 
@@ -57,9 +57,9 @@ def test_neighbours_leave_the_image_out() -> None:
 
 
 def test_a_classifier_is_sure_of_what_it_does_not_know() -> None:
-    """Why confidences alone list nothing: with two classes nearly all foreign images are 'sure'."""
+    """Why confidences alone list nothing: with two classes nearly all images of other classes are 'sure'."""
     features, labels = clusters(4, 30, spread=0.3)
-    shares = foreign_confidence(features, labels, {"seen": np.array([0, 1]), "L1": np.array([2, 3])})
+    shares = overconfident_shares(features, labels, {"seen": np.array([0, 1]), "L1": np.array([2, 3])})
     assert set(shares) == {"L1 on seen", "seen on L1"}
     assert max(shares.values()) > 0.3
 

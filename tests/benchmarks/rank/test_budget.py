@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import unseen.api.checkpoints as module
+import unseen.api.ranking as module
 from unseen.benchmarks.rank import halving
 from unseen.benchmarks.rank.protocol import RankBenchmark
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from unseen.benchmarks.rank.estimates import SCATTER, estimates, expected_interval, spread
+from unseen.benchmarks.rank.scoring import SCATTER, estimates, expected_interval, spread
 from unseen.stats import accuracy_interval, decide, paired_difference
 
 BENCH = Path(__file__).parents[3] / "bench"

@@ -12,12 +12,11 @@ import pytest
 
 from unseen.backbones import load_backbone, model_cards
 from unseen.backbones.load import check_backbone
-from unseen.benchmarks.rank.protocol import TRUTH, RankBenchmark
-from unseen.benchmarks.rank.published import GROUPS, published_results, published_table
+from unseen.benchmarks.rank.details import TRUTH
+from unseen.benchmarks.rank.protocol import RankBenchmark
 from unseen.benchmarks.rank.scoring import half_samples
 from unseen.benchmarks.rank.section import rank_section
-from unseen.benchmarks.rank.table import ranking_rows
-from unseen.benchmarks.rank.tables import published_score_tables
+from unseen.benchmarks.rank.table import published_results, published_tables, ranking_rows
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.names import Name
@@ -283,8 +282,11 @@ def test_stages_that_make_no_sense_are_refused(images: Path, tmp_path: Path) -> 
 
 
 def test_published_tables_are_those_of_the_paper() -> None:
-    assert [published_table(group).number for group in GROUPS] == [1, 2, 3]
-    tables = {group: {r.cell.model: r.metrics for r in published_results(group)} for group in GROUPS}
+    tables: dict[str, dict[str, dict[str, float]]] = {}
+    for result in published_results():
+        group = result.cell.dataset.split("Group ")[1].split(",")[0]
+        tables.setdefault(group, {})[result.cell.model] = dict(result.metrics)
+    assert list(tables) == ["I", "II", "III"]
     assert all(set(rows) <= set(SCORES) and len(rows) == 11 for rows in tables.values())
     assert tables["I"]["nleep"]["kendall"] == pytest.approx(0.76)
     assert tables["I"]["leep"] == {}  # a dash
@@ -295,13 +297,11 @@ def test_published_tables_are_those_of_the_paper() -> None:
         row[c] for rows in tables.values() for row in rows.values() if row for c in ("recall_at_1", "recall_at_3")
     ]
     assert set(recalls) <= {0.0, 0.25, 0.5, 0.75, 1.0}
-    assert all("CVPR 2021" in r.details["source"] for group in GROUPS for r in published_results(group))
-    with pytest.raises(UnknownNameError, match="group"):
-        published_table("IV")
+    assert all("CVPR 2021" in r.record.source for r in published_results())
 
 
 def test_published_tables_are_shown_like_own_ones() -> None:
-    first = published_score_tables()[0]
+    first = published_tables()[0]
     assert first.columns == [
         "score", "Recall@1", "Rel@1", "Recall@3", "Rel@3", "Pearson", "Kendall", "GFLOPs as the paper counts",
     ]  # fmt: skip
@@ -316,7 +316,7 @@ def test_operations_as_the_paper_counts_them_are_those_of_its_tables() -> None:
     """
     forward, network = 3.04e14, 4.1e9
     sizes = Sizes(forward / network, 2048, 54, 1000)
-    printed = {r.cell.model: r.metrics for r in published_results("I")}
+    printed = {r.cell.model: r.metrics for r in published_results() if r.cell.dataset.startswith("Table 1")}
     for score in ("linear-1", "linear-5", "linear", "finetune-1", "finetune-5"):
         found = paper_flops(score, sizes, network, 4.94e13 / network)
         assert found is not None

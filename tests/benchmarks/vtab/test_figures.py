@@ -10,12 +10,24 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from unseen.benchmarks.vtab import relations
+from unseen.benchmarks.vtab.analysis import (
+    DECATHLON,
+    differences,
+    kind_means,
+    linear_taus,
+    metric_agreement,
+    metric_means,
+    pairs,
+    published_scores,
+    published_settings,
+    shared_tasks,
+    sweep_gains,
+    unseen_task_taus,
+    vtab_settings,
+)
 from unseen.benchmarks.vtab.figures import FIGURES, draw, one_spec
-from unseen.benchmarks.vtab.own_figures import Own
 from unseen.benchmarks.vtab.published_tables import KINDS, literature, score_table
 from unseen.benchmarks.vtab.section import vtab_section
-from unseen.cli.vtab.figures import CHARTS
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.records import Cell, ModelCard, Result
 from unseen.data.sources.vtab import vtab_tasks
@@ -68,13 +80,9 @@ def all_kinds() -> list[Result]:
     return [*some(), *some("finetune", seed=1), *searched(some("finetune", "heavyweight", seed=2)), *budgets]
 
 
-def test_the_command_names_every_figure() -> None:
-    assert tuple(FIGURES) == CHARTS
-
-
 @pytest.mark.parametrize("name", list(FIGURES))
 def test_every_figure_is_drawn_of_a_users_results(name: str, tmp_path: Path) -> None:
-    own = Own(all_kinds(), CARDS)
+    own = vtab_settings(Material(all_kinds(), CARDS))
     figures = draw(name, own, published=name == "unseen-tasks")
     assert figures
     assert all(figure.description for figure in figures)
@@ -90,7 +98,7 @@ def test_published_figures_need_no_results(name: str, size: Any, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", [name for name, kind in FIGURES.items() if not kind.published])
-def test_what_is_needed_is_told(name: str) -> None:
+def test_the_error_states_which_results_are_needed(name: str) -> None:
     with pytest.raises(DataError, match="unseen vtab run"):
         draw(name)
     with pytest.raises(UnknownNameError):
@@ -98,22 +106,23 @@ def test_what_is_needed_is_told(name: str) -> None:
 
 
 def test_panels_of_a_budget_show_their_own_task() -> None:
-    """Layers with data of their own would draw every task in every panel."""
-    (figure,) = draw("task-budgets", Own(all_kinds()))
-    assert "data" in figure.spec
-    assert not [layer for layer in figure.spec["spec"]["layer"] if "data" in layer]
-    assert len(figure.spec["data"].get("values") or next(iter(figure.spec["datasets"].values()))) == 4 * 4 * 2
+    (figure,) = draw("task-budgets", vtab_settings(Material(all_kinds())))
+    panels = figure.vega["concat"]
+    assert [panel["title"] for panel in panels] == [vtab_tasks()[task].title for task in TASKS]
+    values = [[row["value"] for row in panel["data"]["values"]] for panel in panels]
+    assert [len(rows) for rows in values] == [4 * 2] * 4
+    assert len({tuple(rows) for rows in values}) == 4
 
 
 def test_figure_2_by_hand() -> None:
-    rows = {(row["kind"], row["group"]): row for row in relations.kind_rows("1000")}
+    rows: Any = {(row["kind"], row["group"]): row for row in kind_means([], "1000")}
     assert len(rows) == 15
     table = score_table("lightweight", "1000")
     natural = [k for k, task in enumerate(table.tasks) if vtab_tasks()[task].group == "natural"]
-    by_method = [table.row(m)[natural].mean() for m in KINDS["generative"]]
+    by_method = [table.row(m)[natural].mean() / 100 for m in KINDS["generative"]]
     found = rows["generative", "natural"]
-    assert found["mean"] == pytest.approx(np.mean(by_method))
-    assert found["high"] - found["mean"] == pytest.approx(np.std(by_method, ddof=1))
+    assert found["value"] == pytest.approx(np.mean(by_method))
+    assert found["high"] - found["value"] == pytest.approx(np.std(by_method, ddof=1))
     # "The BigBiGAN outlier causes the high variance in generative models."
     assert found["high"] - found["low"] > 3 * (
         rows["supervised", "natural"]["high"] - rows["supervised", "natural"]["low"]
@@ -121,23 +130,27 @@ def test_figure_2_by_hand() -> None:
 
 
 def test_own_models_are_kinds_of_their_own_on_their_tasks() -> None:
-    own = Own(some(tasks=("pets", "camelyon")))
-    rows = {(row["kind"], row["group"]): row for row in relations.kind_rows("1000", own.scores)}
+    (setting,) = vtab_settings(Material(some(tasks=("pets", "camelyon"))))
+    rows: Any = {(row["kind"], row["group"]): row for row in kind_means(setting.rows, "1000")}
     assert rows["yours, linear", "natural"]["methods"] == 4
     pets = score_table("lightweight", "1000")
-    assert rows["from scratch", "natural"]["mean"] == pytest.approx(pets.row("From-Scratch")[pets.tasks.index("pets")])
+    scratch = pets.row("From-Scratch")[pets.tasks.index("pets")] / 100
+    assert rows["from scratch", "natural"]["value"] == pytest.approx(scratch)
 
 
 def test_figure_4_supervised_pretraining_helps_natural_tasks_most() -> None:
-    found = relations.published_pair("Sup-100%", "From-Scratch", "lightweight", "1000")
+    first, _ = pairs(published_scores("lightweight", "1000"))
+    assert [row.model for row in first] == ["published:Sup-100%", "published:From-Scratch"]
+    found = {info.name: points for info, points in differences(*first).items()}
     assert next(iter(found)) == "pets"
     assert found["pets"] == pytest.approx(89.1 - 13.3)
     assert found["clevr-distance"] < 0  # "even the best ImageNet representations fail to capture these aspects"
 
 
 def test_figure_5_linear_evaluation_agrees_less_on_structured_tasks() -> None:
-    found = relations.linear_against_finetuning("1000")
-    assert len(found) == 19
+    ((count, taus),) = linear_taus(published_settings("1000"))
+    found = {info.name: tau for info, tau in taus.items()}
+    assert (count, len(found)) == (17, 19)
     natural = np.mean([found[t] for t in ("caltech101", "cifar100", "dtd", "flowers102", "pets", "sun397")])
     structured = np.mean([found[t] for t in ("clevr-distance", "dsprites-location", "smallnorb-azimuth", "dmlab")])
     assert natural > 0.75
@@ -146,7 +159,7 @@ def test_figure_5_linear_evaluation_agrees_less_on_structured_tasks() -> None:
 
 def test_figure_5_of_own_models_is_scipys_tau() -> None:
     linear, tuned = some(), some("finetune", seed=1, micro_batch=0)
-    ((count, taus),) = relations.own_linear_against_finetuning(Own([*linear, *tuned]).groups)
+    ((count, taus),) = linear_taus(vtab_settings(Material([*linear, *tuned])))
     assert (count, len(taus)) == (4, 4)
 
     def medians(results: list[Result], task: str) -> list[float]:
@@ -162,29 +175,30 @@ def test_figure_5_of_own_models_is_scipys_tau() -> None:
         assert tau == pytest.approx(expected)
     # Results of other data are not set against these.
     elsewhere = [replace(r, cell=replace(r.cell, dataset=f"{r.cell.dataset}?root=/x")) for r in tuned]
-    assert not relations.own_linear_against_finetuning(Own([*linear, *elsewhere]).groups)
+    assert not linear_taus(vtab_settings(Material([*linear, *elsewhere])))
 
 
 def test_figure_14_is_table_7_less_table_6() -> None:
-    found = relations.published_sweeps("1000")
-    assert set(found) == {"From-Scratch", "Sup-100%", "Sup-Rot-100%", "Sup-Ex-100%"}
-    assert found["Sup-100%"]["clevr-count"] == pytest.approx(78.8 - 41.8)
+    published = sweep_gains(published_settings("1000"))
+    found = {row.model: {info.name: p for info, p in points.items()} for row, points in published}
+    assert set(found) == {f"published:{name}" for name in ("From-Scratch", "Sup-100%", "Sup-Rot-100%", "Sup-Ex-100%")}
+    assert found["published:Sup-100%"]["clevr-count"] == pytest.approx(78.8 - 41.8)
     light, heavy = some("finetune", seed=1), some("finetune", "heavyweight", seed=2)
-    gains = relations.own_sweeps(Own([*light, *heavy]).groups)
+    gains = sweep_gains(vtab_settings(Material([*light, *heavy])))
     assert len(gains) == 4
     scores, points = gains[0]
     by_hand = [
         np.median([r.metrics["top1"] for r in part if (r.cell.model, r.cell.dataset) == (scores.model, "vtab:pets")])
         for part in (heavy, light)
     ]
-    assert points["pets"] == pytest.approx(100 * (by_hand[0] - by_hand[1]))
+    assert points[scores.tasks["pets"]] == pytest.approx(100 * (by_hand[0] - by_hand[1]))
 
 
 def test_figure_21_other_tasks_predict_a_left_out_one() -> None:
-    found = relations.unseen_task_taus("full")
+    found = {info.name: taus for info, taus in unseen_task_taus(published_scores("lightweight", "full")).items()}
     assert np.mean([vtab for vtab, _ in found.values()]) == pytest.approx(0.76, abs=0.02)  # as published, of 16 methods
     table = score_table("lightweight", "full")
-    few = [table.tasks.index(task) for task in relations.DECATHLON]
+    few = [table.tasks.index(task) for task in DECATHLON]
     k = table.tasks.index("pets")
     assert found["pets"][1] == pytest.approx(
         kendalltau(table.scores[:, k], table.scores[:, few].mean(axis=1)).statistic
@@ -194,19 +208,22 @@ def test_figure_21_other_tasks_predict_a_left_out_one() -> None:
 def test_means_of_budgets_and_metrics_are_over_the_same_tasks() -> None:
     runs = [r for steps in (40, 400) for r in some("finetune", seed=steps, budget=steps)]
     fewer = [r for r in runs if r.cell.model != "timm:d" or r.cell.dataset != "vtab:svhn"]
-    assert {row["tasks"] for row in relations.budget_curves(fewer)} == {3}
-    (group,) = Own([r for r in some() if r.cell.model != "timm:d" or r.cell.dataset != "vtab:svhn"]).groups
-    means = relations.metric_means(group)
+    (setting,) = vtab_settings(Material(fewer))
+    assert len(shared_tasks(setting.budgets)) == 3
+    (setting,) = vtab_settings(
+        Material([r for r in some() if r.cell.model != "timm:d" or r.cell.dataset != "vtab:svhn"])
+    )
+    means = metric_means(setting)
     top1 = [r.metrics["top1"] for r in some() if r.cell.model == "timm:a"]
-    assert means["top1"]["timm:a", "linear"] == pytest.approx(np.median(np.reshape(top1, (4, 3)), axis=1).mean())
-    assert ("timm:d", "linear") not in means["top1"]  # it lacks a task
-    assert relations.metric_agreement(group) == pytest.approx({"mean_per_class": 1.0, "kappa": -1.0})
+    assert means["top1"]["timm:a (linear)"] == pytest.approx(np.median(np.reshape(top1, (4, 3)), axis=1).mean())
+    assert "timm:d (linear)" not in means["top1"]  # it lacks a task
+    assert metric_agreement(setting) == pytest.approx({"mean_per_class": 1.0, "kappa": -1.0})
 
 
 def test_the_number_of_a_trial_is_no_hyper_parameter() -> None:
-    figures = draw("good-values", Own(searched(some("finetune", "heavyweight"))))
+    figures = draw("good-values", vtab_settings(Material(searched(some("finetune", "heavyweight")))))
     assert len(figures) == len(MODELS)
-    titles = [panel["layer"][0]["encoding"]["x"]["title"] for panel in figures[0].spec["concat"]]
+    titles = [panel["layer"][0]["encoding"]["x"]["title"] for panel in figures[0].vega["concat"]]
     assert titles == ["learning_rate", "flip"]
 
 
@@ -228,7 +245,7 @@ def test_all_ways_stand_in_one_table_among_the_published_methods() -> None:
 def test_own_repeats_are_sampled_for_table_4() -> None:
     section = vtab_section(Material(some()), "vtab")
     assert section is not None
-    (table,) = [t for t in section.tables if "100 draws of one of 3 repeats" in t.caption]
+    (table,) = [t for t in section.tables if "100 samples of one of 3 seeds" in t.caption]
     assert len(table.rows) == 8
     assert any(float(row[2].value or 0) > 0 for row in table.rows)
 
@@ -257,8 +274,7 @@ def test_larger_models_by_number_of_parameters() -> None:
     probe = [
         Result(Cell("probe", m, "imagenet:in1k", {"seed": 0}), {"top1": 0.7 + k / 50}) for k, m in enumerate(MODELS)
     ]
-    figures = draw("scale", Own([*some(), *probe], CARDS))
+    figures = draw("scale", vtab_settings(Material([*some(), *probe], CARDS)))
     assert [figure.title for figure in figures] == ["Larger models", "Larger models on ImageNet"]
-    values = figures[1].spec["layer"][0].get("data") or figures[1].spec["data"]
-    rows = values.get("values") or figures[1].spec["datasets"][values["name"]]
-    assert next((row["parameters"], row["score"]) for row in rows) == (10.0, pytest.approx(0.7))
+    rows = figures[1].vega["data"]["values"]
+    assert next((row["parameters"], row["value"]) for row in rows) == (10.0, pytest.approx(0.7))

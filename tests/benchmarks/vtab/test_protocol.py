@@ -13,17 +13,16 @@ import torch
 
 from unseen.backbones import load_backbone
 from unseen.benchmarks import Workbench, make_benchmark
-from unseen.benchmarks.vtab.finetune import FinetuneAdapter
-from unseen.benchmarks.vtab.heavy import RUNGS, draw_settings
-from unseen.benchmarks.vtab.protocol import VtabBenchmark, scratch_model
-from unseen.benchmarks.vtab.sealed import SealedTest, Selection, select
-from unseen.benchmarks.vtab.suites import MINI, suite, task_info
+from unseen.benchmarks.vtab.adapters import FinetuneAdapter
+from unseen.benchmarks.vtab.protocol import MINI, VtabBenchmark, scratch_model, suite
+from unseen.benchmarks.vtab.published_tables import task_info
+from unseen.benchmarks.vtab.search import RUNGS, SealedTest, Selection, sample_settings, select
 from unseen.core.errors import DataError, OutOfMemoryError, UnknownNameError, UsageError
 from unseen.core.records import Cell
 from unseen.core.search_record import search_record
 from unseen.data import Dataset, Split, load_dataset
 from unseen.finetuning.train import FinetuneOptions
-from unseen.results.outcomes import unpack_correct
+from unseen.results.grid import unpack_correct
 from unseen.stats import accuracy_interval
 
 DATA = "procedural:sprites-location?train=48&val=24&test=40"
@@ -57,10 +56,10 @@ class Diary:
 
         monkeypatch.setattr(SealedTest, "open", opened)
         for name in ("tune", "predict"):
-            for kind in ("adapters.LinearAdapter", "finetune.FinetuneAdapter"):
+            for kind in ("adapters.LinearAdapter", "adapters.FinetuneAdapter"):
                 self._note(monkeypatch, f"unseen.benchmarks.vtab.{kind}.{name}", name)
 
-    def _told(self, predictions: Any) -> Any:
+    def _predicted(self, predictions: Any) -> Any:
         self.events.append("predicted")
         return predictions
 
@@ -74,7 +73,7 @@ class Diary:
         def noted(*arguments: Any, **named: Any) -> Any:
             result = original(*arguments, **named)
             if event == "predict":
-                return (self._told(each) for each in result)
+                return (self._predicted(each) for each in result)
             self.events.append("tuned")
             return result
 
@@ -124,7 +123,7 @@ def test_the_seal_opens_for_a_selection_only() -> None:
     assert np.array_equal(sealed.open(select([{"accuracy": 0.5}])), test.labels)
 
 
-def test_nothing_that_tunes_is_handed_a_test_label(bench: Workbench, small_model: str) -> None:
+def test_no_adapter_receives_a_test_label(bench: Workbench, small_model: str) -> None:
     """Every array within reach of an adapter, before the seal is broken."""
     dataset = load_dataset(DATA)
     sealed = SealedTest(dataset.split("test"))
@@ -233,7 +232,7 @@ def test_finetuning_selects_retrains_and_tests(bench: Workbench, small_model: st
     assert again.metrics == result.metrics
 
 
-def test_a_killed_search_goes_on_where_it_was(
+def test_a_killed_search_resumes(
     bench: Workbench, small_model: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     import unseen.finetuning.train as module
@@ -292,7 +291,7 @@ def make_adapter(tmp_path: Path) -> Callable[..., FinetuneAdapter]:
             classes=16,
             settings=[
                 {**setting, "batch_size": 8}
-                for setting in draw_settings(trials, images=16, size=backbone.preprocessing.size, longest=longest)
+                for setting in sample_settings(trials, images=16, size=backbone.preprocessing.size, longest=longest)
             ],
             options=FinetuneOptions(device="cpu"),
             folder=tmp_path / folder,
@@ -305,7 +304,7 @@ def make_adapter(tmp_path: Path) -> Callable[..., FinetuneAdapter]:
 
 
 def test_the_space_is_that_of_appendix_i() -> None:
-    drawn = draw_settings(300, images=1000, size=224)
+    drawn = sample_settings(300, images=1000, size=224)
     assert {s["batch_size"] for s in drawn} == {128, 256, 512}
     assert {s["crop"] for s in drawn} == {"resize", "resize-crop", "shortest-crop", "inception", "pad-crop"}
     views = {(s["eval_resize"], s["eval_size"]) for s in drawn}
@@ -321,9 +320,9 @@ def test_the_space_is_that_of_appendix_i() -> None:
         assert low <= min(rates) < 3 * low
         assert high / 3 < max(rates) <= high
     assert all(1e-5 <= s["weight_decay"] <= 1e-1 for s in drawn)
-    assert draw_settings(10, images=1000, size=224) == drawn[:10]
-    assert draw_settings(10, images=1000, size=224, seed=1) != drawn[:10]
-    assert draw_settings(1, images=1000, size=224, longest=7)[0] == {**drawn[0], "steps": 7}
+    assert sample_settings(10, images=1000, size=224) == drawn[:10]
+    assert sample_settings(10, images=1000, size=224, seed=1) != drawn[:10]
+    assert sample_settings(1, images=1000, size=224, longest=7)[0] == {**drawn[0], "steps": 7}
 
 
 def without_time(selection: Selection) -> list[dict[str, Any]]:
@@ -331,7 +330,7 @@ def without_time(selection: Selection) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_a_search_goes_on_with_what_is_there_in_any_order(make_adapter: Callable[..., FinetuneAdapter]) -> None:
+def test_a_search_resumes_from_stored_trials_in_any_order(make_adapter: Callable[..., FinetuneAdapter]) -> None:
     whole = make_adapter("a").tune()
     other = make_adapter("b")
     assert other.waiting() == [(0, 1.0), (1, 1.0), (2, 1.0), (3, 1.0)]

@@ -7,14 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unseen.benchmarks.vtab.analysis import ModelScores, model_scores, published_scores
+from unseen.benchmarks.vtab.analysis import ModelScores, published_scores, vtab_settings
 from unseen.benchmarks.vtab.published_tables import published_results, score_table
-from unseen.benchmarks.vtab.ranking import compare, key_of, rank
+from unseen.benchmarks.vtab.ranking import compare, rank
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord, SplitCounts
 from unseen.data.sources.vtab import vtab_tasks
+from unseen.reports.blocks import Material
 from unseen.results import render
-from unseen.results.outcomes import pack_correct
+from unseen.results.grid import pack_correct
 from unseen.results.table import result_tables
 from unseen.stats import accuracy_interval, paired_difference
 
@@ -42,6 +43,10 @@ def runs(model: str, right: float, tasks: tuple[str, ...] = TASKS, *, root: str 
                 )
             )
     return found
+
+
+def scores_of(results: list[Result]) -> list[ModelScores]:
+    return [row for setting in vtab_settings(Material(results)) for row in setting.scores]
 
 
 def row_of(scores: list[ModelScores], model: str) -> ModelScores:
@@ -81,7 +86,7 @@ def test_every_output_has_the_same_numbers_and_no_path() -> None:
     assert shown.partition(" ")[0] in render.latex_table(table, "t")
     assert r"\multicolumn{7}{c}{Natural}" in render.latex_table(table, "t")
     assert "Median over 3 seeds" in " ".join(table.notes)
-    (ranking,) = compare(model_scores(own))
+    (ranking,) = compare(own)
     found = next(row for row in ranking.to_rows() if row["model"] == "timm:b")
     assert f"{found['mean']:.1f} [{found['low']:.1f}, {found['high']:.1f}]" == shown
 
@@ -107,13 +112,13 @@ def test_published_rows_are_results_with_a_source() -> None:
 
 def test_models_are_compared_image_by_image() -> None:
     """The intervals of two models overlap; on the same images their difference is significant."""
-    own = model_scores([*runs("timm:a", 0.5), *runs("timm:b", 0.51)])
+    own = scores_of([*runs("timm:a", 0.5), *runs("timm:b", 0.51)])
     ranking = rank(own)
     a, b = (row_of(own, model) for model in ("timm:a", "timm:b"))
-    difference = ranking.decisions[ranking.mean].pairs[key_of(b), key_of(a)]
+    difference = ranking.decisions[ranking.mean].pairs[b.key, a.key]
     assert difference.paired
     pets = next(column for column in ranking.columns if column.tasks == ("pets",))
-    found = ranking.decisions[pets].pairs[key_of(b), key_of(a)]
+    found = ranking.decisions[pets].pairs[b.key, a.key]
     first, second = (row.summaries["pets"].candidate.outcomes for row in (b, a))
     assert first is not None and second is not None
     expected = paired_difference(first, second)
@@ -123,10 +128,10 @@ def test_models_are_compared_image_by_image() -> None:
 def test_the_mean_of_groups_weighs_every_group_alike_also_image_by_image() -> None:
     """The paired difference against its standard error from the per-image differences of every task."""
     tasks = ("caltech101", "pets", "camelyon", "dmlab", "kitti-distance", "svhn")  # no two share images
-    own = model_scores([*runs("timm:a", 0.5, tasks), *runs("timm:b", 0.6, tasks)])
+    own = scores_of([*runs("timm:a", 0.5, tasks), *runs("timm:b", 0.6, tasks)])
     ranking = rank(own)
     (column,) = [column for column in ranking.columns if column.by_group]
-    found = ranking.decisions[column].pairs[key_of(row_of(own, "timm:b")), key_of(row_of(own, "timm:a"))]
+    found = ranking.decisions[column].pairs[row_of(own, "timm:b").key, row_of(own, "timm:a").key]
     weights = [1 / 3 / [vtab_tasks()[t].group for t in tasks].count(vtab_tasks()[task].group) for task in tasks]
     values, variance = 0.0, 0.0
     for task, weight in zip(tasks, weights, strict=True):
@@ -141,7 +146,7 @@ def test_the_mean_of_groups_weighs_every_group_alike_also_image_by_image() -> No
 
 def test_an_unfinished_model_does_not_shrink_the_comparison() -> None:
     own = [*runs("timm:a", 0.5), *runs("timm:b", 0.6), *runs("timm:c", 0.99, ("pets",))]
-    (ranking,) = compare(model_scores(own))
+    (ranking,) = compare(own)
     assert len(ranking.tasks) == 19
     assert {row.model for row in ranking.rows if not row.source} == {"timm:a", "timm:b"}
     ((left, lacks),) = ranking.incomplete
@@ -149,20 +154,20 @@ def test_an_unfinished_model_does_not_shrink_the_comparison() -> None:
     assert lacks.startswith("18 tasks of 19 missing: Caltech101, ")
     last = ranking.to_rows()[-1]
     assert (last["model"], last["mean"], last["incomplete"]) == ("timm:c", None, lacks)
-    (alone,) = compare([row for row in model_scores(own) if row.model == "timm:c"])
+    (alone,) = compare([result for result in own if result.cell.model == "timm:c"])
     assert (len(alone.tasks), len(alone.rows)) == (1, 18)
 
 
 def test_incomplete_test_sets_are_never_ranked_among_published_rows() -> None:
     whole, small = runs("timm:a", 0.5), runs("timm:b", 0.99, test=40)
-    (ranking,) = compare(model_scores([*whole, *small]))
+    (ranking,) = compare([*whole, *small])
     assert [row.model for row, _ in ranking.incomplete] == ["timm:b"]
     assert "Caltech101 test has 40 of 6,084 images" in ranking.incomplete[0][1]
     ranked, listed = result_tables([*whole, *small])
     assert "timm:b" not in [row[0].text for row in ranked.rows]
     assert [row[0].text for row in listed.rows] == ["timm:b"]
     # If all data are incomplete, models are ranked among themselves.
-    (only,) = compare(model_scores(small))
+    (only,) = compare(small)
     assert [row.model for row in only.rows] == ["timm:b"]
     assert "not comparable with published" in only.note
     (table,) = result_tables(small)
@@ -174,7 +179,7 @@ def test_old_results_without_outcomes_use_their_stored_bounds() -> None:
         replace(r, metrics={**r.metrics, "top1_low": r.metrics["top1"] - 0.02, "top1_high": r.metrics["top1"] + 0.03})
         for r in (replace(r, details={"test_images": IMAGES}) for r in runs("timm:a", 0.5, ("pets", "svhn")))
     ]
-    (row,) = model_scores(old)
+    (row,) = scores_of(old)
     interval = row.summaries["pets"].interval
     assert interval.value - interval.low == pytest.approx(0.02, abs=0.01)
     assert rank([row]).decisions  # the table is made

@@ -7,11 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unseen.benchmarks.vtab.analysis import model_scores, reference_tasks, settings
+from unseen.benchmarks.vtab.analysis import (
+    ModelScores,
+    metric_agreement,
+    reference_tasks,
+    vtab_settings,
+)
+from unseen.benchmarks.vtab.protocol import MINI
 from unseen.benchmarks.vtab.ranking import compare
-from unseen.benchmarks.vtab.relations import budget_curves, metric_agreement
 from unseen.benchmarks.vtab.section import vtab_section
-from unseen.benchmarks.vtab.suites import MINI
 from unseen.core.errors import DataError
 from unseen.core.records import Cell, Result
 from unseen.reports import save_chart
@@ -39,7 +43,11 @@ def results(datasets: tuple[str, ...] = MINI, **parameters: object) -> list[Resu
     return found
 
 
-def test_the_section_has_what_was_asked_for(tmp_path: Path) -> None:
+def scores_of(found: list[Result]) -> list[ModelScores]:
+    return [row for setting in vtab_settings(Material(found)) for row in setting.scores]
+
+
+def test_the_section_has_its_figures_and_tables(tmp_path: Path) -> None:
     section = vtab_section(Material(results()), "vtab")
     assert section is not None
     titles = [figure.title for figure in section.figures]
@@ -93,10 +101,11 @@ def test_the_page_is_written(tmp_path: Path) -> None:
 
 def test_budgets_become_a_curve_and_stay_out_of_the_means() -> None:
     runs = [r for steps in (40, 400) for r in results(budget=steps)]
-    assert not model_scores(runs)
-    curves = budget_curves(runs)
-    assert [row["steps"] for row in curves if row["model"] == "timm:a"] == [40, 400]
-    assert {row["tasks"] for row in curves} == {6}
+    assert not scores_of(runs)
+    (setting,) = vtab_settings(Material(runs))
+    curves = setting.budgets
+    assert [row.budget for row in curves if row.model == "timm:a"] == [40, 400]
+    assert {len(row.summaries) for row in curves} == {6}
     section = vtab_section(Material(runs), "vtab")
     assert section is not None
     assert any(figure.title.startswith("Accuracy under a budget") for figure in section.figures)
@@ -107,21 +116,21 @@ def test_no_results_no_section() -> None:
 
 
 def test_medians_of_a_model() -> None:
-    first = model_scores(results())[0]
-    by_hand = np.mean([np.median(values) for values in first.runs.values()])
+    first = scores_of(results())[0]
+    by_hand = np.mean([np.median(summary.values) for summary in first.summaries.values()])
     mean = first.mean(reference_tasks([first])).interval
     assert mean is not None
     assert mean.value == pytest.approx(by_hand)
-    (group,) = settings(results())
-    assert metric_agreement(group) == {"mean_per_class": 1.0, "kappa": 1.0}
+    (setting,) = vtab_settings(Material(results()))
+    assert metric_agreement(setting) == {"mean_per_class": 1.0, "kappa": 1.0}
 
 
 def test_comparison_on_the_tasks_of_the_paper() -> None:
-    (ranking,) = compare(model_scores(results(("vtab:pets", "procedural:shapes-count"))))
+    (ranking,) = compare(results(("vtab:pets", "procedural:shapes-count")))
     assert list(ranking.tasks) == ["pets"]
     assert sum(not row.source for row in ranking.rows) == 3
     with pytest.raises(DataError, match="never run"):
-        compare(model_scores(results()))
+        compare(results())
     with pytest.raises(DataError, match="no VTAB results"):
         compare([])
 
@@ -131,13 +140,13 @@ def test_runs_of_two_steps_are_compared_apart() -> None:
     tasks = ("vtab:pets", "vtab:svhn")
     whole = results(tasks, steps=[2500, 10_000])
     short = [Result(r.cell, {"top1": 0.05}, details=r.details) for r in results(tasks[:1], steps=[2])]
-    own = model_scores([*whole, *short])
-    assert [(s.model, s.setting, sorted(s.runs)) for s in own if s.model == "timm:a"] == [
-        ("timm:a", "steps [2500,10000]", ["pets", "svhn"]),
-        ("timm:a", "steps [2]", ["pets"]),
+    own = vtab_settings(Material([*whole, *short]))
+    assert [(s.group.words, sorted(row.summaries)) for s in own for row in s.scores if row.model == "timm:a"] == [
+        ("steps [2500,10000]", ["pets", "svhn"]),
+        ("steps [2]", ["pets"]),
     ]
-    first, second = compare(own)
-    (alone,) = compare(model_scores(whole))
+    first, second = compare([*whole, *short])
+    (alone,) = compare(whole)
     assert [(row["method"], row["mean"]) for row in first.to_rows()] == [
         (row["method"], row["mean"]) for row in alone.to_rows()
     ]
@@ -149,7 +158,7 @@ def test_sizes_roots_and_adaptations_are_kept_apart() -> None:
     both = [*results(("vtab:pets",)), *results(("vtab:pets?size=full",)), *results(("vtab:pets?root=/a/x",))]
     tuned = results(("vtab:pets",), adaptation="finetune")
     scratch = results(("vtab:pets",), adaptation="scratch")
-    own = compare(model_scores([*both, *tuned, *scratch]))
+    own = compare([*both, *tuned, *scratch])
     assert [(c.setting, c.table, c.size, sum(not row.source for row in c.rows)) for c in own] == [
         ("table linear, size 1000", "linear", "1000", 3),
         ("table linear, size full", "linear", "full", 3),
@@ -158,11 +167,11 @@ def test_sizes_roots_and_adaptations_are_kept_apart() -> None:
     ]
     names = [sorted(row["method"] for row in c.to_rows() if row["model"] == "timm:a") for c in own]
     assert names == [["timm:a"], ["timm:a"], ["timm:a"], ["timm:a (fine-tuned)", "timm:a (from scratch)"]]
-    assert len(compare(model_scores(both), size="full")) == 1
+    assert len(compare(both, size="full")) == 1
 
 
 def test_embedded_tasks_do_not_hide_the_published_ones() -> None:
-    (only,) = compare(model_scores([*results(("vtab:pets",), steps=[1]), *results(steps=[2])]))
+    (only,) = compare([*results(("vtab:pets",), steps=[1]), *results(steps=[2])])
     assert (only.setting, len(only.rows)) == ("steps [1]", 20)
 
 

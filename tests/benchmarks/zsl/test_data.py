@@ -116,7 +116,7 @@ def test_own_features_are_checked(release: Path) -> None:
     for name, said in (("short.npy", "120 images"), ("swapped.npy", "axes are swapped"), ("words.npy", "not numbers")):
         with pytest.raises(DataError, match=said):
             load_dataset(f"xlsa17:AWA1?features={name}&root={release}").given_features[name[:-4]]("trainval")  # type: ignore[attr-defined]
-    with pytest.raises(DataError, match="cannot read"):
+    with pytest.raises(DataError, match="cannot be read"):
         load_dataset(f"xlsa17:AWA1?features=broken.npz&root={release}")
     with pytest.raises(UsageError, match=r"ends in \.mat"):
         load_dataset(f"xlsa17:AWA1?features=vit.csv&root={release}")

@@ -14,7 +14,7 @@ from unseen.benchmarks.zsl.section import zsl_section
 from unseen.benchmarks.zsl.tables import decide_methods, zsl_tables
 from unseen.core.records import Cell, Result
 from unseen.reports.blocks import Material
-from unseen.results.grid import result_interval, summary_of
+from unseen.results.grid import summary_of
 from unseen.results.table import result_tables
 from unseen.stats import harmonic_mean_interval, per_class_interval
 from unseen.zeroshot.outcomes import ImageOutcomes
@@ -70,7 +70,7 @@ def test_results_of_older_versions_have_their_stored_limits() -> None:
     decision = decide_methods(old, "zsl")
     assert not decision.pairs["ALE", "SAE"].paired
     assert decision.best is None
-    found = result_interval(old[0], "zsl")
+    found = summary_of([old[0]], "zsl").interval
     assert (found.low, found.high) == (old[0].metrics["zsl_low"], old[0].metrics["zsl_high"])
     damaged = made("ALE", EVEN, zsl_correct="3:AAAA")
     assert details_of(damaged).outcomes is None
@@ -79,7 +79,7 @@ def test_results_of_older_versions_have_their_stored_limits() -> None:
 @pytest.mark.parametrize("metric", ["zsl", "ts", "tr", "H"])
 def test_all_outputs_have_the_interval_that_was_stored(metric: str) -> None:
     result = made("ALE", EVEN)
-    found = result_interval(result, metric)
+    found = summary_of([result], metric).interval
     wanted = [result.metrics[name] for name in (metric, f"{metric}_low", f"{metric}_high")]
     np.testing.assert_allclose([found.value, found.low, found.high], wanted)
 
@@ -88,7 +88,7 @@ def test_seeds_are_averaged_per_image_if_the_classes_are_the_same() -> None:
     first, second = made("ALE", EVEN), made("ALE", ~EVEN, seed=1)
     both = summary_of([first, second], "zsl")
     assert both.value == 0.5
-    assert both.interval.high - both.interval.low < 0.01 + result_interval(first, "zsl").high - 0.5
+    assert both.interval.high - both.interval.low < 0.01 + summary_of([first], "zsl").interval.high - 0.5
     other = replace(details_of(second), per_class={f"other {i}": 0.5 for i in range(4)})
     apart = summary_of([first, replace(second, details=other.to_dict())], "zsl")
     assert apart.candidate.outcomes is None
@@ -130,7 +130,7 @@ def test_a_run_stores_outcomes(release: Path, run_zsl: Callable[..., list[Result
         assert outcomes is not None
         assert (outcomes.unseen_counts.tolist(), outcomes.seen_counts.tolist()) == ([10] * 3, [3] * 9)
         for metric in ("zsl", "ts", "tr", "H"):
-            found = result_interval(result, metric)
+            found = summary_of([result], metric).interval
             stored = [result.metrics[name] for name in (metric, f"{metric}_low", f"{metric}_high")]
             np.testing.assert_allclose([found.value, found.low, found.high], stored)
     assert ["AUSUC" in result.metrics for result in results] == [True, False]

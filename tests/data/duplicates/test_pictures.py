@@ -5,13 +5,18 @@ from __future__ import annotations
 import io
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from PIL import Image, ImageFilter
 
 from unseen.core.errors import DataError
 from unseen.data.duplicates import Kind, compare, signature
-from unseen.data.duplicates.alignment import find_part
+from unseen.data.duplicates.comparison import Part, coarse_part, edges, refined
 from unseen.data.duplicates.signature import TURNS, hash_distance, perceptual_hashes
+
+
+def find_part(part: npt.NDArray[np.uint8], whole: npt.NDArray[np.uint8]) -> Part:
+    return refined(part, whole, coarse_part(edges(part), edges(whole)))
 
 
 def texture(seed: int, size: tuple[int, int] = (240, 180)) -> Image.Image:

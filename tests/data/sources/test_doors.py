@@ -115,7 +115,7 @@ def test_parquet_with_images_inside(tmp_path: Path, kaggle: Path) -> None:
     assert sum(len(split) for split in loaded.splits.values()) == 20
     assert loaded.split("train").open(0).size == (30, 20)
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 nonsense")
-    with pytest.raises(DataError, match="as Parquet"):
+    with pytest.raises(DataError, match="Parquet"):
         load_dataset(f"parquet:{tmp_path}/bad.parquet")
 
 

@@ -16,7 +16,7 @@ from unseen.benchmarks.zsl.published import KNOWN_SPLITS, table
 from unseen.core.errors import DataError, UsageError
 from unseen.data import load_dataset
 from unseen.data.matlab import read_matlab
-from unseen.data.sources.xlsa17.source import NAMES, ZeroShotDataset
+from unseen.data.sources.xlsa17 import NAMES, ZeroShotDataset
 from unseen.data.sources.xlsa17.splits import read_attribute_splits, read_classes, read_folds, standard_split
 
 CLASSES = [f"{i:03d}.bird" for i in range(8)]

@@ -1,5 +1,5 @@
-"""The 31 models of ImageNet-CoG: their cards, where their authors publish the weights, and readers of those files.
+"""The networks of the 31 models of ImageNet-CoG, and readers of the files that their authors published.
 
-`cards.toml` says all that is known of a model; `weights.py` finds or downloads its file; one module per published
-format reads it without running it; `layouts.py` gives every tensor its place; `architectures.py` builds the network.
+`cards.toml` has all that is known of a model; `sources/cog.py` finds or downloads its file; `formats.py` reads it
+without running it and maps its names to ours; `architectures.py` builds the network.
 """

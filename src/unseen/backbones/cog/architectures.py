@@ -18,6 +18,9 @@ from unseen.backbones.sources.torchvision import create_torchvision
 from unseen.core.errors import UnknownNameError
 from unseen.core.extras import ensure_torchvision
 
+#: From whether the class head is built to a network with random weights and its forward function.
+Builder = Callable[[bool], tuple[nn.Module, Forward]]
+
 
 def build_network(architecture: str, *, head: bool) -> tuple[nn.Module, Forward]:
     """Build a network with random weights, in evaluation mode, and its forward function.
@@ -45,11 +48,7 @@ def features_forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor 
     return features, model.forward_head(features)
 
 
-def _resnet(name: str) -> Callable[[bool], tuple[nn.Module, Forward]]:
-    return lambda head: (create_timm(name, pretrained=False, num_classes=1000 if head else 0), timm_forward)
-
-
-def _resnet_same(*, convolutions: bool) -> Callable[[bool], tuple[nn.Module, Forward]]:
+def _resnet_same(*, convolutions: bool) -> Builder:
     """Build a ResNet-50 padded as in TensorFlow and JAX: strided layers are padded at the end first.
 
     Args:
@@ -62,7 +61,7 @@ def _resnet_same(*, convolutions: bool) -> Callable[[bool], tuple[nn.Module, For
         from timm import layers as timm_layers
 
         layers: Any = timm_layers
-        model: Any = create_timm("resnet50", pretrained=False, num_classes=1000 if head else 0)
+        model: Any = create_timm("resnet50", num_classes=1000 if head else 0)
         model.maxpool = layers.create_pool2d("max", kernel_size=3, stride=2, padding="same")
         strided = [
             (name, module)
@@ -80,56 +79,37 @@ def _resnet_same(*, convolutions: bool) -> Callable[[bool], tuple[nn.Module, For
     return build
 
 
-def _efficientnet(name: str) -> Callable[[bool], tuple[nn.Module, Forward]]:
-    return lambda _head: (create_timm(name, pretrained=False), timm_forward)
+def _with_head(name: str, forward: Forward, **arguments: Any) -> Builder:
+    """Build a network of timm whose published file always has its class head."""
+    return lambda _head: (create_timm(name, **arguments), forward)
 
 
-def _deit(name: str) -> Callable[[bool], tuple[nn.Module, Forward]]:
-    return lambda _head: (create_timm(name, pretrained=False), class_token_forward)
+def _optional_head(name: str) -> Builder:
+    return lambda head: (create_timm(name, num_classes=1000 if head else 0), timm_forward)
 
 
-def _vgg(_head: bool) -> tuple[nn.Module, Forward]:
+def _torchvision(name: str, classifier: str) -> Builder:
     # torchvision initialises weights on construction, a minute of random numbers that are overwritten later.
-    return create_torchvision("vgg19_bn", weights=None, init_weights=False), classifier_forward("classifier.6")
-
-
-def _inception(_head: bool) -> tuple[nn.Module, Forward]:
-    return create_torchvision("inception_v3", weights=None, init_weights=False), classifier_forward("fc")
-
-
-def _t2t_vit(_head: bool) -> tuple[nn.Module, Forward]:
-    from unseen.backbones.cog.architectures import T2TViT
-
-    return T2TViT(), class_token_forward
-
-
-def _nat(_head: bool) -> tuple[nn.Module, Forward]:
-    from unseen.backbones.cog.architectures import NATNet
-
-    return NATNet(), features_forward
-
-
-def _clip(_head: bool) -> tuple[nn.Module, Forward]:
-    # timm calls the projection of the attention pool a classifier: with 1024 outputs it is `encode_image`.
-    return create_timm("resnet50_clip", pretrained=False, num_classes=1024), output_forward
+    return lambda _head: (create_torchvision(name, init_weights=False), classifier_forward(classifier))
 
 
 #: Builders by architecture of a card; the argument is whether the file has a class head.
-ARCHITECTURES: dict[str, Callable[[bool], tuple[nn.Module, Forward]]] = {
-    "resnet50": _resnet("resnet50"),
-    "resnet152": _resnet("resnet152"),
+ARCHITECTURES: dict[str, Builder] = {
+    "resnet50": _optional_head("resnet50"),
+    "resnet152": _optional_head("resnet152"),
     "resnet50-same": _resnet_same(convolutions=True),
     "resnet50-same-pool": _resnet_same(convolutions=False),
-    "resnet50_clip": _clip,
-    "efficientnet_b1": _efficientnet("efficientnet_b1"),
-    "efficientnet_b4": _efficientnet("efficientnet_b4"),
-    "deit_small_patch16_224": _deit("deit_small_patch16_224"),
-    "deit_small_distilled_patch16_224": _deit("deit_small_distilled_patch16_224"),
-    "deit_base_distilled_patch16_384": _deit("deit_base_distilled_patch16_384"),
-    "inception_v3": _inception,
-    "vgg19_bn": _vgg,
-    "t2t-vit-t-14": _t2t_vit,
-    "nat-m4": _nat,
+    # timm calls the projection of the attention pool a classifier: with 1024 outputs it is `encode_image`.
+    "resnet50_clip": _with_head("resnet50_clip", output_forward, num_classes=1024),
+    "efficientnet_b1": _with_head("efficientnet_b1", timm_forward),
+    "efficientnet_b4": _with_head("efficientnet_b4", timm_forward),
+    "deit_small_patch16_224": _with_head("deit_small_patch16_224", class_token_forward),
+    "deit_small_distilled_patch16_224": _with_head("deit_small_distilled_patch16_224", class_token_forward),
+    "deit_base_distilled_patch16_384": _with_head("deit_base_distilled_patch16_384", class_token_forward),
+    "inception_v3": _torchvision("inception_v3", "fc"),
+    "vgg19_bn": _torchvision("vgg19_bn", "classifier.6"),
+    "t2t-vit-t-14": lambda _head: (T2TViT(), class_token_forward),
+    "nat-m4": lambda _head: (NATNet(), features_forward),
 }
 
 

@@ -1,8 +1,10 @@
-"""Read the published files of ImageNet-CoG's models as state dicts, without running code in them.
+"""Read the published files of ImageNet-CoG's models, and copy their tensors into our networks. No code in a file runs.
 
-Torch files:  zip archives of torch >= 1.6 (TorchScript archives too) and the sequence of pickles before. Training
-              scripts save options, schedulers and functions beside the weights, which `weights_only` refuses. Here
-              every class other than a tensor becomes an inert record, and storages are read from the file directly.
+A format is a function from a file to tensors by their published names; a layout maps our names to the published ones.
+
+Torch files:  read by `torch.load` with `weights_only`. Training scripts save options, schedulers and functions beside
+              the weights: every class or function in the file other than a tensor's becomes an inert `Record`.
+TorchScript:  the same, without the code in the archive.
 Haiku:        BYOL's dill pickle {"experiment_state": (online_params, target_params, online_state, target_state, ...)}:
               mappings of module paths (`res_net50/~/block_group_0/~/block_1/~/conv_2`) to arrays by short name
               (`w`, `b`, `scale`, `offset`); states have moving averages under `.../mean_ema` and `.../var_ema`. The
@@ -28,260 +30,120 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from unseen.backbones.checkpoints import read_checkpoint
-from unseen.backbones.cog.layouts import as_tensors
-from unseen.backbones.cog.release import CogModel
+from unseen.backbones.checkpoints import load_plain, state_dicts
+from unseen.backbones.model_files import pickled_names
+from unseen.backbones.sources.cog import CogModel
 from unseen.core.errors import CheckpointError, DataError
 from unseen.core.guard import read_member, reader
 from unseen.core.pickles import Foreign, PickleRules, load_plain_pickle
 from unseen.core.wire import fields, masked_crc32c, varint
 
-#: How torch's pickles name the element type of a storage.
-_STORAGE_TYPES = {
-    "FloatStorage": torch.float32,
-    "DoubleStorage": torch.float64,
-    "HalfStorage": torch.float16,
-    "BFloat16Storage": torch.bfloat16,
-    "LongStorage": torch.int64,
-    "IntStorage": torch.int32,
-    "ShortStorage": torch.int16,
-    "CharStorage": torch.int8,
-    "ByteStorage": torch.uint8,
-    "BoolStorage": torch.bool,
-}
-
-#: What a file of the older format begins with, as a pickled number.
-_LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
+Tensors = dict[str, Tensor]
+_COUNTERS = "num_batches_tracked"
 
 
-@dataclass(frozen=True)
-class _StorageType:
-    dtype: torch.dtype
+def read_published(model: CogModel, path: Path) -> Tensors:
+    """Read the tensors of a model's file by their published names."""
+    return _FORMATS[model.format](model, path)
 
 
-@dataclass(frozen=True)
-class _Storage:
-    key: str
-    dtype: torch.dtype
-    numel: int
+class Record(dict[str, Any]):
+    """Stand-in for an object of an unknown class: the attributes that the file has for it."""
+
+    def __new__(cls, *_: object) -> Record:
+        return super().__new__(cls)
+
+    def __init__(self, *_: object) -> None:
+        super().__init__()
+
+    def __setstate__(self, state: object) -> None:
+        if isinstance(state, Mapping):
+            self.update(state)
 
 
-@dataclass(frozen=True)
-class _Pending:
-    """A tensor whose storage has not been read yet."""
-
-    storage: _Storage
-    offset: int
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
-
-
-class _Malformed(ValueError):
-    """The file contradicts itself."""
-
-
-#: What records give that a forged file has tampered with.
-_FORGED = (ValueError, TypeError, AttributeError, OverflowError, MemoryError)
-
-
-_DEEPEST = 100  # mappings within mappings
-_MOST_TENSORS = 100_000
-
-#: From the key of a storage to its bytes.
-Storages = Callable[[str], bytes | bytearray]
-
-
-@reader("a torch file", error=CheckpointError)
 def read_torch_file(source: Path | bytes, name: str) -> Any:
-    """Read the containers and tensors of a torch file; other objects are dropped.
+    """Read the containers and tensors of a torch file; an object of another class becomes a `Record`.
 
     Args:
         source: the file, or its contents.
         name: what to call it in an error.
     """
-    if isinstance(source, Path) and not source.is_file():
+    if isinstance(source, bytes):
+        return _read_torch(io.BytesIO(source), name)
+    if not source.is_file():
         raise CheckpointError(f"no checkpoint at {source}.")
-    if isinstance(source, Path) and not _is_torchscript(source):
-        try:
-            return read_checkpoint(source)
-        except CheckpointError as refusal:
-            # Foreign classes, or the format before torch 1.6 with something odd in it: read what can be read.
-            if source.suffix == ".safetensors":
-                raise
-            reason = refusal
-    else:
-        reason = None
-    try:
-        if isinstance(source, bytes):
-            return _read(io.BytesIO(source))
-        with source.open("rb") as file:
-            return _read(file)
-    except (DataError, RuntimeError, EOFError, LookupError, *_FORGED, zipfile.BadZipFile) as error:
-        raise (reason or CheckpointError(f"{name} cannot be read as a torch file: {error}")) from error
+    with source.open("rb") as file:
+        return _read_torch(file, name)
 
 
-def flatten(tree: Any) -> dict[str, Tensor]:
-    """Return every tensor of nested mappings under dotted names: the state dict of a TorchScript module.
-
-    Raises:
-        CheckpointError: a mapping lies within itself, or the mappings are nested or shared beyond all reason.
-    """
-    return _flat(tree, {}, ())
-
-
-def _flat(tree: Any, known: dict[int, dict[str, Tensor]], inside: tuple[int, ...]) -> dict[str, Tensor]:
-    """Return the tensors below `tree` by name; a mapping in several places is visited once."""
-    if isinstance(tree, Tensor):
-        return {"": tree}
-    if not isinstance(tree, Mapping):
-        return {}
-    if id(tree) not in known:
-        if id(tree) in inside or len(inside) > _DEEPEST:
-            raise CheckpointError("the mappings of the file lie within one another without end.")
-        found: dict[str, Tensor] = {}
-        for key, value in tree.items():
-            below = _flat(value, known, (*inside, id(tree)))
-            found |= {f"{key}.{name}" if name else str(key): tensor for name, tensor in below.items()}
-            if len(found) > _MOST_TENSORS:
-                raise CheckpointError(f"the file names more than {_MOST_TENSORS:,} tensors.")
-        known[id(tree)] = found
-    return known[id(tree)]
+def _read_torch(file: BinaryIO, name: str) -> Any:
+    file = _without_code(file)
+    # A pickle of torch names built-in functions by the module that Python 2 had them in.
+    names = [re.sub(r"^__builtin__\b", "builtins", each) for each in pickled_names(file, name) or ()]
+    file.seek(0)
+    return load_plain(file, name, [(Record, each) for each in names])
 
 
-def _is_torchscript(path: Path) -> bool:
-    if not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return any(name.endswith("/constants.pkl") for name in archive.namelist())
-
-
-def _read(file: BinaryIO) -> Any:
+def _without_code(file: BinaryIO) -> BinaryIO:
+    """Return a TorchScript archive with its data only, in memory; any other file unchanged, at its start."""
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as archive:
-            return _read_zip(archive)
+            if any(name.endswith("/constants.pkl") for name in archive.namelist()):
+                file = io.BytesIO()
+                with zipfile.ZipFile(file, "w") as data:
+                    for name in archive.namelist():
+                        if not name.endswith("/constants.pkl") and "/code/" not in name:
+                            data.writestr(name, read_member(archive, name))
     file.seek(0)
-    return _read_legacy(file)
+    return file
 
 
-def _read_zip(archive: zipfile.ZipFile) -> Any:
-    roots = [n.removesuffix("data.pkl") for n in archive.namelist() if n.endswith("data.pkl") and n.count("/") <= 1]
-    if len(roots) != 1:
-        raise _Malformed("the archive has no data.pkl")
-    order = f"{roots[0]}byteorder"
-    if order in archive.namelist() and read_member(archive, order) != b"little":
-        raise _Malformed("it was written on a big-endian machine")
-    tree = load_plain_pickle(io.BytesIO(read_member(archive, f"{roots[0]}data.pkl")), _rules())
-    return _resolve(tree, lambda key: read_member(archive, f"{roots[0]}data/{key}"))
+def flatten(tree: Any) -> Tensors:
+    """Return every tensor of nested mappings under dotted names: the state dict of a TorchScript module."""
+    found = ((path, name, tensor) for path, tensors in state_dicts(tree) for name, tensor in tensors.items())
+    return {f"{path}.{name}" if path else name: tensor for path, name, tensor in found}
 
 
-def _read_legacy(file: BinaryIO) -> Any:
-    """Read five pickles (magic number, version, system, the object, the storage keys), then the storages."""
-    if load_plain_pickle(file) != _LEGACY_MAGIC:
-        raise _Malformed("it is neither a zip archive nor a sequence of pickles by torch")
-    load_plain_pickle(file), load_plain_pickle(file)
-    types: dict[str, _Storage] = {}
-    tree = load_plain_pickle(file, _rules(types))
-    places: dict[str, tuple[int, int]] = {}
-    for key in load_plain_pickle(file):
-        count = int.from_bytes(file.read(8), "little", signed=True)
-        if key not in types or count < 0:
-            raise _Malformed(f"storage {key!r} is not mentioned")
-        places[key] = (file.tell(), count * types[key].dtype.itemsize)
-        file.seek(places[key][1], io.SEEK_CUR)
-
-    def contents(key: str) -> bytes:
-        start, size = places[key]
-        file.seek(start)
-        return file.read(size)
-
-    return _resolve(tree, contents)
+def _read_torchscript(_: CogModel, path: Path) -> Tensors:
+    return flatten(read_torch_file(path, path.name))
 
 
-def _rules(seen: dict[str, _Storage] | None = None) -> PickleRules:
-    """Return what a torch pickle may contain: storages by reference, and tensors over them."""
-
-    def storage(reference: Any) -> Any:
-        match reference:
-            case ("storage", _StorageType(dtype), key, _, int(numel), *_):
-                found = _Storage(str(key), dtype, numel)
-                if seen is not None:
-                    seen[found.key] = found
-                return found
-        return Foreign("a storage of another kind")
-
-    def tensor(data: Any = None, offset: Any = None, size: Any = None, stride: Any = None, *_: Any) -> Any:
-        sound = isinstance(data, _Storage) and type(offset) is int and _counts(size) and _counts(stride)
-        return _Pending(data, offset, tuple(size), tuple(stride)) if sound else Foreign("a tensor of another kind")
-
-    def parameter(data: Any = None, *_: Any) -> Any:
-        return data
-
-    storages = {("torch", name): _StorageType(dtype) for name, dtype in _STORAGE_TYPES.items()}
-    functions: dict[tuple[str, str], Callable[..., Any]] = {
-        ("torch._utils", "_rebuild_tensor"): tensor,
-        ("torch._utils", "_rebuild_tensor_v2"): tensor,
-        ("torch._utils", "_rebuild_parameter"): parameter,
-        ("torch._utils", "_rebuild_parameter_with_state"): parameter,
-    }
-    return PickleRules(
-        constructors=functions,
-        constants=storages,
-        leaves=(_Pending, _Storage, _StorageType, Foreign),
-        persistent_load=storage,
-        foreign=True,
+def _read_state_dict(model: CogModel, path: Path) -> Tensors:
+    """Read the first of the card's containers that has tensors."""
+    tree = read_torch_file(*_zipped_torch_file(path)) if model.format == "zip" else read_torch_file(path, path.name)
+    for container in model.containers:
+        inside: Any = tree
+        for key in filter(None, container.split(".")):
+            inside = inside.get(key) if isinstance(inside, Mapping) else None
+        tensors = {str(k): v for k, v in inside.items() if isinstance(v, Tensor)} if isinstance(inside, Mapping) else {}
+        if tensors:
+            return tensors
+    wanted = " or ".join(repr(container) for container in model.containers if container) or "its top level"
+    found = ", ".join(map(repr, list(tree)[:5])) if isinstance(tree, Mapping) else type(tree).__name__
+    raise CheckpointError(
+        f"{model.card.id}: {path.name} has no tensors under {wanted}; it holds {found or 'nothing'}. "
+        f"{model.file} from {model.page} is needed."
     )
 
 
-def _counts(value: Any) -> bool:
-    return isinstance(value, tuple | list) and all(type(n) is int and n >= 0 for n in value)
-
-
-def _resolve(tree: Any, contents: Storages) -> Any:
-    """Return mappings, lists and tensors of an unpickled object; another object is replaced by its state."""
-    done: dict[str, Tensor] = {}
-    known: dict[int, Any] = {}
-
-    def visit(value: Any, inside: tuple[int, ...] = ()) -> Any:
-        if isinstance(value, _Pending):
-            return _tensor(value, contents, done)
-        if isinstance(value, Foreign):
-            value = value.state if isinstance(value.state, Mapping) else None
-        if not isinstance(value, Mapping | list | tuple):
-            return value
-        if id(value) not in known:  # what stands in several places stays one thing
-            if id(value) in inside or len(inside) > _DEEPEST:
-                raise _Malformed("its containers lie within one another without end")
-            within = (*inside, id(value))
-            if isinstance(value, Mapping):
-                known[id(value)] = {key: visit(inner, within) for key, inner in value.items()}
-            else:
-                known[id(value)] = [visit(inner, within) for inner in value]
-        return known[id(value)]
-
-    return visit(tree)
-
-
-def _tensor(pending: _Pending, contents: Storages, done: dict[str, Tensor]) -> Tensor:
-    storage = pending.storage
-    if storage.key not in done:
-        data = bytearray(contents(storage.key))
-        if len(data) != storage.numel * storage.dtype.itemsize:
-            raise _Malformed(f"storage {storage.key!r} has {len(data)} bytes, not {storage.numel} elements")
-        done[storage.key] = torch.frombuffer(data, dtype=storage.dtype) if data else torch.empty(0, dtype=storage.dtype)
-    if len(pending.size) != len(pending.stride):
-        raise _Malformed("a tensor has a malformed shape")
-    last = pending.offset + sum((n - 1) * step for n, step in zip(pending.size, pending.stride, strict=True))
-    if math.prod(pending.size) and not 0 <= pending.offset <= last < storage.numel:
-        raise _Malformed(f"a tensor reaches outside storage {storage.key!r}")
-    return done[storage.key].as_strided(pending.size, pending.stride, pending.offset)
+def _zipped_torch_file(path: Path) -> tuple[Path | bytes, str]:
+    """Return the one torch file inside a plain zip archive, or the file itself, and its name."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            members = [name for name in archive.namelist() if name.endswith((".pth.tar", ".pth", ".pt"))]
+            if len(members) > 1:
+                raise CheckpointError(f"{path.name} holds {len(members)} torch files; one is expected.")
+            if members:
+                return read_member(archive, members[0]), f"{members[0]} in {path.name}"
+    return path, path.name
 
 
 #: Fields of the named tuple, in order; an inert record keeps its values but not their names.
 _STATE_FIELDS = ("online_params", "target_params", "online_state", "target_state", "opt_state")
 
-#: What stands before the parts that every path has: the name of the network as Haiku made it.
+#: What precedes the parts that every path has: the name of the network as Haiku made it.
 _NETWORK = re.compile(r"^.*?(?=initial_|block_group_|classifier|projector|predictor)")
 
 
@@ -301,21 +163,21 @@ _RULES = PickleRules(
 
 
 @reader("a Haiku checkpoint", error=CheckpointError)
-def read_haiku_file(path: Path) -> dict[str, Tensor]:
+def read_haiku_file(path: Path) -> Tensors:
     """Read the online network's tensors, named "block_group_0/block_1/conv_2.w", averages "....mean_ema.average"."""
     try:
         tree = load_plain_pickle(path, _RULES)
         state = _mapping(_mapping(tree)["experiment_state"], _STATE_FIELDS)
-        parameters, averages = _mapping(state["online_params"]), _mapping(state["online_state"])
+        parts = [_mapping(state["online_params"]), _mapping(state["online_state"])]
     except (DataError, KeyError, TypeError) as error:
         raise CheckpointError(
-            f"{path.name} is not a checkpoint of BYOL: experiment_state with online_params and online_state are "
-            f"looked for ({error})."
+            f"{path.name} is not a checkpoint of BYOL: it needs experiment_state with online_params and online_state "
+            f"({error})."
         ) from None
-    return {name: torch.from_numpy(value) for part in (parameters, averages) for name, value in _arrays(part)}
+    return {name: torch.from_numpy(value) for part in parts for name, value in _arrays(part)}
 
 
-def _arrays(modules: Mapping[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+def _arrays(modules: Mapping[Any, Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     for path, leaves in modules.items():
         short = _NETWORK.sub("", str(path)).replace("/~/", "/")
         # Haiku numbers a second module of the same name; the stem of some published files has been made twice.
@@ -326,19 +188,16 @@ def _arrays(modules: Mapping[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, A
                 yield f"{short}.{leaf}", np.array(array)
 
 
-def _mapping(value: Any, fields: tuple[str, ...] = ()) -> Mapping[Any, Any]:
-    """Return a mapping; Haiku's classes are pickled as a call with one dictionary."""
-    if isinstance(value, Mapping):
-        return value
+def _mapping(value: Any, names: tuple[str, ...] = ()) -> Mapping[Any, Any]:
+    """Return a mapping; Haiku's classes are pickled as a call with one dictionary, named tuples with their fields."""
     if isinstance(value, Foreign):
-        if fields and len(value.arguments) == len(fields):
-            return dict(zip(fields, value.arguments, strict=True))
-        for inside in (*value.arguments, value.state, value.entries):
-            if isinstance(inside, Mapping) and inside:
-                return inside
-    if fields and isinstance(value, tuple) and len(value) == len(fields):
-        return dict(zip(fields, value, strict=True))
-    raise TypeError(f"{type(value).__name__} is not a mapping")
+        inside = [each for each in (*value.arguments, value.state, value.entries) if isinstance(each, Mapping) and each]
+        value = value.arguments if len(value.arguments) == len(names) else inside[0] if inside else value
+    if isinstance(value, tuple) and len(value) == len(names):
+        return dict(zip(names, value, strict=True))
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{type(value).__name__} is not a mapping")
+    return value
 
 
 _TABLE_MAGIC = 0xDB4775248B80FB57
@@ -352,66 +211,62 @@ _TYPES: Mapping[int, str] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class BundleEntry:
-    """Where one variable stands."""
-
-    dtype: int
-    shape: tuple[int, ...]
-    shard: int
-    offset: int
-    size: int
-    sliced: bool
-
-
-class TensorBundle(Mapping[str, npt.NDArray[Any]]):
-    """The variables of a TensorFlow checkpoint by name; each is read from disk on access.
+def read_tensorflow_file(path: Path) -> Tensors:
+    """Read the variables of a TensorFlow checkpoint, without what the optimiser kept of each.
 
     Args:
-        path: the `.index` file, or the name of the checkpoint without it.
+        path: the `.index` file, the name of the checkpoint without it, or a folder with one checkpoint.
     """
+    if path.is_dir():
+        indices = sorted(path.glob("*.index"))
+        if len(indices) != 1:
+            raise CheckpointError(f"{path} holds {len(indices)} TensorFlow checkpoints (*.index); one is expected.")
+        path = indices[0]
+    prefix = path.with_suffix("") if path.suffix == ".index" else path
+    index = prefix.with_name(prefix.name + ".index")
+    if not index.is_file():
+        raise CheckpointError(f"no TensorFlow checkpoint at {prefix}: {index.name} does not exist.")
+    try:
+        table = dict(read_table(index.read_bytes()))
+        header: dict[int, Any] = dict(fields(table.pop(b"")))
+        if header.get(2, 0):
+            raise ValueError("it was written on a big-endian machine")
+        # BundleEntryProto: dtype 1, shape 2, shard_id 3, offset 4, size 5, crc32c 6, slices 7.
+        entries: dict[str, dict[int, Any]] = {name.decode(): dict(fields(value)) for name, value in table.items()}
+        shapes = {name: _shape(entry.get(2, b"")) for name, entry in entries.items()}
+    except (ValueError, KeyError, IndexError, TypeError, struct.error, OverflowError) as error:
+        raise CheckpointError(f"{index.name} is not the index of a TensorFlow checkpoint: {error}.") from None
+    shards = int(header.get(1, 1))
+    return {
+        name: torch.from_numpy(
+            _read_variable(
+                prefix.with_name(f"{prefix.name}.data-{entry.get(3, 0):05d}-of-{shards:05d}"), name, entry, shapes[name]
+            )
+        )
+        for name, entry in entries.items()
+        if not name.endswith("/Momentum")
+    }
 
-    def __init__(self, path: Path) -> None:
-        self.prefix = path.with_suffix("") if path.suffix == ".index" else path
-        index = self.prefix.with_name(self.prefix.name + ".index")
-        if not index.is_file():
-            raise CheckpointError(f"no TensorFlow checkpoint at {self.prefix}: {index.name} is not there.")
-        try:
-            table = dict(read_table(index.read_bytes()))
-            header = dict(fields(table.pop(b"")))
-            self.shards = int(header.get(1, 1))
-            if header.get(2, 0):
-                raise ValueError("it was written on a big-endian machine")
-            self.entries = {name.decode(): _entry(value) for name, value in table.items()}
-        except (ValueError, KeyError, IndexError, TypeError, struct.error, OverflowError) as error:
-            raise CheckpointError(f"{index.name} is not the index of a TensorFlow checkpoint: {error}.") from None
 
-    def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        entry = self.entries[name]
-        dtype = _TYPES.get(entry.dtype)
-        if dtype is None or entry.sliced:
-            kind = "is partitioned" if entry.sliced else f"has type {entry.dtype}"
-            raise CheckpointError(f"{name} in {self.prefix.name} {kind}; whole numeric tensors can be read.")
-        if math.prod(entry.shape) * np.dtype(dtype).itemsize != entry.size:
-            raise CheckpointError(f"{name} in {self.prefix.name} has shape {entry.shape} but {entry.size} bytes.")
-        shard = self.shard(entry.shard)
-        if not shard.is_file():
-            raise CheckpointError(f"{shard.name} is missing beside {self.prefix.name}.index; both are needed.")
-        if entry.offset + entry.size > shard.stat().st_size:
-            raise CheckpointError(f"{shard.name} is too short: {name} should end at byte {entry.offset + entry.size}.")
-        with shard.open("rb") as file:
-            file.seek(entry.offset)
-            return np.frombuffer(file.read(entry.size), dtype=dtype).reshape(entry.shape)
+def _shape(message: Any) -> tuple[int, ...]:
+    """Parse a `TensorShapeProto`."""
+    sides: Iterator[dict[int, Any]] = (dict(fields(dim)) for number, dim in fields(message) if number == 2)
+    return tuple(side.get(1, 0) for side in sides)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.entries)
 
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def shard(self, number: int) -> Path:
-        """Return the data file of one shard."""
-        return self.prefix.with_name(f"{self.prefix.name}.data-{number:05d}-of-{self.shards:05d}")
+def _read_variable(shard: Path, name: str, entry: Mapping[int, Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    kind, offset, size = (entry.get(number, 0) for number in (1, 4, 5))
+    if kind not in _TYPES or 7 in entry:
+        problem = "is partitioned" if 7 in entry else f"has type {kind}"
+        raise CheckpointError(f"{name} of {shard.name} {problem}; whole numeric tensors can be read.")
+    dtype = np.dtype(_TYPES[kind])
+    if math.prod(shape) * dtype.itemsize != size:
+        raise CheckpointError(f"{name} of {shard.name} has shape {shape} but {size} bytes.")
+    if not shard.is_file():
+        raise CheckpointError(f"{shard.name} is missing beside its index; both are needed.")
+    if offset + size > shard.stat().st_size:
+        raise CheckpointError(f"{shard.name} is too short: {name} should end at byte {offset + size}.")
+    return np.fromfile(shard, dtype, math.prod(shape), offset=offset).reshape(shape)
 
 
 def read_table(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -419,10 +274,9 @@ def read_table(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     footer = data[-_FOOTER_BYTES:]
     if len(footer) < _FOOTER_BYTES or struct.unpack("<Q", footer[-8:])[0] != _TABLE_MAGIC:
         raise ValueError("it does not end as a table does")
-    _, position = _handle(footer, 0)  # of the metaindex, which is empty
-    index, _ = _handle(footer, position)
+    _, _, *index = _integers(footer, 0, 4)[0]  # after the handle of the metaindex, which is empty
     for _, handle in _block(data, *index):
-        yield from _block(data, *_handle(handle, 0)[0])
+        yield from _block(data, *_integers(handle, 0, 2)[0])
 
 
 def _block(data: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]:
@@ -437,88 +291,182 @@ def _block(data: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]]
     end, position, key = size - 4 * (restarts + 1), 0, b""
     while position < end:
         # Each key shares a beginning with the one before it.
-        shared, position = varint(block, position)
-        fresh, position = varint(block, position)
-        length, position = varint(block, position)
+        (shared, fresh, length), position = _integers(block, position, 3)
         key = key[:shared] + block[position : position + fresh]
         position += fresh
         yield key, block[position : position + length]
         position += length
 
 
-def _handle(data: bytes, position: int) -> tuple[tuple[int, int], int]:
-    offset, position = varint(data, position)
-    size, position = varint(data, position)
-    return (offset, size), position
+def _integers(data: bytes, position: int, count: int) -> tuple[list[int], int]:
+    """Return consecutive variable-length integers and the position after them."""
+    found = []
+    for _ in range(count):
+        value, position = varint(data, position)
+        found.append(value)
+    return found, position
 
 
-def _entry(message: bytes) -> BundleEntry:
-    """Parse a `BundleEntryProto`: dtype 1, shape 2, shard_id 3, offset 4, size 5, crc32c 6, slices 7."""
-    values: dict[int, Any] = {}
-    sliced = False
-    for number, value in fields(message):
-        values[number] = value
-        sliced = sliced or number == 7
-    sides: Iterator[dict[int, Any]] = (dict(fields(dim)) for number, dim in fields(values.get(2, b"")) if number == 2)
-    shape = tuple(side.get(1, 0) for side in sides)
-    return BundleEntry(values.get(1, 0), shape, values.get(3, 0), values.get(4, 0), values.get(5, 0), sliced)
+#: Readers by the name that `cards.toml` uses.
+_FORMATS: dict[str, Callable[[CogModel, Path], Tensors]] = {
+    "torch": _read_state_dict,
+    "zip": _read_state_dict,
+    "torchscript": _read_torchscript,
+    "haiku": lambda _, path: read_haiku_file(path),
+    "tensorflow": lambda _, path: read_tensorflow_file(path),
+}
 
 
-def read_published(model: CogModel, path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a model's file by their published names, without running code in it."""
-    match model.format:
-        case "tensorflow":
-            return _tensorflow(path)
-        case "haiku":
-            return read_haiku_file(path)
-        case "torchscript":
-            return flatten(read_torch_file(path, path.name))
-        case "zip":
-            return _state_dict(model, path, _from_zip(path))
-        case _:
-            return _state_dict(model, path, read_torch_file(path, path.name))
+#: From our name of a tensor to the published name, before the prefix of the file.
+Rename = Callable[[str], str]
 
 
-def choose_prefix(model: CogModel, tensors: Mapping[str, Tensor], first: str) -> str:
-    """Return the first prefix of the card under which the network's first tensor exists."""
-    return next((prefix for prefix in model.prefixes if prefix + first in tensors), model.prefixes[0])
+@dataclass(frozen=True)
+class Layout:
+    """How a family of files names and stores the tensors of a network.
+
+    Attributes:
+        rename: our name to the published one.
+        axes: "torch", or "channels_last" for files of TensorFlow and JAX: convolutions (h, w, in, out), matrices
+            (in, out), one-dimensional tensors with axes of one around them.
+        reverses_input: whether the network was trained on blue-green-red images.
+    """
+
+    rename: Rename
+    axes: str = "torch"
+    reverses_input: bool = False
 
 
-def _state_dict(model: CogModel, path: Path, tree: Any) -> dict[str, Tensor]:
-    for container in model.containers:
-        inside: Any = tree
-        for key in filter(None, container.split(".")):
-            inside = inside.get(key) if isinstance(inside, Mapping) else None
-        tensors = {str(k): v for k, v in inside.items() if isinstance(v, Tensor)} if isinstance(inside, Mapping) else {}
-        if tensors:
-            return tensors
-    wanted = " or ".join(repr(container) for container in model.containers if container) or "its top level"
-    found = ", ".join(map(repr, list(tree)[:5])) if isinstance(tree, Mapping) else type(tree).__name__
-    raise CheckpointError(
-        f"{model.card.id}: {path.name} has no tensors under {wanted}; it holds {found or 'nothing'}. "
-        f"{model.file} from {model.page} is needed."
-    )
+def fit(model: CogModel, module: nn.Module, tensors: Mapping[str, Tensor]) -> str:
+    """Copy every tensor of a published file into `module`, strict about every name and shape.
+
+    Returns:
+        The first difference between the file and the network, which is then unchanged; "" if there is none.
+    """
+    layout = LAYOUTS[model.layout]
+    # Batch normalisation's counters are skipped: older files lack them, and no feature depends on them.
+    shapes = {name: value.shape for name, value in module.state_dict().items() if not name.endswith(_COUNTERS)}
+    first = next(iter(shapes))
+    prefix = next((each for each in model.prefixes if each + layout.rename(first) in tensors), model.prefixes[0])
+    wanted = {prefix + layout.rename(name): name for name in shapes}
+    ignored = re.compile("|".join(model.ignored) or "(?!)")
+    state: Tensors = {}
+    for key, name in wanted.items():
+        if key not in tensors:
+            return _difference(key, "it is missing from the file")
+        found = _reordered(tensors[key], layout.axes, len(shapes[name]))
+        if found.shape != shapes[name]:
+            return _difference(key, f"its shape is {tuple(tensors[key].shape)}, {tuple(shapes[name])} is needed")
+        state[name] = found.float().flip(1) if layout.reverses_input and name == first else found.float()
+    for key in tensors:
+        inside = key.startswith(prefix) and key not in wanted and not key.endswith(_COUNTERS)
+        if inside and not ignored.match(key[len(prefix) :]):
+            return _difference(key, "the network has no such tensor")
+    module.load_state_dict(state, strict=False)
+    return ""
 
 
-def _from_zip(path: Path) -> Any:
-    """Read the one torch file inside a plain zip archive."""
-    if not zipfile.is_zipfile(path):
-        return read_torch_file(path, path.name)
-    with zipfile.ZipFile(path) as archive:
-        members = [name for name in archive.namelist() if name.endswith((".pth.tar", ".pth", ".pt"))]
-        if not members:  # what torch saves today is a zip archive itself
-            return read_torch_file(path, path.name)
-        if len(members) > 1:
-            raise CheckpointError(f"{path.name} holds {len(members)} torch files; one is expected.")
-        return read_torch_file(read_member(archive, members[0]), f"{members[0]} in {path.name}")
+def _difference(key: str, reason: str) -> str:
+    return f"the first key that differs is {key!r}: {reason}"
 
 
-def _tensorflow(path: Path) -> dict[str, Tensor]:
-    if path.is_dir():
-        indices = sorted(path.glob("*.index"))
-        if len(indices) != 1:
-            raise CheckpointError(f"{path} holds {len(indices)} TensorFlow checkpoints (*.index); one is expected.")
-        path = indices[0]
-    bundle = TensorBundle(path)
-    # What the optimiser kept of every variable would double the reading.
-    return as_tensors(bundle, [name for name in bundle if not name.endswith("/Momentum")])
+def _reordered(tensor: Tensor, axes: str, rank: int) -> Tensor:
+    if axes == "torch":
+        return tensor
+    if rank == 4 and tensor.ndim == 4:
+        return tensor.permute(3, 2, 0, 1)
+    if rank == 2 and tensor.ndim == 2:
+        return tensor.T
+    return tensor.flatten() if rank == 1 and tensor.numel() == max(tensor.shape, default=1) else tensor
+
+
+def mopro_names(name: str) -> str:
+    """Return MoPro's name: its class head is `classifier`, its `fc` the projection."""
+    return re.sub(r"^fc\.", "classifier.", name)
+
+
+def pycls_names(name: str) -> str:
+    """Return pycls' name of a tensor of timm's EfficientNet: stem, stages s1..s7 of blocks b1.., head."""
+    outside = {"conv_stem": "stem.conv", "bn1": "stem.bn", "conv_head": "head.conv", "bn2": "head.conv_bn"}
+    outside["classifier"] = "head.fc"
+    inside = {"conv_dw": "dwise", "conv_pwl": "lin_proj", "bn3": "lin_proj_bn"}
+    inside |= {"se.conv_reduce": "se.f_ex.0", "se.conv_expand": "se.f_ex.2"}
+    # The blocks of the first stage do not expand: timm builds them without the first convolution.
+    plain = {"bn1": "dwise_bn", "conv_pw": "lin_proj", "bn2": "lin_proj_bn"}
+    expanding = {"conv_pw": "exp", "bn1": "exp_bn", "bn2": "dwise_bn"}
+    part, _, leaf = name.rpartition(".")
+    if not (match := re.match(r"blocks\.(\d+)\.(\d+)\.(.+)", part)):
+        return f"{outside.get(part, part)}.{leaf}"
+    stage, block, inner = int(match[1]) + 1, int(match[2]) + 1, match[3]
+    words = inside | (plain if stage == 1 else expanding)
+    return f"s{stage}.b{block}.{words.get(inner, inner)}.{leaf}"
+
+
+def clip_names(name: str) -> str:
+    """Return the name in OpenAI's `visual` module of a tensor of timm's CLIP ResNet."""
+    kinds = {"conv": "conv", "bn": "bn"}
+    if match := re.match(r"stem\.conv(\d)\.(conv|bn)\.(.+)", name):
+        return f"{kinds[match[2]]}{match[1]}.{match[3]}"
+    if match := re.match(r"stages\.(\d)\.(\d+)\.conv(\d)_\w+\.(conv|bn)\.(.+)", name):
+        return f"layer{int(match[1]) + 1}.{match[2]}.{kinds[match[4]]}{match[3]}.{match[5]}"
+    if match := re.match(r"stages\.(\d)\.(\d+)\.shortcut\.conv\.(conv|bn)\.(.+)", name):
+        return f"layer{int(match[1]) + 1}.{match[2]}.downsample.{0 if match[3] == 'conv' else 1}.{match[4]}"
+    name = name.replace("head.pos_embed", "attnpool.positional_embedding")
+    return re.sub(r"^head\.(q|k|v|proj)\.", lambda m: f"attnpool.{m[1][0].replace('p', 'c')}_proj.", name)
+
+
+def haiku_names(name: str) -> str:
+    """Return Haiku's name of a tensor of a ResNet, as `read_haiku_file` shortens it."""
+    path, _, leaf = name.rpartition(".")
+    path = re.sub(r"^layer(\d)\.(\d+)\.", lambda m: f"block_group_{int(m[1]) - 1}/block_{m[2]}/", path)
+    path = re.sub(r"\b(conv|bn)(\d)$", lambda m: f"{m[1]}_{int(m[2]) - 1}", path)
+    for ours, theirs in {"conv_0": "initial_conv", "bn_0": "initial_bn", "fc": "classifier"}.items():
+        path = theirs if path == ours else path
+    path = path.replace("downsample.0", "shortcut_conv").replace("downsample.1", "shortcut_bn")
+    is_norm = "bn" in path
+    path = re.sub(r"bn(?=_\d$|$)", "batchnorm", path)
+    if leaf.startswith("running_"):
+        return f"{path}/{leaf.removeprefix('running_')}_ema.average"
+    return f"{path}.{({'weight': 'scale', 'bias': 'offset'} if is_norm else {'weight': 'w', 'bias': 'b'})[leaf]}"
+
+
+def simclr_names(blocks: tuple[int, ...] = (3, 4, 6, 3)) -> Rename:
+    """Return the name in SimCLR's TensorFlow code, which numbers layers in the order of their creation.
+
+    Args:
+        blocks: how many blocks each stage has.
+    """
+    order = ["conv1"]
+    for stage, count in enumerate(blocks, start=1):
+        for block in range(count):
+            # The shortcut of a stage's first block is made before the block itself.
+            order += [f"layer{stage}.{block}.downsample.0"] * (block == 0)
+            order += [f"layer{stage}.{block}.conv{n}" for n in (1, 2, 3)]
+    numbers = {convolution: number for number, convolution in enumerate(order)}
+    leaves = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
+
+    def rename(name: str) -> str:
+        path, _, leaf = name.rpartition(".")
+        if path == "fc":
+            return f"head_supervised/linear_layer/dense/{'kernel' if leaf == 'weight' else 'bias'}"
+        if path in numbers:
+            return f"base_model/conv2d{_suffix(numbers[path])}/kernel"
+        convolution = path.replace("downsample.1", "downsample.0").replace("bn", "conv")
+        return f"base_model/batch_normalization{_suffix(numbers[convolution])}/{leaves.get(leaf, leaf)}"
+
+    return rename
+
+
+def _suffix(number: int) -> str:
+    return f"_{number}" if number else ""
+
+
+#: By the name that `cards.toml` uses.
+LAYOUTS: dict[str, Layout] = {
+    "same": Layout(str),
+    "mopro": Layout(mopro_names),
+    "pycls": Layout(pycls_names, reverses_input=True),
+    "clip": Layout(clip_names),
+    "haiku": Layout(haiku_names, axes="channels_last"),
+    "simclr": Layout(simclr_names(), axes="channels_last"),
+}

@@ -1,25 +1,100 @@
 """`cog:NAME`: the 31 models of ImageNet-CoG, from the files that their authors published.
 
-`weights=PATH` takes that file; otherwise it is looked for in the folder of weights (`UNSEEN_COG_WEIGHTS`) and, failing
-that, downloaded.
+`weights=PATH` is such a file. Without it, the folder of weights (`UNSEEN_COG_WEIGHTS`, or `weights/cog` in the home
+folder) is searched: `<folder>/<model>/<published name>`, then the only file of `<folder>/<model>/`, then
+`<folder>/<published name>` if no other model publishes a file of that name. A file that is not found is downloaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import hashlib
+import http.client
+import os
+import tomllib
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
-from unseen.backbones.cog.release import CogModel, cog_models, locate
+from filelock import FileLock
+
+from unseen.backbones.backbone import FEATURES, Backbone
 from unseen.backbones.load import BackboneSource, ModelName
 from unseen.core.errors import CheckpointError, UnknownNameError, UsageError
+from unseen.core.files import home
 from unseen.core.identity import file_digest
-from unseen.core.records import ModelCard
+from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
 
-if TYPE_CHECKING:
-    from unseen.backbones.backbone import Backbone
+
+@dataclass(frozen=True)
+class CogModel:
+    """A model's card and how its authors publish its weights.
+
+    Attributes:
+        id: without the scheme, such as "s-dino".
+        layer: where its features are taken, in words.
+        file: the name of the published file.
+        urls: where to download it; the first is `file` itself, others are stored beside it. Empty: by hand, at `page`.
+        sha256: the beginning of the file's checksum, or "" where its authors give none.
+        format: which reader the file needs.
+        containers: dotted keys of the state dict; the first that exists is read.
+        prefixes: what precedes the names in it; the first that fits is used.
+        ignored: regular expressions of names that the network does not need.
+        head: whether the file has a class head.
+        layout: how published names become ours.
+    """
+
+    id: str
+    card: ModelCard
+    layer: str
+    file: str
+    urls: tuple[str, ...]
+    page: str
+    sha256: str
+    format: str
+    containers: tuple[str, ...]
+    prefixes: tuple[str, ...]
+    ignored: tuple[str, ...]
+    head: bool
+    layout: str
+
+
+@cache
+def cog_models() -> Mapping[str, CogModel]:
+    """Return every model by its id, in the order of the paper."""
+    table = tomllib.loads(files("unseen.backbones.cog").joinpath("cards.toml").read_text(encoding="utf-8"))
+    return {entry["id"]: _model({**table["defaults"], **entry}) for entry in table["models"]}
+
+
+def _model(entry: Mapping[str, Any]) -> CogModel:
+    card = ModelCard(
+        id=f"cog:{entry['id']}",
+        name=entry["name"],
+        group=entry["group"],
+        paper="cog",
+        architecture=entry["architecture"],
+        parameters=entry["parameters"],
+        feature_dim=entry["feature_dim"],
+        preprocessing=Preprocessing(
+            size=entry["size"],
+            resize=entry["size"],
+            interpolation="bicubic",
+            mean=tuple(entry["mean"]),
+            std=tuple(entry["std"]),
+        ),
+        source=entry["urls"][0] if entry["urls"] else entry["page"],
+        license=entry["license"],
+        citation=entry["citation"],
+        notes="; ".join(filter(None, (entry["notes"], "" if entry["sha256"] else "no published checksum"))),
+    )
+    own: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+    return CogModel(card=card, **{field.name: own[field.name] for field in fields(CogModel) if field.name != "card"})
 
 
 class CogSource(BackboneSource):
@@ -33,24 +108,22 @@ class CogSource(BackboneSource):
 
     def check(self, name: ModelName) -> None:
         name.check_options("weights")
-        _model(name)
+        _find_model(name)
 
     def load(self, name: ModelName) -> Backbone:
-        name.check_options("weights")
-        model = _model(name)
+        self.check(name)
+        model = _find_model(name)
         return load_cog(model, locate(model, name.options.get("weights")), name)
 
     def revision(self, name: ModelName) -> str:
-        model = _model(name)
-        return "sha256 " + file_digest(_main_file(locate(model, name.options.get("weights"))))[:16]
+        path = locate(_find_model(name), name.options.get("weights"))
+        return "sha256 " + file_digest(_main_file(path))[:16]
 
 
 def load_cog(model: CogModel, path: Path, name: ModelName) -> Backbone:
     """Build a model and fill it from its published file; strict about every name and shape."""
-    from unseen.backbones.backbone import FEATURES, Backbone
     from unseen.backbones.cog.architectures import build_network
-    from unseen.backbones.cog.formats import choose_prefix, read_published
-    from unseen.backbones.cog.layouts import LAYOUTS, first_key, fit
+    from unseen.backbones.cog.formats import fit, read_published
 
     card = model.card
     assert card.preprocessing is not None
@@ -59,12 +132,10 @@ def load_cog(model: CogModel, path: Path, name: ModelName) -> Backbone:
         raise UsageError(f"{card.id} takes images of {card.preprocessing.size} pixels only; leave size= out.")
     tensors = read_published(model, path)
     module, forward = build_network(card.architecture, head=model.head)
-    layout = LAYOUTS[model.layout]
-    prefix = choose_prefix(model, tensors, layout.rename(next(iter(module.state_dict()))))
-    if difference := fit(module, tensors, layout, prefix=prefix, ignored=model.ignored):
+    if difference := fit(model, module, tensors):
         raise CheckpointError(
-            f"{card.id}: {path.name} does not fit {card.architecture}: {difference.sentence()}. The file begins with "
-            f"{first_key(tensors)!r}. {model.file} from {model.page} is needed."
+            f"{card.id}: {path.name} does not fit {card.architecture}: {difference}. The file begins with "
+            f"{next(iter(tensors), 'no tensor at all')!r}. {model.file} from {model.page} is needed."
         )
     return Backbone(
         card=replace(card, id=str(name)),
@@ -77,11 +148,10 @@ def load_cog(model: CogModel, path: Path, name: ModelName) -> Backbone:
     )
 
 
-def _model(name: ModelName) -> CogModel:
-    try:
-        return cog_models()[name.rest]
-    except KeyError:
-        raise UnknownNameError("model of ImageNet-CoG", name.rest, cog_models()) from None
+def _find_model(name: ModelName) -> CogModel:
+    if name.rest not in cog_models():
+        raise UnknownNameError("model of ImageNet-CoG", name.rest, cog_models())
+    return cog_models()[name.rest]
 
 
 def _main_file(path: Path) -> Path:
@@ -107,3 +177,107 @@ def _prefix_tokens(architecture: str) -> int:
     if not architecture.startswith(("deit", "t2t")):
         return 0
     return 2 if "distilled" in architecture else 1
+
+
+_CHUNK = 1 << 20
+_TIMEOUT_SECONDS = 60
+
+
+class DownloadError(Exception):
+    """The download failed, or the file has another checksum."""
+
+
+def download(url: str, target: Path, *, sha256: str = "") -> Path:
+    """Download `url` to `target` unless that exists. Two processes do not download the same file at once.
+
+    Args:
+        sha256: the beginning of the file's checksum in hex, as torch puts it into file names; "" checks nothing.
+    """
+    if not url.startswith(("https://", "http://")):
+        raise DownloadError(f"{url} is not an address that can be fetched.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(target.with_name(target.name + ".lock")):
+            if not target.is_file():
+                _fetch(url, target.with_name(target.name + ".part"), sha256).replace(target)
+    except urllib.error.HTTPError as error:
+        raise DownloadError(f"{url} answers {error.code} ({error.reason}).") from error
+    except (urllib.error.URLError, http.client.HTTPException) as error:
+        raise DownloadError(f"{url} cannot be reached ({getattr(error, 'reason', error)}).") from error
+    except OSError as error:
+        raise DownloadError(f"{url} could not be fetched to {target.parent} ({error}).") from error
+    return target
+
+
+def _fetch(url: str, part: Path, sha256: str) -> Path:
+    """Download a whole file and compare its size and checksum."""
+    request = urllib.request.Request(url, headers={"User-Agent": "unseen"})  # noqa: S310 - http(s) by the check above
+    checksum = hashlib.sha256()
+    with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response, part.open("wb") as file:  # noqa: S310
+        while chunk := response.read(_CHUNK):
+            file.write(chunk)
+            checksum.update(chunk)
+        size, expected = file.tell(), int(response.headers.get("Content-Length") or file.tell())
+        os.fsync(file.fileno())
+    found = checksum.hexdigest()
+    if size == expected and found.startswith(sha256):
+        return part
+    part.unlink()
+    if size != expected:
+        raise DownloadError(f"{url} broke off after {size} of {expected} bytes.")
+    raise DownloadError(f"{url} gave another file than the published one: sha256 {found}, not {sha256}...")
+
+
+def weights_folder() -> Path:
+    """Return the folder with the published files."""
+    if chosen := os.environ.get("UNSEEN_COG_WEIGHTS"):
+        return Path(chosen).expanduser()
+    return home() / "weights" / "cog"
+
+
+def locate(model: CogModel, weights: str | None = None) -> Path:
+    """Return the model's file: `weights` if the user chose one, else from the folder, else downloaded into it."""
+    if weights is not None:
+        path = Path(weights).expanduser()
+        if not path.exists() and not path.with_name(path.name + ".index").exists():
+            raise CheckpointError(f"{model.card.id}: there is no file at {path}. It should be {_wanted(model)}.")
+        return path
+    found = find_in_folder(model, weights_folder())
+    return found if found is not None else _fetch_model(model, weights_folder() / model.id)
+
+
+def find_in_folder(model: CogModel, folder: Path) -> Path | None:
+    """Return the model's file in a folder of weights, or None."""
+    own = folder / model.id
+    if (own / model.file).is_file():
+        return own / model.file
+    inside = [path for path in own.glob("*") if path.is_file() and path.suffix not in (".part", ".lock")]
+    if len(inside) == 1:
+        return inside[0]
+    unique = sum(other.file == model.file for other in cog_models().values()) == 1
+    return folder / model.file if unique and (folder / model.file).is_file() else None
+
+
+def _fetch_model(model: CogModel, folder: Path) -> Path:
+    by_hand = f"Download {_wanted(model)} to {folder / model.file}, or give its path: {model.card.id}?weights=PATH"
+    if not model.urls:
+        raise CheckpointError(
+            f"{model.card.id}: its weights are not in {folder}, and its authors publish them where only a browser "
+            f"can fetch them. {by_hand}."
+        )
+    try:
+        # The first address is the file itself, with its checksum; it is downloaded last, so that an interrupted
+        # download is never taken for complete.
+        for url in reversed(model.urls):
+            is_file = url == model.urls[0]
+            name = model.file if is_file else unquote(Path(urlsplit(url).path).name)
+            download(url, folder / name, sha256=model.sha256 if is_file else "")
+    except DownloadError as error:
+        raise CheckpointError(
+            f"{model.card.id}: its weights are not in {folder} and could not be downloaded: {error} {by_hand}."
+        ) from error
+    return folder / model.file
+
+
+def _wanted(model: CogModel) -> str:
+    return f"{model.file} from {model.page}"

@@ -14,8 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unseen.backbones.backbone import FEATURES, Backbone
+from unseen.backbones.checkpoints import LoadReport, load_into, read_checkpoint, rename_in_order
 from unseen.backbones.load import DEFAULT_ARCHITECTURES, BackboneSource, ModelName, architecture, build_backbone
 from unseen.backbones.model_files import check_weights_file, may_hold_several_networks
+from unseen.backbones.networks import Choice, find_network, guess_architecture, head_name
 from unseen.core.errors import CheckpointError
 from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard
@@ -23,10 +26,6 @@ from unseen.core.run_record import LoadedModel
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-    from unseen.backbones.backbone import Backbone
-    from unseen.backbones.checkpoints import LoadReport
-    from unseen.backbones.networks import Choice
 
 _OPTIONS = ("arch", "key", "ema", "partial", "rename")
 
@@ -45,17 +44,13 @@ class FileSource(BackboneSource):
         check_weights_file(_existing(name))
 
     def load(self, name: ModelName) -> Backbone:
-        from unseen.backbones.checkpoints import read_checkpoint
-        from unseen.backbones.networks import guess_architecture
-
         self.check(name)
         path = _existing(name)
         checkpoint = read_checkpoint(path)
         arch, notes = _arch(name), []
         if not arch:
-            guess = guess_architecture(checkpoint, path.name, name.options.get("key"))
-            arch = guess.arch
-            notes.append(f"the architecture was inferred: {arch} fits ({100 * guess.share:.0f} % of its tensors)")
+            arch, share = guess_architecture(checkpoint, path.name, name.options.get("key"))
+            notes.append(f"the architecture was inferred: {arch} fits ({100 * share:.0f} % of its tensors)")
         filled = _filled(name, arch, path, checkpoint)
         notes.append(f"{path.name}: {filled.report.sentence()}")
         if filled.headless:
@@ -90,9 +85,6 @@ class _Filled:
 
 def _filled(name: ModelName, arch: str, path: Path, checkpoint: Any) -> _Filled:
     """Build the architecture and load the file's weights into it."""
-    from unseen.backbones.checkpoints import load_into, rename_in_order
-    from unseen.backbones.networks import find_network, head_name
-
     built = build_backbone(arch, name)
     choice = find_network(checkpoint, built.module, name.options.get("key"), ema=name.flag("ema"))
     tensors, prefix = choice.network.tensors, choice.network.prefix
@@ -124,8 +116,6 @@ def _filled(name: ModelName, arch: str, path: Path, checkpoint: Any) -> _Filled:
 
 def _record(filled: _Filled, path: Path, arch: str, name: ModelName) -> LoadedModel:
     """Return how the file was loaded; tensors of alternative networks do not count as unused."""
-    from unseen.backbones.backbone import FEATURES
-
     choice, report = filled.choice, filled.report
     chosen = choice.network
     others = tuple(each.prefix for each in choice.alternatives if each.container == chosen.container and each.prefix)

@@ -12,23 +12,22 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-import torch
-from torch import Tensor, nn
-
-from unseen.backbones.backbone import Backbone, Forward, TextTower
+from unseen.backbones.backbone import Backbone, CallableTransform, Forward, TextTower
 from unseen.backbones.load import BackboneSource, ModelName
-from unseen.backbones.transforms import ForeignTransform
+from unseen.backbones.model_files import files_digest
 from unseen.core.errors import BackboneError, UnknownNameError, first_line
 from unseen.core.extras import cached_file, check_available, ensure_torchvision, import_extra
-from unseen.core.identity import digest, file_digest
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
 
-OUTPUTS = ("cls", "mean", "pooled", "projected")
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from torch import Tensor, nn
+
+#: Outputs that can be the features, and their descriptions for the run record.
 _LAYERS = {
     "cls": "class token",
     "mean": "mean over patch tokens or positions",
@@ -56,10 +55,8 @@ class TransformersSource(BackboneSource):
         return load_transformers(place, name, revision)
 
     def revision(self, name: ModelName) -> str:
-        folder = Path(self._place(name)[0])
-        suffixes = (".safetensors", ".bin", ".json", *((".py",) if name.flag("trust_remote_code") else ()))
-        files = sorted(path for path in folder.iterdir() if path.suffix in suffixes)
-        return digest([[path.name, file_digest(path)] for path in files])
+        code = (".py",) if name.flag("trust_remote_code") else ()
+        return files_digest(Path(self._place(name)[0]), ".safetensors", ".bin", ".json", *code)
 
     def _place(self, name: ModelName) -> tuple[str, str | None]:
         folder = Path(name.rest).expanduser()
@@ -108,7 +105,9 @@ def load_transformers(place: str, name: ModelName, revision: str | None = None) 
             with contextlib.suppress(OSError, ValueError, ImportError, KeyError):  # image features need no tokenizer
                 tokenizer = transformers.AutoTokenizer.from_pretrained(place, **more)
     built = transformers_backbone(model, name, processor=processor, tokenizer=tokenizer)
-    return replace(built, loaded=_loaded(built, place, info), code=_remote_code(place) if trust else "")
+    folder = Path(place)
+    code = files_digest(folder, ".py") if trust and any(folder.glob("*.py")) else ""
+    return replace(built, loaded=_loaded(built, place, info), code=code)
 
 
 def _loaded(built: Backbone, place: str, info: Mapping[str, Any]) -> LoadedModel:
@@ -117,25 +116,14 @@ def _loaded(built: Backbone, place: str, info: Mapping[str, Any]) -> LoadedModel
     lacking = [*info.get("missing_keys", ()), *(str(each[0]) for each in info.get("mismatched_keys", ()))]
     pooler = built.loaded.layer == _LAYERS["pooled"]
     missing = sorted(n for n in map(str, lacking) if pooler or ".pooler." not in f".{n}")
-    files = [p.name for p in _weights_files(Path(place))]
+    files = [path.name for path in Path(place).glob("*") if path.suffix in (".safetensors", ".bin")]
     return replace(
         built.loaded,
-        file=files[0] if len(files) == 1 else place if not Path(place).is_dir() else Path(place).name,
+        file=files[0] if len(files) == 1 else Path(place).name if Path(place).is_dir() else place,
         matched=len(built.module.state_dict()) - len(set(lacking)),
         missing=tuple(missing),
         unused=tuple(sorted(map(str, info.get("unexpected_keys", ())))),
     )
-
-
-def _weights_files(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.iterdir() if p.suffix in (".safetensors", ".bin")) if folder.is_dir() else []
-
-
-def _remote_code(place: str) -> str:
-    """Return a digest of the code in a folder, which `trust_remote_code` runs; "" for a repository of the hub."""
-    folder = Path(place)
-    found = [[path.name, file_digest(path)] for path in sorted(folder.glob("*.py"))] if folder.is_dir() else []
-    return digest(found) if found else ""
 
 
 def transformers_backbone(
@@ -143,10 +131,11 @@ def transformers_backbone(
 ) -> Backbone:
     """Wrap a model of transformers; without a processor it gets ImageNet's usual preprocessing."""
     model = model.eval()
-    output = name.options.get("output") or _default_output(model)
-    if output not in OUTPUTS:
-        raise UnknownNameError("output", output, OUTPUTS)
     prefix = _prefix_tokens(model)
+    usual = "projected" if hasattr(model, "get_image_features") else "cls" if prefix else "mean"
+    output = name.options.get("output") or usual
+    if output not in _LAYERS:
+        raise UnknownNameError("output", output, _LAYERS)
     config: Any = getattr(model, "config", None)
     preprocessing, transform = _preprocessing(processor, config)
     architecture = str(getattr(config, "model_type", type(model).__name__))
@@ -164,12 +153,6 @@ def transformers_backbone(
     )
 
 
-def _default_output(model: Any) -> str:
-    if hasattr(model, "get_image_features"):
-        return "projected"
-    return "cls" if _prefix_tokens(model) else "mean"
-
-
 def _prefix_tokens(model: Any) -> int:
     """Return the number of class and register tokens before the patch tokens."""
     names = [name.rpartition(".")[2] for name, _ in model.named_parameters()]
@@ -183,13 +166,13 @@ def _forward(output: str, prefix: int) -> Forward:
         model: Any = module
         if output == "projected":
             found = model.get_image_features(pixel_values=images)
-            return (found if isinstance(found, Tensor) else found.pooler_output).flatten(1), None
+            return getattr(found, "pooler_output", found).flatten(1), None
         # The trunk of a model with a head for some task is what it calls its base.
         inner = model.vision_model if hasattr(model, "get_image_features") else getattr(model, "base_model", model)
         found = inner(pixel_values=images)
         if output == "pooled":
             if getattr(found, "pooler_output", None) is None:
-                raise BackboneError("the model has no pooler. Ask for output=cls or output=mean.")
+                raise BackboneError("the model has no pooler. Use output=cls or output=mean.")
             return found.pooler_output.flatten(1), None
         hidden = found.last_hidden_state
         if hidden.ndim == 4:
@@ -202,24 +185,26 @@ def _forward(output: str, prefix: int) -> Forward:
 
 
 def _text_tower(model: Any, tokenizer: Any) -> TextTower:
+    import torch
+
     def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
         longest = getattr(getattr(model.config, "text_config", None), "max_position_embeddings", None)
         tokens = tokenizer(list(texts), padding="max_length", truncation=True, max_length=longest, return_tensors="pt")
         with torch.inference_mode():
             found = model.get_text_features(**tokens)
-        return np.asarray((found if isinstance(found, Tensor) else found.pooler_output).float(), np.float32)
+        return getattr(found, "pooler_output", found).float().numpy()  # type: ignore[no-any-return]
 
     return embed
 
 
-def _preprocessing(processor: Any, config: Any) -> tuple[Preprocessing, ForeignTransform | None]:
+def _preprocessing(processor: Any, config: Any) -> tuple[Preprocessing, CallableTransform | None]:
     """Return the processor as a record if that gives the same on a test image; otherwise the processor itself."""
     side = getattr(config, "image_size", None) or getattr(getattr(config, "vision_config", None), "image_size", None)
     side = int(side[0] if isinstance(side, list | tuple) else side or 224)
     if processor is None:
         return Preprocessing(size=side, resize=round(side * 256 / 224)), None
     record = _record(processor)
-    own = ForeignTransform(lambda image: processor(images=image, return_tensors="np")["pixel_values"])
+    own = CallableTransform(lambda image: processor(images=image, return_tensors="np")["pixel_values"])
     if record is not None and own.shape == (3, record.size, record.size) and agrees(own, record):
         return record, None
     return Preprocessing(size=int(own.shape[-1]), resize=int(own.shape[-1])), own
@@ -249,11 +234,12 @@ def _record(processor: Any) -> Preprocessing | None:
     )
 
 
-def agrees(own: ForeignTransform, record: Preprocessing) -> bool:
+def agrees(own: CallableTransform, record: Preprocessing) -> bool:
     """Return whether a record gives the same as another transform, up to the rounding of grey values.
 
     The record's arithmetic is torchvision's on Pillow images; a processor may resize tensors instead.
     """
+    import numpy as np
     from PIL import Image
     from torchvision import transforms
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from unseen.backbones.backbone import Backbone
+from unseen.backbones.forwards import output_forward
 from unseen.backbones.load import BackboneSource, ModelName
 from unseen.backbones.onnx_files import external_files, graph_digest
 from unseen.core.errors import CheckpointError, UsageError
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
-
-if TYPE_CHECKING:
-    from unseen.backbones.backbone import Backbone
 
 _SIDE = 224
 
@@ -35,9 +33,7 @@ class OnnxSource(BackboneSource):
         external_files(_existing(name))
 
     def load(self, name: ModelName) -> Backbone:
-        from unseen.backbones.backbone import Backbone
-        from unseen.backbones.forwards import output_forward
-        from unseen.backbones.onnx_graph import Graph
+        from unseen.backbones.runtimes import Graph  # imports torch
 
         self.check(name)
         path = _existing(name)

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-import torch
-from torch import Tensor, nn
-
-from unseen.backbones.backbone import Backbone, TextTower
+from unseen.backbones.backbone import Backbone, CallableTransform, TextTower, read_transform
 from unseen.backbones.load import BackboneSource, ModelName
-from unseen.backbones.transforms import ForeignTransform, read_transform
+from unseen.backbones.model_files import files_digest
 from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError, first_line
 from unseen.core.extras import check_available, ensure_torchvision, import_extra
-from unseen.core.identity import digest, file_digest
+from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
 from unseen.core.source import IF_EXISTS
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from torch import Tensor, nn
 
 _CONFIG = "open_clip_config.json"
 
@@ -33,11 +34,7 @@ _CONFIG = "open_clip_config.json"
 class OpenClipSource(BackboneSource):
     """Models of the open_clip package."""
 
-    pattern, hint, listed = (
-        "open_clip:ARCH/TAG",
-        "CLIP models with a text tower, or open_clip:PATH",
-        False,
-    )
+    pattern, hint, listed = "open_clip:ARCH/TAG", "CLIP models with a text tower, or open_clip:PATH", False
     extra = "clip"
     paths = ("weights", IF_EXISTS)
 
@@ -52,8 +49,8 @@ class OpenClipSource(BackboneSource):
 
     def load(self, name: ModelName) -> Backbone:
         name.check_options("weights")
-        library = _open_clip()
         model_name, tag, weights = _chosen(name)
+        library = _open_clip()
         if tag:
             _check_cached(library, model_name, tag, name)
         try:
@@ -72,10 +69,7 @@ class OpenClipSource(BackboneSource):
         if weights:
             return "sha256 " + file_digest(Path(weights))[:16]
         if (folder := _folder(name)) is not None:
-            files = [path for path in sorted(folder.iterdir()) if path.suffix in (".json", ".safetensors", ".bin")]
-            return digest([[path.name, file_digest(path)] for path in files])
-        from importlib.metadata import version
-
+            return files_digest(folder, ".json", ".safetensors", ".bin")
         return f"open_clip {version('open_clip_torch')} {model_name} {tag}"
 
 
@@ -87,14 +81,13 @@ def open_clip_backbone(model: nn.Module, name: ModelName, *, transform: Any = No
 
         transform = image_transform_v2(_preprocess_config(model), is_train=False)
     record = read_transform(transform)
-    foreign = ForeignTransform(transform) if record is None else None
     return Backbone(
         card=ModelCard(id=str(name), name=name.rest, group="open_clip", architecture=name.rest, source="open_clip"),
         module=model,
         forward=_image_forward,
         preprocessing=name.adjust(record or Preprocessing()),
         notes=("features: the image tower's output, before it is scaled to length 1",),
-        transform=foreign,
+        transform=CallableTransform(transform) if record is None else None,
         text=_text_tower(model, tokenizer) if tokenizer is not None else None,
         loaded=LoadedModel(architecture=name.rest.partition("/")[0], layer="image embedding"),
     )
@@ -106,9 +99,11 @@ def _image_forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | 
 
 
 def _text_tower(model: Any, tokenizer: Any) -> TextTower:
+    import torch
+
     def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
         with torch.inference_mode():
-            return np.asarray(model.encode_text(tokenizer(list(texts))).float(), np.float32)
+            return model.encode_text(tokenizer(list(texts))).float().numpy()  # type: ignore[no-any-return]
 
     return embed
 

@@ -1,12 +1,10 @@
-"""`random:ARCH?seed=0`: the from-scratch reference. ARCH is a timm name, or `torchvision:NAME` and the like."""
+"""`random:ARCH?seed=0`: the from-scratch reference. ARCH is a timm name, or such as `torchvision:NAME`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
-
-import torch
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.load import BackboneSource, ModelName, architecture
@@ -33,9 +31,10 @@ class RandomSource(BackboneSource):
         architecture(name.rest, name)
 
     def load(self, name: ModelName) -> Backbone:
-        seed = _seed(name)
+        import torch
+
         source, wanted = architecture(name.rest, name)
-        torch.manual_seed(seed)  # of the generator that `load_backbone` has set apart
+        torch.manual_seed(_seed(name))  # of the generator that `load_backbone` restores
         built = source.build(wanted)
         listed = {card.id: card.name for card in self.cards()}  # one name, listed or loaded
         label = listed.get(str(name), f"{wanted.rest}, random weights")

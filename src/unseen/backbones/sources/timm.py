@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from unseen.backbones.backbone import FEATURES, Backbone
 from unseen.backbones.forwards import timm_forward
@@ -17,6 +16,9 @@ from unseen.core.errors import BackboneError, UnknownNameError, UsageError, firs
 from unseen.core.extras import cached_file, check_available, ensure_torchvision
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
+
+if TYPE_CHECKING:
+    from torch import nn
 
 _HUB = "hf-hub:"
 
@@ -34,27 +36,24 @@ class TimmSource(BackboneSource):
             )
 
     def load(self, name: ModelName) -> Backbone:
-        name.check_options()
-        check_timm(name.rest)
+        self.check(name)
         _check_weights(name)
         model = create_timm(name.rest, pretrained=True)
-        built = timm_backbone(model, name, architecture=name.rest.rpartition("/")[2].partition(".")[0])
-        file, matched = _weights_name(model), len(model.state_dict())
-        return replace(
-            built, loaded=LoadedModel(file, architecture=built.card.architecture, matched=matched, layer=FEATURES)
+        architecture = name.rest.rpartition("/")[2].partition(".")[0]
+        loaded = LoadedModel(
+            _weights_name(model), architecture=architecture, matched=len(model.state_dict()), layer=FEATURES
         )
+        return replace(timm_backbone(model, name, architecture=architecture), loaded=loaded)
 
     def check(self, name: ModelName) -> None:
         name.check_options()
         check_timm(name.rest)
 
     def build(self, name: ModelName, classes: int | None = None) -> Backbone:
-        arguments = {} if classes is None else {"num_classes": classes}
-        return timm_backbone(create_timm(name.rest, pretrained=False, **arguments), name, architecture=name.rest)
+        arguments: dict[str, Any] = {} if classes is None else {"num_classes": classes}
+        return timm_backbone(create_timm(name.rest, **arguments), name, architecture=name.rest)
 
     def revision(self, name: ModelName) -> str:
-        from importlib.metadata import version
-
         return f"timm {version('timm')}"
 
 
@@ -67,7 +66,7 @@ def check_timm(name: str) -> None:
         raise UnknownNameError("timm model", name.partition(".")[0], timm.list_models())
 
 
-def _weights_name(model: torch.nn.Module) -> str:
+def _weights_name(model: nn.Module) -> str:
     """Return the name of the weights that timm loads: a file, a repository of the hub, or the end of an address."""
     published: dict[str, Any] = dict(getattr(model, "pretrained_cfg", None) or {})
     file, address = Path(str(published.get("file") or "")).name, str(published.get("url") or "")
@@ -88,11 +87,11 @@ def _check_weights(name: ModelName) -> None:
         check_available(repository, "model.safetensors", what=f"timm:{name.rest}")
 
 
-def create_timm(name: str, *, pretrained: bool, **arguments: Any) -> torch.nn.Module:
+def create_timm(name: str, *, pretrained: bool = False, **arguments: Any) -> nn.Module:
     """Call `timm.create_model` and raise errors of this package."""
     check_timm(name)
     try:
-        model: torch.nn.Module = _timm().create_model(name, pretrained=pretrained, **arguments)
+        model: nn.Module = _timm().create_model(name, pretrained=pretrained, **arguments)
     except (OSError, RuntimeError, ValueError) as error:
         first = first_line(error)
         raise BackboneError(
@@ -102,7 +101,7 @@ def create_timm(name: str, *, pretrained: bool, **arguments: Any) -> torch.nn.Mo
     return model.eval()
 
 
-def timm_backbone(model: torch.nn.Module, name: ModelName, *, architecture: str) -> Backbone:
+def timm_backbone(model: nn.Module, name: ModelName, *, architecture: str) -> Backbone:
     """Wrap a timm model with the preprocessing that timm knows for it."""
     preprocessing = name.adjust(timm_preprocessing(model))
     return Backbone(
@@ -116,8 +115,8 @@ def timm_backbone(model: torch.nn.Module, name: ModelName, *, architecture: str)
     )
 
 
-def _settle_size(model: torch.nn.Module, name: ModelName, size: int) -> tuple[str, ...]:
-    """Make a transformer of one size take images of another, as timm's `img_size` does, and say so."""
+def _settle_size(model: nn.Module, name: ModelName, size: int) -> tuple[str, ...]:
+    """Make a transformer of one size take images of another, as timm's `img_size` does; return a note if it does."""
     if "size" not in name.options or getattr(model, "dynamic_img_size", False) or not hasattr(model, "set_input_size"):
         return ()
     if size == timm_preprocessing(model).size:
@@ -129,7 +128,7 @@ def _settle_size(model: torch.nn.Module, name: ModelName, size: int) -> tuple[st
     return (f"position embeddings or windows are stretched to images of {size} pixels",)
 
 
-def timm_preprocessing(model: torch.nn.Module) -> Preprocessing:
+def timm_preprocessing(model: nn.Module) -> Preprocessing:
     """Return the evaluation transform that a timm model was published with."""
     config: dict[str, Any] = _timm().data.resolve_model_data_config(model)
     size = int(config["input_size"][-1])

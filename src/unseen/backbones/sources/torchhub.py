@@ -12,16 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from unseen.backbones.backbone import Backbone
 from unseen.backbones.load import BackboneSource, ModelName, wrap_module
 from unseen.backbones.model_files import folder_digest
 from unseen.core.errors import BackboneError, UnknownNameError, first_line
 from unseen.core.extras import ensure_torchvision
-from unseen.core.records import ModelCard, Preprocessing
-
-if TYPE_CHECKING:
-    from unseen.backbones.backbone import Backbone
+from unseen.core.records import Preprocessing
 
 
 class TorchHubSource(BackboneSource):
@@ -29,9 +27,6 @@ class TorchHubSource(BackboneSource):
 
     pattern = "torchhub:FOLDER/NAME"
     hint = "what a checkout's hubconf.py builds; OWNER/REPO/NAME of the network only with ?trust=true"
-
-    def cards(self) -> Iterator[ModelCard]:
-        return iter(())
 
     def check(self, name: ModelName) -> None:
         name.check_options("trust")

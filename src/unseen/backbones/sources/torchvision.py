@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
-
-import torch
-from torch import nn
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 from unseen.backbones.backbone import FEATURES, Backbone
-from unseen.backbones.forwards import classifier_forward, find_classifier, output_forward, replace_module
+from unseen.backbones.forwards import classifier_forward, find_classifier, output_forward
 from unseen.backbones.load import BackboneSource, ModelName
 from unseen.core.errors import BackboneError, UnknownNameError
 from unseen.core.extras import ensure_torchvision
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 class TorchvisionSource(BackboneSource):
@@ -34,12 +35,12 @@ class TorchvisionSource(BackboneSource):
         weights = name.options.get("weights", "DEFAULT")
         built = torchvision_backbone(create_torchvision(name.rest, weights=weights), name)
         assert built.loaded is not None
-        matched = len(built.module.state_dict())
-        return replace(built, loaded=replace(built.loaded, file=_weights_name(name.rest, weights), matched=matched))
+        file = str(_published(name.rest, weights).url).rpartition("/")[2]
+        return replace(built, loaded=replace(built.loaded, file=file, matched=len(built.module.state_dict())))
 
     def build(self, name: ModelName, classes: int | None = None) -> Backbone:
-        arguments = {"num_classes": classes} if classes else {}
-        built = torchvision_backbone(create_torchvision(name.rest, weights=None, **arguments), name)
+        arguments: dict[str, Any] = {"num_classes": classes} if classes else {}
+        built = torchvision_backbone(create_torchvision(name.rest, **arguments), name)
         return without_classifier(built) if classes == 0 else built
 
     def check(self, name: ModelName) -> None:
@@ -47,8 +48,6 @@ class TorchvisionSource(BackboneSource):
         check_torchvision(name.rest)
 
     def revision(self, name: ModelName) -> str:
-        from importlib.metadata import version
-
         return f"torchvision {version('torchvision')}"
 
 
@@ -59,21 +58,16 @@ def check_torchvision(name: str) -> None:
         raise UnknownNameError("torchvision model", name, names)
 
 
-def create_torchvision(name: str, *, weights: str | None, **arguments: Any) -> nn.Module:
+def create_torchvision(name: str, *, weights: str | None = None, **arguments: Any) -> nn.Module:
     """Call `torchvision.models.get_model` and raise errors of this package."""
     check_torchvision(name)
+    import torch
     from torchvision import models
 
-    chosen = None
-    if weights is not None:
-        published = models.get_model_weights(name)
-        known = [*(entry.name for entry in published), "DEFAULT"]
-        if weights not in known:
-            raise UnknownNameError(f"weights of torchvision:{name}", weights, known)
-        chosen = published[weights]
-    if name in ("googlenet", "inception_v3") and chosen is None:
+    if name in ("googlenet", "inception_v3") and weights is None:
         arguments = {"init_weights": True, **arguments}
     try:
+        chosen = None if weights is None else _published(name, weights)
         model: nn.Module = models.get_model(name, weights=chosen, **arguments)
     except (OSError, RuntimeError) as error:
         raise BackboneError(
@@ -86,10 +80,11 @@ def create_torchvision(name: str, *, weights: str | None, **arguments: Any) -> n
 
 def torchvision_backbone(model: nn.Module, name: ModelName) -> Backbone:
     """Wrap a torchvision model: features are the input of its classifier."""
+    import torch
+
     architecture = name.rest.rpartition(":")[2]
     preprocessing = name.adjust(_preprocessing(architecture, name.options.get("weights", "DEFAULT")))
-    size = preprocessing.size
-    classifier = find_classifier(model, torch.zeros(1, 3, size, size))
+    classifier = find_classifier(model, torch.zeros(1, 3, preprocessing.size, preprocessing.size))
     return Backbone(
         card=ModelCard(
             id=str(name), name=architecture, group="torchvision", architecture=architecture, source="torchvision"
@@ -104,18 +99,18 @@ def torchvision_backbone(model: nn.Module, name: ModelName) -> Backbone:
 
 def without_classifier(backbone: Backbone) -> Backbone:
     """Replace the last linear layer by the identity, so that the output is the features."""
+    from torch import nn
+
     linear = [name for name, module in backbone.module.named_modules() if isinstance(module, nn.Linear)]
     if not linear:
         return backbone
-    replace_module(backbone.module, linear[-1], nn.Identity())
+    backbone.module.set_submodule(linear[-1], nn.Identity())
     return replace(backbone, forward=output_forward)  # the same features, so that the record stays true
 
 
 def _preprocessing(architecture: str, weights: str) -> Preprocessing:
     """Return the evaluation transform that the weights were published with."""
-    from torchvision import models
-
-    transform: Any = models.get_model_weights(architecture)[weights].transforms()
+    transform = _published(architecture, weights).transforms()
     return Preprocessing(
         size=int(transform.crop_size[0]),
         resize=int(transform.resize_size[0]),
@@ -125,12 +120,15 @@ def _preprocessing(architecture: str, weights: str) -> Preprocessing:
     )
 
 
-def _weights_name(architecture: str, weights: str) -> str:
-    """Return the name of the file that torchvision publishes for some weights."""
+def _published(architecture: str, weights: str) -> Any:
+    """Return torchvision's entry for published weights."""
     from torchvision import models
 
-    published: Any = models.get_model_weights(architecture)[weights]
-    return str(published.url).rpartition("/")[2]
+    published = models.get_model_weights(architecture)
+    known = [*(entry.name for entry in published), "DEFAULT"]
+    if weights not in known:
+        raise UnknownNameError(f"weights of torchvision:{architecture}", weights, known)
+    return published[weights]
 
 
 def _names() -> list[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from unseen.results.info import BenchmarkInfo
-from unseen.results.styles import TOP1
+from unseen.results.info import TOP1, BenchmarkInfo
 
 CLIP = BenchmarkInfo(
     title="Prompts",

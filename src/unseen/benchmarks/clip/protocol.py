@@ -28,8 +28,8 @@ from unseen.benchmarks.workbench import (
 from unseen.core.identity import option
 from unseen.core.records import Cell, Result
 from unseen.metrics import per_class_accuracy, top_k_correct
+from unseen.results.grid import pack_correct
 from unseen.results.info import BenchmarkInfo
-from unseen.results.outcomes import pack_correct
 from unseen.stats import accuracy_interval
 
 if TYPE_CHECKING:

@@ -16,40 +16,47 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import combinations, pairwise
+from statistics import fmean
 
 import numpy as np
 
 from unseen.benchmarks.cog.details import ALL as ALL
 from unseen.benchmarks.cog.details import CogDetails, CogParameters, Shots
-from unseen.benchmarks.cog.domains import CONTROL, SEEN, given_domain
-from unseen.core.errors import DataError
+from unseen.benchmarks.cog.domains import CONTROL, SEEN, DomainRecipe, given_domain
 from unseen.core.names import Name
 from unseen.core.records import Cell, Result
 from unseen.reports.wording import counted, listed
 from unseen.results import Group, comparable, only
+from unseen.results.comparability import sort_key
 from unseen.results.grid import Summary, decide_summaries, summary_of
-from unseen.results.styles import TOP1
+from unseen.results.info import TOP1
 from unseen.results.table import format_interval
-from unseen.stats import Decision, Difference, Interval, holm, slope_interval, welch_difference
+from unseen.stats import (
+    Decision,
+    Difference,
+    Interval,
+    combine_intervals,
+    holm,
+    slope_interval,
+    welch_difference,
+)
+from unseen.stats.interval import no_interval
 
 #: Similarity that slopes are stated for.
 _PER = 0.1
+#: The largest number of models that a sentence lists, and that pairs are compared of.
+FEW = 6
 
 
 @dataclass(frozen=True, eq=False)
 class LevelScore:
-    """Accuracy of one model on one level with one number of shots, over seeds.
-
-    Attributes:
-        similarity: mean over the concepts of the level; None for controls.
-    """
+    """Accuracy of one model on one level with one number of shots, over seeds."""
 
     summary: Summary
     level: str
     shots: Shots
-    similarity: float | None
 
     @property
     def model(self) -> str:
@@ -63,10 +70,6 @@ class LevelScore:
     @property
     def mean(self) -> float:
         return self.summary.value
-
-    @property
-    def seeds(self) -> int:
-        return len(self.summary.values)
 
     @property
     def interval(self) -> Interval:
@@ -123,7 +126,12 @@ class Line:
 
 def order_levels(levels: Iterable[str]) -> list[str]:
     """Return levels in order: seen first, then L1 to Ln, then controls."""
-    return sorted(set(levels), key=lambda name: (name != SEEN, name[:1] != "L", int(name[1:]) if name != SEEN else 0))
+    return sorted(set(levels), key=lambda name: (name != SEEN, sort_key(name)))
+
+
+def order_shots(scores: Iterable[LevelScore]) -> list[Shots]:
+    """Return the numbers of training images per concept: all images first, then from the most to the fewest."""
+    return sorted({score.shots for score in scores}, key=sort_key, reverse=True)
 
 
 def settings(results: Iterable[Result], benchmark: str = "cog") -> list[Group]:
@@ -133,7 +141,7 @@ def settings(results: Iterable[Result], benchmark: str = "cog") -> list[Group]:
     several of either.
     """
     own = [result for result in results if result.cell.benchmark == benchmark]
-    names = {cell.dataset: Name.parse(cell.dataset) for cell in (result.cell for result in own)}
+    names = {result.cell.dataset: Name.parse(result.cell.dataset) for result in own}
     seen = {dataset for dataset in names if given_domain(dataset) == SEEN}
     levels = {str(names[d].options): names[d].options for d in names if given_domain(d) not in (None, SEEN)}
     together = len(seen) == 1 and len(levels) == 1
@@ -153,16 +161,23 @@ def level_scores(results: Sequence[Result]) -> list[LevelScore]:
     Raises:
         UsageError: results of several settings (see `settings`).
     """
-    groups: dict[tuple[str, str, Shots], list[Result]] = defaultdict(list)
-    for result in _one_setting(results):
-        p = CogParameters.of(result.cell)
-        groups[result.cell.model, p.level, p.shots].append(result)
     scores = [
-        LevelScore(summary_of(group, TOP1.name), level, shots, CogDetails.of(group[0]).similarity)
-        for (_, level, shots), group in groups.items()
+        LevelScore(summary_of(group, TOP1.name), level, shots)
+        for (_, level, shots), group in _by_level(results).items()
     ]
     place = {level: i for i, level in enumerate(order_levels(score.level for score in scores))}
-    return sorted(scores, key=lambda s: (place[s.level], s.shots == ALL, s.shots if s.shots != ALL else 0))
+    return sorted(scores, key=lambda score: (place[score.level], sort_key(score.shots)))
+
+
+def _by_level(results: Sequence[Result]) -> dict[tuple[str, str, Shots], list[Result]]:
+    """Return the results of one setting by model, level and number of shots."""
+    found: dict[tuple[str, str, Shots], list[Result]] = defaultdict(list)
+    benchmarks = {result.cell.benchmark for result in results}
+    groups = settings(results, "cog" if len(benchmarks) != 1 else benchmarks.pop())
+    for result in only(groups).results if groups else ():
+        p = CogParameters.of(result.cell)
+        found[result.cell.model, p.level, p.shots].append(result)
+    return found
 
 
 def decide_levels(scores: Sequence[LevelScore]) -> dict[tuple[str, Shots], Decision]:
@@ -176,9 +191,6 @@ def decide_levels(scores: Sequence[LevelScore]) -> dict[tuple[str, Shots], Decis
 def relative_to(scores: Sequence[LevelScore], baseline: str) -> list[tuple[LevelScore, Difference]]:
     """Return each score with its difference to the baseline on the same level with the same number of shots."""
     base = {(s.level, s.shots): s.summary for s in scores if s.model == baseline}
-    if not base:
-        models = ", ".join(sorted({s.model for s in scores}))
-        raise DataError(f"the baseline {baseline!r} has no results here. Models with results: {models}.")
 
     def difference(score: LevelScore) -> Difference:
         if score.model == baseline:
@@ -191,34 +203,29 @@ def relative_to(scores: Sequence[LevelScore], baseline: str) -> list[tuple[Level
 
 def concept_scores(results: Sequence[Result], *, shots: Shots = ALL) -> list[ConceptScore]:
     """Return the accuracy per concept of all levels but controls, mean over seeds, with one number of shots."""
-    groups: dict[tuple[str, str], list[Result]] = defaultdict(list)
-    for result in _one_setting(results):
-        p = CogParameters.of(result.cell)
-        if p.shots == shots and not p.level.startswith(CONTROL):
-            groups[result.cell.model, p.level].append(result)
     scores = []
-    for (model, level), group in groups.items():
+    for (model, level, number), group in _by_level(results).items():
+        if number != shots or level.startswith(CONTROL):
+            continue
         details = [CogDetails.of(result) for result in group]
         first = details[0]
-        known = ~np.isnan([each.accuracies for each in details])
-        counts = known.sum(axis=0)
-        totals = np.nansum([each.accuracies for each in details], axis=0)
-        tested = first.test_per_class or (0,) * len(counts)
-        rows = zip(first.concepts, totals, counts, first.train_per_class, tested, strict=True)
-        for concept, total, count, images, test_images in rows:
-            if count and concept.similarity is not None:
+        tested = first.test_per_class or (0,) * len(first.concepts)
+        accuracies = np.transpose([each.accuracies for each in details])
+        for concept, values, train, test in zip(first.concepts, accuracies, first.train_per_class, tested, strict=True):
+            known = values[~np.isnan(values)]
+            if len(known) and concept.similarity is not None:
                 scores.append(
                     ConceptScore(
                         model=model,
                         level=level,
                         concept=concept.id,
                         name=concept.name,
-                        accuracy=float(total / count),
+                        accuracy=float(known.mean()),
                         similarity=concept.similarity,
                         nearest=concept.nearest or "",
-                        train_images=images,
+                        train_images=train,
                         dataset=group[0].cell.dataset,
-                        test_images=test_images,
+                        test_images=test,
                     )
                 )
     return scores
@@ -232,47 +239,6 @@ def slopes(scores: Sequence[ConceptScore]) -> dict[str, Line]:
         if len(own) >= 3 and len({s.similarity for s in own}) > 1:
             lines[model] = Line.fit([s.similarity for s in own], [s.accuracy for s in own])
     return lines
-
-
-def statements(
-    scores: Sequence[LevelScore], names: Mapping[str, str], pairs: Sequence[tuple[str, str]] | None = None
-) -> list[str]:
-    """State for each pair of models on which levels they differ significantly, with all training images.
-
-    Args:
-        pairs: which models to compare; by default every two.
-    """
-    whole = [s for s in scores if s.shots == ALL and not s.control]
-    decisions = {level: decision for (level, _), decision in decide_levels(whole).items()}
-    models = list(dict.fromkeys(s.model for s in whole))
-    found = []
-    for pair in list(combinations(models, 2)) if pairs is None else pairs:
-        own = {level: decision.pairs[pair] for level, decision in decisions.items() if pair in decision.pairs}
-        tested = {level: each for level, each in own.items() if each.known}
-        if not tested:
-            continue
-        first, second = (names.get(model, model) for model in pair)
-        better = {level: each for level, each in tested.items() if each.significant and each.value > 0}
-        worse = {level: each.reversed() for level, each in tested.items() if each.significant and each.value < 0}
-        tied = [level for level, each in tested.items() if not each.significant]
-        parts = [f"{first} is significantly better than {second} on {_level_differences(better)}"] if better else []
-        parts += [f"{second} is significantly better than {first} on {_level_differences(worse)}"] if worse else []
-        if tied:
-            on = "all levels" if len(tied) == len(tested) else listed(tied)
-            parts.append(f"{first} and {second} are statistically tied on {on}")
-        found.append(f"{'; '.join(parts)}.")
-    return found
-
-
-def _level_differences(differences: Mapping[str, Difference]) -> str:
-    """Return levels with the difference and its interval, in points."""
-    return listed([f"{level} (by {_points(each, sign='')})" for level, each in differences.items()])
-
-
-def _one_setting(results: Sequence[Result]) -> Sequence[Result]:
-    benchmarks = list(dict.fromkeys(result.cell.benchmark for result in results))
-    groups = settings(results, "cog" if "cog" in benchmarks or not benchmarks else benchmarks[0])
-    return only(groups).results if groups else ()
 
 
 @dataclass(frozen=True)
@@ -292,15 +258,10 @@ class Fall:
     models: int
 
     @property
-    def significant(self) -> bool:
-        """Whether the accuracies differ significantly."""
-        return self.change.significant
-
-    @property
     def verdict(self) -> str:
         """The change in words, with its interval."""
         ends = f"from {self.nearest} to {self.farthest}"
-        if not self.significant:
+        if not self.change.significant:
             return f"accuracy does not change significantly {ends} ({_points(self.change.reversed())})"
         falls = self.change.value > 0
         size = _points(self.change if falls else self.change.reversed(), sign="")
@@ -308,42 +269,117 @@ class Fall:
 
 
 def measure_fall(scores: Sequence[ConceptScore], models: Sequence[str]) -> Fall | None:
-    """Return the fall from the nearest to the farthest level over some models; None if it cannot be measured."""
-    levels = _concept_means(scores, models)
-    ends = [next(iter(levels)), next(reversed(levels))] if len(levels) > 1 else []
-    return next(iter(_falls({level: levels[level] for level in ends}, scores, models)), None)
+    """Return the fall from the nearest to the farthest level over some models; None if it cannot be tested."""
+    own = [score for score in scores if score.level != SEEN and score.model in models]
+    levels = order_levels(score.level for score in own)
+    ends = [score for score in own if score.level in levels[:1] + levels[-1:]]
+    return next(iter(measure_steps(ends, models)), None)
 
 
-def measure_steps(scores: Sequence[ConceptScore], model: str) -> list[Fall]:
-    """Return the fall from each level to the next, with p-values adjusted by Holm's method over these steps.
+def measure_steps(scores: Sequence[ConceptScore], models: Sequence[str]) -> list[Fall]:
+    """Return the fall from each level to the next over some models, with p-values adjusted by Holm's method.
 
     The list is empty if one of the steps cannot be tested.
     """
-    levels = _concept_means(scores, [model])
-    steps = _falls(levels, scores, [model])
-    if len(steps) < len(levels) - 1:
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for score in scores:
+        if score.level != SEEN and score.model in models:
+            found[score.level][score.concept].append(score.accuracy)
+    means = {level: [fmean(values) for values in found[level].values()] for level in order_levels(found)}
+    steps = [
+        Fall(
+            near,
+            far,
+            welch_difference(means[near], means[far]),
+            len(means[near]) + len(means[far]),
+            max(map(len, found[near].values())),
+        )
+        for near, far in pairwise(means)
+    ]
+    if not all(step.change.known for step in steps):
         return []
     adjusted = holm([step.change.p for step in steps])
     return [replace(s, change=replace(s.change, adjusted_p=p)) for s, p in zip(steps, adjusted, strict=True)]
 
 
-def _concept_means(scores: Sequence[ConceptScore], models: Sequence[str]) -> dict[str, list[float]]:
-    """Return by level, nearest first, the accuracy per concept, averaged over models."""
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for score in scores:
-        if score.level.startswith("L") and score.model in models:
-            found[score.level][score.concept].append(score.accuracy)
-    return {level: [sum(v) / len(v) for v in found[level].values()] for level in order_levels(found)}
+@dataclass(frozen=True)
+class Ratio:
+    """Accuracy of frozen features relative to fine-tuning, of one model on one level.
+
+    Attributes:
+        name: of the model, and of the setting of the probes if there are several.
+        ratio: with its interval over test images.
+    """
+
+    name: str
+    frozen: LevelScore
+    tuned: LevelScore
+    ratio: Interval
 
 
-def _falls(levels: Mapping[str, Sequence[float]], scores: Sequence[ConceptScore], models: Sequence[str]) -> list[Fall]:
-    """Return the falls between adjacent levels that can be tested."""
-    known = len({score.model for score in scores if score.model in models})
-    falls = [
-        Fall(near, far, welch_difference(levels[near], levels[far]), len(levels[near]) + len(levels[far]), known)
-        for near, far in pairwise(levels)
-    ]
-    return [fall for fall in falls if fall.change.known]
+def ratios(group: Group, frozen: Sequence[Group], names: Mapping[str, str]) -> list[Ratio]:
+    """Return frozen over fine-tuned accuracy by model, level and setting of probes on the same concepts.
+
+    Args:
+        group: results of fine-tuning.
+        frozen: results of probes, by setting.
+        names: the models to compare, with their names.
+    """
+    tuned = {(s.model, s.level): s for s in level_scores(group.results)}
+    alike = [other for other in frozen if _same_concepts(group, other)]
+    found = []
+    for other in alike:
+        words = f" ({other.words})" if len(alike) > 1 else ""
+        for cold in level_scores(other.results):
+            warm = tuned.get((cold.model, cold.level))
+            if warm is not None and cold.shots == ALL and warm.mean and cold.model in names:
+                found.append(Ratio(names[cold.model] + words, cold, warm, _ratio(cold.interval, warm.interval)))
+    return found
+
+
+def _same_concepts(tuned: Group, frozen: Group) -> bool:
+    """Return whether two groups have the same concepts of the same data."""
+    recipe = ["dataset", *(field.name for field in fields(DomainRecipe))]
+    data = [{result.cell.data for result in group.results} for group in (tuned, frozen)]
+    return data[0] == data[1] and all(tuned.setting.get(name) == frozen.setting.get(name) for name in recipe)
+
+
+def _ratio(frozen: Interval, tuned: Interval) -> Interval:
+    """Return the ratio of two accuracies, as that of different images: conservative for the same images."""
+    if not tuned.known or tuned.low <= 0:
+        return no_interval(frozen.value / tuned.value, "the divisor may be 0", level=frozen.level, n=frozen.n)
+    inverse = Interval(1 / tuned.value, 1 / tuned.high, 1 / tuned.low, tuned.level, tuned.n)
+    return combine_intervals(lambda pair: pair[0] * pair[1], [frozen, inverse])
+
+
+# ---- sentences -------------------------------------------------------------------------------------------------------
+
+
+def statements(
+    scores: Sequence[LevelScore], names: Mapping[str, str], pairs: Iterable[tuple[str, str]] | None = None
+) -> list[str]:
+    """State for each pair of models on which levels they differ significantly, with all training images.
+
+    Args:
+        pairs: which models to compare; by default every two.
+    """
+    whole = [s for s in scores if s.shots == ALL and not s.control]
+    decisions = {level: decision for (level, _), decision in decide_levels(whole).items()}
+    found = []
+    for pair in combinations(dict.fromkeys(s.model for s in whole), 2) if pairs is None else pairs:
+        own = {level: decision.pairs[pair] for level, decision in decisions.items() if pair in decision.pairs}
+        tested = {level: each for level, each in own.items() if each.known}
+        first, second = (names.get(model, model) for model in pair)
+        parts = []
+        for better, worse, sign in ((first, second, 1), (second, first, -1)):
+            won = {level: each for level, each in tested.items() if each.significant and sign * each.value > 0}
+            sizes = [f"{level} (by {_points(_scaled(each, sign), sign='')})" for level, each in won.items()]
+            parts += [f"{better} is significantly better than {worse} on {listed(sizes)}"] if won else []
+        tied = [level for level, each in tested.items() if not each.significant]
+        on = "all levels" if len(tied) == len(tested) else listed(tied)
+        parts += [f"{first} and {second} are statistically tied on {on}"] if tied else []
+        found += [f"{'; '.join(parts)}."] if parts else []
+    return found
 
 
 def answer(fall: Fall | None, few: tuple[Shots, Fall] | None, controls: str) -> str:
@@ -355,28 +391,23 @@ def answer(fall: Fall | None, few: tuple[Shots, Fall] | None, controls: str) -> 
         shots, other = few
         found += f"; with {counted(int(shots), 'image')} per concept {other.verdict}"
     over = f"mean over {counted(fall.models, 'model')}, " if fall.models > 1 else ""
-    found += f" ({over}95 % confidence intervals over {fall.concepts} concepts)."
-    return f"{found} {controls}".rstrip()
+    return f"{found} ({over}95 % confidence intervals over {fall.concepts} concepts). {controls}".rstrip()
 
 
 def control_sentence(scores: Sequence[LevelScore], models: Sequence[str]) -> str:
     """State how the nearest and the farthest level compare with the random control levels; "" without controls."""
-    found: dict[str, list[float]] = defaultdict(list)
-    for score in scores:
-        if score.shots == ALL and score.model in models:
-            found[score.level].append(score.mean)
-    means = {level: sum(found[level]) / len(found[level]) for level in order_levels(found)}
+    own = [score for score in scores if score.shots == ALL and score.model in models]
+    means = {
+        level: fmean(score.mean for score in own if score.level == level)
+        for level in order_levels(score.level for score in own)
+    }
     levels = [level for level in means if level.startswith("L")]
     controls = [value for level, value in means.items() if level.startswith(CONTROL)]
     if not controls or not levels:
         return ""
-    parts, harder = [], 0
-    for level in dict.fromkeys((levels[0], levels[-1])):
-        harder = sum(value <= means[level] for value in controls)
-        where = {0: "below every one", len(controls): "above every one"}.get(harder, f"above {harder}")
-        parts.append(f"{level} is {where} of {len(controls)} random draws of as many concepts")
-    doubt = "" if harder in (0, len(controls)) else ": a random draw of concepts can be as hard"
-    return f"{listed(parts)}{doubt}."
+    above = {level: sum(value <= means[level] for value in controls) for level in (levels[0], levels[-1])}
+    parts = [f"{level} is above {count} of {len(controls)}" for level, count in above.items()]
+    return f"Accuracy on {listed(parts)} random draws of as many concepts."
 
 
 def slope_sentence(name: str, line: Line) -> str:
@@ -395,57 +426,23 @@ def trend_sentences(
 
     Models with the same kind of trend share a sentence.
     """
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = defaultdict(list)
     lines = slopes(concepts)
     for model, name in names.items():
-        steps = measure_steps(concepts, model)
+        steps = measure_steps(concepts, [model])
         falling = {step.change.value > 0 for step in steps}
-        if steps and all(step.significant for step in steps) and len(falling) == 1:
+        if len(falling) == 1 and all(step.change.significant for step in steps):
             own = [s for s in scores if s.model == model and s.shots == ALL and s.level.startswith("L")]
             verb = "falls" if True in falling else "rises"
             kind = f"Accuracy {verb} significantly at every step from {steps[0].nearest} to {steps[-1].farthest}"
-            found.setdefault(kind, []).append(f"{name} ({', '.join(TOP1.text(s.mean) for s in own)})")
+            found[kind].append(f"{name} ({', '.join(TOP1.text(s.mean) for s in own)})")
         elif model in lines:
             lost = _scaled(lines[model].slope, -_PER)
             verb = "falls" if lost.value < 0 else "rises"
             trend = f"Accuracy {verb} significantly" if lost.significant else "No significant trend"
-            kind = (
-                f"{trend} with distance (change per {_PER} of similarity lost, 95 % confidence interval over concepts)"
-            )
-            found.setdefault(kind, []).append(f"{name} {_points(lost)}")
-    return [f"{kind}: {'; '.join(models)}." for kind, models in found.items()]
-
-
-def agreement(
-    concepts: Sequence[ConceptScore], models: Sequence[str], names: Mapping[str, str], lines: Mapping[str, Line]
-) -> str:
-    """Summarise many models: how many fall, how many significantly, and the extremes."""
-    falls = {model: fall for model in models if (fall := measure_fall(concepts, [model])) is not None}
-    if not falls:
-        return f"{len(models)} models."
-    ranked = sorted(falls, key=lambda model: falls[model].change.value)
-    first = falls[ranked[0]]
-    down = sum(fall.change.value > 0 for fall in falls.values())
-    significant = _significant([fall.change for fall in falls.values()])
-    sloped = _significant([line.slope for model, line in lines.items() if model in falls])
-    smallest, largest = (f"{names[m]} ({_points(falls[m].change.reversed())})" for m in (ranked[0], ranked[-1]))
-    worse = f"All {len(falls)} models" if down == len(falls) else f"Of {len(falls)} models {down}"
-    return (
-        f"{worse} are worse on {first.farthest} than on {first.nearest}, "
-        f"{_all_or(significant, down)} of them significantly. The change is smallest for {smallest}, largest for "
-        f"{largest}. Along the distance of single concepts {_all_or(sloped, len(falls))} lose significantly. "
-        "95 % confidence intervals over concepts; p-values are corrected for the number of models by Holm's method."
-    )
-
-
-def _significant(found: Sequence[Interval]) -> int:
-    """Return how many values are significantly above 0, after Holm's correction."""
-    adjusted = holm([each.p for each in found])
-    return sum(each.value > 0 and p < 1 - each.level for each, p in zip(found, adjusted, strict=True))
-
-
-def _all_or(count: int, total: int) -> str:
-    return "all" if count == total else str(count)
+            over = f"change per {_PER} of similarity lost, 95 % confidence interval over concepts"
+            found[f"{trend} with distance ({over})"].append(f"{name} {_points(lost)}")
+    return [f"{kind}: {listed(models, FEW)}." for kind, models in found.items()]
 
 
 def _scaled(interval: Interval, factor: float) -> Interval:

@@ -1,139 +1,132 @@
-"""The dry check of ImageNet-CoG: what is missing, what is short of images, what a run would use. Seconds, not days.
+"""Check an ImageNet-CoG before a run: missing and short concepts, unreadable samples, and the cost in operations.
 
-Folders and tar indexes are listed, and a few sample images are decoded; nothing else is read. A tar file that was never
-indexed before is walked through once. Faults are collected and not raised: a check that stops at the first one would
-have to be run as often as there are faults.
+The check lists folders and tar indexes and decodes a few sample images, so it takes seconds. It collects all problems
+instead of raising the first one. A tar file without an index is read once.
+
+Cost:       images      the train and test images of every set, each through every model once
+            disk        images x (dimensions x bytes per number + 16 for label and index), and about 1 KiB per part
+            memory      working copies x 4 bytes x dimensions x training images of the largest set
+            extraction  images x operations of a forward pass
+            probes      4 x rows x dimensions x classes per pass over the rows, for every set, seed and number of shots
+Expected:   all of ImageNet-CoG: 6,810,655 training images (1,281,167 seen, 5,529,488 unseen) and 300,000 test images;
+            2,048 float32 numbers of each take 58 GB
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
-from unseen.benchmarks.cog.cost import ImageSet
-from unseen.core.errors import DataError
+from unseen.benchmarks.cog.details import ALL, Shots
+from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.names import is_wnid
+from unseen.core.records import ModelCard
 from unseen.data import decode_rgb
 from unseen.data.sources.imagenet.cog import Caps, Lists, pick_image_lists, read_split_file
 from unseen.data.sources.imagenet.source import CLASSES, find_in1k, read_validation
-from unseen.data.sources.imagenet.tree import Images, ImageTree, Progress, find_tree, some
+from unseen.data.sources.imagenet.tree import Images, find_tree, some
+from unseen.reports.wording import counted, duration
+
+#: Section 3.4 of the paper: all images, and 1, 2, 4 ... 128 of each concept; five seeds.
+PAPER_SHOTS: tuple[Shots, ...] = (ALL, 1, 2, 4, 8, 16, 32, 64, 128)
+PAPER_SEEDS = 5
+#: Passes over the rows of one probe. `logistic`: gradients along the path of penalties and of the final fit, counted by
+#: bench/cog_cost.py. `paper`: 100 epochs of 30 trials on 80 % of the rows, and of the final fit on all.
+PASSES = {"logistic": 45, "paper": 2_500}
+
+_BYTES = {"float32": 4, "float16": 2}
+_ROW = 16  # int64 label and int64 index beside each row of features
+_NO_LIMIT = 10**9  # images per concept
+_PART = 1024  # images per part file, and bytes of its header
 
 
 @dataclass(frozen=True)
-class LevelCheck:
-    """What there is of one level.
-
-    Attributes:
-        concepts: how many it has.
-        counts: images on disk, of each concept that is there.
-        missing: concepts that are not there at all.
-        short: concepts with fewer images than are needed.
-        damaged: concepts whose folder or tar file cannot be read, with the reason.
-        absent: listed images that are not there, where lists are given.
-        train, test: images that a run would use.
-    """
+class ImageSet:
+    """Size of one set of images: the seen concepts, or a level."""
 
     name: str
-    concepts: int
-    counts: Mapping[str, int]
-    missing: tuple[str, ...]
-    short: tuple[str, ...]
-    damaged: Mapping[str, str]
-    absent: int
-    train: int
-    test: int
-
-    @property
-    def ok(self) -> bool:
-        return not (self.missing or self.short or self.damaged or self.absent)
-
-    @property
-    def image_set(self) -> ImageSet:
-        return ImageSet(self.name, len(self.counts) - len(self.short), self.train, self.test)
-
-    def problems(self, caps: Caps) -> list[str]:
-        """What is wrong, in words; a few examples of each."""
-        found = []
-        if self.missing:
-            found.append(f"{self.name}: {len(self.missing):,} concepts are not there: {some(self.missing)}")
-        if self.short:
-            shown = some([f"{concept} ({self.counts[concept]})" for concept in self.short])
-            found.append(
-                f"{self.name}: {len(self.short):,} concepts have fewer than {caps.least + caps.test} images: {shown}"
-            )
-        found += [f"{self.name}: {concept} cannot be read: {reason}" for concept, reason in self.damaged.items()]
-        if self.absent:
-            found.append(f"{self.name}: {self.absent:,} listed images are not there")
-        return found
-
-
-@dataclass(frozen=True)
-class SeenCheck:
-    """What there is of ImageNet-1K; `notes` are what a run will not stop at, such as a class that is left out."""
-
-    root: str
     classes: int
     train: int
     test: int
-    problems: tuple[str, ...]
-    notes: tuple[str, ...] = ()
 
-    @property
-    def image_set(self) -> ImageSet:
-        return ImageSet("in1k", self.classes, self.train, self.test)
+
+#: ILSVRC-2012, and our levels with the images per synset of the Fall 2011 release (at most 1,300 + 50 of each).
+FULL_COG = (
+    ImageSet("in1k", 1000, 1_281_167, 50_000),
+    ImageSet("l1", 1000, 1_119_170, 50_000),
+    ImageSet("l2", 1000, 1_116_139, 50_000),
+    ImageSet("l3", 1000, 1_095_909, 50_000),
+    ImageSet("l4", 1000, 1_106_608, 50_000),
+    ImageSet("l5", 1000, 1_091_662, 50_000),
+)
+
+
+@dataclass(frozen=True)
+class SetCheck(ImageSet):
+    """Images found on disk for one set; `classes`, `train` and `test` are those that a run would use.
+
+    Attributes:
+        counts: images on disk of each concept that was found.
+        missing: concepts that were not found.
+        short: concepts with fewer images than are needed.
+        damaged: concepts whose folder or tar file cannot be read, with the reason.
+        absent: number of listed images that were not found, if image lists are used.
+        problems: all problems in words, with a few examples of each.
+        notes: findings that do not stop a run.
+    """
+
+    counts: Mapping[str, int]
+    missing: tuple[str, ...] = ()
+    short: tuple[str, ...] = ()
+    damaged: Mapping[str, str] | None = None
+    absent: int = 0
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class ImageNetCheck:
-    """All that a dry check found out.
+    """Findings of a check.
 
     Attributes:
-        layout: "folders", "tars", "folders and tars", "one tar", or "" where the root cannot be read.
-        concepts: in the root, of whatever level.
-        samples: how many images were decoded.
-        unreadable: name and reason of those that could not be.
-        sample_bytes: mean size of the samples on disk.
-        problems: everything that is wrong, in words.
-        seconds: that the check took.
+        layout: "folders", "tars", "folders and tars", "one tar", or "" if the root cannot be read.
+        concepts: number of concepts in the root, in a level or not.
+        sets: ImageNet-1K, if it was checked, then the levels.
+        samples: number of images that were decoded.
+        unreadable: name and reason of those that could not be decoded; a run skips and counts such images.
+        problems: all problems in words.
     """
 
     root: str
     layout: str
     concepts: int
-    caps: Caps
-    levels: tuple[LevelCheck, ...]
-    seen: SeenCheck | None
+    sets: tuple[SetCheck, ...]
     samples: int
     unreadable: Mapping[str, str]
-    sample_bytes: float
     problems: tuple[str, ...]
-    seconds: float
 
     @property
     def ok(self) -> bool:
-        """Whether a run can start. An unreadable image does not keep it from that: it is skipped and counted."""
+        """Whether a run can start."""
         return not self.problems
 
-    @property
-    def sets(self) -> tuple[ImageSet, ...]:
-        """What a run would go over: the argument of `plan_cost`."""
-        seen = (self.seen.image_set,) if self.seen is not None else ()
-        return seen + tuple(level.image_set for level in self.levels)
-
     def to_dict(self) -> dict[str, Any]:
+        """Return the findings as JSON values."""
         return {"ok": self.ok, **asdict(self)}
 
     def lines(self) -> list[str]:
-        """The check in words."""
-        found = [f"{self.root}: {self.layout or 'not readable'}, {self.concepts:,} concepts, {self.seconds:.1f} s"]
-        found += [f"{s.name:6} {s.classes:5,} concepts  {s.train:9,} train  {s.test:7,} test" for s in self.sets]
-        found.append(f"{self.samples} sample images decoded, {len(self.unreadable)} unreadable")
-        found += [f"unreadable: {name}: {reason}" for name, reason in self.unreadable.items()]
-        found += [f"note: {each}" for each in (self.seen.notes if self.seen is not None else ())]
-        return found + [f"problem: {each}" for each in self.problems]
+        """Return the findings as lines of text."""
+        return [
+            f"{self.root}: {self.layout or 'not readable'}, {self.concepts:,} concepts",
+            *(f"{s.name:6} {s.classes:5,} concepts  {s.train:9,} train  {s.test:7,} test" for s in self.sets),
+            f"{self.samples} sample images decoded, {len(self.unreadable)} unreadable",
+            *(f"unreadable: {name}: {reason}" for name, reason in self.unreadable.items()),
+            *(f"note: {note}" for each in self.sets for note in each.notes),
+            *(f"problem: {problem}" for problem in self.problems),
+        ]
 
 
 def check_imagenet(
@@ -141,72 +134,60 @@ def check_imagenet(
     levels: Mapping[str, Sequence[str]],
     *,
     in1k: Path | None = None,
-    val_labels: Path | None = None,
     split: Path | None = None,
     caps: Caps | None = None,
     samples: int = 20,
-    progress: Progress | None = None,
 ) -> ImageNetCheck:
-    """Look at an ImageNet-21K root, and at an ImageNet-1K root if one is given.
+    """Check an ImageNet-21K root, and an ImageNet-1K root if it is given.
 
     Args:
-        levels: concepts by level, as `read_levels` gives them.
-        split: file of image lists; without it, images are drawn.
-        caps: the paper's, unless given.
-        samples: how many images to decode, spread over the concepts.
-        progress: called with (concepts looked at, all concepts).
+        levels: concepts by level, as `read_levels` returns them.
+        split: file of image lists; without it, images are sampled.
+        caps: images per concept; by default those of the paper.
+        samples: number of images to decode, spread over the concepts.
     """
-    began = time.perf_counter()
-    caps = caps or Caps()
     problems: list[str] = []
-    lists = _lists(split, levels, problems)
-    wanted = sorted({concept for concepts in levels.values() for concept in concepts})
-    tree, found = _look(root, wanted, problems, progress)
-    checks = tuple(_check_level(name, concepts, found, lists, caps) for name, concepts in levels.items())
-    for check in checks:
-        problems += check.problems(caps)
-    seen = _check_in1k(in1k, val_labels) if in1k is not None else None
-    problems += seen.problems if seen is not None else ()
-    unreadable, sizes = _sample([each for each in found.values() if isinstance(each, Images)], samples)
+    lists = _read_lists(split, levels, problems) if split is not None else {}
+    layout, concepts = "", 0
+    found: dict[str, Images | DataError] = {}
+    try:
+        tree = find_tree(root)
+        layout, concepts = tree.layout, len(tree.concepts)
+        found = tree.survey(sorted({c for level in levels.values() for c in level if c in tree}))
+    except DataError as error:
+        problems.append(str(error))
+    checks = [_check_level(name, level, found, lists, caps or Caps()) for name, level in levels.items()]
+    seen = [_check_in1k(in1k)] if in1k is not None else []
+    unreadable, decoded = _decode_samples([e for e in found.values() if isinstance(e, Images) and len(e)], samples)
     return ImageNetCheck(
         root=str(root),
-        layout=tree.layout if tree is not None else "",
-        concepts=len(tree.concepts) if tree is not None else 0,
-        caps=caps,
-        levels=checks,
-        seen=seen,
-        samples=len(sizes) + len(unreadable),
+        layout=layout,
+        concepts=concepts,
+        sets=(*seen, *checks),
+        samples=decoded,
         unreadable=unreadable,
-        sample_bytes=sum(sizes) / len(sizes) if sizes else 0.0,
-        problems=tuple(problems),
-        seconds=time.perf_counter() - began,
+        problems=(*problems, *(problem for check in (*checks, *seen) for problem in check.problems)),
     )
 
 
-def count_concepts(root: Path, *, progress: Progress | None = None) -> dict[str, int]:
-    """Images of every concept below a root, in folders or tar files: what levels are made from.
+def count_concepts(root: Path) -> dict[str, int]:
+    """Return the number of images of every concept below a root, in folders or tar files.
 
     Raises:
         DataError: the root, or a folder or tar file in it, cannot be read.
     """
     tree = find_tree(root)
-    counts = {}
-    for concept, images in tree.survey(tree.concepts, progress).items():
-        if isinstance(images, DataError):
-            raise images
-        counts[concept] = len(images)
-    return counts
+    return dict(zip(tree.concepts, map(len, tree.every(tree.concepts)), strict=True))
 
 
-def _lists(split: Path | None, levels: Mapping[str, Sequence[str]], problems: list[str]) -> Lists | None:
-    if split is None:
-        return None
+def _read_lists(split: Path, levels: Mapping[str, Sequence[str]], problems: list[str]) -> Lists:
+    """Return the image lists of all levels; append what cannot be read to `problems`."""
+    lists: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     try:
         content = read_split_file(split)
     except DataError as error:
         problems.append(str(error))
-        return None
-    lists: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        return lists
     for name, concepts in levels.items():
         try:
             lists |= pick_image_lists(split, content, concepts)
@@ -215,80 +196,167 @@ def _lists(split: Path | None, levels: Mapping[str, Sequence[str]], problems: li
     return lists
 
 
-def _look(
-    root: Path, wanted: Sequence[str], problems: list[str], progress: Progress | None
-) -> tuple[ImageTree | None, dict[str, Images | DataError]]:
-    """What lies below the root, and the images, or the reason why not, of each wanted concept that is there."""
-    try:
-        tree = find_tree(root)
-    except DataError as error:
-        problems.append(str(error))
-        return None, {}
-    return tree, tree.survey([concept for concept in wanted if concept in tree], progress)
-
-
 def _check_level(
-    name: str, concepts: Sequence[str], found: Mapping[str, Images | DataError], lists: Lists | None, caps: Caps
-) -> LevelCheck:
+    name: str, concepts: Sequence[str], found: Mapping[str, Images | DataError], lists: Lists, caps: Caps
+) -> SetCheck:
+    images = {c: found[c] for c in sorted(concepts) if c in found}
+    damaged = {c: str(each) for c, each in images.items() if isinstance(each, DataError)}
     counts: dict[str, int] = {}
-    damaged: dict[str, str] = {}
     short: list[str] = []
     train = test = absent = 0
-    for concept in sorted(concepts):
-        images = found.get(concept)
-        if isinstance(images, DataError):
-            damaged[concept] = str(images)
-        if not isinstance(images, Images):
+    for concept, each in images.items():
+        if isinstance(each, DataError):
             continue
-        counts[concept] = len(images)
-        if lists is not None and concept in lists:
-            there = set(images.names)
-            used = [sum(each in there for each in names) for names in lists[concept]]
+        counts[concept] = len(each)
+        used = list(caps.used(len(each)))
+        if concept in lists:
+            used = [len(set(each.names).intersection(names)) for names in lists[concept]]
             absent += sum(map(len, lists[concept])) - sum(used)
-        else:
-            used = list(caps.used(len(images)))
-            short += [concept] if not used[0] else []
+        elif not used[0]:
+            short.append(concept)
         train, test = train + used[0], test + used[1]
-    missing = tuple(sorted(set(concepts) - set(counts) - set(damaged)))
-    return LevelCheck(name, len(concepts), counts, missing, tuple(short), damaged, absent, train, test)
+    missing = sorted(set(concepts) - set(images))
+    problems = [f"{len(missing):,} concepts were not found: {some(missing)}"] if missing else []
+    if short:
+        examples = some([f"{concept} ({counts[concept]})" for concept in short])
+        problems.append(f"{len(short):,} concepts have fewer than {caps.least + caps.test} images: {examples}")
+    problems += [f"{concept} cannot be read: {reason}" for concept, reason in damaged.items()]
+    problems += [f"{absent:,} listed images were not found"] if absent else []
+    return SetCheck(
+        name=name,
+        classes=len(counts) - len(short),
+        train=train,
+        test=test,
+        counts=counts,
+        missing=tuple(missing),
+        short=tuple(short),
+        damaged=damaged,
+        absent=absent,
+        problems=tuple(f"{name}: {problem}" for problem in problems),
+    )
 
 
-def _check_in1k(root: Path, val_labels: Path | None) -> SeenCheck:
-    try:
-        found = find_in1k(root)
-        tree = find_tree(found.train)
-    except DataError as error:
-        return SeenCheck(str(root), 0, 0, 0, (f"in1k: {error}",))
-    classes = [each for each in tree.concepts if is_wnid(each)]
-    listed = tree.survey(classes)
-    problems = [f"in1k: {wnid} cannot be read: {each}" for wnid, each in listed.items() if isinstance(each, DataError)]
-    counts = {wnid: len(each) for wnid, each in listed.items() if isinstance(each, Images)}
-    if empty := [wnid for wnid, count in counts.items() if not count]:
-        problems.append(f"in1k: {len(empty):,} classes have no training image: {some(empty)}")
-    notes = [f"in1k: {len(classes):,} of the {CLASSES:,} classes are there"] if len(classes) != CLASSES else []
+def _check_in1k(root: Path) -> SetCheck:
+    check = SetCheck("in1k", 0, 0, 0, {})
+    problems: list[str] = []
+    notes: list[str] = []
     test = 0
     try:
-        parts, left_out = read_validation(found, val_labels, classes)
+        layout = find_in1k(root)
+        tree = find_tree(layout.train)
+        classes = [each for each in tree.concepts if is_wnid(each)]
+        check = _check_level("in1k", classes, tree.survey(classes), {}, Caps(_NO_LIMIT, 0, 1))
+        notes += [f"in1k: {len(classes):,} of the {CLASSES:,} classes were found"] if len(classes) != CLASSES else []
+        parts, dropped = read_validation(layout, None, classes)
         test = sum(len(rows) for _, rows, _ in parts)
-        notes += [f"in1k: {left_out:,} validation images of other classes are left out"] if left_out else []
-        if lacking := sorted(set(range(len(classes))).difference(label for *_, label in parts)):
-            problems.append(f"in1k: {len(lacking):,} classes have no validation image: {classes[lacking[0]]}, ...")
+        notes += [f"in1k: {dropped:,} validation images of other classes are dropped"] if dropped else []
+        labels = {label for *_, label in parts}
+        if lacking := [wnid for label, wnid in enumerate(classes) if label not in labels]:
+            problems.append(f"in1k: {len(lacking):,} classes have no validation image: {some(lacking)}")
     except DataError as error:
         problems.append(f"in1k: {error}")
-    return SeenCheck(str(root), len(classes), sum(counts.values()), test, tuple(problems), tuple(notes))
+    return replace(check, test=test, problems=(*check.problems, *problems), notes=tuple(notes))
 
 
-def _sample(every: Sequence[Images], count: int) -> tuple[dict[str, str], list[int]]:
-    """(name and reason of unreadable ones, sizes of the others) of a few images, spread over the concepts."""
-    filled = [images for images in every if len(images)]
+def _decode_samples(every: Sequence[Images], count: int) -> tuple[dict[str, str], int]:
+    """Decode a few images, spread over the concepts; return name and reason of unreadable ones, and the number."""
     unreadable: dict[str, str] = {}
-    sizes: list[int] = []
-    for i in range(min(count, len(filled))):
-        images = filled[i * len(filled) // min(count, len(filled))]
+    count = min(count, len(every))
+    for i in range(count):
+        images = every[i * len(every) // count]
         row = len(images) // 2
         try:
             decode_rgb(images.open(row), truncated="accept")
-            sizes.append(images.size(row))
         except (DataError, OSError) as error:
             unreadable[images.names[row]] = str(error)
-    return unreadable, sizes
+    return unreadable, count
+
+
+@dataclass(frozen=True)
+class ModelCost:
+    """Cost of one model over all sets.
+
+    Attributes:
+        disk_gb: size of its features.
+        memory_gb: memory of the largest probe, if its rows are in memory.
+        streams: whether that is more than the limit, so that rows are read from the disk in every pass.
+        extraction_tflop, probe_tflop: operations; a multiply-add counts as two.
+    """
+
+    model: str
+    disk_gb: float
+    memory_gb: float
+    streams: bool
+    extraction_tflop: float
+    probe_tflop: float
+
+
+def plan_cost(
+    sets: Sequence[ImageSet],
+    models: Sequence[ModelCard],
+    *,
+    solver: str = "logistic",
+    dtype: str = "float32",
+    memory_limit: int = 0,
+) -> list[ModelCost]:
+    """Return the cost of models on some sets, with the seeds and numbers of shots of the paper.
+
+    Args:
+        models: cards with the measured operations and feature dimension.
+        solver: of the probes, a key of `PASSES`.
+        dtype: of the stored features.
+        memory_limit: bytes that a probe may use for its rows; by default the limit of the probes.
+    """
+    from unseen.probes.rows import MEMORY_LIMIT, WORKING_COPIES  # imports torch
+
+    for what, name, known in (("solver with a known cost", solver, PASSES), ("type of features", dtype, _BYTES)):
+        if name not in known:
+            raise UnknownNameError(what, name, known)
+    images = sum(each.train + each.test for each in sets)
+    parts = sum(ceil(count / _PART) for each in sets for count in (each.train, each.test))
+    rows_by_classes = sum(
+        each.classes * (each.train if shots == ALL else min(int(shots) * each.classes, each.train))
+        for each in sets
+        for shots in PAPER_SHOTS
+    )
+    costs = []
+    for card in models:
+        dim, flops = card.feature_dim or 0, card.flops or 0
+        disk = images * (dim * _BYTES[dtype] + _ROW) + parts * _PART
+        memory = WORKING_COPIES * 4 * dim * max(each.train for each in sets)
+        probes = PAPER_SEEDS * PASSES[solver] * 4 * dim * rows_by_classes
+        costs.append(
+            ModelCost(
+                model=card.id,
+                disk_gb=disk / 1e9,
+                memory_gb=memory / 1e9,
+                streams=memory > (memory_limit or MEMORY_LIMIT),
+                extraction_tflop=images * flops / 1e12,
+                probe_tflop=probes / 1e12,
+            )
+        )
+    return costs
+
+
+def cost_lines(sets: Sequence[ImageSet], costs: Sequence[ModelCost], machines: Mapping[str, float]) -> list[str]:
+    """Return the cost of all models as lines of text.
+
+    Args:
+        machines: peak GFLOP/s by the name of a machine, for the least time.
+    """
+    streamed = sum(each.streams for each in costs)
+    train, test = sum(each.train for each in sets), sum(each.test for each in sets)
+    probes = f"{len(sets) * len(PAPER_SHOTS) * PAPER_SEEDS * len(costs):,} probes"
+
+    def work(tflop: float) -> str:
+        times = [f"{duration(1e3 * tflop / gflops)} on {name}" for name, gflops in machines.items()]
+        return f"{tflop:,.0f} TFLOP; at peak speed {', '.join(times)}"
+
+    return [
+        f"images      {train + test:,} per model ({train:,} train, {test:,} test, {len(sets)} sets)",
+        f"disk        {sum(each.disk_gb for each in costs):,.1f} GB of features for {counted(len(costs), 'model')}",
+        f"memory      {max(each.memory_gb for each in costs):,.1f} GB for the largest probe"
+        + (f"; rows of {counted(streamed, 'model')} are read from the disk in every pass" if streamed else ""),
+        f"extraction  {work(sum(each.extraction_tflop for each in costs))}",
+        f"probes      {work(sum(each.probe_tflop for each in costs))}; {probes} ({PAPER_SEEDS} seeds x 9 shots)",
+    ]

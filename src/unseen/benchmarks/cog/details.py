@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from unseen.core.records import Cell, Result
 from unseen.core.typed import Typed
-from unseen.results.info import BenchmarkInfo
-from unseen.results.styles import TOP1
+from unseen.results.info import TOP1, BenchmarkInfo
 
 #: Training images per concept.
 Shots = int | Literal["all"]
@@ -122,7 +121,7 @@ COG = BenchmarkInfo(
     citations=("cog",),
     metrics=(TOP1,),
     section="unseen.benchmarks.cog.section:cog_section",
-    tables="unseen.benchmarks.cog.tables:cog_tables",
+    tables="unseen.benchmarks.cog.section:cog_tables",
     cell_options=cell_options,
 )
 

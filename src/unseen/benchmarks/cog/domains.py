@@ -43,15 +43,16 @@ from unseen.concepts import (
     run_funnel,
     text_measure,
 )
-from unseen.concepts.levels import FORMAT, RankedConcept
+from unseen.concepts.levels import RankedConcept
 from unseen.concepts.similarity import SimilarityFunction
 from unseen.core.errors import DataError, UnknownNameError, UsageError
-from unseen.core.identity import digest, file_behind, file_digest, option, parameters_of
+from unseen.core.identity import digest, file_behind, option, parameters_of
 from unseen.core.options import Natural, Positive
 from unseen.core.run_record import RunRecord, dropped
 from unseen.data import Dataset
 from unseen.data.sources.imagenet.cog import read_levels
 from unseen.data.sources.imagenet.tree import some
+from unseen.reports.wording import listed
 
 SEEN = "seen"
 #: Prefix of the names of random control levels.
@@ -120,20 +121,12 @@ class DomainRecipe:
     def __post_init__(self) -> None:
         if isinstance(self.levels, str) and self.levels.isdecimal():  # a command line has texts only
             object.__setattr__(self, "levels", int(self.levels))
-        if (inherited := getattr(super(), "__post_init__", None)) is not None:
-            inherited()
         if isinstance(self.levels, str) and not Path(self.levels).is_file():
             raise UsageError(f"levels must be a number (int) or a file of levels; there is no file {self.levels!r}.")
 
     def idle(self) -> Collection[str]:
-        """Return `drop_unknown` where it is off, beside the fields that the other options leave unused."""
-        inherited: Collection[str] = getattr(super(), "idle", tuple)()
-        return inherited if self.drop_unknown else (*inherited, "drop_unknown")
-
-    @property
-    def recipe(self) -> DomainRecipe:
-        """The options of the domains alone, of a benchmark that has more options."""
-        return DomainRecipe(**{f.name: getattr(self, f.name) for f in fields(DomainRecipe)})
+        """Return `drop_unknown` if it is off: cells from before it existed keep their ids."""
+        return () if self.drop_unknown else ("drop_unknown",)
 
     def domain_names(self, dataset: str) -> list[str]:
         """Return the domains of a dataset in order; one, if it is itself a level of ImageNet-CoG."""
@@ -147,10 +140,10 @@ class DomainRecipe:
 
     def refuse_unused(self, *names: str) -> None:
         """Raise if one of these options, which would change nothing, is set."""
-        for name in names:
-            default = next(f.default for f in fields(DomainRecipe) if f.name == name)
-            if getattr(self, name) != default:
-                raise UsageError(f"{name} = {getattr(self, name)!r} would change nothing here: {_UNUSED[name]}.")
+        for field in fields(DomainRecipe):
+            value = getattr(self, field.name)
+            if field.name in names and value != field.default:
+                raise UsageError(f"{field.name} = {value!r} would change nothing here: {_UNUSED[field.name]}.")
 
 
 _ONE_LEVEL = "the dataset is one level already; name the whole, such as imagenet:cog"
@@ -190,9 +183,8 @@ def check_domains(dataset: Dataset, recipe: DomainRecipe) -> None:
         recipe.refuse_unused("levels", "size", "rerank", "controls", "ontology")
     elif isinstance(recipe.levels, str):
         recipe.refuse_unused("size", "measure")
-    used = sorted(
-        {concept.label for domain in domains_of(dataset, recipe).domains.values() for concept in domain.concepts}
-    )
+    domains = make_domains(dataset, recipe).domains.values()
+    used = sorted({concept.label for domain in domains for concept in domain.concepts})
     for split, what in (("train", "training"), ("test", "test")):
         counts = np.bincount(dataset.split(split).labels, minlength=len(dataset.class_names))
         if empty := [dataset.class_names[label] for label in used if not counts[label]]:
@@ -202,53 +194,52 @@ def check_domains(dataset: Dataset, recipe: DomainRecipe) -> None:
             )
 
 
-def domains_of(dataset: Dataset, recipe: DomainRecipe) -> Domains:
-    """Return `make_domains`, cached by dataset, options and the content of their files."""
-    return _cached(dataset, recipe, digest(parameters_of(recipe)))
-
-
-@lru_cache(maxsize=8)
-def _cached(dataset: Dataset, recipe: DomainRecipe, _content: str) -> Domains:
-    return make_domains(dataset, recipe)
-
-
 def make_domains(dataset: Dataset, recipe: DomainRecipe) -> Domains:
-    """Cut the classes of a dataset into seen ones and levels.
+    """Cut the classes of a dataset into seen ones and levels; cached by dataset, options and content of files.
 
     Raises:
         DataError: the classes have no ids, or too few are seen or unseen.
     """
-    if (domain := given_domain(dataset.id)) is not None:
-        return _single_domain(dataset, domain, recipe)
+    return _make_domains(dataset, recipe, digest(parameters_of(recipe)))
+
+
+@lru_cache(maxsize=8)
+def _make_domains(dataset: Dataset, recipe: DomainRecipe, _content: str) -> Domains:
     taxonomy = read_taxonomy(Path(recipe.ontology)) if recipe.ontology else load_wordnet()
     ids, reasons = _class_ids(dataset, taxonomy, recipe)
     own = sorted(set(ids) - {""})
     seen_name, seen, ignored = _seen(recipe, taxonomy)
     known = sorted(set(own).intersection(seen))
+    measure = _measure(recipe.measure, taxonomy, recipe)
     funnel: list[FunnelStep] = []
-    if isinstance(recipe.levels, str):
-        levels = _read_own_levels(Path(recipe.levels), dataset.id, own, seen)
+    sampled: tuple[Level, ...] = ()
+    size = 0
+    why = dict.fromkeys(ids, "")
+    if (domain := given_domain(dataset.id)) is not None:
+        levels = Levels((Level(domain, _rank(taxonomy, own, seen, measure)),), measure=recipe.measure)
+    elif isinstance(recipe.levels, str):
+        levels = _read_own_levels(recipe.levels, dataset.id, own, seen)
         size = min(len(level.concepts) for level in levels.levels)
         why = dict.fromkeys(ids, f"in no level of {Path(recipe.levels).name}")
     else:
         eligible = run_funnel(taxonomy, own, filters_for(taxonomy, own, seen))
-        funnel = [FunnelStep(s.name, s.dropped, s.left) for s in eligible.steps]
+        funnel = [FunnelStep(step.name, step.dropped, step.left) for step in eligible.steps]
         size = recipe.size or min(len(eligible.concepts) // recipe.levels, len(known))
         if size < 2:
             raise DataError(
                 f"{dataset.id!r} has {len(known)} classes in {seen_name} and {len(eligible.concepts)} eligible unseen "
                 f"ones: too few for a seen set and {recipe.levels} levels of two classes or more."
             )
-        measure = _measure(recipe.measure, taxonomy, recipe)
         levels = build_levels(taxonomy, eligible.concepts, seen, levels=recipe.levels, size=size, measure=measure)
         why = dict.fromkeys(ids, f"cut: every domain has {size:,} classes")
         why |= {concept: f"not eligible as an unseen concept: {name}" for concept, name in eligible.reasons.items()}
-    why |= dict.fromkeys(known, f"a seen concept that was not sampled: every domain has {size:,} classes")
-    levels = _complete(levels, taxonomy, seen, recipe, size)
-    sampled = [RankedConcept(identifier, 1.0, identifier) for identifier in _sample(known, size, recipe.draw_seed)]
+    if domain is None:
+        why |= dict.fromkeys(known, f"a seen concept that was not sampled: every domain has {size:,} classes")
+        levels = _complete(levels, taxonomy, seen, recipe, size)
+        sampled = (Level(SEEN, tuple(RankedConcept(i, 1.0, i) for i in _sample(known, size, recipe.draw_seed))),)
     domains = {
         level.name: Domain(level.name, _concepts(dataset, taxonomy, ids, level.concepts))
-        for level in (Level(SEEN, tuple(sampled)), *levels.levels)
+        for level in (*sampled, *levels.levels)
     }
     record = _record(dataset, domains, reasons | {label: why[i] for label, i in enumerate(ids) if i}, ids)
     notes = (f"{len(ignored):,} seen concepts are not in the ontology: {some(ignored)}",) if ignored else ()
@@ -296,19 +287,17 @@ def _class_ids(dataset: Dataset, taxonomy: Taxonomy, recipe: DomainRecipe) -> tu
             user, unless the options drop such classes.
     """
     names, wnids = dataset.class_names, dataset.wnids or [None] * len(dataset.class_names)
-    if isinstance(taxonomy, WordNet):
-        ids = [wnid if wnid and wnid in taxonomy else "" for wnid in wnids]
-        reasons = {
-            label: f"WordNet has no {wnids[label]}" if wnids[label] else "no WordNet id"
-            for label, identifier in enumerate(ids)
-            if not identifier
-        }
-    else:  # an ontology has the names of classes, or their WordNet ids
-        own = match_names(names, taxonomy.ids)
-        ids = [
-            own[name] or (wnid if wnid and wnid in taxonomy else "") for name, wnid in zip(names, wnids, strict=True)
-        ]
-        reasons = {label: "not in the ontology" for label, identifier in enumerate(ids) if not identifier}
+    wordnet = isinstance(taxonomy, WordNet)
+    # An ontology of the user has the names of classes, or their WordNet ids.
+    own = {} if wordnet else match_names(names, taxonomy.ids)
+    ids = [
+        own.get(name) or (wnid if wnid and wnid in taxonomy else "") for name, wnid in zip(names, wnids, strict=True)
+    ]
+    reasons = {
+        label: (f"WordNet has no {wnid}" if wnid else "no WordNet id") if wordnet else "not in the ontology"
+        for label, (identifier, wnid) in enumerate(zip(ids, wnids, strict=True))
+        if not identifier
+    }
     if not any(ids):
         raise DataError(
             f"no class of {dataset.id!r} has an id in the ontology. Give its classes WordNet ids "
@@ -328,13 +317,12 @@ def _unknown_words(dataset: Dataset, taxonomy: Taxonomy, recipe: DomainRecipe, u
     names = [dataset.class_names[label] for label in unknown]
     if not isinstance(taxonomy, WordNet):
         return f"{Path(recipe.ontology).name}: {list_unknown(names, taxonomy.ids)}"
-    shown = unknown[:5]
-    near = match_classes(taxonomy, [dataset.class_names[label] for label in shown])
+    near = match_classes(taxonomy, names)
     words = [
         f"{match.name!r} has {dataset.wnids[label]}" + (f" (did you mean {match.wnid}?)" if match.wnid else "")
-        for label, match in zip(shown, near, strict=True)
+        for label, match in zip(unknown, near, strict=True)
     ]
-    return f"WordNet: {', '.join(words)}" + (f" and {len(unknown) - 5:,} more" if len(unknown) > 5 else "")
+    return f"WordNet: {listed(words, 5)}"
 
 
 def _seen(recipe: DomainRecipe, taxonomy: Taxonomy) -> tuple[str, list[str], list[str]]:
@@ -361,15 +349,14 @@ def _measure(name: str, taxonomy: Taxonomy, recipe: DomainRecipe) -> str | Simil
 
 def _complete(levels: Levels, taxonomy: Taxonomy, seen: Sequence[str], recipe: DomainRecipe, size: int) -> Levels:
     """Return the levels with all similarities, ranked again by `rerank` if it is set, then the controls."""
-    ranked = tuple(level for level in levels.levels if not level.name.startswith(CONTROL))
     controls = [level for level in levels.levels if level.name.startswith(CONTROL)]
-    found = replace(levels, levels=ranked)
-    if ranked and recipe.rerank:
+    found = replace(levels, levels=tuple(level for level in levels.levels if level not in controls))
+    if found.levels and recipe.rerank:
         found = rerank_levels(found, taxonomy, seen, _measure(recipe.rerank, taxonomy, recipe))
-    elif any(c.similarity is None for level in ranked for c in level.concepts):
+    elif any(concept.similarity is None for level in found.levels for concept in level.concepts):
         # A file of ids alone, such as that of the authors.
-        near = {c.id: c for c in _rank(taxonomy, found.ids, seen, recipe.measure)}
-        similar = tuple(Level(level.name, tuple(near[i] for i in level.ids)) for level in ranked)
+        near = {concept.id: concept for concept in _rank(taxonomy, found.ids, seen, recipe.measure)}
+        similar = tuple(Level(level.name, tuple(near[i] for i in level.ids)) for level in found.levels)
         found = replace(found, levels=similar, measure=recipe.measure)
     if recipe.controls:
         controls += random_levels(levels.ids, draws=recipe.controls, size=size, seed=recipe.draw_seed).levels
@@ -378,10 +365,10 @@ def _complete(levels: Levels, taxonomy: Taxonomy, seen: Sequence[str], recipe: D
 
 def _rank(
     taxonomy: Taxonomy, ids: Sequence[str], seen: Sequence[str], measure: str | SimilarityFunction
-) -> list[RankedConcept]:
+) -> tuple[RankedConcept, ...]:
     """Return concepts with their similarity to the nearest seen concept."""
     found = nearest_seen(taxonomy, ids, seen, measure, ic=corpus_information(taxonomy))
-    return list(map(RankedConcept, ids, found.similarity.tolist(), found.nearest))
+    return tuple(map(RankedConcept, ids, found.similarity.tolist(), found.nearest))
 
 
 def _sample(ids: Sequence[str], size: int, seed: int) -> list[str]:
@@ -402,57 +389,42 @@ def given_domain(dataset: str) -> str | None:
     return rest.removeprefix("cog-").upper() if rest.startswith("cog-l") else None
 
 
-def _single_domain(dataset: Dataset, name: str, recipe: DomainRecipe) -> Domains:
-    """Return the one domain of a dataset that is a domain itself, with all its classes."""
-    taxonomy = load_wordnet()
-    ids, _ = _class_ids(dataset, taxonomy, recipe)
-    seen_name, seen, _ = _seen(recipe, taxonomy)
-    ranked = _rank(taxonomy, ids, seen, _measure(recipe.measure, taxonomy, recipe))
-    domain = Domain(name, _concepts(dataset, taxonomy, ids, ranked))
-    account = DomainDetails(seen_name, recipe.measure, len(ids))
-    return Domains({name: domain}, account, RunRecord(classes_given=len(ids), classes_used=len(ids)))
-
-
-def _read_own_levels(path: Path, dataset: str, own: Collection[str], seen: Collection[str]) -> Levels:
+def _read_own_levels(file: str, dataset: str, own: Collection[str], seen: Collection[str]) -> Levels:
     """Return the levels of a file, with the ids of the classes of the dataset (`own`).
 
     Raises:
         DataError: the dataset has no class for a concept, a concept is seen, or a level has fewer than two concepts.
     """
-    levels = _read_levels(str(path))
+    levels = _read_levels(file)
     known = match_names(levels.ids, own)
     if missing := sorted(name for name, found in known.items() if found is None):
         raise DataError(
-            f"{len(missing):,} of the {len(known):,} concepts of {path} are no class of {dataset!r}: "
+            f"{len(missing):,} of the {len(known):,} concepts of {file} are no class of {dataset!r}: "
             f"{list_unknown(missing, own)}. Correct them, or make levels of the classes in a folder: unseen cog levels "
             "--images FOLDER"
         )
-    named = [
-        Level(each.name, tuple(replace(c, id=known[c.id] or c.id) for c in each.concepts)) for each in levels.levels
-    ]
-    levels = replace(levels, levels=tuple(named))
-    if twice := [level.name for level in levels.levels if len(set(level.ids)) < len(level.ids)]:
-        raise DataError(f"{path} lists a concept of the level {twice[0]} twice.")
-    if both := sorted(set(levels.ids).intersection(seen)):
-        raise DataError(f"{len(both):,} concepts of {path} are seen concepts, such as {both[0]}: they are no level.")
-    if small := [level.name for level in levels.levels if len(level.concepts) < 2]:
-        raise DataError(f"{path}: the level {small[0]} has fewer than two concepts; a classifier needs two.")
-    return levels
+    named = []
+    for level in levels.levels:
+        concepts = tuple(replace(concept, id=known[concept.id] or concept.id) for concept in level.concepts)
+        ids = {concept.id for concept in concepts}
+        if len(ids) < len(concepts):
+            raise DataError(f"{file} lists a concept of the level {level.name} twice.")
+        if both := sorted(ids.intersection(seen)):
+            raise DataError(f"{file}: {both[0]} of the level {level.name} is one of the seen concepts.")
+        if len(concepts) < 2:
+            raise DataError(f"{file}: the level {level.name} has fewer than two concepts; a classifier needs two.")
+        named.append(Level(level.name, concepts))
+    return replace(levels, levels=tuple(named))
 
 
-def _read_levels(text: str) -> Levels:
-    path = file_behind(text)
-    if path is None:
-        raise DataError(f"levels {text!r} are neither a number nor a file. Make a file: unseen cog levels --out FILE")
-    return _parse_levels(path, file_digest(path))
-
-
-@lru_cache(maxsize=8)
-def _parse_levels(path: Path, _content: str) -> Levels:
+def _read_levels(file: str) -> Levels:
     """Read a file; rename its levels to L1, L2 and so on unless their names have this form."""
-    if path.suffix == ".json" and f'"{FORMAT}"' in path.read_text(encoding="utf-8", errors="replace")[:200]:
+    path = file_behind(file)
+    if path is None:
+        raise DataError(f"levels {file!r} are neither a number nor a file. Make a file: unseen cog levels --out FILE")
+    try:
         found = Levels.load(path)
-    else:
+    except DataError:  # another format, without similarities
         plain = read_levels(path)
         found = Levels(tuple(Level(name.upper(), tuple(map(RankedConcept, ids))) for name, ids in plain.items()))
     if not all(_LEVEL_NAME.fullmatch(level.name) for level in found.levels):

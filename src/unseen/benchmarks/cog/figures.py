@@ -1,51 +1,48 @@
-"""The figures of the paper by name, from stored results: the charts of `unseen cog chart`.
+"""The figures of the paper, from stored results: on the page, and by name in `unseen cog chart`.
 
-Paper:      Sariyildiz et al., ICCV 2021: Fig. 1a, 2, 3, 4; supplement: Fig. B to G
+Paper:      Sariyildiz et al., ICCV 2021: Fig. 1a (kin of a concept), 2 (the ranking), 3 (levels), 4 (few-shot);
+            supplement: Fig. B (fine-tuning), C (controls and other measures), D to G
+Beyond:     every concept against its distance, with a line per model
+Bars are 95 % confidence intervals over test images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.benchmarks.cog.analysis import (
     ALL,
+    FEW,
     ConceptScore,
+    Fall,
     LevelScore,
+    Line,
+    Ratio,
     answer,
     concept_scores,
     control_sentence,
     level_scores,
     measure_fall,
     order_levels,
+    order_shots,
+    ratios,
+    relative_to,
     settings,
     slope_sentence,
     slopes,
     statements,
     trend_sentences,
 )
-from unseen.benchmarks.cog.charts import (
-    control_chart,
-    distance_chart,
-    few_shot_charts,
-    finetune_chart,
-    images_chart,
-    kin_chart,
-    levels_chart,
-    ranking_chart,
-    rankings_chart,
-    relative_charts,
-)
 from unseen.benchmarks.cog.details import CogDetails
 from unseen.benchmarks.cog.domains import SEEN, given_domain
-from unseen.benchmarks.cog.tables import Picture, ratios
 from unseen.concepts import (
     Levels,
     corpus_information,
@@ -58,28 +55,298 @@ from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.names import Name
 from unseen.core.records import ModelCard, Result
 from unseen.data import Dataset
-from unseen.reports.charts import Chart, Panels
+from unseen.reports.charts import Axis, Bars, Chart, Lines, Panels, Scatter, Strip, interval_fields
 from unseen.reports.theme import REFERENCE, Key, series_keys
 from unseen.reports.wording import family, is_reference, short_names
 from unseen.results import Group, only
 
+#: Returns a picture of a class of a dataset; "" if there is none.
+Picture = Callable[[str, str], str]
 #: A chart, and sentences on what it shows.
-Drawn = tuple[Chart, list[str]]
+Drawn = tuple[Chart, Sequence[str]]
 
-#: The largest number of models with sentences of their own; more are summarised.
-FEW = 6
+#: The largest number of concepts with pictures in a chart or in the tables of a page.
+MOST_PICTURES = 400
 _EXAMPLES_PER_LEVEL = 2
 _KIN = 6
+_HEIGHT = 300
+_TOOLTIP = {
+    "name": "model",
+    "level": "level",
+    "shots": "images per concept",
+    "shown": "top-1 (%)",
+    "images": "test images",
+    "difference": "difference (points)",
+}
+_CONCEPT_TOOLTIP = {
+    "picture": "image",
+    "concept": "concept",
+    "nearest": "nearest seen",
+    "similarity": "similarity",
+    "value": "accuracy",
+    "name": "model",
+    "level": "level",
+}
+
+
+@dataclass(frozen=True)
+class View:
+    """The results of one setting, and the models to show.
+
+    Attributes:
+        keys: legend entries by model.
+        scores, concepts: scores of these models, and perhaps of others.
+        picture: returns a picture of a class of a dataset.
+        baseline: the model that others are compared with; "" for none.
+        datasets: names of datasets by id, for captions.
+    """
+
+    group: Group
+    keys: Mapping[str, Key]
+    scores: Sequence[LevelScore]
+    concepts: Sequence[ConceptScore]
+    picture: Picture = lambda dataset, name: ""
+    baseline: str = ""
+    datasets: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, group: Group, keys: Mapping[str, Key], picture: Picture) -> View:
+        """Return the view of the models that have a legend entry."""
+        own = [result for result in group.results if result.cell.model in keys]
+        return cls(group, keys, level_scores(own), concept_scores(own), picture)
+
+    @property
+    def names(self) -> dict[str, str]:
+        return {model: key.label for model, key in self.keys.items()}
+
+    @property
+    def trained(self) -> list[str]:
+        return trained_models(self.keys)
+
+    @property
+    def levels(self) -> list[str]:
+        """The seen concepts and the levels, without controls."""
+        return order_levels(score.level for score in self.scores if not score.control)
+
+    @cached_property
+    def lines(self) -> dict[str, Line]:
+        return slopes(self.concepts)
+
+    @property
+    def controls(self) -> str:
+        """A sentence on the control levels; "" if there are none."""
+        return control_sentence(self.scores, self.trained)
+
+    @cached_property
+    def fall(self) -> Fall | None:
+        return measure_fall(self.concepts, self.trained)
+
+
+def trained_models(models: Iterable[str]) -> list[str]:
+    """Return the models whose weights are not random; all, if every model has random weights."""
+    every = list(models)
+    return [model for model in every if not is_reference(model)] or every
+
+
+def reference_model(keys: Mapping[str, Key]) -> str:
+    """Return the model that others are compared with by default."""
+    trained = trained_models(keys)
+    return next((model for model in trained if keys[model].group == REFERENCE), trained[0])
+
+
+def spread(levels: Sequence[str]) -> list[str]:
+    """Return the first, the middle and the last level."""
+    return list(dict.fromkeys((levels[0], levels[len(levels) // 2], levels[-1])))
+
+
+# ---- charts ----------------------------------------------------------------------------------------------------------
+
+
+def levels_chart(view: View, include: Sequence[float] = ()) -> Lines:
+    """Return top-1 by level with all images (Fig. 3a, D), or its difference to the baseline in points (Fig. 3b to 3e).
+
+    Args:
+        include: values that the axis contains, so that several charts have one scale.
+    """
+    own = [score for score in view.scores if score.shots == ALL and not score.control]
+    return _lines(view, own, "level", include=include)
+
+
+def relative_charts(view: View) -> dict[str, Lines]:
+    """Return a chart of differences to the baseline for each category of models, on one scale (Fig. 3b to 3e)."""
+    categories: dict[str, dict[str, Key]] = defaultdict(dict)
+    for model, key in view.keys.items():
+        if model != view.baseline:
+            categories[key.group][model] = key
+    base, span = {view.baseline: view.keys[view.baseline]}, list(levels_chart(view).ends())
+    return {name: levels_chart(replace(view, keys={**own, **base}), span) for name, own in categories.items()}
+
+
+def few_shot_charts(view: View, levels: Sequence[str]) -> dict[str, Lines]:
+    """Return top-1 over images per concept by level, on one scale (Fig. 4, F), or relative to the baseline (Fig. G)."""
+    own = {level: [score for score in view.scores if score.level == level] for level in levels}
+    span = [end for part in own.values() for end in _lines(view, part, "shots").ends()]
+    return {level: _lines(view, part, "shots", f" on {level}", span) for level, part in own.items()}
+
+
+def _lines(view: View, scores: Sequence[LevelScore], x: str, on: str = "", include: Sequence[float] = ()) -> Lines:
+    """Return one line per model over levels or over shots; of differences if the view has a baseline."""
+    scores = [score for score in scores if score.model in view.keys]
+    if view.baseline:
+        y = Axis(f"points over {view.names[view.baseline]}{on}", "points", include)
+        rows = [
+            {**_row(view, score), **interval_fields(gap, 100), "difference": f"{100 * gap.value:+.2f}"}
+            for score, gap in relative_to(scores, view.baseline)
+        ]
+    else:
+        y = Axis(f"top-1{on}" if on else "top-1 accuracy", include=include)
+        rows = [{**_row(view, score), **interval_fields(score.interval)} for score in scores]
+    axis = Axis(kind="names")
+    if x == "shots":
+        axis = Axis("images per concept", "names", order=[str(shots) for shots in reversed(order_shots(scores))])
+    return Lines(rows=rows, keys=[*view.keys.values()], x=x, x_axis=axis, y=y, tooltip=_TOOLTIP, height=_HEIGHT)
+
+
+def _row(view: View, score: LevelScore) -> dict[str, Any]:
+    return {
+        "model": score.model,
+        "group": view.keys[score.model].group,
+        "name": view.keys[score.model].label,
+        "level": score.level,
+        "shots": str(score.shots),
+        "shown": score.text,
+        "images": score.images,
+    }
+
+
+def control_chart(view: View) -> Lines | None:
+    """Return levels against random control levels: points over the mean of a model's controls (supplement, Fig. C).
+
+    The band contains all controls of all models, each minus the mean of its model.
+    """
+    own = [score for score in view.scores if score.shots == ALL]
+    controls = {model: [s.mean for s in own if s.control and s.model == model] for model in view.keys}
+    means = {model: sum(values) / len(values) for model, values in controls.items() if values}
+    points = [(s, 100 * (s.mean - means[s.model])) for s in own if s.model in means]
+    random = [value for score, value in points if score.control]
+    if not random:
+        return None
+    return Lines(
+        rows=[{**_row(view, score), "value": value} for score, value in points if not score.control],
+        keys=[*view.keys.values()],
+        x="level",
+        y=Axis("points over the mean of random draws", "points"),
+        band=(min(random), max(random)),
+        tooltip=_TOOLTIP,
+        height=_HEIGHT,
+    )
+
+
+def images_chart(view: View) -> Lines:
+    """Return training images per concept, concepts sorted, one line per level (supplement, Fig. E)."""
+    rows: list[dict[str, Any]] = []
+    own = [score for score in view.concepts if score.model == view.concepts[0].model]
+    for level in order_levels(score.level for score in own):
+        counts = sorted((score.train_images for score in own if score.level == level), reverse=True)
+        # Every fifth of a thousand concepts gives the same line.
+        places = range(0, len(counts), max(1, len(counts) // 200))
+        rows += [{"level": level, "concepts": i + 1, "value": counts[i]} for i in places]
+    return Lines(
+        rows=rows,
+        series="level",
+        x="concepts",
+        x_axis=Axis("concepts, from most to fewest images", "number"),
+        y=Axis("training images", "number"),
+        points=False,
+        steps=True,
+        height=_HEIGHT,
+    )
+
+
+def distance_chart(view: View) -> Scatter | None:
+    """Return accuracy per unseen concept over its similarity to the nearest seen one; None without lines.
+
+    Every model has a line; the points are those of the model under the pointer, or of the one that the reader chooses.
+    """
+    models = [model for model in view.keys if model in view.lines]
+    by_concept: dict[tuple[float, str, str], dict[str, ConceptScore]] = defaultdict(dict)
+    for score in view.concepts:
+        if score.level != SEEN and score.model in models:
+            by_concept[-round(score.similarity, 4), score.level, score.concept][score.model] = score
+    if not by_concept:
+        return None
+    rows: list[dict[str, Any]] = []
+    step = -(-len(by_concept) // MOST_PICTURES)
+    for place, (_, own) in enumerate(sorted(by_concept.items())):
+        one = next(iter(own.values()))
+        picture = "" if place % step else view.picture(one.dataset, one.name)
+        rows.append(
+            {"concept": one.name, "level": one.level, "similarity": round(one.similarity, 4), "nearest": one.nearest}
+            | {"value": [round(own[model].accuracy, 4) if model in own else None for model in models]}
+            | ({"picture": picture} if picture else {})
+        )
+    fits = [
+        {"model": m, "group": view.keys[m].group, "name": view.keys[m].label, "similarity": x}
+        | {"value": view.lines[m].intercept + view.lines[m].slope.value * x}
+        for m in models
+        for x in (rows[-1]["similarity"], rows[0]["similarity"])
+    ]
+    return Scatter(
+        rows=rows,
+        keys=[view.keys[model] for model in models],
+        x="similarity",
+        x_axis=Axis("similarity to the nearest seen concept", "number"),
+        y=Axis("accuracy on the concept"),
+        lines=fits,
+        choice=True,
+        tooltip=_CONCEPT_TOOLTIP,
+        height=340,
+    )
+
+
+def finetune_chart(found: Sequence[Ratio]) -> Lines | None:
+    """Return frozen accuracy relative to fine-tuned, by level (supplement, Fig. B)."""
+    rows = [
+        {"model": r.frozen.model, "name": r.name, "level": r.frozen.level, "shown": f"{r.ratio.value:.3f}"}
+        | interval_fields(r.ratio)
+        for r in found
+    ]
+    axis = Axis("frozen / fine-tuned top-1", "number")
+    return Lines(rows=rows, x="level", y=axis, rule=1.0) if rows else None
+
+
+def _ranking_chart(
+    ranked: Iterable[tuple[float, str, str]], name: Callable[[str], str], picture: Callable[[str], str], y: str
+) -> Strip:
+    """Return concepts by similarity to the seen ones, levels in colour, gaps in grey, with a few pictures (Fig. 2).
+
+    Args:
+        ranked: similarity, id and level ("" in a gap) of each concept.
+        name, picture: of an id.
+        y: title of the similarity.
+    """
+    rows = [
+        {"name": name(concept), "value": value, "level": level, "picture": "", "id": concept}
+        for value, concept, level in sorted(ranked, key=lambda item: (-item[0], item[1]))
+    ]
+    for level in dict.fromkeys(row["level"] for row in rows if row["level"]):
+        own = [row for row in rows if row["level"] == level]
+        for place in np.linspace(0, len(own) - 1, 2 * _EXAMPLES_PER_LEVEL + 1)[1::2]:
+            own[round(place)]["picture"] = picture(own[round(place)]["id"])
+    return Strip(rows=rows, section="level", between="left out", x="eligible concepts, the most similar first", y=y)
+
+
+# ---- figures by name -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a figure shows.
+    """The results, and the choices of the user.
 
     Attributes:
-        results: results of CoG and of its fine-tuning, of one study.
-        cards: cards of the models.
-        baseline: the model that others are compared with; by default the first one that was trained.
+        results: of the benchmarks `cog` and `cog-finetune`.
+        cards: model cards by id.
+        baseline: name or id of the model that others are compared with; by default the first one that was trained.
         models: names, ids or patterns of the models to show; by default all.
         category: category of models, such as "self-supervision"; by default all.
         levels: levels of few-shot charts; by default the first, the middle and the last, and "all" for every one.
@@ -124,51 +391,43 @@ class Request:
             return name.options.get("seen", "in1k") == wanted
         return given_domain(result.cell.dataset) != SEEN or name.rest == wanted
 
-    @cached_property
-    def group(self) -> Group:
-        """The group of results that is shown."""
-        return only(self.groups(), self.setting)
+    def view(self, *, relative: bool = False) -> View:
+        """Return the results to show, with a baseline if the chart is `relative` to one."""
+        group = only(self.groups(), self.setting)
+        view = View.of(group, self.keys([group]), self.picture)
+        base = self.base(view.keys) if relative else ""
+        return replace(view, keys=self.chosen(view.keys, base), baseline=base)
 
-    @cached_property
-    def scores(self) -> list[LevelScore]:
-        return level_scores(self.group.results)
+    def keys(self, groups: Sequence[Group]) -> dict[str, Key]:
+        """Return the legend entries of all models, each with its category."""
+        models, cards = list(dict.fromkeys(m for group in groups for m in group.by_model())), self.cards or {}
+        found = series_keys(models, short_names(models, cards), cards)
+        return {model: replace(key, group=family(model, cards)) for model, key in found.items()}
 
-    @cached_property
-    def concepts(self) -> list[ConceptScore]:
-        return concept_scores(self.group.results)
-
-    def keys(self, models: Sequence[str], base: str = "") -> dict[str, Key]:
+    def chosen(self, keys: Mapping[str, Key], base: str = "") -> dict[str, Key]:
         """Return the legend entries of the requested models and of `base`."""
-        cards = self.cards or {}
-        names = short_names(models, cards)
-        every = series_keys(models, names, cards)
-        chosen = [m for m in every if _matches(m, every[m].label, self.models)]
-        if self.models and not chosen:
-            raise UnknownNameError("model with results", ", ".join(self.models), models)
-        groups = {m: key.group or family(m, cards) for m, key in every.items()}
-        if self.category is not None:
-            chosen = [m for m in chosen if groups[m] == self.category]
-            if not chosen:
-                raise UnknownNameError("category of models", self.category, sorted(set(groups.values())))
-        chosen += [base] if base and base not in chosen else []
-        return {m: replace(key, group=groups[m]) for m, key in series_keys(chosen, names, cards).items()}
+        own = {m: key for m, key in keys.items() if self.category in (None, key.group) and self._matches(m, key)}
+        if not own:
+            known = list(keys) if self.models else sorted({key.group for key in keys.values()})
+            raise UnknownNameError("model or category", ", ".join(self.models) or str(self.category), known)
+        return own | ({base: keys[base]} if base else {})
 
-    def base(self, models: Sequence[str]) -> str:
+    def _matches(self, model: str, key: Key) -> bool:
+        label = key.label.lower()
+        return not self.models or any(fnmatchcase(model, p) or fnmatchcase(label, p.lower()) for p in self.models)
+
+    def base(self, keys: Mapping[str, Key]) -> str:
         """Return the id of the baseline."""
-        if self.baseline is None:
-            trained = [model for model in models if not is_reference(model)] or list(models)
-            return next((model for model in trained if family(model, self.cards or {}) == REFERENCE), trained[0])
-        names = short_names(models, self.cards or {})
-        found = [model for model in models if self.baseline in (model, names[model])]
-        if not found:
-            raise UnknownNameError("model with results", self.baseline, models)
-        return found[0]
+        named = [model for model, key in keys.items() if self.baseline in (model, key.label)]
+        if self.baseline and not named:
+            raise UnknownNameError("model with results", self.baseline, keys)
+        return named[0] if named else reference_model(keys)
 
-    def shown(self, *, relative: bool = False) -> tuple[dict[str, Key], str]:
-        """Return the legend entries of the models to show, and the baseline, "" for charts without one."""
-        models = list(dict.fromkeys(score.model for score in self.scores))
-        base = self.base(models) if relative else ""
-        return self.keys(models, base), base
+    def class_picture(self, identifier: str) -> str:
+        """Return the picture of the class of `data` with a WordNet id; "" if there is none."""
+        if self.data is None or identifier not in self.data.wnids:
+            return ""
+        return self.picture(self.data.id, self.data.class_names[self.data.wnids.index(identifier)])
 
 
 def draw(kind: str, request: Request) -> Drawn:
@@ -191,122 +450,121 @@ def _panels(charts: Mapping[str, Chart], columns: int) -> Chart:
 
 
 def _draw_levels(request: Request) -> Drawn:
-    keys, _ = request.shown()
-    trained = trained_models(keys)
-    fall = measure_fall(request.concepts, trained)
-    sentences = [answer(fall, None, control_sentence(request.scores, trained))] if fall else []
-    if len(keys) <= FEW:
-        sentences += trend_sentences(request.scores, request.concepts, {m: k.label for m, k in keys.items()})
-    return levels_chart(request.scores, keys), sentences
+    view = request.view()
+    sentences = [text] if (text := answer(view.fall, None, view.controls)) else []
+    if len(view.keys) <= FEW:
+        sentences += trend_sentences(view.scores, view.concepts, view.names)
+    return levels_chart(view), sentences
 
 
 def _draw_relative(request: Request) -> Drawn:
-    keys, base = request.shown(relative=True)
-    pairs = [(base, model) for model in keys if model != base]
-    names = {m: k.label for m, k in keys.items()}
-    sentences = statements(request.scores, names, pairs) if len(pairs) <= FEW else []
-    charts = relative_charts(request.scores, keys, base) or {"": levels_chart(request.scores, keys, base)}
-    return _panels(charts, 2), sentences
+    view = request.view(relative=True)
+    pairs = [(view.baseline, model) for model in view.keys if model != view.baseline]
+    sentences = statements(view.scores, view.names, pairs) if len(pairs) <= FEW else []
+    return _panels(relative_charts(view) or {"": levels_chart(view)}, 2), sentences
 
 
 def _draw_few_shot(request: Request, *, relative: bool = False) -> Drawn:
-    keys, base = request.shown(relative=relative)
-    known = order_levels(s.level for s in request.scores if not s.control)
-    unseen = [level for level in known if level != SEEN]
-    chosen = list(request.levels) or list(dict.fromkeys((unseen[0], unseen[len(unseen) // 2], unseen[-1])))
-    chosen = known if chosen == ["all"] else chosen
+    view = request.view(relative=relative)
+    unseen = [level for level in view.levels if level != SEEN]
+    chosen = view.levels if request.levels == ["all"] else list(request.levels) or spread(unseen)
     for level in chosen:
-        if level not in known:
-            raise UnknownNameError("level with results", level, known)
-    return _panels(few_shot_charts(request.scores, keys, chosen, base), 3), []
+        if level not in view.levels:
+            raise UnknownNameError("level with results", level, view.levels)
+    return _panels(few_shot_charts(view, chosen), 3), []
 
 
 def _draw_controls(request: Request) -> Drawn:
-    keys, _ = request.shown()
-    if not any(s.control for s in request.scores):
+    view = request.view()
+    chart = control_chart(view)
+    if chart is None:
         raise DataError("that study has no control levels. Run it with --controls 15.")
-    return control_chart(request.scores, keys), [control_sentence(request.scores, trained_models(keys))]
+    return chart, [view.controls]
 
 
 def _draw_rankings(request: Request) -> Drawn:
-    """Draw one model on levels cut by several measures: groups that differ in these alone."""
+    """Draw one model on levels cut by several measures, with the mean of random draws (supplement, Fig. C)."""
     groups = request.groups()
     if any(set(group.differs) - {"measure", "rerank"} for group in groups):
         raise UsageError(
             f"these runs differ in more than how concepts are ranked ({', '.join(groups[0].differs)}); file runs that "
             "differ in --measure and --rerank alone under a study of their own with --study."
         )
-    base = request.base(list(dict.fromkeys(r.cell.model for g in groups for r in g.results)))
-    lines: dict[str, list[LevelScore]] = {}
+    keys = request.keys(groups)
+    base = request.base(keys)
+    rows: list[dict[str, Any]] = []
+    sentences: list[str] = []
     controls: list[float] = []
     for group in groups:
         own = [s for s in level_scores(group.results) if s.model == base and s.shots == ALL]
         measure, rerank = group.setting.get("measure", ""), group.setting.get("rerank", "")
-        lines[f"{measure}, re-ranked by {rerank}" if rerank else str(measure)] = [s for s in own if not s.control]
-        controls += [s.mean for s in own if s.control]
-    name = short_names([base], request.cards or {})[base]
-    sentences = [f"{ranking}: " + ", ".join(f"{s.level} {s.text}" for s in own) for ranking, own in lines.items()]
-    return rankings_chart(lines, controls, name), sentences
+        name = f"{measure}, re-ranked by {rerank}" if rerank else str(measure)
+        ranked = [score for score in own if not score.control]
+        rows += [{"ranking": name, "level": s.level, "shown": s.text, **interval_fields(s.interval)} for s in ranked]
+        sentences.append(f"{name}: " + ", ".join(f"{s.level} {s.text}" for s in ranked))
+        controls += [score.mean for score in own if score.control]
+    chart = Lines(
+        rows=rows,
+        series="ranking",
+        x="level",
+        y=Axis(f"top-1 of {keys[base].label}"),
+        rule=sum(controls) / len(controls) if controls else None,
+        band=(min(controls), max(controls)) if controls else None,
+        band_text=f"{len(controls)} random draws",
+        height=_HEIGHT,
+    )
+    return chart, sentences
 
 
 def _draw_distance(request: Request) -> Drawn:
-    keys, _ = request.shown()
-    concepts = [s for s in request.concepts if s.model in keys]
-    lines = slopes(concepts)
-    if not lines:
+    view = request.view()
+    chart = distance_chart(view)
+    if chart is None:
         raise DataError("a line through concepts needs three unseen ones or more with accuracies of their own.")
-    sentences = [f"{slope_sentence(keys[model].label, line)}." for model, line in lines.items()]
-    return distance_chart(concepts, lines, keys, lambda s: request.picture(s.dataset, s.name)), sentences
+    return chart, [f"{slope_sentence(view.names[model], line)}." for model, line in view.lines.items()]
 
 
 def _draw_finetuning(request: Request) -> Drawn:
     group = only(request.groups("cog-finetune"), request.setting)
-    models = list(dict.fromkeys(r.cell.model for r in group.results))
-    names = {model: key.label for model, key in request.keys(models).items()}
+    names = {model: key.label for model, key in request.chosen(request.keys([group])).items()}
     found = ratios(group, request.groups(), names)
-    if not found:
+    chart = finetune_chart(found)
+    if chart is None:
         raise DataError("no frozen probes on the same concepts are in that study; `unseen cog finetune` makes both.")
-    sentences = [f"{r.name}, {r.frozen.level}: frozen / fine-tuned {r.ratio.value:.3f}" for r in found]
-    return finetune_chart(found), sentences
+    return chart, [f"{r.name}, {r.frozen.level}: frozen / fine-tuned {r.ratio.value:.3f}" for r in found]
+
+
+def _draw_images(request: Request) -> Drawn:
+    return images_chart(request.view()), []
 
 
 def _draw_ranking(request: Request) -> Drawn:
     if request.file is not None:
-        return _draw_level_file(request, Levels.load(request.file))
-    first = request.concepts[0].model if request.concepts else ""
-    own = [s for s in request.concepts if s.model == first and s.level != SEEN]
-    own.sort(key=lambda s: (-s.similarity, s.concept))
-    examples = _examples([s.level for s in own])
-    rows = [
-        {"name": s.name, "value": s.similarity, "level": s.level}
-        | {"picture": request.picture(s.dataset, s.name) if place in examples else ""}
-        for place, s in enumerate(own)
-    ]
-    account = CogDetails.of(request.group.results[0]).domains
+        levels = Levels.load(request.file)
+        ranked = [(c.similarity, c.id, level.name) for level in levels.levels for c in level.concepts]
+        ranked += [(c.similarity, c.id, "") for gap in levels.gaps for c in gap]
+        known = [(similarity, one, level) for similarity, one, level in ranked if similarity is not None]
+        if not known:
+            raise DataError("those levels hold no similarities, so they have no ranking to draw.")
+        gaps = sum(not level for *_, level in known)
+        sentence = f"{len(known):,} eligible concepts in {len(levels.levels)} levels; {gaps:,} fell into gaps."
+        title = f"{levels.measure} similarity to the nearest seen concept"
+        return _ranking_chart(known, _label, request.class_picture, title), [sentence]
+    view = request.view()
+    own = {s.concept: s for s in view.concepts if s.level != SEEN}
+    account = CogDetails.of(view.group.results[0]).domains
     left = account.funnel[-1].left - len(own) if account.funnel else 0
-    sentences = [f"{left} eligible concepts fell between levels and are not drawn."] if left > 0 else []
-    return ranking_chart(rows, account.measure, account.seen), sentences
-
-
-def _draw_level_file(request: Request, levels: Levels) -> Drawn:
-    ranked = [(c.similarity, c.id, level.name) for level in levels.levels for c in level.concepts]
-    ranked += [(c.similarity, c.id, "") for gap in levels.gaps for c in gap]
-    known = sorted((-similarity, one, level) for similarity, one, level in ranked if similarity is not None)
-    if not known:
-        raise DataError("those levels hold no similarities, so they have no ranking to draw.")
-    examples = _examples([level for *_, level in known])
-    pictures = _class_pictures(request)
-    rows = [
-        {"name": _label(one), "value": -negative, "level": level}
-        | {"picture": pictures(one) if place in examples else ""}
-        for place, (negative, one, level) in enumerate(known)
-    ]
-    gaps = sum(not level for *_, level in known)
-    sentence = f"{len(known):,} eligible concepts in {len(levels.levels)} levels; {gaps:,} fell into gaps."
-    return ranking_chart(rows, levels.measure, "the nearest seen concept"), [sentence]
+    chart = _ranking_chart(
+        [(s.similarity, s.concept, s.level) for s in own.values()],
+        lambda concept: own[concept].name,
+        lambda concept: view.picture(own[concept].dataset, own[concept].name),
+        f"{account.measure} similarity to {account.seen}",
+    )
+    return chart, [f"{left} eligible concepts fell between levels and are not drawn."] if left > 0 else []
 
 
 def _draw_kin(request: Request) -> Drawn:
+    """Draw concepts by their similarity to one, the nearest first (Fig. 1a)."""
     if not request.concept:
         raise UsageError("whose kin? Give a concept, such as --concept 'tiger cat'.")
     wordnet = load_wordnet()
@@ -314,17 +572,19 @@ def _draw_kin(request: Request) -> Drawn:
     # Of several senses the one that ImageNet has pictures of: a leopard, not its pelt.
     senses = [] if request.concept == wnid else [wnid, *wordnet.senses(request.concept)]
     wnid = next((s for known in (imagenet_1k(), imagenet_21k()) for s in senses if s in set(known)), wnid)
-    classes = [one for one in request.data.wnids if one] if request.data is not None else imagenet_21k()
-    ids = [one for one in classes if one in wordnet and one != wnid]
-    similar = similarity_matrix(wordnet, [wnid], ids, "lin", ic=corpus_information(wordnet))[0]
-    pictures = _class_pictures(request)
-    kin: dict[str, dict[str, Any]] = {}
-    for i in _evenly_spaced(similar, _KIN):
-        name = _label(ids[i]) if _label(ids[i]) not in kin else f"{_label(ids[i])} ({ids[i]})"
-        value = float(similar[i])
-        kin[name] = {"name": name, "value": value, "shown": f"{value:.2f}", "picture": pictures(ids[i])}
-    sentences = [f"{name}: {row['value']:.3f}" for name, row in kin.items()]
-    return kin_chart(_label(wnid), list(kin.values()), "Lin"), sentences
+    classes = request.data.wnids if request.data is not None else imagenet_21k()
+    ids = {wordnet.label(one): one for one in classes if one and one in wordnet and one != wnid}
+    similar = similarity_matrix(wordnet, [wnid], list(ids.values()), "lin", ic=corpus_information(wordnet))[0]
+    evenly = np.linspace(similar.max(), similar.min(), _KIN)
+    chosen = np.unique(np.abs(similar[:, None] - evenly).argmin(axis=0))
+    kin = sorted(((float(similar[i]), list(ids)[i]) for i in chosen), reverse=True)
+    rows = [
+        {"name": name, "value": value, "shown": f"{value:.2f}", "picture": request.class_picture(ids[name])}
+        for value, name in kin
+    ]
+    axis = Axis(f"Lin similarity to {_label(wnid)}", "number", include=(0.0, 1.0), zero=True)
+    chart = Bars(rows=rows, series="", x=axis, pictures="picture" if any(row["picture"] for row in rows) else "")
+    return chart, [f"{row['name']}: {row['value']:.3f}" for row in rows]
 
 
 #: Every figure by its name.
@@ -338,47 +598,11 @@ FIGURES: Mapping[str, Callable[[Request], Drawn]] = {
     "distance": _draw_distance,
     "controls": _draw_controls,
     "rankings": _draw_rankings,
-    "images": lambda request: (images_chart(request.concepts), []),
+    "images": _draw_images,
     "finetune": _draw_finetuning,
 }
-
-
-def trained_models(models: Mapping[str, object]) -> list[str]:
-    """Return the models whose weights are not random; all, if every model has random weights."""
-    return [model for model in models if not is_reference(model)] or list(models)
-
-
-def _matches(model: str, label: str, patterns: Sequence[str]) -> bool:
-    return not patterns or any(fnmatchcase(model, p) or fnmatchcase(label.lower(), p.lower()) for p in patterns)
-
-
-def _examples(levels: Sequence[str]) -> set[int]:
-    """Return places of a ranking that get a picture: a few of every level, evenly along it."""
-    found: set[int] = set()
-    for level in {level for level in levels if level}:
-        places = [place for place, other in enumerate(levels) if other == level]
-        found |= {places[round(mark)] for mark in np.linspace(0, len(places) - 1, 2 * _EXAMPLES_PER_LEVEL + 1)[1::2]}
-    return found
-
-
-def _class_pictures(request: Request) -> Callable[[str], str]:
-    """Return a function from a WordNet id to the picture of that class of the dataset, "" if there is none."""
-    data = request.data
-    if data is None:
-        return lambda one: ""
-    names = {one: name for one, name in zip(data.wnids, data.class_names, strict=False) if one}
-    return lambda one: request.picture(data.id, names[one]) if one in names else ""
 
 
 def _label(identifier: str) -> str:
     wordnet = load_wordnet()
     return wordnet.label(identifier) if identifier in wordnet else identifier
-
-
-def _evenly_spaced(values: npt.NDArray[np.float64], count: int) -> list[int]:
-    """Return indices of some values, from the greatest to the least, as evenly spaced as possible."""
-    found: list[int] = []
-    for target in np.linspace(values.max(), values.min(), min(count, len(values))):
-        order = np.argsort(np.abs(values - target), kind="stable")
-        found.append(next(int(i) for i in order if int(i) not in found))
-    return sorted(found, key=lambda i: -values[i])

@@ -1,53 +1,53 @@
-"""The sections of CoG on the page: levels of unseen concepts, and fine-tuning against frozen features."""
+"""The tables of a CoG for all outputs, and its sections of the page: levels of unseen concepts, and fine-tuning.
+
+Tables:     D to I of the supplement (one per number of training images), the funnel (section 3.2 of the paper), every
+            concept, the most frequent errors, and frozen features relative to fine-tuning (C.2)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import combinations
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from statistics import fmean
 
 from unseen.benchmarks.cog.analysis import (
     ALL,
+    FEW,
     ConceptScore,
-    Fall,
     LevelScore,
-    Line,
-    agreement,
+    Ratio,
     answer,
     concept_scores,
-    control_sentence,
     level_scores,
     measure_fall,
     order_levels,
+    order_shots,
+    ratios,
     settings,
     slope_sentence,
-    slopes,
     statements,
     trend_sentences,
 )
-from unseen.benchmarks.cog.charts import (
+from unseen.benchmarks.cog.details import CogDetails, CogParameters, Shots
+from unseen.benchmarks.cog.domains import CONTROL
+from unseen.benchmarks.cog.figures import (
+    MOST_PICTURES,
+    Picture,
+    View,
     control_chart,
     distance_chart,
     few_shot_charts,
     finetune_chart,
     images_chart,
     levels_chart,
+    reference_model,
     relative_charts,
+    spread,
 )
-from unseen.benchmarks.cog.details import CogDetails, CogParameters, Shots
-from unseen.benchmarks.cog.figures import FEW, trained_models
-from unseen.benchmarks.cog.tables import (
-    Picture,
-    Ratio,
-    concept_tables,
-    error_table,
-    finetune_table,
-    funnel_table,
-    level_tables,
-    ratios,
-    shots_of,
-)
+from unseen.core.records import Result
 from unseen.reports.blocks import (
     ChartBlock,
     Figure,
@@ -57,82 +57,296 @@ from unseen.reports.blocks import (
     Standing,
     Table,
     TableBlock,
+    TableCell,
     Text,
     TextBlock,
 )
-from unseen.reports.charts import Lines, Scatter
-from unseen.reports.theme import REFERENCE, Key
 from unseen.reports.wording import counted, listed
 from unseen.results import Group
-from unseen.results.comparability import older_said
-from unseen.results.table import default_tables
+from unseen.results.comparability import older_note
+from unseen.results.grid import Column, Grid, order_models
+from unseen.results.info import TOP1, MetricStyle, info_of
+from unseen.results.table import default_tables, grid_tables
+from unseen.stats.means import Mean, share_interval
 
-#: The largest number of pictures of concepts in a page, and in its tables.
-_MOST_PICTURES = 400
+#: Concepts of a level in a table; a level with more has this number, evenly along its ranking.
+_MOST_ROWS = 150
+_MOST_ERRORS = 20
+_SIMILARITY = MetricStyle("similarity", "similarity")
+_RATIO = MetricStyle("ratio", "frozen / fine-tuned")
 
 
-@dataclass(frozen=True)
-class _Setting:
-    """The results of one setting.
+# ---- tables ----------------------------------------------------------------------------------------------------------
 
-    Attributes:
-        page_keys: legend entries of all models of the page.
-        datasets: names of datasets, by id.
-        picture: returns a picture of a class of a dataset.
+
+def cog_tables(results: Collection[Result], names: Mapping[str, str], metrics: Sequence[str] = ()) -> list[Table]:
+    """Return the tables of all settings; other metrics than top-1 have the default tables."""
+    if metrics:
+        return default_tables(results, names, metrics)
+    groups = settings(results)
+    return [table for group in groups for table in level_tables(group, level_scores(group.results), names, group.words)]
+
+
+def images_text(shots: Shots) -> str:
+    """Return the number of training images in words."""
+    return "all training images" if shots == ALL else f"{counted(int(shots), 'training image')} per concept"
+
+
+def level_tables(group: Group, scores: Sequence[LevelScore], names: Mapping[str, str], words: str = "") -> list[Table]:
+    """Return the tables for each number of training images, then those of the random control levels.
+
+    Args:
+        words: what distinguishes the setting from others.
     """
+    found: list[Table] = []
+    dataset = str(group.setting["dataset"])
+    for control, shots in product((False, True), order_shots(scores)):
+        own = [score for score in scores if (score.control, score.shots) == (control, shots)]
+        if not own:
+            continue
+        benchmark = own[0].summary.benchmark
+        columns = {s.level: Column(benchmark, dataset, (("level", s.level),), TOP1.name) for s in own}
+        cells = {(s.model, columns[s.level]): s.summary for s in own}
+        every = tuple(columns.values())
+        grid = Grid(benchmark, order_models(cells, every), every, cells, [group])
+        where = "by level" if len(columns) > 1 else f"on {own[0].level}"
+        caption = f"{info_of(benchmark).title}, {names.get(dataset, dataset)}: top-1 accuracy (%) {where} with "
+        caption += images_text(shots) + (f" · {words}" if words else "")
+        folded = control or shots != ALL
+        found += [replace(table, caption=caption, folded=folded) for table in grid_tables(grid, names)]
+    return found
 
-    group: Group
-    page_keys: Mapping[str, Key]
-    datasets: Mapping[str, str]
-    picture: Picture
 
-    @cached_property
-    def scores(self) -> list[LevelScore]:
-        return level_scores(self.group.results)
+def _funnel_table(view: View) -> Table | None:
+    """Return how many classes each filter left, from the dataset to the levels; None if this is unknown."""
+    account = CogDetails.of(view.group.results[0]).domains
+    if not account.funnel:
+        return None
+    rows = [[TableCell("classes of the dataset"), TableCell(), _count(account.classes)]]
+    rows += [[TableCell(step.filter), _count(step.dropped), _count(step.left)] for step in account.funnel]
+    classes = counted(account.classes, "class", "classes")
+    caption = f"The funnel: {classes}, {account.funnel[-1].left:,} eligible as unseen concepts"
+    return Table(caption, ["filter", "dropped", "left"], rows, numeric=(1, 2))
 
-    @cached_property
-    def concepts(self) -> list[ConceptScore]:
-        return concept_scores(self.group.results)
 
-    @cached_property
-    def keys(self) -> dict[str, Key]:
-        """Legend entries of the models of this setting."""
-        own = {score.model for score in self.scores}
-        return {model: key for model, key in self.page_keys.items() if model in own}
+def _concept_tables(view: View) -> Iterator[Table]:
+    """Yield a table per level: each concept with its id, its nearest seen concept and its accuracy."""
+    own = [score for score in view.concepts if score.model in view.trained]
+    few = len({score.concept for score in own}) <= MOST_PICTURES
+    for level in order_levels(score.level for score in own):
+        accuracy: dict[str, list[float]] = {}
+        first: dict[str, ConceptScore] = {}
+        for score in own:
+            if score.level == level:
+                accuracy.setdefault(score.concept, []).append(score.accuracy)
+                first.setdefault(score.concept, score)
+        concepts = sorted(first.values(), key=lambda s: (-s.similarity, s.name))
+        shown = concepts[:: -(-len(concepts) // _MOST_ROWS)]
+        cut = f", {len(shown)} of them along the ranking" if len(shown) < len(concepts) else ""
+        ends = dict.fromkeys(f"{concepts[place].similarity:.2f}" for place in (0, -1))
+        yield Table(
+            f"{level}: {counted(len(concepts), 'concept')}, similarity {' to '.join(ends)}{cut}",
+            ["concept", "nearest seen", "similarity", "training images", "test images", "top-1 (%), mean of models"],
+            [_concept_row(score, accuracy[score.concept], view.picture if few else _no_picture) for score in shown],
+            numeric=(2, 3, 4, 5),
+            notes=["95 % confidence interval over the test images of a concept in brackets."],
+        )
 
-    @property
-    def names(self) -> dict[str, str]:
-        return {model: key.label for model, key in self.keys.items()}
 
-    @cached_property
-    def trained(self) -> list[str]:
-        return trained_models(self.keys)
+def _no_picture(dataset: str, name: str) -> str:
+    return ""
 
-    @cached_property
-    def charted(self) -> dict[str, Key]:
-        """Legend entries of the models in the charts: without random weights that are far below all others."""
-        whole = [s for s in self.scores if s.shots == ALL and not s.control]
-        own = [s.mean for s in whole if s.model in self.trained]
-        others = [s.mean for s in whole if s.model not in self.trained]
-        if not own or not others or min(own) - max(others) <= max(own) - min(own):
-            return self.keys
-        return {model: key for model, key in self.keys.items() if model in self.trained}
 
-    @cached_property
-    def levels(self) -> list[str]:
-        return order_levels(s.level for s in self.scores if not s.control)
+def _concept_row(score: ConceptScore, accuracies: Sequence[float], picture: Picture) -> list[TableCell]:
+    mean, n = fmean(accuracies), score.test_images or None
+    interval = share_interval(Mean(mean, math.nan, n), n, 0.95) if n else None
+    over = f"mean over {counted(len(accuracies), 'model')}"
+    return [
+        TableCell(score.name, score.name.lower(), note=score.concept, picture=picture(score.dataset, score.name)),
+        TableCell(score.nearest, score.nearest.lower()),
+        TableCell(value=score.similarity, metric=_SIMILARITY),
+        _count(score.train_images),
+        _count(n) if n else TableCell(),
+        TableCell(value=mean, interval=interval, metric=TOP1, n=n, hint=over),
+    ]
 
-    @cached_property
-    def lines(self) -> dict[str, Line]:
-        return slopes(self.concepts)
 
-    @cached_property
-    def shots(self) -> list[Shots]:
-        return shots_of(self.scores)
+def _error_table(view: View) -> Table | None:
+    """Return the most frequent errors with all images, counted over models and seeds; None if they are unknown."""
+    counts: Counter[tuple[str, str, str, str]] = Counter()
+    answers: Counter[tuple[str, str, str]] = Counter()
+    for result in view.group.results:
+        p, details = CogParameters.of(result.cell), CogDetails.of(result)
+        known = details.confusions and details.test_per_class
+        if not known or result.cell.model not in view.trained or p.shots != ALL or p.level.startswith(CONTROL):
+            continue
+        where, names = (result.cell.dataset, p.level), [concept.name for concept in details.concepts]
+        answers.update({(*where, name): tested for name, tested in zip(names, details.test_per_class, strict=True)})
+        for error in details.confusions:
+            counts[*where, names[int(error.true)], names[int(error.predicted)]] += error.images
+    rows = []
+    for (dataset, level, true, predicted), count in counts.most_common(_MOST_ERRORS):
+        total = answers[dataset, level, true]
+        pair = [TableCell(name, name.lower(), picture=view.picture(dataset, name)) for name in (true, predicted)]
+        share = TableCell(value=count / total, metric=TOP1, hint=f"{count} of {total} answers")
+        rows.append([*pair, share, TableCell(level)])
+    columns = ["concept", "classified as", "of its test images (%)", "level"]
+    return Table("The most frequent errors, mean of models and seeds", columns, rows, numeric=(2,)) if rows else None
 
-    @cached_property
-    def fall(self) -> Fall | None:
-        return measure_fall(self.concepts, self.trained)
+
+def _count(number: int) -> TableCell:
+    return TableCell(f"{number:,}", number)
+
+
+# ---- levels of unseen concepts ---------------------------------------------------------------------------------------
+
+
+def _views(material: Material, benchmark: str) -> list[tuple[str, View]]:
+    datasets = {name: card.name or name for name, card in material.dataset_cards.items()}
+    found = []
+    for group in settings(material.results, benchmark):
+        models = group.by_model()
+        view = View.of(group, {m: key for m, key in material.keys.items() if m in models}, material.picture)
+        found.append((group.words, replace(view, datasets=datasets)))
+    return found
+
+
+def _charted(view: View) -> View:
+    """Return the view without models with random weights if they are far below all others."""
+    whole = [score for score in view.scores if score.shots == ALL and not score.control]
+    own = [score.mean for score in whole if score.model in view.trained]
+    others = [score.mean for score in whole if score.model not in view.trained]
+    if not own or not others or min(own) - max(others) <= max(own) - min(own):
+        return view
+    return replace(view, keys={model: view.keys[model] for model in view.trained})
+
+
+def _answer(view: View) -> str:
+    shots = order_shots(view.scores)[-1]
+    few = None if shots == ALL else measure_fall(concept_scores(view.group.results, shots=shots), view.trained)
+    return answer(view.fall, (shots, few) if few is not None else None, view.controls)
+
+
+def _headline(view: View) -> Headline | None:
+    if view.fall is None:
+        return None
+    significant = view.fall.change.significant
+    evidence = "significant" if significant else "not significant"
+    return Headline("Unseen concepts", answer(view.fall, None, ""), evidence, significant)
+
+
+def _standings(view: View) -> list[Standing]:
+    """Return the scores on the farthest level, with the most images."""
+    last, shots = view.levels[-1], order_shots(view.scores)[0]
+    where = f"Unseen concepts: top-1 on {last}" + (", the farthest" if len(view.levels) > 2 else "")
+    own = [score for score in view.scores if (score.level, score.shots) == (last, shots)]
+    return [Standing(where, score.model, score.summary.candidate, score.summary.cells) for score in own]
+
+
+def _method(view: View) -> str:
+    details = CogDetails.of(view.group.results[0])
+    seeds = len({CogParameters.of(result.cell).seed for result in view.group.results})
+    tests = sorted({score.images for score in view.scores if not score.control})
+    images = " to ".join(dict.fromkeys(f"{count:,}" for count in (tests[0], tests[-1])))
+    return (
+        f"Linear classifiers on frozen features, trained separately on the seen concepts and on each of "
+        f"{len(view.levels) - 1} levels of unseen concepts, from near to far from {details.domains.seen} (measure: "
+        f"{details.domains.measure}), {details.classes} classes and {images} test images each. Numbers are means "
+        f"over {counted(seeds, 'seed')}; brackets and bars are 95 % confidence intervals over test images."
+    )
+
+
+def _statements(view: View) -> Iterator[Text]:
+    """Yield the trends, and differences between models unless there are many."""
+    names = {model: view.names[model] for model in view.trained} if len(view.keys) > FEW else view.names
+    yield from (Text(sentence, "Trend") for sentence in trend_sentences(view.scores, view.concepts, names))
+    pairs = combinations(view.trained, 2) if len(view.trained) <= FEW else ()
+    if found := statements(view.scores, view.names, pairs):
+        note = "Paired differences on the same test images, corrected over all pairs of a level by Holm's method."
+        yield Text(f"{' '.join(found)} {note}", "Compared")
+
+
+def _levels(view: View) -> Figure:
+    values = "; ".join(f"{view.names[s.model]} {s.level} {s.text}" for s in view.scores if s.shots == ALL)
+    charted = _charted(view)
+    absent = [key.label for model, key in view.keys.items() if model not in charted.keys]
+    caption = f"{listed(absent)}: far below the others, shown in the table only." if absent else ""
+    wide = len(charted.keys) > FEW
+    return Figure("Top-1 by level", levels_chart(charted), f"Top-1 by level: {values}.", caption, wide=wide)
+
+
+def _relative(view: View) -> Iterator[Figure]:
+    """Yield the differences to a baseline: one figure per category if there are many models."""
+    shown = _charted(view)
+    if len(shown.keys) < 2 or ALL not in order_shots(view.scores):
+        return
+    shown = replace(shown, baseline=reference_model(shown.keys))
+    name = shown.names[shown.baseline]
+    charts = relative_charts(shown) if len(shown.keys) > FEW else {"": levels_chart(shown)}
+    for category, chart in charts.items():
+        title = f"{category}: relative to {name}" if category else f"relative to {name}"
+        yield Figure(title[0].upper() + title[1:], chart, f"Top-1 by level minus that of {name}.")
+
+
+def _few_shot(view: View) -> list[Figure]:
+    if len(order_shots(view.scores)) < 2:
+        return []
+    return [
+        Figure(f"Few-shot on {level}", chart, f"Top-1 on {level} over training images per concept.")
+        for level, chart in few_shot_charts(_charted(view), spread(view.levels)).items()
+    ]
+
+
+def _slopes(view: View) -> str:
+    slopes = "; ".join(slope_sentence(view.names[model], line) for model, line in view.lines.items())
+    return f"Accuracy per concept over similarity to the nearest seen concept: {slopes}"
+
+
+def _older(found: Sequence[View | _Finetuned]) -> str:
+    return older_note(sum(each.group.older for each in found))
+
+
+cog_section = SectionSpec[View](
+    title="CoG: does accuracy fall as concepts move away from the seen ones?",
+    settings=_views,
+    models=lambda view: view.keys,
+    blocks=(
+        TextBlock(_answer, answer=True),
+        _headline,
+        _standings,
+        TextBlock(_method),
+        _statements,
+        _levels,
+        _relative,
+        ChartBlock(
+            "Every unseen concept against its distance",
+            lambda view: distance_chart(_charted(view)),
+            alt=_slopes,
+            caption="A point per concept, of one model; a line per model. Point at a concept to see its name.",
+            wide=True,
+        ),
+        _few_shot,
+        ChartBlock[View](
+            "Levels against random draws of concepts",
+            lambda view: control_chart(_charted(view)),
+            alt=lambda view: f"Points over the mean of random control levels. {view.controls}",
+            caption="Zero is the mean of a model's controls; the band contains all of them.",
+        ),
+        ChartBlock[View](
+            "Training images per concept",
+            lambda view: images_chart(view) if view.concepts else None,
+            alt="Images per concept, by level.",
+        ),
+        TableBlock[View](lambda view: level_tables(view.group, view.scores, {**view.datasets, **view.names})),
+        TableBlock(_funnel_table, folded=True),
+        TableBlock(_concept_tables, folded=True),
+        TableBlock(_error_table, folded=True),
+    ),
+    common=(TextBlock(_older),),
+)
+
+
+# ---- fine-tuning -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -144,181 +358,24 @@ class _Finetuned:
     names: Mapping[str, str]
 
 
-def _older(found: Sequence[_Setting | _Finetuned]) -> str:
-    return older_said(sum(s.group.older for s in found))
-
-
-def _settings(material: Material, benchmark: str) -> list[tuple[str, _Setting]]:
-    datasets = {name: card.name or name for name, card in material.dataset_cards.items()}
-    groups = settings(material.results, benchmark)
-    return [(group.words, _Setting(group, material.keys, datasets, material.picture)) for group in groups]
-
-
-def _answer(s: _Setting) -> str:
-    few = None
-    if s.fall is not None and len(s.shots) > 1 and s.shots[-1] != ALL:
-        fewest = measure_fall(concept_scores(s.group.results, shots=s.shots[-1]), s.trained)
-        few = (s.shots[-1], fewest) if fewest is not None else None
-    return answer(s.fall, few, control_sentence(s.scores, s.trained))
-
-
-def _headline(s: _Setting) -> Headline | None:
-    if s.fall is None:
-        return None
-    evidence = "significant" if s.fall.significant else "not significant"
-    return Headline("Unseen concepts", answer(s.fall, None, ""), evidence, s.fall.significant)
-
-
-def _standings(s: _Setting) -> list[Standing]:
-    """Return the scores on the farthest level, with the most images."""
-    last = s.levels[-1]
-    where = f"Unseen concepts: top-1 on {last}" + (", the farthest" if len(s.levels) > 2 else "")
-    own = [score for score in s.scores if score.level == last and score.shots == s.shots[0]]
-    return [Standing(where, score.model, score.summary.candidate, score.summary.cells) for score in own]
-
-
-def _method(s: _Setting) -> str:
-    details = CogDetails.of(s.group.results[0])
-    seeds = len({CogParameters.of(result.cell).seed for result in s.group.results})
-    tests = sorted({score.images for score in s.scores if not score.control})
-    images = f"{tests[0]:,}" if len(tests) == 1 else f"{tests[0]:,} to {tests[-1]:,}"
-    return (
-        f"Linear classifiers on frozen features, trained separately on the seen concepts and on each of "
-        f"{len(s.levels) - 1} levels of unseen concepts, from near to far from {details.domains.seen} (measure: "
-        f"{details.domains.measure}), {details.classes} classes and {images} test images each. Numbers are means "
-        f"over {counted(seeds, 'seed')}; brackets and bars are 95 % confidence intervals over test images."
-    )
-
-
-def _statements(s: _Setting) -> Iterator[Text]:
-    """Yield sentences on single models, or a summary of many."""
-    if len(s.trained) > FEW:
-        yield Text(agreement(s.concepts, s.trained, s.names, s.lines), "Models")
-        return
-    yield from (Text(sentence, "Trend") for sentence in trend_sentences(s.scores, s.concepts, s.names))
-    if found := statements(s.scores, s.names, list(combinations(s.trained, 2))):
-        note = "Paired differences on the same test images, corrected over all pairs of a level by Holm's method."
-        yield Text(f"{' '.join(found)} {note}", "Compared")
-
-
-def _levels(s: _Setting) -> Figure:
-    values = "; ".join(f"{s.names[each.model]} {each.level} {each.text}" for each in s.scores if each.shots == ALL)
-    absent = [key.label for model, key in s.keys.items() if model not in s.charted]
-    caption = f"{listed(absent)}: far below the others, shown in the table only." if absent else ""
-    chart = levels_chart(s.scores, s.charted)
-    return Figure("Top-1 by level", chart, f"Top-1 by level: {values}.", caption, wide=len(s.charted) > FEW)
-
-
-def _relative(s: _Setting) -> Iterator[Figure]:
-    """Yield the differences to a baseline: one figure per category if there are many models."""
-    if len(s.charted) < 2 or ALL not in s.shots:
-        return
-    baseline = next((m for m in s.trained if s.keys[m].group == REFERENCE), s.trained[0])
-    title, words = f"relative to {s.names[baseline]}", f"Top-1 by level minus that of {s.names[baseline]}."
-    if len(s.charted) <= FEW:
-        yield Figure(title.capitalize(), levels_chart(s.scores, s.charted, baseline), words)
-        return
-    for category, chart in relative_charts(s.scores, s.charted, baseline).items():
-        yield Figure(f"{category.capitalize()}: {title}" if category else title.capitalize(), chart, words)
-
-
-def _distance(s: _Setting) -> Scatter | None:
-    """Return the chart of single concepts, with pictures of all of them, or of some along the ranking."""
-    if not s.lines:
-        return None
-    unseen = {(score.level, score.concept): score for score in s.concepts if score.level.startswith("L")}
-    ranked = sorted(unseen.values(), key=lambda score: -score.similarity)
-    chosen = {score.concept for score in ranked[:: max(1, -(-len(ranked) // _MOST_PICTURES))]}
-    return distance_chart(
-        s.concepts,
-        s.lines,
-        s.charted,
-        lambda score: s.picture(score.dataset, score.name) if score.concept in chosen else "",
-    )
-
-
-def _few_shot(s: _Setting) -> list[Figure]:
-    if len(s.shots) < 2:
-        return []
-    chosen = list(dict.fromkeys((*s.levels[:2], s.levels[len(s.levels) // 2], s.levels[-1])))
-    return [
-        Figure(f"Few-shot on {level}", chart, f"Top-1 on {level} over training images per concept.")
-        for level, chart in few_shot_charts(s.scores, s.charted, chosen).items()
-    ]
-
-
-def _controls(s: _Setting) -> Lines | None:
-    return control_chart(s.scores, s.charted) if any(score.control for score in s.scores) else None
-
-
-def _images(s: _Setting) -> Lines | None:
-    return images_chart(s.concepts) if s.concepts else None
-
-
-def _tables(s: _Setting) -> list[Table]:
-    few = len({score.concept for score in s.concepts}) <= _MOST_PICTURES
-    return [
-        *level_tables(s.group, s.scores, {**s.datasets, **s.names}),
-        *funnel_table(CogDetails.of(s.group.results[0]).domains),
-        *concept_tables(s.concepts, s.trained, s.picture if few else lambda dataset, name: ""),
-        *error_table(s.group.results, s.trained, s.picture),
-    ]
-
-
-cog_section = SectionSpec[_Setting](
-    title="CoG: does accuracy fall as concepts move away from the seen ones?",
-    settings=_settings,
-    models=lambda s: s.keys,
-    blocks=(
-        TextBlock(_answer, answer=True),
-        _headline,
-        _standings,
-        TextBlock(_method),
-        _statements,
-        _levels,
-        _relative,
-        ChartBlock(
-            "Every unseen concept against its distance",
-            _distance,
-            alt=lambda s: (
-                "Accuracy per concept over similarity to the nearest seen concept: "
-                + "; ".join(slope_sentence(s.names[m], line) for m, line in s.lines.items())
-            ),
-            caption="A point per concept, of one model; a line per model. Point at a concept to see its name.",
-            wide=True,
-        ),
-        _few_shot,
-        ChartBlock(
-            "Levels against random draws of concepts",
-            _controls,
-            alt=lambda s: f"Points over the mean of random control levels. {control_sentence(s.scores, s.trained)}",
-            caption="Zero is the mean of a model's controls; the band contains all of them.",
-        ),
-        ChartBlock("Training images per concept", _images, alt="Images per concept, by level."),
-        TableBlock(_tables),
-    ),
-    common=(TextBlock(_older),),
-)
-
-
 def _finetuned(material: Material, benchmark: str) -> list[tuple[str, _Finetuned]]:
-    frozen = settings(material.results)
-    return [
-        (group.words, _Finetuned(group, ratios(group, frozen, material.names), material.names))
-        for group in settings(material.results, benchmark)
-    ]
+    frozen, names = settings(material.results), material.names
+    groups = settings(material.results, benchmark)
+    return [(group.words, _Finetuned(group, ratios(group, frozen, names), names)) for group in groups]
 
 
-def _ratio_chart(s: _Finetuned) -> Lines | None:
-    return finetune_chart(s.ratios) if s.ratios else None
-
-
-def _accuracy_tables(s: _Finetuned) -> list[Table]:
-    return default_tables(s.group.results, s.names)
-
-
-def _ratio_table(s: _Finetuned) -> Table:
-    return finetune_table(s.group, s.ratios, s.names)
+def _ratio_table(s: _Finetuned) -> Table | None:
+    """Return frozen over fine-tuned accuracy; a row per model and setting of probes, a column per level."""
+    levels = order_levels(each.frozen.level for each in s.ratios)
+    found = {(each.name, each.frozen.level): each.ratio for each in s.ratios}
+    rows = []
+    for name in dict.fromkeys(each.name for each in s.ratios):
+        own = [found.get((name, level)) for level in levels]
+        cells = [TableCell(value=r.value, interval=r, metric=_RATIO) if r else TableCell() for r in own]
+        rows.append([TableCell(name, name.lower()), *cells])
+    notes = ["95 % confidence intervals over test images in brackets."]
+    numeric = range(1, 1 + len(levels))
+    return Table("Frozen / fine-tuned top-1", ["model", *levels], rows, numeric=numeric, notes=notes) if rows else None
 
 
 #: Fine-tuned and frozen accuracy (of the CoG results of the page), and their ratio (supplement, Fig. B).
@@ -329,8 +386,8 @@ cog_finetune_section = SectionSpec[_Finetuned](
         TextBlock[_Finetuned](
             "Below 1, frozen features are worse than a network that was fine-tuned on the concepts of the level."
         ),
-        ChartBlock("Frozen relative to fine-tuned", _ratio_chart),
-        TableBlock(_accuracy_tables),
+        ChartBlock[_Finetuned]("Frozen relative to fine-tuned", lambda s: finetune_chart(s.ratios)),
+        TableBlock[_Finetuned](lambda s: default_tables(s.group.results, s.names)),
         TableBlock(_ratio_table),
     ),
     common=(TextBlock(_older),),

@@ -25,9 +25,9 @@ from unseen.core.options import Natural
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import NUMBER, SEVERAL
-from unseen.probes.protocol import SEEDS
+from unseen.probes.solvers import SEEDS
+from unseen.results.grid import pack_values
 from unseen.results.info import BenchmarkInfo
-from unseen.results.outcomes import pack_values
 from unseen.stats import (
     Interval,
     bootstrap_share_interval,
@@ -36,6 +36,7 @@ from unseen.stats import (
     mean_interval,
     r_squared_interval,
 )
+from unseen.stats.areas import average_precisions
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class MultilabelBenchmark(TargetBenchmark):
     def judge(
         self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: Any
     ) -> tuple[dict[str, float], dict[str, Any], Any]:
-        from unseen.metrics.targets import average_precisions, f1_scores, label_ranking_precision
+        from unseen.metrics.accuracy import f1_scores, label_ranking_precision
         from unseen.probes.one_vs_rest import evaluate_one_vs_rest
 
         fit = evaluate_one_vs_rest(train, test[0], seed=seed, validation=held, **how)

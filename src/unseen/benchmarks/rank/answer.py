@@ -3,34 +3,37 @@
 Candidates are ordered by the cross-validated accuracy of a linear head on their features. `stats.decide` compares them
 on the same images; of the candidates that are statistically tied for the first place, the cheapest is recommended. The
 transferability scores are further evidence: their mean rank does not change the order.
+
+A score on half of the images differs from the score on all of them: N-LEEP is higher by 0.2 for one checkpoint and by
+0.4 for another. Only the deviation of a half-sample from the mean of a candidate's half-samples is used: scaled to the
+number of all images, it is added to the score on all images.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from unseen.benchmarks.rank.candidates import POOLED
 from unseen.benchmarks.rank.candidates import Candidate as Candidate
 from unseen.benchmarks.rank.candidates import CheckpointRanking as CheckpointRanking
-from unseen.benchmarks.rank.combine import Combined, combine
-from unseen.benchmarks.rank.details import RankDetails, RankParameters
-from unseen.benchmarks.rank.estimates import estimates
-from unseen.benchmarks.rank.scoring import EXPECTED, read_hits
-from unseen.core.errors import DataError
+from unseen.benchmarks.rank.details import EXPECTED, POOLED, TRUTH, RankDetails, RankParameters
+from unseen.benchmarks.rank.scoring import estimates, read_hits
+from unseen.core.errors import DataError, UnseenError
 from unseen.core.identity import canonical_json
 from unseen.core.records import Cell, Result
+from unseen.ranking.cards import combine_terms, find_score
+from unseen.ranking.inputs import FloatArray
 from unseen.results import comparable
-from unseen.results.findings import records_by_dataset
+from unseen.results.table import records_by_dataset
 from unseen.stats import Candidate as Estimate
-from unseen.stats import Decision, decide
+from unseen.stats import Decision, Interval, decide
 
-#: With fewer resamples, the share of resamples in which a candidate comes first is not shown.
-SHARE_RESAMPLES = 200
+#: The results of one candidate, by score.
+Scores = Mapping[str, Result]
 
 
 def answer(
@@ -53,19 +56,21 @@ def answer(
         raise DataError(f"one order needs the scores of one dataset with the same options; found {found or 'none'}.")
     (own,) = groups
     scores = tuple(name for name in dict.fromkeys(_parameters(r).score for r in own) if name != EXPECTED)
-    candidates = _candidates(own)
-    able = {c: found for c, found in candidates.items() if not _reason(found)}
-    combined = combine(list(able.values()), scores)
-    twins = _twins(able)
-    ranked = [_candidate(*c, found, twins) for c, found in able.items()]
-    compared = _estimates(ranked, list(able.values()))
+    by_candidate = _by_candidate(own)
+    candidates = _candidates(by_candidate)
+    ranked = [c for c in candidates if not c.error]
+    able = [by_candidate[c.model, c.layer] for c in ranked]
+    combined, compared = combine(able, scores), _estimates(ranked, able)
     decision = decide(compared, seed=_parameters(own[0]).seed)
-    ordered = _ordered(ranked, decision, combined)
-    failed = (_candidate(*c, found, {}) for c, found in candidates.items() if c not in able)
-    details = RankDetails.read(next((result.details for result in own if result.ok), {}))
+    details = _details(next((result for result in own if result.ok), own[0]))
+    twins = [
+        f"{c.model} has the weights of {c.same_as}: they are one checkpoint under two names"
+        for c in ranked
+        if c.same_as
+    ]
     return CheckpointRanking(
         dataset=own[0].cell.dataset,
-        candidates=(*ordered, *failed),
+        candidates=(*_ordered(ranked, decision, combined), *(c for c in candidates if c.error)),
         scores=scores,
         counted=combined.counted,
         images=details.images,
@@ -75,7 +80,7 @@ def answer(
         seconds=sum(result.seconds for result in own),
         measure=measure or details.measure,
         majority=details.majority,
-        notes=(*notes, *combined.notes, *_twin_notes(twins)),
+        notes=(*notes, *combined.notes, *dict.fromkeys(twins)),
         parameters=shared(own[0].cell),
         record=records_by_dataset(own)[own[0].cell.dataset],
         top=top,
@@ -84,21 +89,48 @@ def answer(
     )
 
 
+def rankings(results: Iterable[Result]) -> list[CheckpointRanking]:
+    """Return one ranking per dataset and setting, with the accuracy of candidates that were fine-tuned."""
+    everything = list(results)
+    truth = truth_results(everything)
+    return [
+        with_truth(answer(group), [r for r in truth if r.cell.dataset == group[0].cell.dataset])
+        for group in grouped(r for r in everything if not is_bare(r))
+    ]
+
+
+def truth_results(results: Iterable[Result]) -> list[Result]:
+    """Return the results that hold fine-tuned accuracy."""
+    return [r for r in results if r.ok and _parameters(r).score == TRUTH]
+
+
+def is_bare(result: Result) -> bool:
+    """Return whether a score has no terms, as those of other programs: it is shown, but cannot be ranked."""
+    return result.ok and _parameters(result).score != TRUTH and not _details(result).terms
+
+
+def with_truth(ranking: CheckpointRanking, results: Iterable[Result]) -> CheckpointRanking:
+    """Return the ranking with the test accuracy of the candidates that were fine-tuned."""
+    found = {result.cell.model: result for result in results}
+    reached = {model: result.metrics["top1"] for model, result in found.items() if result.ok}
+    candidates = tuple(replace(c, finetuned=reached.get(c.model, math.nan)) for c in ranking.candidates)
+    notes = [f"fine-tuning {model} failed: {result.error}" for model, result in found.items() if not result.ok]
+    return replace(ranking, candidates=candidates, notes=(*ranking.notes, *notes))
+
+
 def grouped(results: Iterable[Result]) -> list[list[Result]]:
     """Return the scores over features that can be ranked together: same data, same options except score and layer."""
-    everything = list(results)
     # Fine-tuned accuracy and scores that train have no half-samples.
-    own = [result for result in everything if _parameters(result).resamples is not None]
+    everything = [(result, _parameters(result)) for result in results]
+    own = [result for result, options in everything if options.resamples is not None]
     groups = [list(group.results) for group in comparable(own, axes=("score", "layer"), over=())]
     for result in own:
         if not result.ok:  # it belongs to the group that it would have belonged to
             alike = [g for g in groups if _place(g[0].cell) == _place(result.cell)]
             alike[-1].append(result) if alike else groups.append([result])
-    for result in everything:  # early-stopped fine-tuning on the same images is one more score
-        if _parameters(result).early_learning_rate is not None:
-            for group in groups:
-                same = group[0].cell.dataset == result.cell.dataset and group[0].cell.data == result.cell.data
-                group += [result] if same else []
+    for group in groups:  # early-stopped fine-tuning on the same images is one more score
+        same = _place(group[0].cell)[:2]
+        group += [r for r, o in everything if o.early_learning_rate is not None and _place(r.cell)[:2] == same]
     return groups
 
 
@@ -115,7 +147,11 @@ def _parameters(result: Result) -> RankParameters:
     return RankParameters.read(result.cell.parameters)
 
 
-def _candidates(results: Sequence[Result]) -> dict[tuple[str, str], dict[str, Result]]:
+def _details(result: Result) -> RankDetails:
+    return RankDetails.read(result.details)
+
+
+def _by_candidate(results: Sequence[Result]) -> dict[tuple[str, str], dict[str, Result]]:
     """Return results by (model, layer) and score; a score without a layer, such as LEEP, belongs to every layer."""
     found: dict[tuple[str, str], dict[str, Result]] = {}
     layers = list(dict.fromkeys(layer for r in results if (layer := _parameters(r).layer) is not None))
@@ -126,111 +162,164 @@ def _candidates(results: Sequence[Result]) -> dict[tuple[str, str], dict[str, Re
     return found
 
 
-def _reason(results: Mapping[str, Result]) -> str:
-    """Return why a candidate cannot be ranked: no score could be computed at its layer."""
-    own = [result for result in results.values() if _parameters(result).layer is not None] or list(results.values())
-    return "" if any(result.ok for result in own) else own[0].error
-
-
-def _candidate(
-    model: str, layer: str, results: Mapping[str, Result], twins: Mapping[tuple[str, str], str]
-) -> Candidate:
-    able = sorted((r for r in results.values() if r.ok), key=lambda r: _parameters(r).layer is None)
-    known = [RankDetails.read(result.details) for result in able]  # scores of the layer first
-    first = known[0] if known else RankDetails()
-    return Candidate(
-        model=model,
-        layer=layer,
-        extraction_seconds=max((details.extraction_seconds for details in known), default=0.0),
-        scoring_seconds=sum(result.seconds for result in results.values()),
-        parameters=first.parameters,
-        flops=first.flops,
-        dimensions=first.dimensions,
-        images_per_second=first.images_per_second,
-        same_as=twins.get((model, layer), ""),
-        notes=tuple(dict.fromkeys(note for details in known for note in details.notes)),
-        error=_reason(results),
-        revision=next(iter(results.values())).cell.revision,
-    )
-
-
-def _estimates(candidates: Sequence[Candidate], results: Sequence[Mapping[str, Result]]) -> dict[str, Estimate]:
-    """Return the expected accuracies to compare, by label; a checkpoint under two names once."""
-    found = {c.label: r[EXPECTED] for c, r in zip(candidates, results, strict=True) if EXPECTED in r and not c.same_as}
-    able = {label: result for label, result in found.items() if result.ok}
-    if len({result.cell.version for result in able.values()}) > 1:
-        return {}
-    return estimates({label: read_hits(RankDetails.read(result.details).hits) for label, result in able.items()})
-
-
-def _with_decision(candidate: Candidate, decision: Decision) -> Candidate:
-    """Return the candidate with its expected accuracy and how it compares with the others, as the decision has it."""
-    name = candidate.compared_as
-    if name not in decision.intervals:
-        return candidate
-    value = decision.intervals[name]
-    behind = decision.behind.get(name)
-    return replace(
-        candidate,
-        expected=value.value,
-        low=value.low,
-        high=value.high,
-        behind=behind.value if behind else 0.0,
-        behind_low=behind.low if behind else 0.0,
-        behind_high=behind.high if behind else 0.0,
-        may_be_best=name in (decision.possibly_best or decision.order[:1]),
-        best_share=decision.best_share[name],
-    )
-
-
-def _ordered(candidates: Sequence[Candidate], decision: Decision, combined: Combined) -> list[Candidate]:
-    """Return candidates in the order of the decision, then by mean rank, with their scores."""
-    resampled, enough = len(combined.draws) > 0, len(combined.draws) >= SHARE_RESAMPLES
-    shares = combined.first_shares if enough else np.full(len(candidates), np.nan)
-    bounds = np.quantile(combined.draws, [0.025, 0.975], axis=0) if resampled else np.full((2, len(candidates)), np.nan)
-    places = {name: place for place, name in enumerate(decision.order)}
-
-    def place(i: int) -> tuple[float, float, bool, int]:
-        c = candidates[i]
-        return places.get(c.compared_as, math.inf), combined.mean_ranks[i], bool(c.same_as), i
-
-    return [
-        replace(
-            _with_decision(candidates[i], decision),
-            rank=number,
-            scores={name: column[i] for name, column in combined.scores.items() if np.isfinite(column[i])},
-            mean_rank=float(combined.mean_ranks[i]) if combined.counted else math.nan,
-            rank_low=float(bounds[0, i]),
-            rank_high=float(bounds[1, i]),
-            first_share=float(shares[i]),
-        )
-        for number, i in enumerate(sorted(range(len(candidates)), key=place), start=1)
-    ]
-
-
-def _twins(candidates: Mapping[tuple[str, str], Mapping[str, Result]]) -> dict[tuple[str, str], str]:
-    """Return checkpoints with the weights and preprocessing of an earlier one, with the name of that one."""
+def _candidates(by_candidate: Mapping[tuple[str, str], Scores]) -> list[Candidate]:
+    """Return the candidates before they are compared; one fails if no score could be computed at its layer."""
     seen: dict[tuple[str, str], str] = {}
-    found = {}
-    for (model, layer), results in candidates.items():
-        weights = next(c for r in results.values() if r.ok and (c := RankDetails.read(r.details).checkpoint))
-        first = seen.setdefault((weights, layer), model)
-        if first != model:
-            found[model, layer] = first
+    found = []
+    for (model, layer), results in by_candidate.items():
+        at_layer = [r for r in results.values() if _parameters(r).layer is not None] or list(results.values())
+        # Scores of the layer come first.
+        known = [_details(r) for r in sorted(results.values(), key=lambda r: _parameters(r).layer is None) if r.ok]
+        first = known[0] if known else RankDetails()
+        failed = not any(r.ok for r in at_layer)
+        twin = model if failed else seen.setdefault((first.checkpoint or model, layer), model)
+        found.append(
+            Candidate(
+                model=model,
+                layer=layer,
+                extraction_seconds=max((details.extraction_seconds for details in known), default=0.0),
+                scoring_seconds=sum(result.seconds for result in results.values()),
+                parameters=first.parameters,
+                flops=first.flops,
+                dimensions=first.dimensions,
+                images_per_second=first.images_per_second,
+                same_as="" if twin == model else twin,
+                notes=tuple(dict.fromkeys(note for details in known for note in details.notes)),
+                error=at_layer[0].error if failed else "",
+                revision=at_layer[0].cell.revision,
+            )
+        )
     return found
 
 
-def _twin_notes(twins: Mapping[tuple[str, str], str]) -> list[str]:
-    notes = [
-        f"{m} has the weights of {first}: they are one checkpoint under two names" for (m, _), first in twins.items()
+def _estimates(candidates: Sequence[Candidate], results: Sequence[Scores]) -> dict[str, Estimate]:
+    """Return the expected accuracies to compare, by label; a checkpoint under two names once."""
+    found = {
+        c.label: r[EXPECTED]
+        for c, r in zip(candidates, results, strict=True)
+        if EXPECTED in r and r[EXPECTED].ok and not c.same_as
+    }
+    if len({result.cell.version for result in found.values()}) > 1:
+        return {}
+    return estimates({label: read_hits(_details(result).hits) for label, result in found.items()})
+
+
+def _ordered(candidates: Sequence[Candidate], decision: Decision, combined: Combined) -> list[Candidate]:
+    """Return candidates in the order of the decision, then by mean rank, with their expected values and scores."""
+    places = {name: place for place, name in enumerate(decision.order)}
+    names = [candidate.compared_as for candidate in candidates]
+
+    def place(i: int) -> tuple[float, float, bool, int]:
+        return places.get(names[i], math.inf), combined.mean_ranks[i], bool(candidates[i].same_as), i
+
+    found = []
+    for rank, i in enumerate(sorted(range(len(candidates)), key=place), start=1):
+        candidate, name = replace(candidates[i], rank=rank, **combined.fields(i)), names[i]
+        if name in decision.intervals:
+            value, behind = decision.intervals[name], decision.behind.get(name, Interval(0.0, 0.0, 0.0))
+            candidate = replace(
+                candidate,
+                expected=value.value,
+                low=value.low,
+                high=value.high,
+                behind=behind.value,
+                behind_low=behind.low,
+                behind_high=behind.high,
+                may_be_best=name in (decision.possibly_best or decision.order[:1]),
+                best_share=decision.best_share[name],
+            )
+        found.append(candidate)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """Mean ranks of candidates.
+
+    Attributes:
+        scores: by id, one value per candidate; NaN if a candidate lacks it.
+        counted: ids that every candidate has.
+        mean_ranks: (candidates,).
+        draws: (resamples, candidates) mean ranks of every half-sample.
+        notes: why a score does not count.
+    """
+
+    scores: dict[str, FloatArray]
+    counted: tuple[str, ...]
+    mean_ranks: FloatArray
+    draws: FloatArray
+    notes: tuple[str, ...]
+
+    def fields(self, i: int) -> dict[str, Any]:
+        """Return the fields of a candidate: its scores, and its mean rank with the interval over half-samples."""
+        own = self.draws[:, i]
+        low, high = np.quantile(own, [0.025, 0.975]).tolist() if len(own) else (math.nan, math.nan)
+        return {
+            "scores": {name: float(values[i]) for name, values in self.scores.items() if np.isfinite(values[i])},
+            "mean_rank": float(self.mean_ranks[i]) if self.counted else math.nan,
+            "rank_low": low,
+            "rank_high": high,
+        }
+
+
+def combine(candidates: Sequence[Scores], scores: Sequence[str]) -> Combined:
+    """Return the ranks by each score, averaged over the scores that every candidate has."""
+    found: dict[str, FloatArray] = {}
+    counted: list[str] = []
+    notes: list[str] = []
+    for name in scores if candidates else ():
+        own = {i: results[name] for i, results in enumerate(candidates) if name in results and results[name].ok}
+        try:
+            if len({result.cell.version for result in own.values()}) > 1:
+                raise DataError("some candidates have it from another version of the score")
+            values = combine_terms(find_score(name), [_details(r).terms for r in own.values()]) if own else []
+        except UnseenError as error:
+            notes.append(f"{name} does not count: {error}")
+            continue
+        found[name] = np.full(len(candidates), np.nan)
+        found[name][list(own)] = values
+        if len(own) == len(candidates):
+            counted.append(name)
+            continue
+        lacking = [results.get(name) for i, results in enumerate(candidates) if i not in own]
+        reason = next((result.error for result in lacking if result is not None), "it was not computed")
+        notes.append(f"{name} does not count, since {len(lacking)} of {len(candidates)} lack it: {reason}")
+    ranks = np.mean([_ranks(found[name]) for name in counted], axis=0) if counted else np.zeros(len(candidates))
+    return Combined(found, tuple(counted), np.asarray(ranks), _draw_ranks(candidates, counted), tuple(notes))
+
+
+def _draw_ranks(candidates: Sequence[Scores], counted: Sequence[str]) -> FloatArray:
+    """Return the mean ranks of every half-sample in which every score of every candidate could be computed."""
+    # Scores that train are not trained again on half of the images.
+    many = {
+        name: [_details(results[name]) for results in candidates]
+        for name in counted
+        if not find_score(name).needs_training
+    }
+    every = [details for own in many.values() for details in own]
+    able = [n for n in range(min((len(d.draws) for d in every), default=0)) if all(d.draws[n] for d in every)]
+    moved = {name: np.stack([_centred(details, able) for details in own], axis=1) for name, own in many.items()}
+    rows = [
+        np.mean([_ranks(combine_terms(find_score(name), draws[n].tolist())) for name, draws in moved.items()], axis=0)
+        for n in range(len(able))
     ]
-    return list(dict.fromkeys(notes))
+    return np.asarray(rows, dtype=np.float64).reshape(len(able), len(candidates))
 
 
-def with_truth(ranking: CheckpointRanking, results: Iterable[Result]) -> CheckpointRanking:
-    """Return the ranking with the test accuracy of the candidates that were fine-tuned."""
-    found = {result.cell.model: result for result in results}
-    reached = {model: result.metrics["top1"] for model, result in found.items() if result.ok}
-    candidates = tuple(replace(c, finetuned=reached.get(c.model, math.nan)) for c in ranking.candidates)
-    notes = [f"fine-tuning {model} failed: {result.error}" for model, result in found.items() if not result.ok]
-    return replace(ranking, candidates=candidates, notes=(*ranking.notes, *notes))
+def _centred(details: RankDetails, able: Sequence[int]) -> FloatArray:
+    """Return the (draws, terms) of one score of one candidate, centred on its terms on all images."""
+    if not able:
+        return np.zeros((0, len(details.terms)))
+    draws = np.asarray([details.draws[n] for n in able], dtype=np.float64)
+    images, size = details.images, details.draw_images
+    # A sample of m of n without replacement scatters by sqrt(1/m - 1/n): a new sample of n would by sqrt(1/n).
+    scale = np.sqrt(size / (images - size)) if 0 < size < images else 1.0
+    return np.asarray(np.asarray(details.terms) + scale * (draws - draws.mean(axis=0)))
+
+
+def _ranks(values: Sequence[float] | FloatArray) -> FloatArray:
+    """Return ranks, 1 for the highest; values that are equal up to rounding share the mean of their ranks."""
+    from scipy.stats import rankdata
+
+    found = np.asarray(values, dtype=np.float64)
+    return np.asarray(rankdata(-np.round(found / max(1.0, float(np.abs(found).max())), 9)), dtype=np.float64)

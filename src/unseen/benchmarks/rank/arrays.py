@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.benchmarks.rank.answer import answer
-from unseen.benchmarks.rank.candidates import POOLED, CheckpointRanking
-from unseen.benchmarks.rank.details import RankDetails
+from unseen.benchmarks.rank.candidates import CheckpointRanking
+from unseen.benchmarks.rank.details import EXPECTED, POOLED, RankDetails
 from unseen.benchmarks.rank.protocol import DEFAULT_SCORES, affordable
-from unseen.benchmarks.rank.scoring import EXPECTED, MEASURES, ScoredImages, score_result
+from unseen.benchmarks.rank.scoring import MEASURES, ScoredImages, score_result
 from unseen.benchmarks.workbench import SplitRows
 from unseen.core.errors import DataError, UnseenError, UsageError
 from unseen.core.identity import digest
@@ -58,42 +58,45 @@ def rank_features(
         raise UsageError('name at least one array of features to rank, such as {"mine": X}.')
     wanted = np.asarray(targets)
     wanted = wanted[:, 0] if wanted.ndim == 2 and wanted.shape[1] == 1 else wanted
-    found = kind_of(wanted) if kind == "auto" else kind
+    target = _TARGETS[kind_of(wanted) if kind == "auto" else kind]
+    arrays = {name: np.asarray(rows) for name, rows in features.items()}
+    for name, rows in arrays.items():
+        if rows.ndim != 2 or len(rows) != len(wanted):
+            raise DataError(f"{name!r} has features of shape {rows.shape}; there are {len(wanted)} targets.")
     for name in scores:
         if find_score(name).needs_head or find_score(name).needs_training:
             raise UsageError(f"{name} needs the model itself; arrays have none.")
-    results: list[Result] = []
     notes: list[str] = []
-    if found == "classes" and scores is DEFAULT_SCORES:
-        wide = max(np.asarray(given).shape[-1] for given in features.values())
-        scores, notes = affordable(len(wanted), wide, len(np.unique(wanted)))
-    scores, resamples = (scores, resamples) if found == "classes" else (("logme",), 0)
-    for name, given in features.items():
-        rows = np.asarray(given)
-        if rows.ndim != 2 or len(rows) != len(wanted):
-            raise DataError(f"{name!r} has features of shape {rows.shape}; there are {len(wanted)} targets.")
-        images = _ArrayImages(rows, wanted, _TARGETS[found])
+    if target != CLASS:
+        scores, resamples = ("logme",), 0
+    elif scores is DEFAULT_SCORES:
+        widest = max(rows.shape[1] for rows in arrays.values())
+        scores, notes = affordable(len(wanted), widest, len(np.unique(wanted)))
+    options = {"layer": POOLED, "split": "train", "sample": 0, "resamples": resamples, "seed": seed}
+    results: list[Result] = []
+    for name, rows in arrays.items():
+        images = _ArrayImages(rows, wanted, target)
         for score in dict.fromkeys((EXPECTED, *scores)):
-            cell = _cell(name, score, images.revision, resamples, seed)
+            cell = Cell("rank", name, "arrays", {"score": score, **options}, revision=images.revision)
             try:
                 results.append(score_result(cell, find_score(score), images, resamples=resamples, seed=seed))
             except UnseenError as error:
                 results.append(Result(cell, error=str(error)))
-    return answer(results, top=top, notes=notes, measure=MEASURES[_TARGETS[found]])
+    return answer(results, top=top, notes=notes, measure=MEASURES[target])
 
 
 class _ArrayImages(ScoredImages):
     """Feature rows and their targets in place of a checkpoint and its images."""
 
     def __init__(self, rows: npt.NDArray[Any], targets: npt.NDArray[Any], kind: Target) -> None:
-        self.split, self.total, self.seconds = "train", len(rows), 0.0
-        labels = np.zeros(len(rows), np.int64)
+        self.split, count = "train", len(rows)
+        labels = np.zeros(count, np.int64)
         if kind == CLASS:
             targets = labels = np.unique(targets, return_inverse=True)[1].astype(np.int64).reshape(-1)
-        self._features = {POOLED: SplitRows(rows, labels, np.arange(len(rows)), len(rows))}
-        given = SimpleNamespace(targets=targets, names=[f"row {i}" for i in range(len(rows))])
-        self.dataset: Any = SimpleNamespace(id="arrays", target=kind, split=lambda _split: given)
-        self.about = RankDetails(checkpoint=_content(rows))
+        self._features = {POOLED: SplitRows(rows, labels, np.arange(count), count)}
+        split = SimpleNamespace(targets=targets, names=[f"row {i}" for i in range(count)])
+        self.dataset: Any = SimpleNamespace(target=kind, split=lambda _split: split)
+        self.about = RankDetails(total=count, checkpoint=_content(rows))
         self.revision = f"{self.about.checkpoint[:12]}+{_content(targets)[:12]}"
 
 
@@ -102,11 +105,6 @@ def kind_of(targets: npt.NDArray[Any]) -> Literal["classes", "values", "labels"]
     if targets.ndim == 1:
         return "values" if targets.dtype.kind == "f" and not (targets == np.rint(targets)).all() else "classes"
     return "labels" if np.isin(targets, (0, 1)).all() else "values"
-
-
-def _cell(name: str, score: str, revision: str, resamples: int, seed: int) -> Cell:
-    options = {"split": "train", "sample": 0, "resamples": resamples, "seed": seed}
-    return Cell("rank", name, "arrays", {"score": score, "layer": POOLED, **options}, revision=revision)
 
 
 def _content(values: npt.NDArray[Any]) -> str:

@@ -1,18 +1,24 @@
-"""The candidates of a ranking, best first, and the ranking itself."""
+"""The ranking as an answer: the candidates, best first, the recommended one, and the sentences that recommend it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from unseen.benchmarks.rank.wording import choose, recommendation
+from unseen.benchmarks.rank.details import POOLED
 from unseen.core.run_record import RunRecord
+from unseen.reports.wording import amount, listed
 from unseen.stats import Candidate as Estimate
 from unseen.stats import Decision, decide
 
-POOLED = "pooled"
+#: A cheap candidate is recommended only if it comes first in at least this share of samples.
+FAIR = 0.1
+#: What a candidate costs, the measure that decides first: attribute, and its name in a sentence.
+_COSTS = (("flops", "operations per image"), ("parameters", "parameters"))
+#: What is expected, in a sentence.
+_MEASURES = {"accuracy": "", "R2": "R\u00b2 ", "precision": "a precision of "}
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,6 @@ class Candidate:
         best_share: how often it comes first when the values are sampled within their errors.
         scores: by id; a score that could not be computed is missing.
         mean_rank, rank_low, rank_high: over the counted scores, with its 95 % interval over resamples.
-        first_share: share of resamples in which its mean rank is the smallest; NaN below 200 resamples.
         extraction_seconds, scoring_seconds: time of the computation; one extraction serves all layers.
         parameters, flops, dimensions: of the features.
         images_per_second: of the extraction on the machine that ran it.
@@ -56,7 +61,6 @@ class Candidate:
     mean_rank: float = math.nan
     rank_low: float = math.nan
     rank_high: float = math.nan
-    first_share: float = math.nan
     extraction_seconds: float = 0.0
     scoring_seconds: float = 0.0
     parameters: int | None = None
@@ -84,6 +88,10 @@ class Candidate:
         """Return the label with the model under its name in `names`, if it has one there."""
         name = names.get(self.model, self.model)
         return name if self.layer == POOLED else f"{name} at {self.layer}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values: NaN becomes None."""
+        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(self).items()}
 
 
 @dataclass(frozen=True)
@@ -128,9 +136,28 @@ class CheckpointRanking:
     decision: Decision = field(default_factory=lambda: decide({}), repr=False, compare=False)
 
     @property
+    def ranked(self) -> list[Candidate]:
+        """The candidates that did not fail, in order."""
+        return [c for c in self.candidates if not c.error]
+
+    @property
+    def failed(self) -> list[Candidate]:
+        return [c for c in self.candidates if c.error]
+
+    @property
+    def equals(self) -> list[Candidate]:
+        """The candidates that may be the best, in order; a checkpoint under two names once."""
+        return [c for c in self.candidates if c.may_be_best and not c.same_as]
+
+    @property
     def clear(self) -> bool:
         """Whether the first candidate is significantly better than all others, or the only one."""
         return len(self.equals) == 1
+
+    @property
+    def percent(self) -> bool:
+        """Whether expected values are shown in percent."""
+        return self.measure != "R2"
 
     @property
     def chance(self) -> float | None:
@@ -146,9 +173,71 @@ class CheckpointRanking:
     def choice(self) -> Candidate | None:
         """The recommended candidate, or None if no accuracy could be estimated.
 
-        It is the first of the order, or a cheaper candidate that is statistically tied with it.
+        It is the cheapest of those that may be the best with a fair chance. Costs are compared only if they are known
+        for all of these candidates; otherwise, and among equal costs, the highest expected accuracy decides.
         """
-        return choose(self.candidates)
+        rivals = self._rivals
+        known = [name for name, _ in _COSTS if all(getattr(c, name) is not None for c in rivals)]
+        return min(rivals, key=lambda c: (*(getattr(c, name) for name in known), c.rank), default=None)
+
+    @property
+    def _distinct(self) -> list[Candidate]:
+        """The candidates that were ranked on all images, without second names of the same weights."""
+        return [c for c in self.ranked if not c.same_as and not c.dropped_after]
+
+    @property
+    def _rivals(self) -> list[Candidate]:
+        """The first candidate and those that may be the best with a fair chance; none without an accuracy."""
+        first, *others = self._distinct or [Candidate("")]
+        if math.isnan(first.expected):
+            return []
+        return [first, *(c for c in others if c.may_be_best and c.best_share >= FAIR)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values: NaN becomes None."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("estimates", "decision")}
+        return plain | {
+            "candidates": [candidate.to_dict() for candidate in self.candidates],
+            "choice": None if self.choice is None else self.choice.to_dict(),
+            "clear": self.clear,
+            "chance": self.chance,
+            "possibly_best": [candidate.label for candidate in self.equals],
+            "recommendation": self.recommendation,
+            "record": self.record.to_dict(),
+        }
+
+    # ---- in words
+
+    def expected_text(self, c: Candidate) -> str:
+        """Return "87 ± 3 %", or "0.61 ± 0.04" for values; two limits, "97 to 100 %", if "±" would pass 0 or 100 %."""
+        half = (c.high - c.low) / 2
+        if not self.percent:
+            return f"{c.expected:.2f} ± {half:.2f}"
+        digits = 0 if 100 * half >= 0.95 else 1
+        if c.expected - half < 0 or c.expected + half > 1:
+            return f"{100 * c.low:.{digits}f} to {100 * c.high:.{digits}f} %"
+        return f"{100 * c.expected:.{digits}f} ± {100 * half:.{digits}f} %"
+
+    def points(self, value: float) -> str:
+        """Return a difference of expected values: "1.5 points", or "0.015" for values."""
+        return f"{100 * value:.1f} points" if self.percent else f"{value:.3f}"
+
+    @property
+    def targets_text(self) -> str:
+        """Return " of 14 classes" or " with up to 5 labels"; nothing for values."""
+        kinds = {"accuracy": f" of {self.classes} classes", "precision": f" with up to {self.classes} labels"}
+        return kinds.get(self.measure, "")
+
+    @property
+    def guessing_text(self) -> str:
+        """Return the accuracy of guessing: "chance 7.1 %, most frequent class 12.3 %"; nothing if it is unknown."""
+        known = (("chance", self.chance), ("most frequent class", self.majority))
+        return ", ".join(f"{name} {100 * value:.1f} %" for name, value in known if value is not None)
+
+    @property
+    def all_notes(self) -> list[str]:
+        """Return the notes of the ranking and of its candidates, each once."""
+        return list(dict.fromkeys([*self.notes, *(note for c in self.candidates for note in c.notes)]))
 
     @property
     def recommendation(self) -> str:
@@ -157,32 +246,88 @@ class CheckpointRanking:
 
     def describe(self, names: Mapping[str, str]) -> str:
         """Return the recommendation with models under their names in `names`."""
-        return recommendation(self, lambda candidate: candidate.named(names))
+        choice, rivals = self.choice, [c for c in self.ranked if not c.same_as]
+        if choice is None:
+            lost = "No accuracy could be estimated, so nothing is recommended: see the scores."
+            return lost if self._distinct else "No checkpoint could be ranked."
+        only = "it is the only candidate; " if len(rivals) == 1 else ""
+        expect = f"expect {_MEASURES[self.measure]}{self.expected_text(choice)} with a linear head."
+        texts = [f"Fine-tune {choice.named(names)}: {only}{expect}", self._versus_guessing()]
+        if len(rivals) > 1:
+            texts.append(self._lead(rivals[1], names) if self.clear else self._tie(choice, names))
+            others = [c.named(names) for c in self._distinct if c is not choice][: max(self.top, 1) - 1]
+            texts.append(f"Then try {listed(others)}." if others else "")
+        return " ".join(text for text in (*texts, self._finetuned(names)) if text)
 
-    @property
-    def equals(self) -> list[Candidate]:
-        """The candidates that may be the best, in order; a checkpoint under two names once."""
-        return [c for c in self.candidates if c.may_be_best and not c.same_as]
+    def _versus_guessing(self) -> str:
+        """State whether the best candidate is no better than a constant prediction; nothing if it is better."""
+        baseline, first = self.baseline, self.candidates[0]
+        if baseline is None or not first.low <= baseline:
+            return ""
+        constant = f"the most frequent class ({100 * baseline:.1f} %)" if self.percent else "the mean of all values"
+        verb = "beats guessing" if first.high <= baseline else "is significantly better than guessing"
+        return f"No candidate {verb}: always predicting {constant}{'' if self.percent else ' (R² 0)'}."
 
-    @property
-    def failed(self) -> list[Candidate]:
-        return [candidate for candidate in self.candidates if candidate.error]
+    def _lead(self, second: Candidate, names: Mapping[str, str]) -> str:
+        """Return the difference of the first and the next candidate on the images that both were evaluated on."""
+        low, high = self.points(second.behind_low).removesuffix(" points"), self.points(second.behind_high)
+        return (
+            f"The lead is significant: {self.points(second.behind)} on {second.named(names)}, the next (95 % "
+            f"confidence interval {low} to {high} on the same {second.dropped_after or self.images:,} images)."
+        )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON values: NaN becomes None."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("estimates", "decision")}
-        choice = None if self.choice is None else _plain(self.choice)
-        return plain | {
-            "candidates": [_plain(candidate) for candidate in self.candidates],
-            "choice": choice,
-            "clear": self.clear,
-            "chance": self.chance,
-            "possibly_best": [candidate.label for candidate in self.equals],
-            "recommendation": self.recommendation,
-            "record": self.record.to_dict(),
-        }
+    def _tie(self, choice: Candidate, names: Mapping[str, str]) -> str:
+        """Name the candidates that are tied with the choice and why it is the choice, then those with little chance."""
+        tied = [c for c in self._rivals if c is not choice]
+        unlikely = [c for c in self.equals if c not in self._rivals]
+        where, text = f" on {self.images:,} images", "The lead is not significant:"
+        if tied:
+            verb = "is" if len(tied) == 1 else "are"
+            text += f" {self._listed(tied, names)} {verb} statistically tied with it{where}, and "
+            text += f"{_why(choice, tied, choice.named(names))}."
+        if unlikely:
+            verb = "has" if len(unlikely) == 1 else "have"
+            text += f" {self._listed(unlikely, names)} cannot be ruled out{' either' if tied else where}, but {verb} "
+            text += "little chance."
+        return text
+
+    def _listed(self, candidates: Sequence[Candidate], names: Mapping[str, str]) -> str:
+        return listed([f"{c.named(names)} ({self.expected_text(c)})" for c in candidates], limit=5)
+
+    def _finetuned(self, names: Mapping[str, str]) -> str:
+        """Compare fine-tuned accuracies with the predictions; nothing if no candidate was fine-tuned."""
+        trained = list({c.model: c for c in reversed(self.candidates) if math.isfinite(c.finetuned)}.values())[::-1]
+        if not trained:
+            return ""
+        found = "; ".join(f"{c.named(names)} {100 * c.finetuned:.1f} %, {_beside_prediction(c)}" for c in trained)
+        text = f"Fine-tuned on the training images and tested: {found}."
+        best = max(trained, key=lambda c: c.finetuned)
+        choice = next((c for c in trained if self.choice is not None and c.model == self.choice.model), None)
+        if choice is not None and best.finetuned > choice.finetuned:
+            more = f"{100 * (best.finetuned - choice.finetuned):.1f} points more than {choice.named(names)}"
+            text += f" {best.named(names)} reached {more}; this difference was not tested."
+        elif choice is not None and choice.low <= choice.finetuned <= choice.high:
+            text += f" This confirms what was expected of {choice.named(names)}."
+        return text
 
 
-def _plain(candidate: Candidate) -> dict[str, Any]:
-    values = asdict(candidate)
-    return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in values.items()}
+def _why(choice: Candidate, others: Sequence[Candidate], name: str) -> str:
+    """State why the choice is preferred to candidates that are tied with it, by the costs that are known."""
+    for attribute, unit in _COSTS:
+        own, theirs = getattr(choice, attribute), [getattr(c, attribute) for c in others]
+        if own is None or None in theirs or all(own == each for each in theirs):
+            continue
+        if all(own < each for each in theirs):
+            which = "cheaper of the two" if len(others) == 1 else f"cheapest of the {len(others) + 1}"
+            return f"{name} is the {which} ({amount(own)} {unit})"
+        return f"none of them has fewer {unit} than {name} ({amount(own)})"
+    return f"{name} has the highest estimate"
+
+
+def _beside_prediction(c: Candidate) -> str:
+    """State where the fine-tuned accuracy lies relative to the confidence interval of the expected accuracy."""
+    if math.isnan(c.expected):
+        return "for which no accuracy was predicted"
+    off = max(c.low - c.finetuned, c.finetuned - c.high)
+    place = f"{100 * off:.1f} points {'below' if c.finetuned < c.low else 'above'}" if off > 0 else "inside"
+    return f"{place} the 95 % confidence interval of the prediction ({100 * c.low:.1f} to {100 * c.high:.1f} %)"

@@ -1,10 +1,21 @@
-"""What a result of the ranking stores beside its metrics, and the options of its cells, as typed fields."""
+"""Metadata of the ranking, and what its results store: details and options of cells, as typed fields."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from unseen.core.typed import Typed
+from unseen.ranking.cards import SCORES, find_score
+from unseen.results.info import BenchmarkInfo, MetricStyle
+
+#: The score that the answer is based on: the expected accuracy of a linear head.
+EXPECTED = "probe"
+#: In the place of a score: the accuracy after fine-tuning.
+TRUTH = "truth"
+#: The layer that a candidate has unless the user chooses others.
+POOLED = "pooled"
 
 
 @dataclass(frozen=True)
@@ -19,7 +30,7 @@ class RankDetails(Typed):
         classes, measure: number of classes (labels, values), and what the expected values are.
         majority: share of the most frequent class.
         dimensions, head: width of the features, and of the class head if the score reads it.
-        gflops, forward_gflops: of the score, and of the forward pass over all images.
+        gflops: of the score.
         hits: outcomes per held-out image (`scoring.written_hits`).
         checkpoint: digest of weights and preprocessing: equal for one checkpoint under two names.
         chance: accuracy of a random guess; stored with fine-tuned accuracy.
@@ -37,7 +48,6 @@ class RankDetails(Typed):
     dimensions: int | None = None
     head: int = 1000
     gflops: float = 0.0
-    forward_gflops: float = 0.0
     score_seconds: float | None = None
     extraction_seconds: float = 0.0
     images_per_second: float | None = None
@@ -69,3 +79,40 @@ class RankParameters(Typed):
     steps: tuple[int, ...] = ()
     truth_seeds: int = 1
     batch_size: int = 32
+
+
+def _cell_options(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options that plan a cell: fine-tuned accuracy is no score, but the option `truth`."""
+    if RankParameters.read(parameters).score != TRUTH:
+        return parameters
+    return {**{name: value for name, value in parameters.items() if name != "score"}, "truth": True}
+
+
+def _cell_citations(parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    score = RankParameters.read(parameters).score
+    return (find_score(score).citation,) if score in SCORES else ()
+
+
+RANK = BenchmarkInfo(
+    title="Ranking scores",
+    question="Which checkpoint will fine-tune best?",
+    command="rank",
+    sentence="""Checkpoints were ranked on the {split} images by {score}; scores were computed before any fine-tuning,
+        on {layer} features""",
+    citations=("neucrab",),
+    metrics=(
+        MetricStyle("expected", "expected", percent=True, long_title="expected accuracy of a linear head"),
+        MetricStyle("top1", "top-1", percent=True, long_title="fine-tuned top-1 accuracy"),
+        MetricStyle("probe_top1", "probe", percent=True, long_title="accuracy of the linear probe before fine-tuning"),
+        MetricStyle("mean_rank", "mean rank", higher_is_better=False),
+        MetricStyle("validation", "validation", percent=True, long_title="fine-tuned accuracy on validation images"),
+        MetricStyle("score", "score"),
+        *(MetricStyle(f"term_{number}", f"term {number}") for number in (1, 2, 3)),
+    ),
+    targets=("class", "several", "number"),
+    section="unseen.benchmarks.rank.section:rank_section",
+    tables="unseen.benchmarks.rank.table:rank_tables",
+    candidate="unseen.benchmarks.rank.scoring:rank_candidate",
+    cell_options=_cell_options,
+    cell_citations=_cell_citations,
+)

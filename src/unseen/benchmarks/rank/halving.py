@@ -1,4 +1,4 @@
-"""Successive halving: all candidates on a few hundred images, the best and its rivals on more.
+"""Successive halving: all candidates on a few hundred images, those that may be the best on more.
 
 Paper:      Jamieson & Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization", AISTATS 2016
 Differs:    instead of half of the candidates, a round drops those that together come first in at most RISK of the
@@ -10,6 +10,7 @@ Differs:    instead of half of the candidates, a round drops those that together
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -28,7 +29,7 @@ PER_CLASS = 4
 GROWTH = 3
 #: Candidates and images (of the first round's) from which halving is worth it.
 LEAST_CANDIDATES, LEAST_GROWTH = 5, 3.0
-#: Share of a budget that the first round may take, and what is kept of the rest for the unforeseen.
+#: Share of a budget that the first round may take, and the share of the rest that is kept in reserve.
 _FIRST_SHARE, _RESERVE = 0.2, 0.1
 _LONGEST = 1.0
 
@@ -56,7 +57,7 @@ def drop(ranking: CheckpointRanking) -> Dropped:
     """Return the candidates to drop after a round: none that may be the best, none that failed."""
     losers: list[Candidate] = []
     chance = 0.0
-    for candidate in reversed([c for c in ranking.candidates if not c.error]):
+    for candidate in reversed(ranking.ranked):
         share = 0.0 if candidate.same_as else candidate.best_share
         if candidate.may_be_best or not chance + share <= RISK:
             break
@@ -101,27 +102,19 @@ class Pilot:
         return max(max(spent - self.loading, 0.3 * spent) / (size * candidates), self.rate)
 
 
-def pilot(
-    budget: float, bench: Workbench, dataset: str, split: str, models: Sequence[str], classes: int, *, began: float
-) -> Pilot:
-    """Plan the first round of a budget from the speed of each checkpoint on a few images.
-
-    Args:
-        budget: seconds for the whole, from `began` (of `perf_counter`) on.
-    """
-    images = bench.dataset(dataset).split(split)
+def pilot(budget: float, bench: Workbench, dataset: str, split: str, models: Sequence[str], classes: int) -> Pilot:
+    """Plan the first round of a budget (seconds from now) from the speed of each checkpoint on a few images."""
+    images, how = bench.dataset(dataset).split(split), bench.how
     per_image = measured = 0.0
     start = perf_counter()
+    seconds = min(_LONGEST, 0.05 * budget / len(models))
     for model in models:
-        try:
-            seconds = min(_LONGEST, 0.05 * budget / len(models))
-            measured += seconds + min(0.5, seconds)  # a warm-up before
-            how = {"device": bench.how.device, "graphs": bench.how.graphs, "precision": bench.how.precision}
-            per_image += 1 / measure_speed(bench.backbone(model), images, seconds=seconds, **how)  # type: ignore[arg-type]
-        except UnseenError:
-            continue  # it will fail again, and be reported, when it is ranked
+        with suppress(UnseenError):  # it fails again, and is reported, when it is ranked
+            measured += seconds + min(0.5, seconds)  # with the warm-up
+            network, settings = bench.backbone(model), {"device": how.device, "precision": how.precision}
+            per_image += 1 / measure_speed(network, images, seconds=seconds, graphs=how.graphs, **settings)
     loading = max(perf_counter() - start - measured, 0.0)
-    left = budget - (perf_counter() - began)
+    left = budget - (perf_counter() - start)
     # Fewer than two images per class are useless: the budget is exceeded instead.
     least = min(len(images), 2 * classes + 1 if classes > 1 else FEWEST)
     fits = int(max(_FIRST_SHARE * left - loading, 0.0) / per_image) if per_image > 0 else len(images)
@@ -132,18 +125,12 @@ def pilot(
 
 def with_dropped(ranking: CheckpointRanking, rounds: Sequence[Dropped]) -> CheckpointRanking:
     """Return the ranking with the candidates that earlier rounds dropped at the end, and the risk as a note."""
-    if not rounds:
-        return ranking
-    ranked = [c for c in ranking.candidates if not c.error]
     last = [replace(c, may_be_best=False, dropped_after=r.images) for r in reversed(rounds) for c in r.candidates]
-    last = [replace(c, rank=number) for number, c in enumerate(last, start=len(ranked) + 1)]
-    notes = [
-        f"{counted(len(r.candidates), 'candidate')} dropped after {r.images} images: the chance that the best is among "
-        f"them is {_percent(r.chance)}"
-        for r in rounds
-    ]
-    return replace(ranking, candidates=(*ranked, *last, *ranking.failed), notes=(*notes, *ranking.notes))
-
-
-def _percent(chance: float) -> str:
-    return f"{100 * chance:.1f} %" if chance >= 0.001 else "below 0.1 %"
+    last = [replace(c, rank=number) for number, c in enumerate(last, start=len(ranking.ranked) + 1)]
+    notes = []
+    for r in rounds:
+        chance = f"{100 * r.chance:.1f} %" if r.chance >= 0.001 else "below 0.1 %"
+        dropped = f"{counted(len(r.candidates), 'candidate')} dropped after {r.images} images"
+        notes.append(f"{dropped}: the chance that the best is among them is {chance}")
+    candidates = (*ranking.ranked, *last, *ranking.failed)
+    return replace(ranking, candidates=candidates, notes=(*notes, *ranking.notes))

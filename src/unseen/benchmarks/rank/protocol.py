@@ -21,9 +21,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.rank.details import RankParameters
-from unseen.benchmarks.rank.info import RANK, TRUTH
-from unseen.benchmarks.rank.scoring import EXPECTED, ScoredImages, score_result
+from unseen.benchmarks.rank.details import EXPECTED, RANK, TRUTH, RankParameters
+from unseen.benchmarks.rank.scoring import ScoredImages, score_result
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import DataError, DiskFullError, UnseenError, UsageError
 from unseen.core.identity import option
@@ -47,9 +46,8 @@ _SCORED = ("split", "sample", "resamples", "seed")
 _TRAINED = ("sample", "seed", "batch_size", "early_learning_rate")
 _TRUE = ("seed", "batch_size", "learning_rates", "steps", "truth_seeds")
 
-
 #: Labels that are no classes, in words.
-_TOLD = {NUMBER: "numbers", SEVERAL: "several labels"}
+_KINDS = {NUMBER: "numbers", SEVERAL: "several labels"}
 
 
 @dataclass(frozen=True)
@@ -61,18 +59,20 @@ class RankBenchmark(Benchmark):
 
     scores: tuple[str, ...] = option(DEFAULT_SCORES, axis="score", help="Ids of unseen ls scores, or all.")
     layers: tuple[str, ...] = option(("pooled",), axis="layer", help="Layers to score; each is a candidate.")
-    split: str = option("train", help="Whose images are scored.")
-    sample: Natural = option(0, help="Images to score, drawn with classes in proportion; 0 means all.")
+    split: str = option("train", help="Split to score.")
+    sample: Natural = option(0, help="Images to score, sampled with classes in proportion; 0 means all.")
     resamples: Natural = option(40, help="Half-samples behind the intervals of the scores.")
-    seed: Natural = option(0, help="Of samples, of scores that draw and of fine-tuning.")
-    truth: bool = option(False, help="Also fine-tune every checkpoint, to judge the scores by.")
-    learning_rates: tuple[Rate, ...] = option((0.001, 0.0001), help="Of the truth's sweep; with every length of steps.")
-    steps: tuple[Positive, ...] = option(
-        (100, 500), help="Lengths of the truth's sweep; the linear probe it starts from is one more."
+    seed: Natural = option(0, help="Random seed of samples, scores and fine-tuning.")
+    truth: bool = option(False, help="Also fine-tune every checkpoint, to evaluate the scores.")
+    learning_rates: tuple[Rate, ...] = option(
+        (0.001, 0.0001), help="Learning rates of --truth, each with every number of steps."
     )
-    truth_seeds: Positive = option(3, help="Seeds of the truth's chosen setting; their mean is reported.")
+    steps: tuple[Positive, ...] = option(
+        (100, 500), help="Steps of --truth, in addition to the linear probe before them."
+    )
+    truth_seeds: Positive = option(3, help="Seeds of --truth for the chosen setting; their mean is reported.")
     batch_size: Positive = option(32, help="Images per step of fine-tuning.")
-    early_learning_rate: Rate = option(0.01, help="Of scores that fine-tune for a few epochs.")
+    early_learning_rate: Rate = option(0.01, help="Learning rate of scores that fine-tune for a few epochs.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,8 +87,8 @@ class RankBenchmark(Benchmark):
 
     def score_names(self) -> tuple[str, ...]:
         """Return the requested scores, each once, after the one that the answer is based on."""
-        asked = tuple(SCORES) if "all" in self.scores else self.scores
-        return tuple(dict.fromkeys((EXPECTED, *asked))) if asked else ()
+        names = tuple(SCORES) if "all" in self.scores else self.scores
+        return tuple(dict.fromkeys((EXPECTED, *names))) if names else ()
 
     def suited(self, dataset: Dataset) -> RankBenchmark:
         """Return the benchmark for a dataset: LogME alone for numbers and several labels, unless scores are given."""
@@ -97,61 +97,61 @@ class RankBenchmark(Benchmark):
         return replace(self, scores=("logme",))
 
     def check(self, dataset: Dataset) -> None:
+        split = dataset.split(self.split)
+        images = min(len(split), self.sample or len(split))
+        where = f"{dataset.id!r}, split {self.split!r}: {images} images"
         if dataset.target != CLASS:
-            self._check_targets(dataset)
+            self._check_targets(dataset.id, _KINDS[dataset.target], images, where)
             return
-        labels = dataset.split(self.split).labels
-        images, classes = len(labels), len(np.unique(labels))
-        if classes < 2:
+        names = np.unique(split.labels)
+        if len(names) < 2:
             raise DataError(
-                f"{dataset.id!r}, split {self.split!r}: {images} images, {classes} class found"
-                f"{f' ({dataset.class_names[labels[0]]!r})' if images else ''}; ranking needs at least two classes. "
-                "Put the images of each class into a folder of their own."
+                f"{where}, {len(names)} class found{''.join(f' ({dataset.class_names[name]!r})' for name in names)}; "
+                "ranking needs at least two classes. Put the images of each class into a folder of their own."
             )
-        if min(images, self.sample or images) <= classes:
+        if images <= len(names):
             raise DataError(
-                f"{dataset.id!r}, split {self.split!r}: {min(images, self.sample or images)} images of {classes} "
-                "classes; ranking needs more images than classes. Add images, or take fewer classes (?classes=N)."
+                f"{where} of {len(names)} classes; ranking needs more images than classes. Add images, or take fewer "
+                "classes (?classes=N)."
             )
         if self.truth:
             dataset.split("test")
 
-    def _check_targets(self, dataset: Dataset) -> None:
-        images = len(dataset.split(self.split))
-        if min(images, self.sample or images) < FEWEST:
-            raise DataError(
-                f"{dataset.id!r}, split {self.split!r}: {min(images, self.sample or images)} images; ranking by "
-                f"{_TOLD[dataset.target]} needs at least {FEWEST}."
-            )
+    def _check_targets(self, dataset: str, kind: str, images: int, where: str) -> None:
+        if images < FEWEST:
+            raise DataError(f"{where}; ranking by {kind} needs at least {FEWEST}.")
         if self.truth:
-            raise UsageError(f"fine-tuning is for classes; {dataset.id!r} has {_TOLD[dataset.target]}.")
+            raise UsageError(f"fine-tuning is for classes; {dataset!r} has {kind}.")
         unfit = [name for name in self.score_names() if name not in (EXPECTED, "logme")]
         if unfit:
             raise UsageError(
-                f"{', '.join(unfit)} need classes; {dataset.id!r} has {_TOLD[dataset.target]}, for which there are a "
-                "ridge regression and LogME. Write: --scores logme."
+                f"{', '.join(unfit)} need classes; {dataset!r} has {kind}, for which there are a ridge regression and "
+                "LogME. Write: --scores logme."
             )
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
         name = str(point["score"])
-        return {name: TRUTH_VERSION if name == TRUTH else getattr(find_score(name), "version", 1)}
+        return {name: TRUTH_VERSION if name == TRUTH else find_score(name).version}
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         for name in self.score_names():
-            # A score of the class head, or of training, does not depend on the layer.
-            found += [{"score": name, "layer": layer} for layer in dict.fromkeys(self.layers) if has_layer(name)]
-            found += [] if has_layer(name) else [{"score": name}]
+            layers = [{"layer": layer} for layer in dict.fromkeys(self.layers)]
+            found += [{"score": name, **layer} for layer in (layers if "layer" in _options_of(name) else [{}])]
         return [*found, *([{"score": TRUTH}] if self.truth else [])]
 
     def idle(self) -> Collection[str]:
-        used = {name for point in self.points("") for name in (*_concerning(point["score"]), *point)}
-        own = {*_SCORED, *_TRAINED, *_TRUE}
-        return (own - used) | (set() if "layer" in used else {"layers"})
+        used = {name for point in self.points("") for name in _options_of(point["score"])}
+        return ({*_SCORED, *_TRAINED, *_TRUE} - used) | (set() if "layer" in used else {"layers"})
 
     def plan(self, model: str, dataset: str) -> list[Cell]:
-        cells = super().plan(model, dataset)
-        return [replace(cell, parameters=_own_parameters(cell.parameters)) for cell in cells]
+        found = []
+        for cell in super().plan(model, dataset):
+            # Options that cannot change this cell do not belong to it: LEEP does not fine-tune.
+            kept = ("score", *_options_of(RankParameters.read(cell.parameters).score))
+            own = {name: value for name, value in cell.parameters.items() if name in kept}
+            found.append(replace(cell, parameters=own))
+        return found
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         bench.backbone(cells[0].model)  # one that does not load fails all of its cells at once, with its own reason
@@ -202,22 +202,11 @@ def affordable(images: int, dimensions: int, classes: int) -> tuple[tuple[str, .
     return tuple(name for name in DEFAULT_SCORES if cost[name] <= DEAR), notes
 
 
-def has_layer(score: str) -> bool:
-    """Return whether a score is computed from a chosen layer."""
-    if score == TRUTH:
-        return False
-    card = find_score(score)
-    return not card.needs_head and not card.needs_training
-
-
-def _concerning(score: str) -> tuple[str, ...]:
-    """Return the options that a score depends on."""
+def _options_of(score: str) -> tuple[str, ...]:
+    """Return the options that a score depends on; one of the class head, or of training, has no layer of its own."""
     if score == TRUTH:
         return _TRUE
-    return _TRAINED if find_score(score).needs_training else _SCORED
-
-
-def _own_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters without options that cannot change this cell: LEEP does not fine-tune."""
-    kept = ("score", "layer", *_concerning(RankParameters.read(parameters).score))
-    return {name: value for name, value in parameters.items() if name in kept}
+    card = find_score(score)
+    if card.needs_training:
+        return _TRAINED
+    return _SCORED if card.needs_head else ("layer", *_SCORED)

@@ -1,31 +1,160 @@
-"""How well scores agree with fine-tuned accuracy, like the paper's tables: one row per score, means over tasks.
+"""The tables of a ranking: its candidates, and how well scores agree with fine-tuned accuracy, beside the paper's.
 
-Paper:      Li et al., "Ranking neural checkpoints" (NeuCRaB), Tables 1 to 3, CVPR 2021 [P]
-Implements: Recall@1, Rel@1, Recall@3, Rel@3, Pearson, Kendall, GFLOPs without the forward pass; weighted tau and
-            seconds in addition
+Paper:      Li et al., "Ranking neural checkpoints" (NeuCRaB), Tables 1 to 3, CVPR 2021 [P]; data in `published.toml`
+Implements: Recall@1, Rel@1, Recall@3, Rel@3, Pearson, Kendall, GFLOPs without the forward pass over the training
+            images, which every method needs; weighted tau and seconds in addition
 Differs:    a score is evaluated over the checkpoints that it has a value for, on the tasks with at least two of them;
-            the row states their number
+            the row states their number. [P] has means over four tasks (Caltech101, Flowers102, Sun397, Patch
+            Camelyon), so its Recall@k is a multiple of 25 %
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+import tomllib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.resources import files
 
 import numpy as np
 
-from unseen.benchmarks.rank.details import RankDetails, RankParameters
-from unseen.benchmarks.rank.info import TRUTH
+from unseen.benchmarks.rank.answer import is_bare, rankings, truth_results
+from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking
+from unseen.benchmarks.rank.details import TRUTH, RankDetails, RankParameters
 from unseen.core.errors import DataError
-from unseen.core.records import Result
+from unseen.core.records import Cell, Result
+from unseen.core.run_record import RunRecord
 from unseen.metrics import pearson, recall_at_k, relative_accuracy_at_k, weighted_tau
 from unseen.ranking.cards import SCORES, Sizes, combine_terms, find_score, paper_flops
+from unseen.reports.wording import PERCENT, amount
 from unseen.results import comparable
-from unseen.stats import kendall_tau
+from unseen.results.info import MetricStyle
+from unseen.results.table import MARK_NOTE, Table, TableCell, default_tables, mark_of
+from unseen.stats import Interval, kendall_tau
 
-#: A checkpoint: its name, and what was behind the name when a result was computed.
-Checkpoint = tuple[str, str]
+#: The columns that decide on the recommendation.
+DECIDING = ("#", "expected", "expected (%)", "behind", "FLOPs", "parameters")
+
+#: Metrics of a score, with their titles; those in percent have the paper's two decimals.
+_METRICS = [
+    MetricStyle(name, title, percent=True, decimals=2)
+    for name, title in (
+        ("recall_at_1", "Recall@1"),
+        ("relative_at_1", "Rel@1"),
+        ("recall_at_3", "Recall@3"),
+        ("relative_at_3", "Rel@3"),
+        ("pearson", "Pearson"),
+        ("kendall", "Kendall"),
+        ("weighted", "weighted tau"),
+    )
+]
+_METRICS += [
+    MetricStyle("gflops", "GFLOPs on stored features"),
+    MetricStyle("paper_gflops", "GFLOPs as the paper counts"),
+    MetricStyle("seconds", "seconds"),
+]
+
+
+def rank_tables(results: Collection[Result], names: Mapping[str, str], metrics: Sequence[str] = ()) -> list[Table]:
+    """Return the tables of stored results: one per ranking, and scores against fine-tuned accuracy if it is known."""
+    truth = truth_results(results)
+    found = [candidates_table(ranking, names) for ranking in rankings(results)]
+    found += [*default_tables([r for r in results if is_bare(r)], names), *truth_tables(truth, names)]
+    if truth:
+        try:
+            found.append(scores_table(ranking_rows(results)))
+        except DataError as error:  # results of several settings
+            found[-1] = replace(found[-1], notes=(*found[-1].notes, str(error)))
+    return found
+
+
+# ---- candidates ------------------------------------------------------------------------------------------------------
+
+
+def candidates_table(
+    ranking: CheckpointRanking, names: Mapping[str, str], cells: Mapping[str, Sequence[str]] | None = None
+) -> Table:
+    """Return all candidates and scores, in the order of the ranking; those that failed at the end, with their reason.
+
+    Args:
+        names: how to call models; ids by default.
+        cells: by model, ids of the cells behind its numbers.
+    """
+    style = MetricStyle("expected", "expected", percent=ranking.percent)
+    scores = [name for name in ranking.scores if any(name in c.scores for c in ranking.candidates)]
+    tuned = ["fine-tuned (%)"] if any(math.isfinite(c.finetuned) for c in ranking.candidates) else []
+    rank = ["mean rank"] if ranking.counted else []
+    columns = ["checkpoint", "#", style.heading, "behind", "FLOPs", "parameters", *tuned, *scores, *rank, "images/s"]
+    rows = []
+    for c in ranking.candidates:
+        note = f"the weights of {c.same_as}" if c.same_as else ""
+        first = TableCell(c.named(names), c.named(names).lower(), note=note, hint=c.error or c.model)
+        if c.error:
+            missing = [TableCell(hint=c.error)] * (len(columns) - 3)
+            rows.append([first, TableCell(), TableCell("failed", hint=c.error), *missing])
+            continue
+        rows.append(
+            [
+                first,
+                TableCell(str(c.rank), value=c.rank),
+                *_expected(c, ranking, style, (cells or {}).get(c.model, ())),
+                *(TableCell(amount(count), value=count) for count in (c.flops, c.parameters)),
+                *(_number(c.finetuned, PERCENT) for _ in tuned),
+                *(_number(c.scores.get(name)) for name in scores),
+                *(_number(c.mean_rank) for _ in rank),
+                _number(c.images_per_second),
+            ]
+        )
+    guessing = ranking.guessing_text
+    on = f"on {ranking.images:,} images{ranking.targets_text}"
+    notes = [
+        f"Expected: cross-validated {ranking.measure} of a linear head {on}, 95 % confidence interval in brackets.",
+        f"Behind: difference to the first candidate on the same images{', in points' if ranking.percent else ''}.",
+        f"{MARK_NOTE}." if any(mark_of(name, ranking.decision) for name in ranking.decision.order) else "",
+        f"{guessing[0].upper()}{guessing[1:]}." if guessing else "",
+    ]
+    return Table(
+        caption=f"{names.get(ranking.dataset, ranking.dataset)}: all candidates",
+        columns=columns,
+        rows=rows,
+        numeric=range(1, len(columns)),
+        row_keys=[c.model for c in ranking.candidates],
+        notes=[note for note in notes if note],
+    )
+
+
+def _expected(c: Candidate, ranking: CheckpointRanking, style: MetricStyle, cells: Sequence[str]) -> list[TableCell]:
+    """Return the cells of the expected accuracy and of the difference to the first candidate."""
+    if not math.isfinite(c.expected):
+        return [TableCell(), TableCell()]
+    n = c.dropped_after or ranking.images
+    limits = f"95 % confidence interval {style.text(c.behind_low)} to {style.text(c.behind_high)}"
+    note = f"after {c.dropped_after} images" if c.dropped_after else ""
+    expected = TableCell(
+        mark=mark_of(c.compared_as, ranking.decision),
+        cells=cells,
+        value=c.expected,
+        interval=Interval(c.expected, c.low, c.high, n=n),
+        metric=style,
+        n=n,
+        chance=ranking.chance,
+    )
+    behind = TableCell(value=c.behind, metric=style, hint=limits, note=note)
+    return [expected, behind if c.rank > 1 else TableCell("0", value=0.0)]
+
+
+def _number(value: float | None, metric: MetricStyle | None = None) -> TableCell:
+    if value is None or not math.isfinite(value):
+        return TableCell()
+    return TableCell(value=value, metric=metric, hint=f"{value!r}")
+
+
+def truth_tables(truth: Sequence[Result], names: Mapping[str, str]) -> list[Table]:
+    """Return the fine-tuned accuracies, checkpoints by tasks; they are not compared, so none is marked."""
+    return default_tables(truth, {**names, "rank": "Fine-tuned accuracy"}, ("top1",))
+
+
+# ---- scores ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -56,11 +185,6 @@ class RankingRow:
     layer: str = ""
     paper_gflops: float = math.nan
 
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The numbers of the row that are known."""
-        return {k: v for k, v in asdict(self).items() if isinstance(v, float) and math.isfinite(v)}
-
 
 def ranking_rows(results: Iterable[Result], models: Collection[str] | None = None) -> list[RankingRow]:
     """Return one row per score (and layer) that has values, in the order of `unseen ls scores`.
@@ -72,16 +196,18 @@ def ranking_rows(results: Iterable[Result], models: Collection[str] | None = Non
     Raises:
         DataError: nothing was fine-tuned, or the results of one score are of several settings.
     """
-    own = [r for r in results if r.ok and r.cell.benchmark == "rank" and (models is None or r.cell.model in models)]
     by: dict[tuple[str, str], list[Result]] = {}
-    for result in own:
-        parameters = RankParameters.read(result.cell.parameters)
-        by.setdefault((parameters.score, parameters.layer or ""), []).append(result)
-    for (score, _), found in by.items():
-        _check_alike(score, found)
-    truth: dict[str, dict[Checkpoint, float]] = {}
-    for result in by.pop((TRUTH, ""), []):
-        truth.setdefault(result.cell.dataset, {})[_checkpoint(result)] = result.metrics["top1"]
+    for result in results:
+        if result.ok and result.cell.benchmark == "rank" and (models is None or result.cell.model in models):
+            parameters = RankParameters.read(result.cell.parameters)
+            by.setdefault((parameters.score, parameters.layer or ""), []).append(result)
+    for (score, _), own in by.items():
+        # Other options, another version, or other images under the same name must not stand in one row.
+        groups = comparable(own, axes=(), over=(), place=lambda _cell: {})
+        if len(groups) > 1:
+            found = "; ".join(group.words for group in groups)
+            raise DataError(f"the results of {score!r} do not belong into one table: {found}. Choose those of one run.")
+    truth = {_key(result): result.metrics["top1"] for result in by.pop((TRUTH, ""), [])}
     if not truth:
         raise DataError(
             "there is no fine-tuned accuracy to compare scores with. Run the benchmark with truth = true first."
@@ -91,32 +217,25 @@ def ranking_rows(results: Iterable[Result], models: Collection[str] | None = Non
     return [row for row in rows if row is not None]
 
 
-def _checkpoint(result: Result) -> Checkpoint:
-    return result.cell.model, result.cell.revision
-
-
-def _check_alike(score: str, results: Collection[Result]) -> None:
-    """Refuse what must not stand in one row: other options, another version, other images under the same name."""
-    groups = comparable(results, axes=(), over=(), place=lambda _cell: {})
-    if len(groups) > 1:
-        found = "; ".join(group.words for group in groups)
-        raise DataError(f"the results of {score!r} do not belong into one table: {found}. Choose those of one run.")
+def _key(result: Result) -> tuple[str, str, str]:
+    """Return the dataset and the checkpoint: its name, and the files behind the name when a result was computed."""
+    return result.cell.dataset, result.cell.model, result.cell.revision
 
 
 def _row(
-    score: str, layer: str, results: list[Result], truth: Mapping[str, Mapping[Checkpoint, float]]
+    score: str, layer: str, results: list[Result], truth: Mapping[tuple[str, str, str], float]
 ) -> RankingRow | None:
     card = find_score(score)
     values, accuracies = [], []
-    for task, known in truth.items():
-        scored = [r for r in results if r.cell.dataset == task and _checkpoint(r) in known]
-        if len(scored) < 2:
-            continue
-        values.append(combine_terms(card, [list(RankDetails.read(r.details).terms) for r in scored]))
-        accuracies.append([known[_checkpoint(r)] for r in scored])
+    for task in dict.fromkeys(task for task, *_ in truth):
+        scored = [r for r in results if r.cell.dataset == task and _key(r) in truth]
+        if len(scored) >= 2:
+            values.append(combine_terms(card, [RankDetails.read(r.details).terms for r in scored]))
+            accuracies.append([truth[_key(r)] for r in scored])
     if not values:
         return None
     details = [RankDetails.read(r.details) for r in results]
+    seconds = [r.seconds if d.score_seconds is None else d.score_seconds for r, d in zip(results, details, strict=True)]
     return RankingRow(
         score=score,
         name=card.name,
@@ -128,14 +247,7 @@ def _row(
         kendall=float(np.mean([kendall_tau(v, a) for v, a in zip(values, accuracies, strict=True)])),
         weighted=weighted_tau(values, accuracies),
         gflops=float(np.mean([d.gflops for d in details])),
-        seconds=float(
-            np.mean(
-                [
-                    r.seconds if d.score_seconds is None else d.score_seconds
-                    for r, d in zip(results, details, strict=True)
-                ]
-            )
-        ),
+        seconds=float(np.mean(seconds)),
         tasks=len(values),
         pairs=sum(len(task) for task in values),
         layer=layer,
@@ -149,3 +261,55 @@ def _paper_gflops(score: str, details: RankDetails) -> float:
     sizes = Sizes(details.images, details.dimensions, details.classes, details.head)
     found = paper_flops(score, sizes, float(details.flops or 0), details.images / 5)
     return math.nan if found is None else found / 1e9
+
+
+def scores_table(rows: Sequence[RankingRow]) -> Table:
+    """Return how well each score agrees with fine-tuned accuracy, like the tables of the paper."""
+    layered = len({row.layer for row in rows if row.layer}) > 1
+    entries = [
+        (f"{row.name} at {row.layer}" if layered and row.layer else row.name, f"{row.pairs} pairs", asdict(row))
+        for row in rows
+    ]
+    return _scores_table("Scores against fine-tuned accuracy (%)", entries)
+
+
+def _scores_table(caption: str, entries: Sequence[tuple[str, str, Mapping[str, float]]]) -> Table:
+    """Return a table of metrics by score, without empty columns."""
+    rows = [[_number(metrics.get(style.name), style) for style in _METRICS] for *_, metrics in entries]
+    shown = [i for i in range(len(_METRICS)) if any(row[i].value is not None for row in rows)]
+    return Table(
+        caption,
+        ["score", *(_METRICS[i].title for i in shown)],
+        [
+            [TableCell(name, name.lower(), note=note), *(row[i] for i in shown)]
+            for (name, note, _), row in zip(entries, rows, strict=True)
+        ],
+        numeric=range(1, 1 + len(shown)),
+    )
+
+
+# ---- the tables of the paper -----------------------------------------------------------------------------------------
+
+
+def published_results() -> list[Result]:
+    """Return Tables 1 to 3 of the paper as results: scores in place of models, a dataset per table, fractions."""
+    text = (files("unseen.benchmarks.rank") / "published.toml").read_text(encoding="utf-8")
+    content = tomllib.loads(text)
+    found = []
+    for table in content["tables"]:
+        name = f"Table {table['number']}: Group {table['group']}, {table['caption']}"
+        for score, values in table["rows"].items():
+            printed = zip(content["metrics"], values, strict=True)  # NaN is a dash
+            metrics = {m: v if m == "paper_gflops" else v / 100 for m, v in printed if not math.isnan(v)}
+            record = RunRecord(source=content["source"])
+            found.append(Result(Cell("neucrab", score, name), metrics=metrics, record=record))
+    return found
+
+
+def published_tables() -> list[Table]:
+    """Return the tables of the paper, for comparison with one's own."""
+    entries: dict[str, list[tuple[str, str, Mapping[str, float]]]] = {}
+    for result in published_results():
+        row = (find_score(result.cell.model).name, "", result.metrics)
+        entries.setdefault(f"Published, {result.cell.dataset}; GFLOPs as the paper counts them", []).append(row)
+    return [replace(_scores_table(caption, own), folded=True) for caption, own in entries.items()]

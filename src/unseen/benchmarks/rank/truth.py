@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -33,10 +34,9 @@ from unseen.core.search_record import search_record
 from unseen.data import Dataset, Split
 from unseen.data.subset import hold_out
 from unseen.finetuning.data import CACHE_BYTES
-from unseen.finetuning.train import FinetuneOptions, FinetuneResult, finetune
+from unseen.finetuning.train import FinetuneOptions, finetune
 from unseen.finetuning.views import TrainView
-from unseen.ranking import finetune_flops
-from unseen.ranking.cards import ScoreCard
+from unseen.ranking.cards import ScoreCard, finetune_flops
 
 #: Return the file with the training state of one run of a cell, from which an interrupted run resumes.
 StateFile = Callable[..., Path]
@@ -44,20 +44,28 @@ StateFile = Callable[..., Path]
 
 def truth_result(cell: Cell, bench: Workbench, state: StateFile) -> Result:
     """Fine-tune with every setting, choose by validation accuracy, report test accuracy."""
-    dataset = bench.dataset(cell.dataset)
-    size = bench.backbone(cell.model).preprocessing.size
-    train, validation, test = (_resized(s, size) for s in (*_held_out(dataset, cell), dataset.split("test")))
+    dataset, options = bench.dataset(cell.dataset), RankParameters.read(cell.parameters)
+    size, classes = bench.backbone(cell.model).preprocessing.size, len(dataset.class_names)
+    train, validation = hold_out(dataset.split("train"), dataset.splits.get("val"), seed=options.seed)
+    images = {"train": train, "val": validation, "test": dataset.split("test")}
+    resized = {name: _resized(split, size) for name, split in images.items()}
     lost = RunRecord()
-    options = RankParameters.read(cell.parameters)
-    seed, rates = options.seed, options.learning_rates
-    how = FinetuneOptions(device=bench.how.device, start="probe", optimizer="adam")
+    run = partial(
+        finetune,
+        bench.backbone(cell.model),
+        resized["train"],
+        resized["test"],
+        held_out=resized["val"],
+        classes=classes,
+        batch_size=options.batch_size,
+        options=FinetuneOptions(device=bench.how.device, start="probe", optimizer="adam"),
+    )
 
     def trial(steps: int, rate: float, seed: int, head: nn.Linear | None) -> tuple[dict[str, Any], nn.Linear]:
         nonlocal lost
-        run = state(steps, rate, seed)
-        found = _train(cell, bench, train, test, steps, rate, run, seed, how, held_out=validation, head=head)
-        lost = lost.merge(_record(dataset, {"train": train, "val": validation, "test": test}, found.dropped))
-        told = {
+        found = run(steps=steps, learning_rate=rate, seed=seed, checkpoint=state(steps, rate, seed), head=head)
+        lost = lost.merge(_record(dataset, images, found.dropped))
+        row = {
             "steps": steps,
             "learning_rate": rate,
             "seed": seed,
@@ -66,58 +74,63 @@ def truth_result(cell: Cell, bench: Workbench, state: StateFile) -> Result:
             "test": found.top1,
             "seconds": found.seconds,
         }
-        return told, found.head
+        return row, found.head
 
-    alone, head = trial(0, rates[0], seed, None)  # the probe alone, which all others start from
-    settings = product(options.steps, rates)
-    sweep = [alone, *(trial(steps, rate, seed, head)[0] for steps, rate in settings)]
-    best = max(sweep, key=lambda one: one["validation"])  # the first of equals, so the shortest
-    seeds = range(seed + 1, seed + options.truth_seeds)
-    # The probe does not depend on the seed.
-    again = [trial(best["steps"], best["learning_rate"], other, head)[0] for other in seeds] if best["steps"] else []
-    classes = len(dataset.class_names)
+    probe, head = trial(0, options.learning_rates[0], options.seed, None)  # all other trials start from it
+    settings = product(options.steps, options.learning_rates)
+    sweep = [probe, *(trial(steps, rate, options.seed, head)[0] for steps, rate in settings)]
+    best = max(sweep, key=lambda row: row["validation"])  # the first of equals, so the shortest
+    seeds = range(options.seed + 1, options.seed + options.truth_seeds) if best["steps"] else ()  # a probe has none
+    again = [trial(best["steps"], best["learning_rate"], seed, head)[0] for seed in seeds]
+    # Without a step, no learning rate is used.
+    chosen = {name: best[name] for name in ("steps", "learning_rate") if best["steps"] or name == "steps"}
     return Result(
         cell,
         metrics={
-            "top1": float(np.mean([one["test"] for one in [best, *again]])),
-            "validation": float(np.mean([one["validation"] for one in [best, *again]])),
-            "probe_top1": sweep[0]["test"],
+            "top1": float(np.mean([row["test"] for row in [best, *again]])),
+            "validation": float(np.mean([row["validation"] for row in [best, *again]])),
+            "probe_top1": probe["test"],
         },
-        seconds=sum(one["seconds"] for one in [*sweep, *again]),
+        seconds=sum(row["seconds"] for row in [*sweep, *again]),
         sweep=(*sweep, *again),
         details=RankDetails(classes=classes, chance=1 / classes).to_dict(),
-        record=lost.merge(search_record(sweep, _setting(best))),  # runs with other seeds are no candidates
+        record=lost.merge(search_record(sweep, chosen)),  # runs with other seeds are no candidates
     )
-
-
-def _setting(trial: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the hyper-parameters of a candidate: without a step, no learning rate is used."""
-    return {name: trial[name] for name in ("steps", "learning_rate") if trial["steps"] or name == "steps"}
 
 
 def early_result(cell: Cell, bench: Workbench, dataset: Dataset, card: ScoreCard, state: StateFile) -> Result:
     """Return the validation accuracy after the few epochs of a score that trains the network."""
-    train, validation = _held_out(dataset, cell)
-    options = RankParameters.read(cell.parameters)
-    batch, rate = options.batch_size, float(options.early_learning_rate or 0)
-    steps = max(1, round(card.epochs * len(train) / batch))
-    how = FinetuneOptions(device=bench.how.device)
-    found = _train(cell, bench, train, validation, steps, rate, state(steps, rate), options.seed, how)
-    flops = finetune_flops(float(bench.card(cell.model).flops or 0), steps * batch, 1.0)
-    shown = [replace(one, split="val") if one.split == "test" else one for one in found.dropped]
+    options, model = RankParameters.read(cell.parameters), bench.card(cell.model)
+    train, validation = hold_out(dataset.split("train"), dataset.splits.get("val"), seed=options.seed)
+    steps, rate = max(1, round(card.epochs * len(train) / options.batch_size)), float(options.early_learning_rate or 0)
+    classes = len(bench.dataset(cell.dataset).class_names)
+    found = finetune(
+        bench.backbone(cell.model),
+        train,
+        validation,
+        classes=classes,
+        steps=steps,
+        learning_rate=rate,
+        batch_size=options.batch_size,
+        seed=options.seed,
+        checkpoint=state(steps, rate),
+        options=FinetuneOptions(device=bench.how.device),
+    )
+    lost = [replace(one, split="val") if one.split == "test" else one for one in found.dropped]
+    details = RankDetails(
+        terms=(float(found.top1),),
+        gflops=finetune_flops(float(model.flops or 0), steps * options.batch_size, 1.0) / 1e9,
+        images=len(train),
+        dimensions=model.feature_dim,
+        classes=classes,
+        flops=model.flops,
+    )
     return Result(
         cell,
         metrics={"score": found.top1},
         seconds=found.seconds,
-        details=RankDetails(
-            terms=(float(found.top1),),
-            gflops=flops / 1e9,
-            images=len(train),
-            dimensions=bench.card(cell.model).feature_dim,
-            classes=len(bench.dataset(cell.dataset).class_names),
-            flops=bench.card(cell.model).flops,
-        ).to_dict(),
-        record=_record(dataset, {"train": train, "val": validation}, shown),
+        details=details.to_dict(),
+        record=_record(dataset, {"train": train, "val": validation}, lost),
     )
 
 
@@ -141,34 +154,3 @@ def _resized(split: Split, size: int) -> Split:
         return kept[i]
 
     return Split(split.names, split.labels, opened, fingerprint=split.fingerprint)
-
-
-def _held_out(dataset: Dataset, cell: Cell) -> tuple[Split, Split]:
-    return hold_out(dataset.split("train"), dataset.splits.get("val"), seed=RankParameters.read(cell.parameters).seed)
-
-
-def _train(
-    cell: Cell,
-    bench: Workbench,
-    train: Split,
-    shown: Split,
-    steps: int,
-    rate: float,
-    checkpoint: Path,
-    seed: int,
-    how: FinetuneOptions,
-    **more: Any,
-) -> FinetuneResult:
-    return finetune(
-        bench.backbone(cell.model),
-        train,
-        shown,
-        classes=len(bench.dataset(cell.dataset).class_names),
-        steps=steps,
-        learning_rate=rate,
-        batch_size=RankParameters.read(cell.parameters).batch_size,
-        seed=seed,
-        checkpoint=checkpoint,
-        options=how,
-        **more,
-    )

@@ -1,8 +1,8 @@
-"""Every figure of the VTAB paper by name: for the published methods, and for a user's results.
+"""Every figure of the VTAB paper by name, for the published methods and for a user's results alike.
 
 Paper:      Zhai et al., 2019 [P]
 Differs:    what [P] shows as pictures only (Figures 6 to 13 and 17 to 20) is drawn from a user's results alone; Figure
-            21 is set against the four tasks that the Visual Decathlon shares with VTAB
+            21 compares with the four tasks that the Visual Decathlon shares with VTAB
 """
 
 from __future__ import annotations
@@ -13,16 +13,64 @@ from functools import partial
 
 import numpy as np
 
-from unseen.benchmarks.vtab import charts, own_figures, relations
-from unseen.benchmarks.vtab.analysis import complete, published_scores, row_names
-from unseen.benchmarks.vtab.own_figures import Own
-from unseen.benchmarks.vtab.published_tables import Adaptation, Size, published_aggregations, score_table, task_titles
+from unseen.benchmarks.vtab.analysis import (
+    DECATHLON,
+    METRICS,
+    Setting,
+    differences,
+    kind_means,
+    linear_taus,
+    metric_agreement,
+    metric_means,
+    pairs,
+    published_settings,
+    reference_tasks,
+    score_matrix,
+    searches,
+    shared_tasks,
+    sweep_gains,
+    unseen_task_taus,
+)
+from unseen.benchmarks.vtab.info import IMAGENET_BENCHMARK
+from unseen.benchmarks.vtab.published_tables import Adaptation, Size, TaskInfo, published_aggregations
 from unseen.core.errors import DataError, UnknownNameError
-from unseen.data.sources.vtab.tasks import vtab_tasks
-from unseen.metrics.aggregation import tau_matrix
-from unseen.reports.blocks import Figure
-from unseen.reports.charts import beside, to_spec
-from unseen.results import Group
+from unseen.metrics.aggregation import aggregations, tau_matrix
+from unseen.metrics.sensitivity import Sensitivity
+from unseen.reports.blocks import Figure, Material
+from unseen.reports.charts import (
+    INK,
+    NEUTRAL,
+    OTHERS,
+    PALETTE,
+    Axis,
+    Bars,
+    Chart,
+    Distribution,
+    Dots,
+    Key,
+    Lines,
+    Matrix,
+    Panels,
+    Scatter,
+    beside,
+    interval_fields,
+)
+from unseen.reports.wording import family, listed
+
+#: One colour per group of tasks, in all charts.
+_GROUPS = [
+    Key("natural", OTHERS[1]),
+    Key("specialized", OTHERS[2]),
+    Key("structured", OTHERS[0]),
+    Key("other", NEUTRAL),
+    Key("all", INK),
+]
+_GOOD = [Key("within 2 points", PALETTE[2], "■"), Key("best", PALETTE[1])]
+_TAU = Axis("Kendall's tau", kind="number", zero=True)
+_POINTS = Axis("points of top-1 accuracy", kind="points", zero=True)
+#: The tasks of Figures 12 and 13.
+_VIOLINS = ("CIFAR-100", "DMLab")
+_RUN = "Make some with: unseen vtab run"
 
 
 @dataclass(frozen=True)
@@ -31,19 +79,21 @@ class FigureKind:
 
     Attributes:
         paper: its number there.
-        published: makes it for the published methods; None where [P] does not print the numbers.
-        setting: makes it for each setting of a user's results.
-        across: makes it for all of a user's results together, where it relates settings.
+        setting: draws it for one setting; None if it relates several.
+        across: draws it for all settings together.
+        published: the tables of [P] that it is drawn for; empty if [P] does not print the numbers.
+        needs: which results it needs.
     """
 
     paper: str
-    published: Callable[[Size], list[Figure]] | None = None
-    setting: Callable[[Own, Group], list[Figure]] | None = None
-    across: Callable[[Own], list[Figure]] | None = None
+    setting: Callable[[Setting], Sequence[Figure]] | None = None
+    across: Callable[[Sequence[Setting]], Sequence[Figure]] | None = None
+    published: Sequence[Adaptation] = ()
+    needs: str = f"there are no VTAB results of that study. {_RUN}"
 
 
-def draw(name: str, own: Own | None = None, *, size: Size = "1000", published: bool = True) -> list[Figure]:
-    """The figures of one name: the published methods' first, then those of a user's results.
+def draw(name: str, own: Sequence[Setting] = (), *, size: Size = "1000", published: bool = True) -> list[Figure]:
+    """Return the figures of one name: those of the published methods first, then those of a user's results.
 
     Args:
         size: of the published methods.
@@ -56,188 +106,304 @@ def draw(name: str, own: Own | None = None, *, size: Size = "1000", published: b
     if name not in FIGURES:
         raise UnknownNameError("figure", name, tuple(FIGURES))
     kind = FIGURES[name]
-    figures = kind.published(size) if kind.published and published else []
-    if own and kind.setting:
-        for group in own.groups:
-            said = f" · {group.words}" if group.words else ""
-            figures += [_titled(figure, f"{figure.title}{said}") for figure in kind.setting(own, group)]
-    if own and kind.across:
-        figures += kind.across(own)
+    figures = _published(kind, size) if published else []
+    for setting in own if kind.setting else ():
+        figures += _titled(setting_figures(setting, [kind]), setting.group.words)
+    figures += kind.across(own) if kind.across else []
     if not figures:
-        raise DataError(f"there is nothing to draw {kind.paper} of: {_NEEDS[name]}")
+        raise DataError(f"there is nothing to draw {kind.paper} of: {kind.needs}")
     return figures
 
 
-def published_figures(size: Size) -> list[Figure]:
-    """Return all figures of the published methods except Figure 3, whose numbers are in the table of the page."""
-    kinds = [kind for name, kind in FIGURES.items() if name != "groups"]
-    return _packed([figure for kind in kinds if kind.published for figure in kind.published(size)])
+def setting_figures(setting: Setting, kinds: Sequence[FigureKind] = ()) -> list[Figure]:
+    """Return the figures of one setting, those that share a row of the page first; of all kinds by default."""
+    chosen = [kind.setting for kind in kinds or FIGURES.values() if kind.setting]
+    return _packed([figure for draw_setting in chosen for figure in draw_setting(setting)])
 
 
-def setting_figures(own: Own, group: Group) -> list[Figure]:
-    """All that can be drawn for one setting; means by group where models were adapted in several ways."""
-    kinds = [kind for name, kind in FIGURES.items() if name != "groups"]
-    rest = [figure for kind in kinds if kind.setting for figure in kind.setting(own, group)]
-    several = len({scores.way for scores in own.of_group(group)}) > 1
-    return [*(own_figures.group_figures(own, group) if several else []), *_packed(rest)]
-
-
-def across_figures(own: Own) -> list[Figure]:
-    """All that relates one setting to another."""
-    return _packed([figure for kind in FIGURES.values() if kind.across for figure in kind.across(own)])
-
-
-def _packed(figures: Sequence[Figure]) -> list[Figure]:
-    """Those that share a row of the page before those that take one of their own: no gaps between them."""
-    return sorted(figures, key=lambda figure: figure.wide)
-
-
-def _titled(figure: Figure, title: str) -> Figure:
-    return replace(figure, title=title)
-
-
-def _kinds(size: Size) -> list[Figure]:
-    rows = relations.kind_rows(size)
-    best = {g: max((r for r in rows if r["group"] == g), key=lambda r: float(r["mean"])) for g in ("natural",)}
-    return [
-        Figure(
-            title="Kinds of published methods",
-            spec=to_spec(charts.kind_chart(rows)),
-            description=f"Mean top-1 by kind of method and group of tasks; on natural tasks "
-            f"{best['natural']['kind']} lead with {best['natural']['mean']:.1f} %.",
-            caption="Means over methods; lines are one standard deviation over them (Figure 2).",
-        )
-    ]
-
-
-def _groups(size: Size) -> list[Figure]:
-    rows = complete(published_scores("lightweight", size))
-    caption = "Means of the printed medians (Figure 3); lines are 95 % confidence intervals over test images, from the "
-    caption += "printed accuracies and the sizes of the test sets."
-    return [own_figures.group_figure("Published methods by group of tasks", rows, row_names(rows), caption)]
-
-
-def _pairs(size: Size) -> list[Figure]:
-    panels, titles = [], []
-    tables: tuple[Adaptation, ...] = ("lightweight", "heavyweight")
-    for table in tables:
-        for first, second in relations.PAIRS:
-            panels.append(_task_panel(relations.published_pair(first, second, table, size)))
-            titles.append(f"{first} less {second}, {table}")
-    return [
-        Figure(
-            title="Pairs of published methods",
-            spec=beside(panels, titles=titles),
-            description=f"Differences of top-1 accuracy per task: {'; '.join(titles)}.",
-            caption="Points of top-1 accuracy (Figures 4 and 15).",
-            wide=True,
-        )
-    ]
-
-
-def _sweeps(size: Size) -> list[Figure]:
-    gains = relations.published_sweeps(size)
-    panels = [_task_panel(dict(sorted(points.items(), key=lambda item: -item[1]))) for points in gains.values()]
-    means = ", ".join(f"{method} {np.mean(list(points.values())):+.1f}" for method, points in gains.items())
-    return [
-        Figure(
-            title="Heavyweight less lightweight, published",
-            spec=beside(panels, titles=list(gains)),
-            description=f"Mean gain in points: {means}.",
-            caption="Points of top-1 accuracy (Figure 14).",
-            wide=True,
-        )
-    ]
-
-
-def _linear(size: Size) -> list[Figure]:
-    taus = dict(sorted(relations.linear_against_finetuning(size).items(), key=lambda item: -item[1]))
-    low = list(taus)[-1]
-    return [
-        Figure(
-            title="Does linear evaluation rank published methods as fine-tuning does?",
-            spec=_task_panel(taus, "Kendall's tau", ".2f"),
-            description=f"Kendall's tau per task, from {max(taus.values()):.2f} to {taus[low]:.2f} on "
-            f"{task_titles()[low]}.",
-            caption="17 methods (Figures 5 and 16).",
-        )
-    ]
-
-
-def _unseen(size: Size) -> list[Figure]:
-    taus = relations.unseen_task_taus(size)
-    gains = dict(sorted(((t, a - b) for t, (a, b) in taus.items()), key=lambda item: -item[1]))
-    both = np.mean(list(taus.values()), axis=0)
-    return [
-        Figure(
-            title="What predicts an unseen task?",
-            spec=beside(
-                [
-                    _task_panel(
-                        dict(sorted(((t, a) for t, (a, _) in taus.items()), key=lambda item: -item[1])), "tau", ".2f"
-                    ),
-                    _task_panel(gains, "difference of tau", "+.2f"),
-                ],
-                titles=["VTAB's other tasks predict the ranking", "less the tasks shared with the Decathlon"],
-            ),
-            description=f"Kendall's tau with the ranking on a left-out task, on average {both[0]:.2f} by VTAB's other "
-            f"tasks and {both[1]:.2f} by the four that the Visual Decathlon shares with it.",
-            caption="After Figure 21, whose scores on the Decathlon's other tasks are not published.",
-            wide=True,
-        )
-    ]
-
-
-def _aggregations(size: Size) -> list[Figure]:
-    table = score_table("lightweight", size)
-    names, taus = tau_matrix(table.scores, published_aggregations())
-    return [
-        Figure(
-            title="Do other aggregations rank the published methods alike?",
-            spec=to_spec(charts.tau_chart(names, taus)),
-            description=f"Kendall's tau of {len(names)} rankings of {len(table.methods)} methods; with the mean at "
-            f"least {float(np.nanmin(taus[0])):.2f}.",
-            caption=f"Kendall's tau between rankings of {len(table.methods)} methods (Table 4 is the first row).",
-        )
-    ]
-
-
-def _task_panel(
-    values: Mapping[str, float], axis: str = "points of top-1 accuracy", spec: str = "+.1f"
-) -> dict[str, object]:
-    titles, groups = task_titles(), {task.title: task.group for task in vtab_tasks().values()}
-    return to_spec(charts.task_chart({titles[t]: v for t, v in values.items()}, groups, axis, spec=spec))
-
-
-FIGURES: Mapping[str, FigureKind] = {
-    "groups": FigureKind("Figure 3", _groups, own_figures.group_figures),
-    "kinds": FigureKind("Figure 2", _kinds, own_figures.kind_figures),
-    "pairs": FigureKind("Figures 4 and 15", _pairs, own_figures.pair_figures),
-    "linear": FigureKind("Figures 5 and 16", _linear, across=own_figures.linear_figures),
-    "sweeps": FigureKind("Figure 14", _sweeps, across=own_figures.sweep_figures),
-    "aggregations": FigureKind("Table 4", _aggregations, own_figures.agreement_figures),
-    "metrics": FigureKind("Figure 7", None, own_figures.metric_figures),
-    "budgets": FigureKind("Figure 6", None, own_figures.budget_figures),
-    "task-budgets": FigureKind("Figures 19 and 20", None, partial(own_figures.budget_figures, by_task=True)),
-    "good-values": FigureKind("Figures 8 to 11", None, own_figures.good_value_figures),
-    "violins": FigureKind("Figures 12 and 13", None, own_figures.violin_figures),
-    "scale": FigureKind("Figures 17 and 18", None, across=own_figures.scale_figures),
-    "unseen-tasks": FigureKind("Figure 21", _unseen),
-}
-_RUN = "Make some with: unseen vtab run"
-_NEEDS: Mapping[str, str] = {
-    **dict.fromkeys(FIGURES, f"there are no VTAB results of that study. {_RUN}"),
-    "metrics": f"it takes two models, and the paper prints no numbers of its own. {_RUN}",
-    "budgets": f"it takes results of fixed budgets. {_RUN} --budgets 40,100,400,1000",
-    "task-budgets": f"it takes results of fixed budgets. {_RUN} --budgets 40,100,400,1000",
-    "good-values": f"it takes a search of many settings. {_RUN} --adaptation finetune --sweep heavyweight",
-    "violins": f"it takes a search of many settings. {_RUN} --adaptation finetune --sweep heavyweight",
-    "scale": f"it takes two models whose numbers of parameters are known. {_RUN}",
-}
+def across_figures(own: Sequence[Setting]) -> list[Figure]:
+    """Return all figures that relate settings, and those of the published methods for the same sizes."""
+    found = [figure for kind in FIGURES.values() if kind.across for figure in kind.across(own)]
+    sizes = dict.fromkeys(setting.size for setting in own)
+    published = [figure for size in sizes for kind in FIGURES.values() for figure in _published(kind, size)]
+    return [*_packed(found), *_packed(published)]
 
 
 def one_spec(figures: Sequence[Figure]) -> Mapping[str, object]:
-    """Several figures as one, each under its title."""
+    """Return several figures as one, each under its title."""
     if len(figures) == 1:
         return figures[0].vega
     return beside([figure.vega for figure in figures], titles=[figure.title for figure in figures], columns=1)
+
+
+def _published(kind: FigureKind, size: Size) -> list[Figure]:
+    chosen = [s for s in published_settings(size) if s.group.setting["table"] in kind.published]
+    found = list(kind.across(chosen)) if kind.across and chosen else []
+    for setting in chosen if kind.setting else ():
+        found += _titled(setting_figures(setting, [kind]), str(setting.group.setting["table"]))
+    return [replace(figure, folded=True) for figure in _titled(found, f"published, {size} examples")]
+
+
+def _packed(figures: Sequence[Figure]) -> list[Figure]:
+    """Return the figures that share a row of the page before those that fill one: no gaps between them."""
+    return sorted(figures, key=lambda figure: figure.wide)
+
+
+def _titled(figures: Sequence[Figure], words: str) -> list[Figure]:
+    return [replace(figure, title=f"{figure.title} · {words}") if words else figure for figure in figures]
+
+
+def _figure(title: str, chart: Chart, caption: str = "", *, wide: bool = False) -> Figure:
+    return Figure(title, chart, "", caption, wide, folded=True)
+
+
+def _task_bars(values: Mapping[TaskInfo, float], axis: Axis = _TAU) -> Bars:
+    """Return one bar per task, coloured by its group, largest first (Figures 4, 5, 14, 15, 16 and 21)."""
+    ordered = sorted(values.items(), key=lambda item: -item[1])
+    rows = [{"name": info.title, "group": info.group, "value": value} for info, value in ordered]
+    return Bars(rows=rows, series="group", keys=_GROUPS, x=axis)
+
+
+# ---- one setting -----------------------------------------------------------------------------------------------------
+
+
+def _groups(setting: Setting) -> list[Figure]:
+    """Draw the means by group of tasks of rows with the same tasks (Figure 3)."""
+    parts: dict[str, list[str]] = {}
+    for task in (tasks := reference_tasks(setting.rows)):
+        parts.setdefault(setting.rows[0].tasks[task].group, []).append(task)
+    parts |= {"all": tasks} if len(parts) > 1 else {}
+    rows = [
+        {"model": row.model, "name": setting.names[row.key], "part": part, **interval_fields(interval)}
+        for row in setting.rows
+        for part, some in parts.items()
+        if (interval := row.mean(some).interval)
+    ]
+    missing = len(setting.scores) - len(setting.rows)
+    caption = "Bars are means over the tasks of a group; lines are 95 % confidence intervals over test images."
+    caption += f" Not shown: {missing} without all of these tasks." if missing else ""
+    chart = Bars(rows=rows, series="part", keys=_GROUPS, x=Axis("mean top-1 accuracy", zero=True))
+    return [_figure("Accuracy by group of tasks", chart, caption, wide=True)] if rows else []
+
+
+def _kinds(setting: Setting) -> list[Figure]:
+    """Draw a setting's models as separate kinds among the kinds of published methods (Figure 2)."""
+    rows = kind_means(setting.rows, setting.size) if setting.rows else []
+    caption = "Means over the published methods of a kind, fine-tuned, lightweight, on the tasks of your models; lines "
+    caption += "are one standard deviation over methods."
+    axis = Axis("mean top-1 accuracy", zero=True)
+    chart = Bars(rows=rows, y="group", series="kind", vertical=True, x=axis)
+    return [_figure("Kinds of methods", chart, caption)] if rows else []
+
+
+def _pairs(setting: Setting) -> list[Figure]:
+    """Draw the differences of two rows by task (Figures 4 and 15)."""
+    found, names = pairs(setting.rows), setting.names
+    titles = [f"{names[first.key]} less {names[second.key]}" for first, second in found]
+    chart = Panels(charts=[_task_bars(differences(*pair), _POINTS) for pair in found], titles=titles)
+    title = "Where the best model gains" if len(found) == 1 else "Pairs of methods"
+    return [Figure(title, chart, wide=len(found) > 1)] if found else []
+
+
+def _aggregations(setting: Setting) -> list[Figure]:
+    """Draw Kendall's tau between ways to aggregate (Table 4, and the rest of its matrix)."""
+    scores = setting.rows
+    if len(scores) < 3 or len(shared_tasks(scores)) < 2:
+        return []
+    tasks, table = score_matrix(scores)
+    ways = aggregations([task.data for task in tasks], [task.group for task in tasks])
+    names, taus = tau_matrix(table, published_aggregations() if scores[0].source else ways)
+    if np.isnan(taus[0, 1:]).all():  # all models are equal
+        return []
+    rows = [
+        {"x": names[j], "y": names[i], "value": float(tau), "shown": f"{tau:.2f}"}
+        for (i, j), tau in np.ndenumerate(taus)
+        if tau == tau
+    ]
+    caption = f"Kendall's tau between rankings of {len(scores)} models; 1 is the same order."
+    chart = Matrix(rows=rows, domain=(0.4, 1))
+    return [_figure("Do other aggregations rank these models alike?", chart, caption)]
+
+
+def _metrics(setting: Setting) -> list[Figure]:
+    """Draw the models in the order of each metric (Figure 7)."""
+    panels = []
+    for metric, means in metric_means(setting).items():
+        ordered = sorted(means.items(), key=lambda item: -item[1])
+        rows = [{"name": setting.names[row], "value": mean} for row, mean in ordered]
+        panels.append(Bars(rows=rows, series="", x=Axis(METRICS[metric], kind="number", zero=True)))
+    if len(panels) < 2 or len(panels[0].rows) < 2:
+        return []
+    taus = [f"{METRICS[metric]} {tau:.2f}" for metric, tau in metric_agreement(setting).items()]
+    caption = f"Kendall's tau with the ranking by top-1: {listed(taus)}." if taus else ""
+    chart = Panels(charts=panels, titles=[panel.x.title for panel in panels], columns=3)
+    return [_figure("Models in the order of each metric", chart, caption, wide=True)]
+
+
+def _budgets(setting: Setting, *, by_task: bool = False) -> list[Figure]:
+    """Draw accuracy over the number of steps: the mean over tasks (Figure 6), or task by task (Figures 19 and 20)."""
+    scores = setting.budgets
+    tasks = shared_tasks(scores)
+    if not tasks:
+        return []
+
+    def lines(tasks: Sequence[str], title: str) -> Lines:
+        rows = [{"name": setting.names[row.key], "steps": row.budget, "value": row.average(tasks)} for row in scores]
+        steps = Axis("steps of training", kind="log")
+        return Lines(rows=rows, x="steps", x_axis=steps, y=Axis(title), height=160 if by_task else 260)
+
+    if not by_task:
+        caption = f"Means over the {len(tasks)} tasks that all of them have."
+        chart: Chart = lines(tasks, "mean top-1 accuracy")
+        return [_figure("Accuracy under a budget of steps", chart, caption)]
+    titles = [scores[0].tasks[task].title for task in tasks]
+    chart = Panels(charts=[lines([task], "top-1 accuracy") for task in tasks], titles=titles)
+    return [_figure("Accuracy under a budget of steps, task by task", chart, wide=True)]
+
+
+def _good_values(setting: Setting) -> list[Figure]:
+    """Draw which values of the hyper-parameters are good, task by task (Figures 8 to 11), one figure per model."""
+    figures = []
+    for (model, adaptation), by_task in searches(setting).items():
+        names = dict.fromkeys(name for found in by_task.values() for name in found)
+        panels = [_good_panel(n, {task: found[n] for task, found in by_task.items() if n in found}) for n in names]
+        caption = "Green: values of settings within two points of the best of the task; red: the best."
+        title = f"Good values: {setting.material.names[model]} ({adaptation})"
+        figures.append(_figure(title, Panels(charts=panels, columns=4), caption, wide=True))
+    return figures
+
+
+def _good_panel(name: str, found: Mapping[str, Sensitivity]) -> Dots:
+    continuous = any(each.binned for each in found.values())
+    tried = [value for each in found.values() for value in each.tried]
+    axis = Axis(name, kind="names", order=list(dict.fromkeys(map(_short, tried))))
+    if continuous:
+        axis = Axis(name, kind="log" if min(tried) > 0 else "number", include=tried)
+    rows = [
+        {"task": task, "value": value if continuous else _short(value), "kind": kind.label}
+        for task, each in found.items()
+        for kind, values in zip(_GOOD, (each.good, (each.best,)), strict=True)
+        for value in values
+    ]
+    return Dots(rows=rows, y="task", series="kind", keys=_GOOD, x=axis, width=170)
+
+
+def _violins(setting: Setting) -> list[Figure]:
+    """Draw how all settings of a search did, by value of each hyper-parameter (Figures 12 and 13), per model.
+
+    Of more than two tasks, those of the paper are shown, or the first two.
+    """
+    figures = []
+    for (model, adaptation), by_task in searches(setting).items():
+        usual = [task for task in _VIOLINS if task in by_task]
+        for task in list(by_task) if len(by_task) <= 2 else usual or list(by_task)[:2]:
+            found = by_task[task]
+            panels = [_violin(each) for each in found.values() if len(each.scores or each.binned) > 1]
+            best = listed([f"{name} {_short(each.best)}" for name, each in found.items()])
+            caption = f"Mirrored densities of validation accuracy, by value or by range of values. Best: {best}."
+            title = f"All settings on {task}: {setting.material.names[model]} ({adaptation})"
+            figures += [_figure(title, Panels(charts=panels, columns=3), caption, wide=True)] if panels else []
+    return figures
+
+
+def _violin(found: Sensitivity) -> Distribution:
+    by_value = {_short(value): scores for value, scores in found.scores.items()} or found.binned
+    rows = [{"name": value, "value": score} for value, scores in by_value.items() for score in scores]
+    return Distribution(rows=rows, title=found.name, y=Axis("validation accuracy"))
+
+
+def _short(value: object) -> str:
+    """Return a value of a hyper-parameter in a few characters."""
+    return f"{value:.2g}" if isinstance(value, float) else str(value)
+
+
+def _unseen_tasks(setting: Setting) -> list[Figure]:
+    """Draw how well other tasks predict the ranking on a task (Figure 21)."""
+    scores = setting.rows
+    if len(scores) < 3 or not {*DECATHLON} < {*shared_tasks(scores)}:
+        return []
+    taus = unseen_task_taus(scores)
+    panels = [
+        _task_bars({info: tau for info, (tau, _) in taus.items()}),
+        _task_bars(
+            {info: tau - other for info, (tau, other) in taus.items()}, replace(_TAU, title="difference of tau")
+        ),
+    ]
+    titles = ["The other tasks predict the ranking", "less the tasks shared with the Decathlon"]
+    both = np.nanmean(list(taus.values()), axis=0)
+    caption = f"On average tau is {both[0]:.2f} with all other tasks and {both[1]:.2f} with the four that the Visual "
+    caption += "Decathlon shares with VTAB. After Figure 21: scores on the Decathlon's other tasks are not published."
+    chart = Panels(charts=panels, titles=titles)
+    return [_figure("What predicts an unseen task?", chart, caption, wide=True)]
+
+
+# ---- several settings ------------------------------------------------------------------------------------------------
+
+
+def _linear(own: Sequence[Setting]) -> list[Figure]:
+    """Draw Kendall's tau between linear and fine-tuned scores by task (Figures 5 and 16)."""
+    title = "Does linear evaluation rank models as fine-tuning does?"
+    caption = "Kendall's tau between the rankings of the same {} models; tasks on which one of the two gives all "
+    caption += "models the same score are not shown."
+    return [_figure(title, _task_bars(taus), caption.format(count)) for count, taus in linear_taus(own)]
+
+
+def _sweeps(own: Sequence[Setting]) -> list[Figure]:
+    """Draw what the heavyweight search gained over the lightweight sweep, by task (Figure 14)."""
+    gains = {f"{own[0].material.names[row.model]} ({row.adaptation})": points for row, points in sweep_gains(own)}
+    means = [f"{title} {np.mean(list(points.values())):+.1f}" for title, points in gains.items()]
+    chart = Panels(charts=[_task_bars(points, _POINTS) for points in gains.values()], titles=list(gains))
+    caption = f"Points of top-1 accuracy, heavyweight less lightweight. Mean gains: {listed(means)}."
+    return [_figure("What the heavyweight search gains", chart, caption, wide=True)] if gains else []
+
+
+def _scale(own: Sequence[Setting]) -> list[Figure]:
+    """Draw scores over the number of parameters: means over VTAB's tasks (Figure 17), and ImageNet (Figure 18)."""
+    figures = []
+    for setting in own:
+        tasks = reference_tasks(setting.rows)
+        means = {row.model: row.average(tasks) for row in setting.rows if row.adaptation != "scratch"}
+        scaled = _scaled(setting.material, means, "Larger models", f"mean top-1 over {len(tasks)} tasks")
+        figures += _titled(scaled, setting.group.words)
+    found: dict[str, list[float]] = {}
+    for result in own[0].material.results if own else ():
+        if result.ok and result.cell.benchmark == IMAGENET_BENCHMARK and result.cell.dataset.startswith("imagenet:"):
+            found.setdefault(result.cell.model, []).append(result.metrics["top1"])
+    tops = {model: float(np.median(values)) for model, values in found.items()}
+    return figures + (_scaled(own[0].material, tops, "Larger models on ImageNet", "top-1 on ImageNet") if tops else [])
+
+
+def _scaled(material: Material, scores: Mapping[str, float], title: str, axis: str) -> list[Figure]:
+    rows = [
+        {"name": material.names[model], "family": family(model, material.cards), "value": score}
+        | {"parameters": card.parameters / 1e6, "width": card.feature_dim or 1}
+        for model, score in scores.items()
+        if (card := material.cards.get(model)) and card.parameters
+    ]
+    size = Axis("parameters (millions)", kind="log")
+    chart = Scatter(rows=rows, x="parameters", x_axis=size, y=Axis(axis), series="family", size="width", label="name")
+    return [_figure(title, chart, "Colour is the family, size the width of the features.")] if len(rows) > 1 else []
+
+
+_LIGHT: tuple[Adaptation, ...] = ("lightweight",)
+_BUDGETS = f"it takes results of fixed budgets. {_RUN} --budgets 40,100,400,1000"
+_SEARCH = f"it takes a search of many settings. {_RUN} --adaptation finetune --sweep heavyweight"
+FIGURES: Mapping[str, FigureKind] = {
+    "groups": FigureKind("Figure 3", _groups, published=_LIGHT),
+    "kinds": FigureKind("Figure 2", _kinds, published=_LIGHT),
+    "pairs": FigureKind("Figures 4 and 15", _pairs, published=("lightweight", "heavyweight")),
+    "linear": FigureKind("Figures 5 and 16", across=_linear, published=("linear", "lightweight")),
+    "sweeps": FigureKind("Figure 14", across=_sweeps, published=("lightweight", "heavyweight")),
+    "aggregations": FigureKind("Table 4", _aggregations, published=_LIGHT),
+    "metrics": FigureKind(
+        "Figure 7", _metrics, needs=f"it takes two models, and the paper prints no numbers of its own. {_RUN}"
+    ),
+    "budgets": FigureKind("Figure 6", _budgets, needs=_BUDGETS),
+    "task-budgets": FigureKind("Figures 19 and 20", partial(_budgets, by_task=True), needs=_BUDGETS),
+    "good-values": FigureKind("Figures 8 to 11", _good_values, needs=_SEARCH),
+    "violins": FigureKind("Figures 12 and 13", _violins, needs=_SEARCH),
+    "scale": FigureKind(
+        "Figures 17 and 18", across=_scale, needs=f"it takes two models whose numbers of parameters are known. {_RUN}"
+    ),
+    "unseen-tasks": FigureKind("Figure 21", _unseen_tasks, published=_LIGHT),
+}

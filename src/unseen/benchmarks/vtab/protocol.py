@@ -14,34 +14,43 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.vtab.adapters import Adapter, LinearAdapter
-from unseen.benchmarks.vtab.details import VtabDetails, VtabParameters
-from unseen.benchmarks.vtab.finetune import FinetuneAdapter
-from unseen.benchmarks.vtab.heavy import RUNGS, TRIALS, draw_settings
-from unseen.benchmarks.vtab.info import VTAB
-from unseen.benchmarks.vtab.sealed import OUTCOME, SealedTest, Selection
-from unseen.benchmarks.vtab.suites import task_info
+from unseen.benchmarks.vtab.info import VTAB, VtabDetails, VtabParameters
+from unseen.benchmarks.vtab.published_tables import GROUPS, task_info
+from unseen.benchmarks.vtab.search import RUNGS, TRIALS, SealedTest, Selection, sample_settings
 from unseen.benchmarks.workbench import Wanted, Workbench
-from unseen.core.errors import BackboneError, DataError, UsageError
+from unseen.core.errors import BackboneError, DataError, UnknownNameError, UsageError
 from unseen.core.identity import digest, option
+from unseen.core.names import Name
 from unseen.core.options import Natural, Positive, Rate
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import IntArray
+from unseen.data.sources.vtab import default_root, ready_tasks, vtab_tasks
 from unseen.features.settings import tf_preprocessing
 from unseen.metrics import mean_per_class_accuracy
-from unseen.metrics.kappa import quadratic_kappa
+from unseen.metrics.accuracy import quadratic_kappa
+from unseen.results.grid import pack_correct
 from unseen.results.info import BenchmarkInfo
-from unseen.results.outcomes import pack_correct
 from unseen.stats import accuracy_interval
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
+    from unseen.benchmarks.vtab.adapters import FinetuneAdapter, LinearAdapter
 
-#: What a training with given hyper-parameters does not depend on: how they were found, and which run comes after.
+#: The embedded default: four procedural twins and photographs with two labellings. Nothing of it is downloaded.
+MINI = (
+    "packaged:grocery",
+    "packaged:grocery?labels=coarse",
+    "procedural:shapes-count",
+    "procedural:shapes-distance",
+    "procedural:sprites-location",
+    "procedural:sprites-orientation",
+)
+#: Parameters that a training with given hyper-parameters does not depend on.
 _SEARCH = ("seed", "budget", "learning_rates", "steps", "batch_size", "trials", "longest", "sweep")
 #: Decoded images that fine-tuning keeps by default: 7,000 of 224 pixels.
 CACHE_BYTES = 1 << 30
@@ -106,7 +115,7 @@ class VtabBenchmark(Benchmark):
         return unused | ({"micro_batch", "start"} if self.adaptation == "linear" else set())
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
-        budgets: Sequence[dict[str, Any]] = [{"budget": budget} for budget in self.budgets] or [{}]
+        budgets: Sequence[dict[str, int]] = [{"budget": budget} for budget in self.budgets] or [{}]
         return [{**budget, "seed": seed} for budget in budgets for seed in self.seeds]
 
     def check(self, dataset: Dataset) -> None:
@@ -121,7 +130,7 @@ class VtabBenchmark(Benchmark):
         return bench.wanted(cells[0].dataset, splits=("train", "val", "test"), view=self._view)
 
     def pieces(self, cells: Sequence[Cell], bench: Workbench) -> list[dict[str, Any]]:
-        """The trainings that can be done now: candidates of the search first, then a final one per seed."""
+        """Return the trainings that can be done now: candidates of the search first, then a final one per seed."""
         if self.adaptation == "linear":
             return []
         found: list[dict[str, Any]] = []
@@ -135,7 +144,7 @@ class VtabBenchmark(Benchmark):
         return found
 
     def do_piece(self, piece: Mapping[str, Any], cells: Sequence[Cell], bench: Workbench) -> None:
-        """One training, whose outcome is left in a file."""
+        """Run one training, and store its outcome in a file."""
         budget = int(piece["budget"])
         adapter = self._finetuning(_by_budget(cells)[budget][0], bench, budget)
         if "final" in piece:
@@ -148,43 +157,53 @@ class VtabBenchmark(Benchmark):
         self.check(dataset)
         sealed = SealedTest(dataset.split("test"))
         for budget, chosen in _by_budget(cells).items():
-            yield from self._evaluate(chosen, bench, dataset, sealed, budget)
+            began = time.perf_counter()
+            adapter = self._adapter(chosen[0], bench, dataset, sealed, budget)
+            selection = adapter.tune()
+            for cell, found in zip(chosen, adapter.predict(selection, _seeds(chosen)), strict=True):
+                # The test labels are opened only here: everything is chosen, and this run is predicted.
+                result = _result(cell, dataset, sealed.open(selection), found, selection)
+                seconds, began = time.perf_counter() - began, time.perf_counter()
+                yield replace(result, seconds=seconds, record=adapter.record)
 
-    def _evaluate(
-        self, cells: Sequence[Cell], bench: Workbench, dataset: Dataset, sealed: SealedTest, budget: int
-    ) -> Iterator[Result]:
-        began = time.perf_counter()
-        adapter = self._adapter(cells[0], bench, dataset, sealed, budget)
-        selection = adapter.tune()
-        for cell, found in zip(cells, adapter.predict(selection, _seeds(cells)), strict=True):
-            # The test labels are opened only here: everything is chosen, and this run is predicted.
-            result = _result(cell, dataset, sealed.open(selection), found, selection)
-            seconds, began = time.perf_counter() - began, time.perf_counter()
-            yield replace(result, seconds=seconds, record=adapter.record)
+    def _adapter(
+        self, cell: Cell, bench: Workbench, dataset: Dataset, sealed: SealedTest, budget: int
+    ) -> LinearAdapter | FinetuneAdapter:
+        from unseen.benchmarks.vtab.adapters import LinearAdapter
 
-    def _adapter(self, cell: Cell, bench: Workbench, dataset: Dataset, sealed: SealedTest, budget: int) -> Adapter:
-        if self.adaptation == "linear":
-            return self._linear(cell.model, bench, dataset, self._grid(budget))
-        return self._finetuning(cell, bench, budget, sealed)
-
-    def _grid(self, budget: int) -> list[tuple[float, int]]:
-        return [(rate, steps) for steps in ((budget,) if budget else self.steps) for rate in self.learning_rates]
+        if self.adaptation != "linear":
+            return self._finetuning(cell, bench, budget, sealed)
+        train, val, test = (
+            bench.split(cell.model, dataset.id, split, view=self._view) for split in ("train", "val", "test")
+        )
+        return LinearAdapter(
+            train=(train.features, train.labels),
+            val=(val.features, val.labels),
+            test=test.features,
+            rows=test.index,
+            count=test.total,
+            classes=len(dataset.class_names),
+            settings=self._sweep(budget),
+        )
 
     def _finetuning(
         self, cell: Cell, bench: Workbench, budget: int, sealed: SealedTest | None = None
     ) -> FinetuneAdapter:
-        from unseen.finetuning.train import FinetuneOptions
+        from unseen.benchmarks.vtab.adapters import FinetuneAdapter, FinetuneOptions
 
         dataset = bench.dataset(cell.dataset)
         model = scratch_model(cell.model, bench) if self.adaptation == "scratch" else cell.model
         backbone, heavy = self._view(bench.backbone(model)), self.sweep == "heavyweight"
+        images, size = len(dataset.split("train")), backbone.preprocessing.size
         return FinetuneAdapter(
             backbone=backbone,
             train=dataset.split("train"),
             val=dataset.split("val"),
             test=(sealed or SealedTest(dataset.split("test"))).images,
             classes=len(dataset.class_names),
-            settings=self._candidates(len(dataset.split("train")), backbone.preprocessing.size, budget),
+            settings=sample_settings(self.trials, images=images, size=size, longest=self.longest)
+            if heavy
+            else self._sweep(budget),
             options=FinetuneOptions(
                 weight_decay=SCRATCH_DECAY if self.adaptation == "scratch" else 0.0,
                 micro_batch=self.micro_batch,
@@ -200,38 +219,21 @@ class VtabBenchmark(Benchmark):
             tolerant=heavy,
         )
 
-    def _candidates(self, images: int, size: int, budget: int) -> list[dict[str, Any]]:
-        """The settings to choose from; a probe to start from is one of them, with no step after it."""
-        if self.sweep == "heavyweight":
-            return draw_settings(self.trials, images=images, size=size, longest=self.longest)
-        probe = [(self.learning_rates[0], 0)] if self.start == "probe" else []
+    def _sweep(self, budget: int) -> list[dict[str, Any]]:
+        """Return the lightweight sweep; a probe to start from is one of its settings, with no step after it."""
+        probe = [(self.learning_rates[0], 0)] if self.adaptation != "linear" and self.start == "probe" else []
+        grid = [(rate, steps) for steps in ((budget,) if budget else self.steps) for rate in self.learning_rates]
         return [
-            {"learning_rate": rate, "steps": steps, "batch_size": self.batch_size}
-            for rate, steps in [*probe, *self._grid(budget)]
+            {"learning_rate": rate, "steps": steps, "batch_size": self.batch_size} for rate, steps in [*probe, *grid]
         ]
 
-    def _linear(
-        self, model: str, bench: Workbench, dataset: Dataset, settings: list[tuple[float, int]]
-    ) -> LinearAdapter:
-        rows = {split: bench.split(model, dataset.id, split, view=self._view) for split in ("train", "val", "test")}
-        return LinearAdapter(
-            train=(rows["train"].features, rows["train"].labels),
-            val=(rows["val"].features, rows["val"].labels),
-            test=rows["test"].features,
-            rows=rows["test"].index,
-            count=rows["test"].total,
-            classes=len(dataset.class_names),
-            settings=settings,
-            batch_size=self.batch_size,
-        )
-
     def _view(self, backbone: Backbone) -> Backbone:
-        """The model as this adaptation looks through it."""
+        """Return the model with the preprocessing of this adaptation."""
         own = backbone.preprocessing
         if backbone.transform is not None and self.preprocessing != "own":
             raise BackboneError(
-                f"{backbone.id!r} has a transform of its own that preprocessing={self.preprocessing!r} cannot change: "
-                "give preprocessing='own', or a model whose transform is the usual chain."
+                f"{backbone.id!r} has its own transform, which preprocessing={self.preprocessing!r} cannot change: "
+                "use preprocessing='own', or a model whose transform is the usual chain."
             )
         if self.preprocessing == "tf":
             own = tf_preprocessing(own, centred=self.adaptation == "scratch")
@@ -246,7 +248,7 @@ class VtabBenchmark(Benchmark):
 
 
 def scratch_model(model: str, bench: Workbench) -> str:
-    """The name of the same architecture with random weights."""
+    """Return the name of the same architecture with random weights."""
     if model.startswith("random:"):
         return model
     architecture = bench.backbone(model).card.architecture
@@ -266,7 +268,7 @@ def _result(cell: Cell, dataset: Dataset, labels: IntArray, predictions: IntArra
         chance=1 / classes,
         train_images=len(dataset.split("train")) + len(dataset.split("val")),
         test_images=len(correct),
-        chosen={k: v for k, v in selection.setting.items() if k not in OUTCOME},
+        chosen=selection.setting,
         validation_accuracy=selection.accuracy,
         task={"name": info.name, "title": info.title, "group": info.group, "data": info.data},
         examples=digest([dataset.split(s).fingerprint for s in ("train", "val")]),
@@ -291,3 +293,31 @@ def _by_budget(cells: Sequence[Cell]) -> dict[int, list[Cell]]:
 
 def _seeds(cells: Sequence[Cell]) -> list[int]:
     return [VtabParameters.read(cell.parameters).seed for cell in cells]
+
+
+def suite(names: Sequence[str], *, size: str = "1000", root: str = "") -> list[str]:
+    """Return the dataset ids of suites, groups, tasks and plain dataset ids, in order, each once.
+
+    Args:
+        names: "mini", "all", "ready" (with complete data), a group ("natural"), a task ("caltech101"), any dataset.
+        size: of VTAB's own tasks: "1000" or "full".
+        root: folder of their data; "" for the default.
+    """
+    options = {"size": size if size != "1000" else None, "root": root or None}
+    found: list[str] = []
+    for name in names:
+        task = name.removeprefix("vtab:")
+        tasks: Collection[str] = ()
+        if name == "ready":
+            folder = Path(root or default_root())
+            if not (tasks := ready_tasks(folder)):
+                raise DataError(f"no task is ready below {folder}. List the data: unseen vtab check {folder}")
+        elif name in ("all", *GROUPS):
+            tasks = [known.name for known in vtab_tasks().values() if name in ("all", known.group)]
+        elif task in vtab_tasks():
+            tasks = [task]
+        elif name != "mini" and ":" not in name:
+            raise UnknownNameError("task or suite", name, ["mini", "all", "ready", *GROUPS, *vtab_tasks()])
+        own = MINI if name == "mini" else [name]
+        found += [str(Name.parse(f"vtab:{task}", options)) for task in tasks] if tasks else own
+    return list(dict.fromkeys(found))

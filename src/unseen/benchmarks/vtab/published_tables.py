@@ -1,4 +1,4 @@
-"""The tables of the VTAB paper, as data.
+"""The tables of the VTAB paper, as data, and what they know of a task.
 
 Paper:      Zhai et al., "A Large-scale Study of Representation Learning with the Visual Task Adaptation Benchmark",
             2019, arXiv:1910.04867 [P]
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -21,15 +21,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from unseen.benchmarks.vtab.details import VtabDetails
+from unseen.benchmarks.vtab.info import VtabDetails
 from unseen.core.errors import DataError
+from unseen.core.names import Name
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord
-from unseen.data.sources.vtab.tasks import vtab_tasks
-from unseen.metrics.aggregation import Aggregation, aggregations
-from unseen.metrics.kendall import kendall_tau
-from unseen.metrics.nash import READINGS, nash_weights, weighted_means
-from unseen.stats import accuracy_interval
+from unseen.data.sources.vtab import vtab_tasks
+from unseen.metrics.aggregation import READINGS, Aggregation, aggregations, nash_weights, weighted_means
+from unseen.stats import accuracy_interval, kendall_tau
 
 FloatArray = npt.NDArray[np.float64]
 Size = Literal["1000", "full"]
@@ -70,11 +69,6 @@ class ScoreTable:
             raise DataError(f"no method {method!r} in this table. It has: {', '.join(self.methods)}.") from None
         return found
 
-    def among(self, tasks: Sequence[str]) -> FloatArray:
-        """The columns of `tasks`, in that order."""
-        found: FloatArray = self.scores[:, [self.tasks.index(task) for task in tasks]]
-        return found
-
 
 @dataclass(frozen=True, slots=True)
 class Subset:
@@ -86,14 +80,51 @@ class Subset:
     tasks: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class TaskInfo:
+    """A task as tables and charts name it.
+
+    Attributes:
+        data: which images; equal for tasks that share them.
+        published: whether the paper's tables have a column for it.
+    """
+
+    name: str
+    title: str
+    group: str
+    data: str
+    published: bool = False
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Return a sort key: groups and tasks in the order of the paper, other tasks after them."""
+        groups, tasks = [*GROUPS, self.group], list(vtab_tasks())
+        return groups.index(self.group), tasks.index(self.name) if self.published else len(tasks)
+
+
+def task_info(dataset: str) -> TaskInfo:
+    """Return what is known of the task behind a dataset id; any dataset can be a task, in the group "other"."""
+    name = Name.parse(dataset)
+    if name.scheme == "vtab" and name.rest in vtab_tasks():
+        task = vtab_tasks()[name.rest]
+        return TaskInfo(task.name, task.title, task.group, task.data, published=True)
+    if name.scheme == "procedural":
+        images, _, label = name.rest.partition("-")
+        return TaskInfo(name.rest, f"{images.capitalize()}-{label.capitalize()}", "structured", images)
+    if (name.scheme, name.rest) == ("packaged", "grocery"):
+        kind = name.options.get("labels", "fine")
+        return TaskInfo(f"grocery-{kind}", f"Grocery-{kind.capitalize()}", "natural", "grocery")
+    return TaskInfo(str(name), str(name), "other", str(name))
+
+
 def task_titles() -> dict[str, str]:
-    """Task to the heading of its column."""
+    """Return the heading of the column of each task."""
     return {name: task.title for name, task in vtab_tasks().items()}
 
 
 @cache
 def score_table(adaptation: Adaptation, size: Size) -> ScoreTable:
-    """Table 6 (lightweight fine-tuning), 7 (heavyweight) or 9 (linear), for 1,000 examples or all."""
+    """Return Table 6 (lightweight fine-tuning), 7 (heavyweight) or 9 (linear), for 1,000 examples or all."""
     path = files("unseen.benchmarks.vtab") / "published" / f"{_FILES[adaptation]}.csv"
     rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
     chosen = [row for row in rows if row["size"] == size]
@@ -107,7 +138,7 @@ def score_table(adaptation: Adaptation, size: Size) -> ScoreTable:
 
 
 def read_results_file(path: Path, size: Size) -> ScoreTable:
-    """The file of results that the authors released: single values in full precision, two header rows.
+    """Read the results file that the authors released: single values in full precision, two header rows.
 
     Raises:
         DataError: the file has another form.
@@ -133,17 +164,15 @@ def published_results(adaptation: Adaptation, size: Size) -> tuple[Result, ...]:
 
     [P] prints no intervals. They follow from the printed accuracy and the size of the test set.
     """
-    table, tasks = score_table(adaptation, size), vtab_tasks()
+    table = score_table(adaptation, size)
     record = RunRecord(source=f"Zhai et al., 2019, Table {_FILES[adaptation].removeprefix('table')}")
+    sweep = "heavyweight" if adaptation == "heavyweight" else "lightweight"
+    parameters = {"adaptation": "linear" if adaptation == "linear" else "finetune", "sweep": sweep}
     found = []
     for (method, task), percent in np.ndenumerate(table.scores):
-        info, n = tasks[table.tasks[task]], tasks[table.tasks[task]].sizes[2]
+        info = vtab_tasks()[table.tasks[task]]
+        n, dataset = info.sizes[2], f"vtab:{info.name}{'?size=full' if size == 'full' else ''}"
         interval = accuracy_interval(np.arange(n) < round(percent / 100 * n))
-        parameters = {
-            "adaptation": "linear" if adaptation == "linear" else "finetune",
-            "sweep": "heavyweight" if adaptation == "heavyweight" else "lightweight",
-        }
-        dataset = f"vtab:{info.name}{'?size=full' if size == 'full' else ''}"
         found.append(
             Result(
                 Cell("vtab", f"{PUBLISHED_SCHEME}{table.methods[method]}", dataset, parameters),
@@ -173,24 +202,26 @@ class LiteratureRow:
 
 
 def literature() -> tuple[LiteratureRow, ...]:
-    """Table 8."""
+    """Return Table 8."""
     return tuple(LiteratureRow(**row) for row in _tables()["table8"])
 
 
 def human_scores() -> dict[str, dict[str, float]]:
-    """Table 3: mean per-class accuracy of raters, and of chance, by task."""
-    return {task: dict(row) for task, row in _tables()["table3"].items()}
+    """Return Table 3: mean per-class accuracy of raters, and of chance, by task."""
+    found: dict[str, dict[str, float]] = _tables()["table3"]
+    return found
 
 
 def aggregation_taus(size: Size) -> dict[str, tuple[float, float]]:
-    """Table 4: by aggregation, Kendall's tau with the mean and its standard deviation."""
+    """Return Table 4: by aggregation, Kendall's tau with the mean and its standard deviation."""
     return {name: (row[size][0], row[size][1]) for name, row in _tables()["table4"].items()}
 
 
 def published_aggregations() -> dict[str, Aggregation]:
-    """The aggregations as Table 4 takes them: Balduzzi's weights of tasks come from the full datasets, for both sizes.
+    """Return the aggregations of Table 4: Balduzzi's weights of tasks come from the full datasets, for both sizes.
 
-    [P] does not say so. Of the readings in `unseen.metrics.nash` it is the one that agrees with both printed values.
+    [P] does not state it. Of the readings in `unseen.metrics.aggregation` it is the one that agrees with both printed
+    values.
     """
     rows = vtab_tasks().values()
     full = score_table("lightweight", "full").scores
@@ -198,27 +229,25 @@ def published_aggregations() -> dict[str, Aggregation]:
 
 
 def balduzzi_readings(scores: npt.ArrayLike) -> dict[str, tuple[float, float]]:
-    """Tau with the mean by reading of Balduzzi's weighting: by weights of the table itself, and of the full data."""
+    """Return tau with the mean by reading of Balduzzi's weighting: with weights of the table, and of the full data."""
     table, full = np.asarray(scores, np.float64), score_table("lightweight", "full").scores
     mean = table.mean(axis=1)
     found = {}
     for name, (scale, one_game) in READINGS.items():
-        own, other = (
-            kendall_tau(mean, weighted_means(table, nash_weights(each, scale=scale, one_game=one_game)))
-            for each in (table, full)
-        )
+        weights = (nash_weights(each, scale=scale, one_game=one_game) for each in (table, full))
+        own, other = (kendall_tau(mean, weighted_means(table, each)) for each in weights)
         found[name] = (own, other)
     return found
 
 
 def best_subsets(size: Size) -> tuple[Subset, ...]:
-    """Table 5."""
+    """Return Table 5."""
     found = [row for row in _tables()["table5"] if row["size"] == size]
-    return tuple(Subset(row["size"], row["tau"][0], row["tau"][1], tuple(row["tasks"])) for row in found)
+    return tuple(Subset(size, row["tau"][0], row["tau"][1], tuple(row["tasks"])) for row in found)
 
 
 def claims() -> Mapping[str, Any]:
-    """Single figures of the text."""
+    """Return single numbers of the text."""
     found: Mapping[str, Any] = _tables()["claims"]
     return found
 

@@ -9,19 +9,17 @@ from typing import Any
 
 from unseen.benchmarks.vtab.analysis import (
     ModelScores,
-    by_setting,
-    group_scores,
     published_scores,
     reference_tasks,
     row_names,
-    settings,
+    vtab_settings,
 )
-from unseen.benchmarks.vtab.published_tables import Adaptation, Size
-from unseen.benchmarks.vtab.suites import TaskInfo
+from unseen.benchmarks.vtab.published_tables import Adaptation, Size, TaskInfo
 from unseen.core.errors import DataError
 from unseen.core.records import Result
+from unseen.reports.blocks import Material
 from unseen.reports.wording import counted, listed
-from unseen.results.styles import metric_style
+from unseen.results.info import metric_style
 from unseen.results.table import (
     Table,
     TableCell,
@@ -34,6 +32,8 @@ from unseen.results.table import (
 from unseen.stats import Candidate, Decision, decide
 
 TOP1 = metric_style("top1", "vtab")
+UNDECIDED = decide({})
+_MEAN = "Mean of"
 _INTERVALS = "Intervals of published numbers follow from the printed accuracy and the number of test images"
 
 
@@ -58,7 +58,7 @@ class Ranking:
     Attributes:
         table, size: which published table they compare with, for how many examples.
         tasks: the tasks of the columns, by name, in the order of the paper.
-        rows: rows with all tasks and complete data, best mean first; if the data of all rows are incomplete, those.
+        rows: rows with all tasks and complete data; if the data of all rows are incomplete, those.
         incomplete: the user's other rows, with what they lack; they are not ranked.
         note: why there are no published rows.
     """
@@ -74,27 +74,23 @@ class Ranking:
     @cached_property
     def columns(self) -> list[Column]:
         """The tasks by group, then means: of each group, of groups, and of tasks."""
-        groups: dict[str, list[str]] = {}
-        for task, info in self.tasks.items():
-            groups.setdefault(info.group.capitalize(), []).append(task)
-        found = [Column(group, self.tasks[task].title, (task,)) for group, own in groups.items() for task in own]
+        found = _task_columns(self.tasks)
+        groups = list(dict.fromkeys(column.group for column in found))
         if len(groups) > 1:
-            found += [Column("Mean of", group, tuple(own)) for group, own in groups.items()]
-            found.append(Column("Mean of", "groups", tuple(self.tasks), by_group=True))
+            tasks = {group: tuple(column.tasks[0] for column in found if column.group == group) for group in groups}
+            found += [Column(_MEAN, group, own) for group, own in tasks.items()]
+            found.append(Column(_MEAN, "groups", tuple(self.tasks), by_group=True))
         return [*found, self.mean]
 
     @property
     def mean(self) -> Column:
         """The mean over tasks, by which rows are ranked."""
-        return Column("Mean of", counted(len(self.tasks), "task"), tuple(self.tasks))
+        return Column(_MEAN, counted(len(self.tasks), "task"), tuple(self.tasks))
 
     @cached_property
     def candidates(self) -> Mapping[Column, Mapping[str, Candidate]]:
         """By column and row, the value with its interval."""
-        return {
-            column: {key_of(row): row.mean(column.tasks, by_group=column.by_group) for row in self.rows}
-            for column in self.columns
-        }
+        return {c: {row.key: row.mean(c.tasks, by_group=c.by_group) for row in self.rows} for c in self.columns}
 
     @cached_property
     def decisions(self) -> Mapping[Column, Decision]:
@@ -104,7 +100,7 @@ class Ranking:
     @property
     def ordered(self) -> list[ModelScores]:
         """The rows, best mean first."""
-        rows = {key_of(row): row for row in self.rows}
+        rows = {row.key: row for row in self.rows}
         return [rows[key] for key in self.decisions[self.mean].order] if rows else []
 
     def tables(self, names: Mapping[str, str], older: int = 0) -> list[Table]:
@@ -114,78 +110,77 @@ class Ranking:
             names: how to call models and the benchmark.
             older: how many results of older weights or data were dropped.
         """
-        called = self._names(names)
-        found = []
-        if self.rows:
-            rows = [[_head(row, called), *(self._cell(row, c) for c in self.columns)] for row in self.ordered]
-            groups = ["", *(column.group for column in self.columns)]
-            heads = ["method" if any(row.source for row in self.rows) else "model", *(c.head for c in self.columns)]
-            keys = ["" if row.source else row.model for row in self.ordered]  # filters are for the user's models
-            notes = self._notes(older)
-            found.append(
-                Table(self._caption(names), heads, rows, range(1, len(heads)), keys, groups=groups, notes=notes)
-            )
-        return [*found, *([self._incomplete_table(names, called)] if self.incomplete else [])]
+        called, caption = self._names(names), self._caption(names)
+        found = [self._table(self.ordered, self.columns, caption, called, self._notes(older))] if self.rows else []
+        if self.incomplete:
+            others = {task: info for row, _ in self.incomplete for task, info in row.tasks.items()}
+            rows, columns = [row for row, _ in self.incomplete], _task_columns({**self.tasks, **others})
+            notes = [f"{called[row.key]}: {lacks}." for row, lacks in self.incomplete]
+            found.append(self._table(rows, columns, f"{caption}: incomplete, not ranked", called, notes))
+        return found
 
-    def to_rows(self) -> list[dict[str, Any]]:
-        """Return the rows as JSON values, scores in percent."""
-        called = self._names({})
-        place = {"setting": self.setting, "table": self.table, "size": self.size}
-        places = self.decisions[self.mean].places
-        found: list[dict[str, Any]] = []
-        for row in self.ordered:
-            interval = self.decisions[self.mean].intervals[key_of(row)]
-            means = {c.head: self.decisions[c].intervals[key_of(row)].value for c in self.columns if len(c.tasks) > 1}
-            found.append(
-                _json(row, called)
-                | {"mean": 100 * interval.value}
-                | {end: 100 * getattr(interval, end) if interval.known else None for end in ("low", "high")}
-                | {"means": {head: 100 * value for head, value in means.items()}}
-                | {"places": places.get(key_of(row)), "mark": mark_of(key_of(row), self.decisions[self.mean])}
-                | place
-            )
-        return [
-            *found,
-            *(_json(row, called) | {"mean": None, "incomplete": lacks} | place for row, lacks in self.incomplete),
-        ]
-
-    def _names(self, short: Mapping[str, str]) -> dict[tuple[str, str], str]:
-        """Return the name of each row by (model, way)."""
-        rows = [*self.rows, *(row for row, _ in self.incomplete)]
-        parts = [[row for row in rows if bool(row.source) == published] for published in (False, True)]
-        return {key: name for part in parts for key, name in row_names(part, short).items()}
+    def _table(
+        self,
+        rows: Sequence[ModelScores],
+        columns: Sequence[Column],
+        caption: str,
+        called: Mapping[str, str],
+        notes: Sequence[str],
+    ) -> Table:
+        heads = ["method" if any(row.source for row in rows) else "model", *(column.head for column in columns)]
+        return Table(
+            caption,
+            heads,
+            [[_head(row, called[row.key]), *(self._cell(row, column) for column in columns)] for row in rows],
+            range(1, len(heads)),
+            ["" if row.source else row.model for row in rows],  # filters are for the user's models
+            groups=["", *(column.group for column in columns)],
+            notes=notes,
+        )
 
     def _cell(self, row: ModelScores, column: Column) -> TableCell:
-        decision, candidate = self.decisions[column], self.candidates[column][key_of(row)]
-        if len(column.tasks) == 1 and column.group != "Mean of":
-            cell = summary_cell(row.summaries[column.tasks[0]], decision)
-            return replace(cell, mark=mark_of(key_of(row), decision))
-        assert candidate.interval is not None
+        ranked = row.key in self.candidates.get(column, {})
+        mark = mark_of(row.key, self.decisions[column]) if ranked else ""
+        if column.group != _MEAN:
+            return replace(summary_cell(row.summaries.get(column.tasks[0]), UNDECIDED), mark=mark)
+        interval = self.decisions[column].intervals[row.key]
         return TableCell(
-            value=candidate.interval.value,
-            interval=candidate.interval,
+            value=interval.value,
+            interval=interval,
             metric=TOP1,
-            mark=mark_of(key_of(row), decision),
-            n=candidate.interval.n or None,
+            mark=mark,
+            n=interval.n or None,
             cells=row.cells(column.tasks),
         )
 
-    def _incomplete_table(self, names: Mapping[str, str], called: Mapping[tuple[str, str], str]) -> Table:
-        infos = dict(self.tasks) | {task: info for row, _ in self.incomplete for task, info in row.tasks.items()}
-        nothing = decide({})
-        rows = [
-            [_head(row, called), *(summary_cell(row.summaries.get(task), nothing) for task in infos)]
-            for row, _ in self.incomplete
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the rows as JSON values, scores in percent."""
+        called, best = self._names({}), self.decisions[self.mean]
+        means = [column for column in self.columns if len(column.tasks) > 1]
+        found: list[dict[str, Any]] = []
+        for row in self.ordered:
+            interval = best.intervals[row.key]
+            limits = (interval.low, interval.high) if interval.known else (None, None)
+            found.append(
+                {"mean": 100 * interval.value}
+                | {name: end and 100 * end for name, end in zip(("low", "high"), limits, strict=True)}
+                | {"means": {c.head: 100 * self.decisions[c].intervals[row.key].value for c in means}}
+                | {"places": best.places.get(row.key), "mark": mark_of(row.key, best)}
+            )
+        found += [{"mean": None, "incomplete": lacks} for _, lacks in self.incomplete]
+        rows = [*self.ordered, *(row for row, _ in self.incomplete)]
+        return [
+            {"method": called[row.key], "model": row.model, "own": not row.source, "source": row.source}
+            | {"scores": {task: 100 * value for task, value in row.medians.items()}, **own}
+            | {"setting": self.setting, "table": self.table, "size": self.size}
+            for row, own in zip(rows, found, strict=True)
         ]
-        return Table(
-            f"{self._caption(names)}: incomplete, not ranked",
-            ["model", *(info.title for info in infos.values())],
-            rows,
-            range(1, 1 + len(infos)),
-            [row.model for row, _ in self.incomplete],
-            groups=["", *(info.group.capitalize() for info in infos.values())],
-            notes=[f"{called[row.model, row.way]}: {lacks}." for row, lacks in self.incomplete],
-        )
+
+    def _names(self, short: Mapping[str, str]) -> dict[str, str]:
+        """Return the name of each row by its key."""
+        rows = [*self.rows, *(row for row, _ in self.incomplete)]
+        parts = [[row for row in rows if bool(row.source) == published] for published in (False, True)]
+        return row_names(parts[0], short) | row_names(parts[1], short)
 
     def _caption(self, names: Mapping[str, str]) -> str:
         examples = "all examples" if self.size == "full" else "1,000 examples"
@@ -194,53 +189,49 @@ class Ranking:
         return ", ".join(words) + (f" · {self.setting}" if self.setting else "")
 
     def _notes(self, older: int) -> list[str]:
-        own = [row for row in self.rows if not row.source]
-        summaries = [row.summaries[task] for row in own for task in self.tasks]
-        marked = any(mark_of(key_of(row), decision) for decision in self.decisions.values() for row in self.rows)
+        summaries = [row.summaries[task] for row in self.rows if not row.source for task in self.tasks]
+        marked = any(mark_of(row.key, decision) for decision in self.decisions.values() for row in self.rows)
         found = summary_notes(summaries, marked=marked, older=older) if summaries else []
         sources = listed(list(dict.fromkeys(row.source for row in self.rows if row.source)))
         return [*found, *([f"Published: {sources}.", f"{_INTERVALS}."] if sources else []), *filter(None, [self.note])]
 
 
-def key_of(row: ModelScores) -> str:
-    """Return what identifies a row in the decisions of a ranking."""
-    return f"{row.model} ({row.way})"
+def _task_columns(tasks: Mapping[str, TaskInfo]) -> list[Column]:
+    """Return one column per task, group by group."""
+    groups = list(dict.fromkeys(info.group for info in tasks.values()))
+    ordered = sorted(tasks, key=lambda task: groups.index(tasks[task].group))
+    return [Column(tasks[task].group.capitalize(), tasks[task].title, (task,)) for task in ordered]
 
 
-def rank(
-    own: Sequence[ModelScores],
-    published: Sequence[ModelScores] | None = None,
-    *,
-    setting: str = "",
-    only_published: bool = False,
-) -> Ranking:
+def _head(row: ModelScores, name: str) -> TableCell:
+    shown = f"{name} (published)" if row.source and not name.endswith("published)") else name
+    return TableCell(shown, name.lower(), hint=row.source or row.model)
+
+
+def rank(own: Sequence[ModelScores], published: Sequence[ModelScores] | None = None, *, setting: str = "") -> Ranking:
     """Rank rows that compare with one another, among published methods if their tasks and data are complete.
 
     Args:
         own: rows of the user's models.
         published: published rows; by default those of the table that the first row compares with.
-        only_published: drop tasks that [P] does not have.
     """
-    if only_published:
-        own = [replace(s, summaries={t: s.summaries[t] for t, i in s.tasks.items() if i.published}) for s in own]
-    first = own[0]
+    first, tasks = own[0], reference_tasks(own)
     size: Size = "full" if first.size == "full" else "1000"
-    tasks = reference_tasks(own)
-    infos = {task: info for scores in own for task, info in scores.tasks.items()}
+    infos = {task: info for row in own for task, info in row.tasks.items()}
     whole = [row for row in own if all(task in row.summaries for task in tasks)]
     intact = [row for row in whole if not any(task in row.incomplete for task in tasks)]
     ranked = intact or whole
-    unranked = sorted((row for row in own if row not in ranked), key=key_of)
-    lacking = [(row, _lacks(row, tasks, infos)) for row in unranked]
+    unranked = sorted((row for row in own if row not in ranked), key=lambda row: row.key)
+    lacking = [(row, _lacks(row, [infos[task] for task in tasks])) for row in unranked]
     note = "" if intact else "Data are incomplete: not comparable with published numbers."
     others: Sequence[ModelScores] = ()
     if intact and all(infos[task].published for task in tasks):
         others = published_scores(first.table, size) if published is None else published
     shown = {task: infos[task] for task in tasks}
-    return Ranking(setting, first.table, size, shown, [*ranked, *others] if tasks else (), lacking, note)
+    return Ranking(setting, first.table, size, shown, [*ranked, *others], lacking, note)
 
 
-def compare(own: Sequence[ModelScores], *, table: Adaptation | None = None, size: Size | None = None) -> list[Ranking]:
+def compare(results: Sequence[Result], *, table: Adaptation | None = None, size: Size | None = None) -> list[Ranking]:
     """Rank every setting apart, each among the published methods, on the tasks of the paper.
 
     Args:
@@ -250,22 +241,22 @@ def compare(own: Sequence[ModelScores], *, table: Adaptation | None = None, size
     Raises:
         DataError: there is nothing to compare.
     """
-    if not (chosen := [scores for scores in own if size in (None, scores.size)]):
+    chosen = [s for s in vtab_settings(Material(results)) if s.scores and size in (None, s.size)]
+    if not chosen:
         raise DataError("there are no VTAB results to compare. Make some with: unseen vtab run")
-    found, others = [], set[str]()
-    for models in by_setting(chosen):
-        with_tasks = [s for s in models if any(info.published for info in s.tasks.values())]
-        if not with_tasks:
-            others |= {task for scores in models for task in scores.summaries}
-            continue
-        of_size: Size = "full" if models[0].size == "full" else "1000"
-        published = published_scores(table or models[0].table, of_size)
-        ranking = rank(with_tasks, published, setting=models[0].setting, only_published=True)
-        found.append(replace(ranking, table=table or ranking.table))
+    found = []
+    for setting in chosen:
+        published = ({t: row.summaries[t] for t, i in row.tasks.items() if i.published} for row in setting.scores)
+        rows = [replace(row, summaries=some) for row, some in zip(setting.scores, published, strict=True) if some]
+        if rows:
+            kind = table or rows[0].table
+            ranking = rank(rows, published_scores(kind, setting.size), setting=setting.group.words)
+            found.append(replace(ranking, table=kind))
     if not found:
+        others = sorted({task for setting in chosen for row in setting.scores for task in row.summaries})
         raise DataError(
-            f"none of these tasks is in the paper's tables: {', '.join(sorted(others))}. The published methods were "
-            "never run on the embedded tasks; run some of VTAB's own (unseen vtab check tells which data you have)."
+            f"none of these tasks is in the paper's tables: {', '.join(others)}. The published methods were "
+            "never run on the embedded tasks; run some of VTAB's own (unseen vtab check lists the data that you have)."
         )
     return found
 
@@ -274,29 +265,18 @@ def vtab_tables(results: Collection[Result], names: Mapping[str, str], metrics: 
     """Return the tables of VTAB for all outputs, setting by setting; results of fixed budgets have their own."""
     found: list[Table] = []
     rest: list[Result] = []
-    for group in settings(list(results)):
-        if scores := group_scores(group):
-            first, *more = rank(scores, setting=group.words).tables(names, group.older)
+    for setting in vtab_settings(Material(list(results))):
+        group = setting.group
+        if setting.scores:
+            first, *more = rank(setting.scores, setting=group.words).tables(names, group.older)
             found += [replace(first, footnote=findings_footnote(group.results)), *more]
         else:
             rest += group.results
     return [*found, *(default_tables(rest, names, metrics) if rest else [])]
 
 
-def _lacks(row: ModelScores, tasks: Sequence[str], infos: Mapping[str, TaskInfo]) -> str:
-    missing = [infos[task].title for task in tasks if task not in row.summaries]
-    said = [f"{counted(len(missing), 'task')} of {len(tasks)} missing: {listed(missing)}"] if missing else []
-    data = [f"{infos[task].title} {text}" for task, text in row.incomplete.items()]
-    return "; ".join([*said, *([f"incomplete data: {listed(data, 3)}"] if data else [])])
-
-
-def _head(row: ModelScores, called: Mapping[tuple[str, str], str]) -> TableCell:
-    name = called[row.model, row.way]
-    shown = f"{name} (published)" if row.source and not name.endswith("published)") else name
-    return TableCell(shown, name.lower(), hint=row.source or row.model)
-
-
-def _json(row: ModelScores, called: Mapping[tuple[str, str], str]) -> dict[str, Any]:
-    scores = {task: 100 * value for task, value in row.medians.items()}
-    name = called[row.model, row.way]
-    return {"method": name, "model": row.model, "own": not row.source, "source": row.source, "scores": scores}
+def _lacks(row: ModelScores, tasks: Sequence[TaskInfo]) -> str:
+    missing = [info.title for info in tasks if info.name not in row.summaries]
+    found = [f"{counted(len(missing), 'task')} of {len(tasks)} missing: {listed(missing)}"] if missing else []
+    data = [f"{row.tasks[task].title} {text}" for task, text in row.incomplete.items()]
+    return "; ".join([*found, *([f"incomplete data: {listed(data, 3)}"] if data else [])])

@@ -1,152 +1,286 @@
-"""VTAB on the page: groups of tasks, every task among the published methods, and how far the ranking can be trusted."""
+"""VTAB on the page: groups of tasks, every task among the published methods, and further tables of the paper."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from unseen.benchmarks.vtab.analysis import group_scores, published_scores
-from unseen.benchmarks.vtab.figures import across_figures, published_figures, setting_figures
-from unseen.benchmarks.vtab.info import IMAGENET_BENCHMARK
-from unseen.benchmarks.vtab.own_figures import Own
-from unseen.benchmarks.vtab.published_tables import Size
-from unseen.benchmarks.vtab.ranking import Column, Ranking, key_of, rank
-from unseen.benchmarks.vtab.relations import METRICS, metric_agreement
-from unseen.benchmarks.vtab.tables import (
-    aggregation_table,
-    human_table,
-    literature_table,
-    own_aggregation_tables,
-    published_tables,
-    subset_table,
+from unseen.benchmarks.vtab.analysis import (
+    METRICS,
+    ModelScores,
+    Setting,
+    complete,
+    metric_agreement,
+    published_scores,
+    row_names,
+    score_matrix,
+    shared_tasks,
+    vtab_settings,
 )
-from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table
-from unseen.reports.charts import to_spec, without_legends
+from unseen.benchmarks.vtab.figures import across_figures, setting_figures
+from unseen.benchmarks.vtab.published_tables import (
+    ScoreTable,
+    Size,
+    aggregation_taus,
+    best_subsets,
+    human_scores,
+    literature,
+    published_aggregations,
+    score_table,
+    task_titles,
+)
+from unseen.benchmarks.vtab.ranking import UNDECIDED, Column, Ranking, rank
+from unseen.metrics.aggregation import aggregations, agreement_with_mean, sampled_agreement
+from unseen.metrics.subsets import search_subsets
+from unseen.reports.blocks import (
+    Figure,
+    Headline,
+    Material,
+    Part,
+    SectionSpec,
+    Standing,
+    Table,
+    TableCell,
+    Text,
+    TextBlock,
+)
 from unseen.reports.scores import overview_chart
-from unseen.reports.wording import counted, lead_sentence, listed
-from unseen.results import Group
-from unseen.results.comparability import older_said
+from unseen.reports.wording import PERCENT, counted, lead_sentence
+from unseen.results.comparability import older_note
+from unseen.results.grid import Summary
+from unseen.results.info import MetricStyle
+from unseen.results.table import summary_cell
+
+TAU = MetricStyle("tau", "tau")
 
 
-def vtab_section(material: Material, benchmark: str) -> Section | None:
-    """Return the section of VTAB, setting by setting, or None if it has no result."""
-    own = Own([r for r in material.results if r.cell.benchmark in (benchmark, IMAGENET_BENCHMARK)], material.cards)
-    if not own.groups:
-        return None
-    sizes: list[Size] = ["full" if s == "full" else "1000" for s in {g.setting["size"]: 0 for g in own.groups}]
-    section = Section.joined(
-        [(group.words, _setting_section(own, group, material)) for group in own.groups],
-        title="VTAB: unseen tasks, with few labels",
-        anchor=benchmark,
-        legend=material.legend(result.cell.model for group in own.groups for result in group.results),
-        prose=[
-            "Top-1 accuracy in percent, the median over seeds; intervals are 95 % intervals over test images.",
-            "Hyper-parameters were chosen on the validation examples; then the model was adapted anew to all of them.",
-            "Test labels were not readable before that.",
-            older_said(sum(group.older for group in own.groups)),
-        ],
-        tables=[*_all_rows(own), *(table for size in sizes for table in _paper_tables(own, size))],
-    )
-    published = [figure for size in sizes for figure in published_figures(size)]
-    more = [replace(figure, folded=True) for figure in (*across_figures(own), *published)]
-    return replace(section, figures=[*section.figures, *more])
+@dataclass(frozen=True, eq=False)
+class _Page:
+    """One setting of the page, and its ranking; None if all its results are of fixed budgets."""
+
+    setting: Setting
+    ranking: Ranking | None
 
 
-def _setting_section(own: Own, group: Group, material: Material) -> Section:
-    """Return the part of one setting."""
-    scores = group_scores(group)
-    ranking = rank(scores) if scores else None
-    standings = _standings(ranking, ranking.mean, "Unseen tasks: top-1, mean over {}") if ranking else []
-    headlines = [_headline(standings, material)] if standings else []
-    figures = [*_standing_figures(ranking, standings, material), *map(_folded, setting_figures(own, group))]
-    if ranking is None:
-        return Section(title="", anchor="", figures=figures)
-    embedded = not any(row.source for row in ranking.rows)
-    return Section(
-        title="",
-        anchor="",
-        answer=[("", headline.text) for headline in headlines],
-        headlines=headlines,
-        standings=standings,
-        points=_points(metric_agreement(group)),
-        figures=figures,
-        tables=[
-            *ranking.tables(own.short, group.older),
-            *own_aggregation_tables(scores),
-            *(published_tables(scores, ranking.size) if embedded else []),
-        ],
-    )
+def _pages(material: Material, benchmark: str) -> list[tuple[str, _Page]]:
+    found = vtab_settings(material)
+    return [(s.group.words, _Page(s, rank(s.scores) if s.scores else None)) for s in found]
+
+
+def _answer(page: _Page) -> Iterator[Part]:
+    """Yield the answer, its headline and the means by group of tasks as dots with their intervals (Figure 3)."""
+    if not (ranking := page.ranking):
+        return
+    material = page.setting.material
+    standings = _standings(ranking, ranking.mean, "Unseen tasks: top-1, mean over {}")
+    text, sure, clear = lead_sentence(standings, material.names, "adapts best,")
+    tasks = standings[0].question.partition(": ")[2]
+    headline = Headline("Unseen tasks", f"{text.removesuffix('.')} ({tasks}).", sure, clear)
+    yield Text(headline.text, answer=True)
+    yield headline
+    yield from standings
+    means = [c for c in ranking.columns if c.group == ranking.mean.group and c != ranking.mean and not c.by_group]
+    found = [each for column in means for each in _standings(ranking, column, f"{column.head.lower()}, {{}}")]
+    keys = {standing.model: material.keys[standing.model] for standing in standings}
+    caption = "Bars are 95 % confidence intervals over test images."
+    yield Figure("Means by group of tasks", overview_chart([*found, *standings], keys), caption=caption, wide=True)
 
 
 def _standings(ranking: Ranking, column: Column, question: str) -> list[Standing]:
     """Return the values of the user's models in one column; of the best adaptation of each model."""
-    asked = question.format(counted(len(column.tasks), "task"))
-    found: dict[str, Standing] = {}
+    best: dict[str, ModelScores] = {}
     for row in ranking.ordered:
-        if not row.source and row.model not in found:
-            candidate = ranking.candidates[column][key_of(row)]
-            found[row.model] = Standing(asked, row.model, candidate, row.cells(column.tasks))
-    return list(found.values())
+        if not row.source:
+            best.setdefault(row.model, row)
+    question, values = question.format(counted(len(column.tasks), "task")), ranking.candidates[column]
+    return [Standing(question, row.model, values[row.key], row.cells(column.tasks)) for row in best.values()]
 
 
-def _standing_figures(ranking: Ranking | None, standings: Sequence[Standing], material: Material) -> list[Figure]:
-    """Return means by group of tasks as dots with their intervals (Figure 3)."""
-    if ranking is None or not standings:
+def _agreement(page: _Page) -> list[Text]:
+    text = "the models rank with Kendall's tau {:.2f} to the ranking by top-1."
+    taus = metric_agreement(page.setting)
+    return [Text(text.format(tau), f"By {METRICS[metric]}") for metric, tau in taus.items()]
+
+
+def _setting_tables(page: _Page) -> list[Table]:
+    if not (ranking := page.ranking):
         return []
-    groups = [c for c in ranking.columns if c.group == "Mean of" and c != ranking.mean and not c.by_group]
-    found = [each for column in groups for each in _standings(ranking, column, f"{column.head.lower()}, {{}}")]
-    found += standings
-    keys = {model: key for model, key in material.keys.items() if any(s.model == model for s in found)}
-    told = listed([f"{keys[s.model].label} {100 * s.value:.1f} % in {s.question}" for s in found], 40)
-    return [
-        Figure(
-            "Means by group of tasks",
-            without_legends(to_spec(overview_chart(found, keys))),
-            f"Mean top-1 accuracy: {told}.",
-            caption="Bars are 95 % confidence intervals over test images.",
-            wide=True,
-        )
-    ]
+    found = ranking.tables(page.setting.material.names, page.setting.group.older)
+    found += own_aggregation_tables(page.setting.scores)
+    if any(row.source for row in ranking.rows):
+        return found
+    rows = published_scores(ranking.rows[0].table, ranking.size)
+    (table,) = replace(ranking, setting="", tasks=rows[0].tasks, rows=rows, incomplete=(), note="").tables({})
+    caption = f"Published methods: {table.caption}, VTAB's own tasks, not comparable with embedded ones"
+    return [*found, replace(table, caption=caption, folded=True)]
 
 
-def _all_rows(own: Own) -> list[Table]:
+def _all_rows(pages: Sequence[_Page]) -> list[Table]:
     """Return one table of all adaptations among the published methods of each, if models were adapted in several ways.
 
     Each way must have one setting, and all of them the same data.
     """
-    chosen = [group for group in own.groups if group_scores(group)]
-    ways = [str(group.setting["table"]) for group in chosen]
-    same = {(str(group.setting["size"]), str(group.setting.get("root"))) for group in chosen}
-    if len(ways) < 2 or len(set(ways)) < len(ways) or len(same) != 1:
+    chosen = [page.setting for page in pages if page.ranking]
+    ways = {str(setting.group.setting["table"]) for setting in chosen}
+    same = {(setting.size, str(setting.group.setting.get("root"))) for setting in chosen}
+    if not len(ways) == len(chosen) > 1 or len(same) > 1:
         return []
-    size: Size = "full" if chosen[0].setting["size"] == "full" else "1000"
-    kinds = dict.fromkeys(row.table for row in own.scores)
-    published = [row for kind in kinds for row in published_scores(kind, size)]
-    ranking = rank([replace(row, setting="") for row in own.scores], published)
-    tables = ranking.tables(own.short)[:1] if any(row.source for row in ranking.rows) else []
+    rows, size = [row for setting in chosen for row in setting.scores], chosen[0].size
+    published = [row for setting in chosen for row in published_scores(setting.scores[0].table, size)]
+    ranking = rank(rows, published)
+    tables = ranking.tables(chosen[0].material.names)[:1] if any(row.source for row in ranking.rows) else []
     return [replace(table, caption=f"All adaptations, {size} examples") for table in tables]
 
 
-def _paper_tables(own: Own, size: Size) -> list[Table]:
-    by_metric = {m: [s for group in own.groups for s in group_scores(group, m)] for m in METRICS}
-    tables = [human_table(by_metric["mean_per_class"], own.names, size), subset_table(size), aggregation_table(size)]
-    return [*tables, literature_table(by_metric, own.names)] if size == "full" else tables
+def _paper_tables(pages: Sequence[_Page]) -> Iterator[Table]:
+    settings = [page.setting for page in pages]
+    own = {metric: [row for setting in settings for row in setting.by(metric)] for metric in METRICS}
+    names = row_names(own["top1"], settings[0].material.names)
+    for size in dict.fromkeys(setting.size for setting in settings):
+        table = score_table("lightweight", size)
+        yield from (human_table(own, names, size), subset_table(table, size), aggregation_table(table, size))
+        yield from [literature_table(own, names)] if size == "full" else []
 
 
-def _folded(figure: Figure) -> Figure:
-    """Fold the figures of a setting, except where the best model gains and the means by group."""
-    at_once = ("Where the best model gains", "Means by group of tasks")
-    return replace(figure, folded=figure.title not in at_once)
-
-
-def _headline(standings: Sequence[Standing], material: Material) -> Headline:
-    text, sure, clear = lead_sentence(standings, material.names, "adapts best,")
-    tasks = standings[0].question.partition(": ")[2]
-    return Headline("Unseen tasks", f"{text.removesuffix('.')} ({tasks}).", sure, clear)
-
-
-def _points(agreement: Mapping[str, float]) -> list[tuple[str, str]]:
+def _prose(pages: Sequence[_Page]) -> list[str]:
     return [
-        (f"By {METRICS[metric]}", f"the models rank with Kendall's tau {tau:.2f} to the ranking by top-1.")
-        for metric, tau in agreement.items()
+        "Top-1 accuracy in percent, the median over seeds; intervals are 95 % intervals over test images.",
+        "Hyper-parameters were chosen on the validation examples; then the model was adapted anew to all of them.",
+        "Test labels were not readable before that.",
+        older_note(sum(page.setting.group.older for page in pages)),
     ]
+
+
+vtab_section = SectionSpec(
+    title="VTAB: unseen tasks, with few labels",
+    settings=_pages,
+    blocks=(_answer, lambda page: setting_figures(page.setting), _agreement, _setting_tables),
+    common=(
+        TextBlock(_prose),
+        _all_rows,
+        _paper_tables,
+        lambda pages: across_figures([page.setting for page in pages]),
+    ),
+    models=lambda page: [result.cell.model for result in page.setting.group.results],
+)
+
+
+# ---- tables of the paper ---------------------------------------------------------------------------------------------
+
+
+def _table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
+    return Table(caption, columns, rows, range(1, len(columns)), folded=True)
+
+
+def subset_table(table: ScoreTable, size: Size, subset_size: int = 5, count: int = 5) -> Table:
+    """Return Table 5 with the taus that a table gives, and the best subsets of all.
+
+    Args:
+        subset_size: number of tasks in a subset; Table 5 has five.
+        count: number of best subsets.
+    """
+    titles, search = list(task_titles().values()), search_subsets(table.scores, subset_size)
+    printed = best_subsets(size) if subset_size == 5 else ()
+    subsets = [([table.tasks.index(task) for task in each.tasks], tau_cell(each.tau, each.std)) for each in printed]
+    subsets += [(each, TableCell(hint="found here")) for each in search.subsets[:count].tolist()]
+    rows = []
+    for tasks, paper in subsets:
+        tau, better = search.tau_of(tasks)
+        name = TableCell(", ".join(titles[task] for task in tasks))
+        rows.append([name, paper, tau_cell(tau), TableCell(f"{better + 1:,}", better)])
+    caption = f"{subset_size} tasks that rank the published methods like all 19 ({len(search.taus):,} subsets searched)"
+    return _table(caption, ["tasks", "tau in the paper", "tau here", "place"], rows)
+
+
+def aggregation_table(table: ScoreTable, size: Size) -> Table:
+    """Return Table 4 with the taus that a table gives, and their distance from the printed ones."""
+    printed, rows = aggregation_taus(size), []
+    for name, tau in agreement_with_mean(table.scores, published_aggregations()).items():
+        rows.append([TableCell(name), tau_cell(*printed[name]), *deviation_cells(tau, printed[name])])
+    caption = "Other ways to aggregate (Table 4): Kendall's tau with the mean, for the published methods"
+    return _table(caption, ["aggregation", "paper", "here", "difference in standard deviations"], rows)
+
+
+def deviation_cells(tau: float, printed: tuple[float, float]) -> list[TableCell]:
+    """Return a tau and its distance from a printed mean, in printed standard deviations."""
+    distance = (tau - printed[0]) / printed[1]
+    return [tau_cell(tau), TableCell(f"{distance:+.1f}", distance)]
+
+
+def own_aggregation_tables(own: Sequence[ModelScores]) -> list[Table]:
+    """Return Table 4 for a user's models: tau with the mean and its deviation over sampled seeds.
+
+    Empty for fewer than three models with all tasks, or fewer than two tasks.
+    """
+    rows = complete(own)
+    if len(rows) < 3 or len(shared_tasks(rows)) < 2:
+        return []
+    tasks, _ = score_matrix(rows)
+    runs = [[[100 * value for value in row.summaries[task.name].values] for task in tasks] for row in rows]
+    seeds = sorted({len(values) for row in runs for values in row})
+    found = sampled_agreement(runs, aggregations([task.data for task in tasks], [task.group for task in tasks]))
+    caption = f"Other ways to aggregate, for these {len(rows)} models: Kendall's tau with the mean, over 100 samples "
+    caption += f"of one of {' or '.join(map(str, seeds))} seeds"
+    cells = [[TableCell(name), tau_cell(tau), tau_cell(std)] for name, (tau, std) in found.items()]
+    return [_table(caption, ["aggregation", "tau", "deviation"], cells)]
+
+
+def human_table(own: Mapping[str, Sequence[ModelScores]], names: Mapping[str, str], size: Size) -> Table:
+    """Return Table 3: raters and chance, in mean per-class accuracy, and a user's models in the same metric.
+
+    Args:
+        own: rows by metric.
+    """
+    rows = [(t, "mean_per_class", [_percent(s["chance"]), _percent(s["human"])]) for t, s in human_scores().items()]
+    mine = {key: found for key, found in _by_row(own, size).items() if {task for _, task in found} & {*human_scores()}}
+    columns = ["task", "chance", "raters", *(names[key] for key in mine)]
+    return _table("Human raters (Table 3): mean per-class accuracy (%)", columns, _reference_rows(rows, mine))
+
+
+def literature_table(own: Mapping[str, Sequence[ModelScores]], names: Mapping[str, str]) -> Table:
+    """Return Table 8: the best published method on all examples, the literature, and a user's models of that size.
+
+    Args:
+        own: rows by metric.
+    """
+    rows = [(r.task, r.metric, [_percent(r.ours), _percent(r.theirs, r.reference)]) for r in literature()]
+    mine = _by_row(own, "full")
+    columns = ["task", "Sup-Ex-100%, heavyweight", "literature", *(names[key] for key in mine)]
+    caption = "The best published method and the literature (Table 8), all examples (%)"
+    return _table(caption, columns, _reference_rows(rows, mine))
+
+
+_ByRow = Mapping[str, Mapping[tuple[str, str], Summary]]
+
+
+def _by_row(own: Mapping[str, Sequence[ModelScores]], size: Size) -> _ByRow:
+    """Return the summaries of a user's rows by key, then metric and task."""
+    keys = dict.fromkeys(row.key for rows in own.values() for row in rows if row.size == size)
+    return {
+        key: {(m, task): each for m in own for row in own[m] if row.key == key for task, each in row.summaries.items()}
+        for key in keys
+    }
+
+
+def _reference_rows(rows: Sequence[tuple[str, str, Sequence[TableCell]]], own: _ByRow) -> list[list[TableCell]]:
+    """Return rows of task, numbers of the paper, and those of a user's models in the same metric."""
+    notes, titles = {"mean_per_class": "mean per-class", "kappa": "quadratic kappa"}, task_titles()
+    return [
+        [
+            TableCell(titles[task], note=notes.get(metric, "")),
+            *cells,
+            *(replace(summary_cell(each.get((metric, task)), UNDECIDED), metric=PERCENT) for each in own.values()),
+        ]
+        for task, metric, cells in rows
+    ]
+
+
+def _percent(value: float, note: str = "") -> TableCell:
+    return TableCell(value=value / 100, metric=PERCENT, note=note)
+
+
+def tau_cell(value: float, deviation: float | None = None) -> TableCell:
+    """Return the cell of a tau, with its standard deviation if it has one."""
+    if value != value:
+        return TableCell()
+    return TableCell(value=value, metric=TAU, note="" if deviation is None else f"± {deviation:.3f}")

@@ -11,7 +11,7 @@ import numpy as np
 from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.core.typed import Typed
-from unseen.results.outcomes import pack_correct, pack_values, unpack_correct, unpack_values
+from unseen.results.grid import pack_correct, pack_values, unpack_correct, unpack_values
 from unseen.stats import Candidate
 from unseen.zeroshot.outcomes import ImageOutcomes, zeroshot_candidate
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from unseen.results.info import BenchmarkInfo
-from unseen.results.styles import MetricStyle
+from unseen.results.info import BenchmarkInfo, MetricStyle
 from unseen.zeroshot.catalogue import load_method
 
 

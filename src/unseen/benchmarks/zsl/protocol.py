@@ -36,7 +36,7 @@ from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord, dropped
 from unseen.core.search_record import search_record
 from unseen.results.info import BenchmarkInfo
-from unseen.zeroshot.catalogue import expand_methods, load_method, method_version
+from unseen.zeroshot.catalogue import expand_methods, load_method, make_method
 
 if TYPE_CHECKING:
     from unseen.concepts import Audit
@@ -142,7 +142,7 @@ class ZslBenchmark(Benchmark):
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
         prompts = {"prompts": PROMPT_VERSION} if self.embedding == PROMPTS else {}
-        return {point["method"]: method_version(point["method"]), **prompts, **text_version(self.text_model)}
+        return {point["method"]: load_method(point["method"]).version, **prompts, **text_version(self.text_model)}
 
     def idle(self) -> Collection[str]:
         unused = [] if self.drop_unknown else ["drop_unknown"]
@@ -170,19 +170,15 @@ class ZslBenchmark(Benchmark):
         self, cell: Cell, problem: Problem, test: Problem | None, details: ZslDetails, tunings: dict[str, Tuning]
     ) -> Result:
         """Return the result of one cell; the error of a method does not stop the others."""
-        from unseen.zeroshot.method import ZeroShotMethod
         from unseen.zeroshot.protocol import evaluate_method
 
         asked = ZslParameters.read(cell.parameters)
         method, folds = asked.method, None if asked.on_all_folds else [int(asked.fold) - 1]
-        estimator: ZeroShotMethod = load_method(method)()
-        if "seed" in estimator.get_params():
-            estimator.set_params(seed=self.seed)
+        estimator = make_method(method, self.seed)
         try:
             found = evaluate_method(
                 estimator,
                 problem,
-                name=method,
                 grid=self.grid,
                 folds=folds,
                 calibration=self.calibration,
@@ -206,7 +202,7 @@ class ZslBenchmark(Benchmark):
                 curve=_points(found.curve),
                 timings=dict(found.timings),
                 transductive=type(estimator).transductive,
-                **(pack_outcomes(found.outcomes) if found.outcomes is not None else {}),
+                **pack_outcomes(found.outcomes),
             ).to_dict(),
             record=RunRecord() if folds is None else search_record(found.tuning.on(folds), found.best),
         )

@@ -20,7 +20,7 @@ from unseen.benchmarks.zsl.details import ALL_FOLDS, BENCHMARK, details_of, para
 from unseen.core.errors import UnknownNameError
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord
-from unseen.results.styles import MetricStyle
+from unseen.results.info import MetricStyle
 from unseen.results.table import Table, TableCell
 
 IMAGENET = "imagenet:21k"

@@ -26,11 +26,10 @@ from unseen.benchmarks.zsl.details import BENCHMARK, details_of, parameters_of
 from unseen.benchmarks.zsl.info import ZSL
 from unseen.benchmarks.zsl.published import printed_value, source
 from unseen.core.records import Result
-from unseen.results.comparability import older_said
-from unseen.results.findings import run_findings
+from unseen.results.comparability import older_note
 from unseen.results.grid import candidate_of
-from unseen.results.styles import metric_style
-from unseen.results.table import MARK_NOTE, Table, TableCell, mark_of
+from unseen.results.info import metric_style
+from unseen.results.table import MARK_NOTE, Table, TableCell, mark_of, run_findings
 from unseen.stats import Candidate, Decision, Interval, decide, unpaired_difference
 from unseen.zeroshot.problem import IMAGENET_SPLITS
 
@@ -203,7 +202,7 @@ def _run_notes(run: Run) -> list[str]:
         "transductive methods see all test images together" if details.transductive else "",
     ]
     sentences = ["; ".join(part for part in found if part), f"Leak audit: {details.audit}" if details.audit else ""]
-    sentences += [older_said(run.older), f"Run record: {'; '.join(findings)}" if findings else ""]
+    sentences += [older_note(run.older), f"Run record: {'; '.join(findings)}" if findings else ""]
     return [f"{text.rstrip('.')}." for text in sentences if text]
 
 

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from unseen.backbones.load import load_backbone
-from unseen.benchmarks.cog.check import check_imagenet, count_concepts
-from unseen.benchmarks.cog.cost import (
+from unseen.backbones.load import resolve_model
+from unseen.benchmarks import Workbench
+from unseen.benchmarks.cog.check import (
     FULL_COG,
-    GPU_GFLOPS,
-    CogPlan,
+    PASSES,
     ImageSet,
-    ModelSpeed,
-    imagenet_like,
-    peak_gflops,
+    check_imagenet,
+    cost_lines,
+    count_concepts,
     plan_cost,
-    time_probe,
 )
-from unseen.cli.options import HomeOption, JsonOption, split_names
+from unseen.cli.options import DEFAULT_MODELS, HomeOption, JsonOption, split_names
 from unseen.cli.tables import console, count, print_json, print_table, say
 from unseen.concepts import (
     Eligibility,
@@ -209,23 +207,23 @@ def check(
     train: Annotated[int, typer.Option(help="Most training images per concept.")] = 1300,
     test: Annotated[int, typer.Option(help="Test images per concept.")] = 50,
     least: Annotated[int, typer.Option(help="Fewest training images per concept.")] = 732,
-    plan: Annotated[bool, typer.Option("--plan", help="Measure this machine and print the cost of the run.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Print the cost of a run: disk, memory, operations.")] = False,
     models: Annotated[list[str] | None, typer.Option("--models", help="With --plan: the models of the run.")] = None,
-    dtype: Annotated[str, typer.Option(help="With --plan: of the stored features.")] = "float32",
+    solver: Annotated[str, typer.Option(help=f"With --plan: {' or '.join(PASSES)}.")] = "logistic",
+    dtype: Annotated[str, typer.Option(help="With --plan: type of the stored features.")] = "float32",
     cpu_gflops: Annotated[
-        float | None,
-        typer.Option(metavar="X", help="With --plan: float32 GFLOP/s of the CPU; measured by default."),
+        float | None, typer.Option(metavar="X", min=0.001, help="With --plan: peak float32 GFLOP/s of a CPU.")
     ] = None,
     gpu_gflops: Annotated[
-        float, typer.Option(metavar="X", help="With --plan: float32 GFLOP/s of one GPU; an A100's by default.")
-    ] = GPU_GFLOPS,
+        float, typer.Option(metavar="X", min=0.001, help="With --plan: peak float32 GFLOP/s of a GPU; an A100's.")
+    ] = 19_500.0,
     memory_limit: Annotated[
-        int, typer.Option(metavar="MB", help="With --plan: as in cog run; 0 is a quarter of the machine's.")
+        int, typer.Option(metavar="MB", help="With --plan: as in cog run; 0 is a quarter of the machine's memory.")
     ] = 0,
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
-    """List missing concepts and concepts with too few images; with --plan, print the cost of the run.
+    """List missing concepts and concepts with too few images; with --plan, print the cost of a run.
 
     Without ROOT, --plan is about all of ImageNet-CoG as described in the paper.
     """
@@ -238,16 +236,16 @@ def check(
     if root is not None:
         named = read_levels(levels if levels is not None else levels_file(None))
         checked = check_imagenet(root, named, in1k=in1k, split=split, caps=Caps(train, test, least))
-        found, lines, problems = checked.to_dict(), checked.lines(), checked.problems
-        sets = checked.sets or FULL_COG
+        found, lines, problems, sets = checked.to_dict(), checked.lines(), checked.problems, checked.sets
     if plan:
-        graphs = home_folder(home) / "graphs"
-        speeds = [_speed(model, graphs) for model in split_names(models) or ["packaged:efficientnet-lite0"]]
-        limit = memory_limit * 1_000_000 or None
-        text, found["plan"] = _priced(
-            plan_cost(sets, speeds, probe=time_probe(), dtype=dtype, memory_limit=limit), cpu_gflops, gpu_gflops
-        )
-        lines += text
+        bench = Workbench(home_folder(home))
+        names = [resolve_model(name, Path.cwd()) for name in split_names(models) or DEFAULT_MODELS[:1]]
+        cards = [bench.card(name) for name in names]
+        costs = plan_cost(sets, cards, solver=solver, dtype=dtype, memory_limit=memory_limit * 1_000_000)
+        machines = {"a CPU": cpu_gflops, "a GPU": gpu_gflops, "eight GPUs": 8 * gpu_gflops}
+        speeds = {name: gflops for name, gflops in machines.items() if gflops}
+        lines += cost_lines(sets, costs, speeds)
+        found["plan"] = {"models": [asdict(cost) for cost in costs], "gflops": speeds}
     if as_json:
         print_json(found)
     else:
@@ -255,19 +253,3 @@ def check(
             console().print(line, soft_wrap=True, markup=False)
     if problems:
         raise DataError(f"{count(len(problems), 'problem')}. The first: {problems[0]}.")
-
-
-def _priced(plan: CogPlan, cpu: float | None, gpu: float) -> tuple[list[str], Mapping[str, Any]]:
-    """Return a plan with its hours on other machines, as lines of text and as plain values."""
-    measured = peak_gflops()
-    machines = plan.on_usual_machines(measured, cpu or measured, gpu)
-    values = {**plan.to_dict(), "machines": [asdict(each) for each in machines]}
-    return [*plan.lines(), *(each.line() for each in machines)], values
-
-
-def _speed(model: str, graphs: Path) -> ModelSpeed:
-    """Measure images per second of a model on images of ImageNet's usual size."""
-    from unseen.features.extraction import measure_speed  # imports torch
-
-    backbone = load_backbone(model)
-    return ModelSpeed(model, backbone.feature_dim, measure_speed(backbone, imagenet_like(), graphs=graphs))

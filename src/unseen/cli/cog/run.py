@@ -11,11 +11,11 @@ import typer
 
 from unseen.backbones.load import resolve_model
 from unseen.benchmarks import Workbench
-from unseen.benchmarks.cog.analysis import concept_scores, level_scores, settings, trend_sentences
+from unseen.benchmarks.cog.analysis import concept_scores, level_scores, order_shots, settings, trend_sentences
 from unseen.benchmarks.cog.domains import CONTROL, DomainRecipe
 from unseen.benchmarks.cog.figures import FIGURES, Request, draw
 from unseen.benchmarks.cog.noise import NoiseReport, label_noise
-from unseen.benchmarks.cog.tables import images_text, level_tables, shots_of
+from unseen.benchmarks.cog.section import images_text, level_tables
 from unseen.cli.options import DEFAULT_MODELS, Draft, HomeOption, JsonOption, ModelsOption, split_names, study_command
 from unseen.cli.papers import dataset_cards_of, display_names, known_cards, model_cards_of
 from unseen.cli.progress import ConsoleProgress
@@ -161,9 +161,9 @@ def show_levels(results: Sequence[Result]) -> None:
 def _show_setting(group: Group, names: Mapping[str, str]) -> None:
     scores = level_scores(group.results)
     ranked = [s for s in scores if not s.level.startswith(CONTROL)]
-    shots = shots_of(ranked)
+    shots = order_shots(ranked)
     shown = list(dict.fromkeys(shots[:1] + shots[-1:]))
-    for table in level_tables(group, [s for s in ranked if s.shots in shown], names, words=group.words):
+    for table in level_tables(group, [s for s in ranked if s.shots in shown], names, group.words):
         print_model(table)
     others = [images_text(each) for each in shots if each not in shown]
     others += ["random control levels"] if len(ranked) < len(scores) else []
@@ -275,8 +275,7 @@ def noise(
     chosen = [resolve_model(each, Path.cwd()) for each in split_names(models) or DEFAULT_MODELS[:1]]
     recipe = DomainRecipe(levels=levels)
     reports = {
-        model: label_noise(bench, model, name, recipe=recipe, confidence=confidence, agreement=agreement)
-        for model in chosen
+        model: label_noise(bench, model, name, recipe, confidence=confidence, agreement=agreement) for model in chosen
     }
     if as_json:
         print_json([{"model": model, **asdict(report)} for model, report in reports.items()])
@@ -308,8 +307,8 @@ def _print_noise(model: str, report: NoiseReport, most: int) -> None:
         bool(s.labelled_domain and s.suggested_domain) and s.labelled_domain != s.suggested_domain
         for s in report.suspects
     )
-    shares = ", ".join(f"{pair} {share:.1%}" for pair, share in report.foreign.items())
-    left = f" {report.left_out:,} images of classes with too few images were not judged." if report.left_out else ""
+    shares = ", ".join(f"{pair} {share:.1%}" for pair, share in report.overconfident.items())
+    left = f" {report.skipped:,} images of classes with too few images were not judged." if report.skipped else ""
     found = (
         f"{model}: {len(report.suspects):,} of {report.images:,} images look like another of the "
         f"{report.classes:,} concepts, by a calibrated classifier that has not seen them (right on "

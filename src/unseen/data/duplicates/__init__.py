@@ -1,10 +1,8 @@
 """Duplicates among images: exact ones, and copies that were re-encoded, rescaled, flipped or cropped."""
 
 from unseen.data.duplicates.comparison import Agreement, Kind, compare
-from unseen.data.duplicates.images import ImageSet
-from unseen.data.duplicates.neighbours import NearPairs, near_pairs
-from unseen.data.duplicates.report import DuplicatePair, DuplicateReport
-from unseen.data.duplicates.search import ALONE, MOST, THRESHOLD, find_duplicates
+from unseen.data.duplicates.report import DuplicatePair, DuplicateReport, ImageSet
+from unseen.data.duplicates.search import ALONE, MOST, THRESHOLD, NearPairs, find_duplicates, near_pairs
 from unseen.data.duplicates.signature import Signature, signature
 
 __all__ = [

@@ -1,19 +1,71 @@
-"""What a search for duplicates found: the pairs, what they mean for the splits, and which images to drop.
+"""Sets of images, and the result of a search for duplicates: the pairs, the splits concerned, the images to drop.
 
-Copies are gathered into groups: where A is a crop of B and B a flip of C, all three are one picture. Of a group within
-one set one image stays, and the others are listed to be dropped. Against another set every copy is.
+Copies are joined into groups: if A is a crop of B and B a flip of C, all three are one picture. Of a group within one
+set one image stays, and the others are listed to be dropped. Against another set every copy is listed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
+from PIL import Image
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from unseen.core.errors import DataError
+from unseen.data.dataset import AnyArray
 from unseen.data.duplicates.comparison import Kind
-from unseen.data.duplicates.images import ImageSet
+
+
+class Rows(Protocol):
+    """An (n, d) array, or anything that gives blocks of one, such as features in the store."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __getitem__(self, rows: slice, /) -> AnyArray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """Images that can be compared.
+
+    Attributes:
+        name: what to call the set.
+        names: one per image.
+        features: (n, d), row i of image i; two sets need the same model and layer.
+        open: returns image i, not decoded yet if the format allows; called from several threads at once. None if
+            only features are available: then nothing can be confirmed.
+        splits: of each image, such as "train" and "test"; empty if there is one.
+        labels: class of each image; empty if it is not known. Copies under two labels are reported.
+        content_key: returns bytes that are equal for equal files; None if there are no files.
+    """
+
+    name: str
+    names: Sequence[str]
+    features: Rows
+    open: Callable[[int], Image.Image] | None
+    splits: Sequence[str] = ()
+    labels: Sequence[int] = ()
+    content_key: Callable[[int], bytes] | None = None
+
+    def __post_init__(self) -> None:
+        count = len(self.names)
+        counts = {"rows of features": self.features.shape[0], "splits": len(self.splits), "labels": len(self.labels)}
+        for what, found in counts.items():
+            if found != count and (found or what == "rows of features"):
+                raise DataError(f"{self.name!r} has {count} images but {found} {what}. Give one for each image.")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def split_of(self, image: int) -> str:
+        """Return the split of an image; "" if there are none."""
+        return self.splits[image] if len(self.splits) else ""
 
 
 @dataclass(frozen=True)
@@ -24,8 +76,8 @@ class DuplicatePair:
         first: index in the set.
         second: index in the other set, or of a later image of the same one.
         kind: what was done to the picture.
-        similarity: cosine of the features; None where the files are equal and features were not asked.
-        correlation: of the details of the pictures; 1 for equal pixels, None where pictures were not at hand.
+        similarity: cosine of the features; None if the files are equal and features were not compared.
+        correlation: of the details of the pictures; 1 for equal pixels, None if pictures were not available.
     """
 
     first: int
@@ -37,10 +89,10 @@ class DuplicatePair:
 
 @dataclass(frozen=True, eq=False)
 class DuplicateReport:
-    """All that was found.
+    """The duplicates of a set.
 
     Attributes:
-        images: the set that was looked at.
+        images: the set that was searched.
         against: the other set, or None.
         pairs: surest kinds first, then by correlation.
         drop: indices of the images to drop, ascending.
@@ -57,13 +109,13 @@ class DuplicateReport:
 
     @property
     def kinds(self) -> dict[Kind, int]:
-        """Pairs by kind."""
+        """Return the number of pairs by kind."""
         found = Counter(pair.kind for pair in self.pairs)
         return {kind: found[kind] for kind in Kind if kind is not Kind.UNCONFIRMED or found[kind]}
 
     @property
     def between_splits(self) -> dict[tuple[str, str], int]:
-        """How many images of a split have a copy in another split, by (split, other split)."""
+        """Return how many images of a split have a copy in another split, by (split, other split)."""
         if self.against is not None or not len(self.images.splits):
             return {}
         found: dict[tuple[str, str], set[int]] = {}
@@ -76,11 +128,11 @@ class DuplicateReport:
 
     @property
     def conflicts(self) -> tuple[DuplicatePair, ...]:
-        """Pairs under two labels: at least one of the labels is wrong, or the classes overlap."""
-        other = self.against or self.images
-        if self.against is not None or not len(self.images.labels):
+        """Return pairs under two labels: at least one of the labels is wrong, or the classes overlap."""
+        labels = self.images.labels
+        if self.against is not None or not len(labels):
             return ()
-        return tuple(p for p in self.pairs if self.images.labels[p.first] != other.labels[p.second])
+        return tuple(pair for pair in self.pairs if labels[pair.first] != labels[pair.second])
 
     @property
     def drop_names(self) -> list[str]:
@@ -88,27 +140,23 @@ class DuplicateReport:
 
     @property
     def reasons(self) -> list[tuple[int, DuplicatePair]]:
-        """Each image to drop with a pair that is the reason: one with an image that stays, where there is one."""
-        dropped = {*self.drop} if self.against is None else set()
+        """Return each image to drop with a pair that is the reason: one with an image that stays, if there is one."""
+        dropped = {*self.drop}
         found: dict[int, DuplicatePair] = {}
         for pair in self.pairs:
-            for image, other in ((pair.first, pair.second), (pair.second, pair.first))[
-                : 2 - (self.against is not None)
-            ]:
-                if image in self.drop_set and (image not in found or other not in dropped):
+            ways = [(pair.first, pair.second), (pair.second, pair.first)]
+            for image, other in ways if self.against is None else ways[:1]:
+                stays = self.against is not None or other not in dropped
+                if image in dropped and (image not in found or stays):
                     found[image] = pair
         return sorted(found.items())
 
-    @cached_property
-    def drop_set(self) -> frozenset[int]:
-        return frozenset(self.drop)
-
     @property
     def summary(self) -> str:
-        """A sentence or two, fit for a paper."""
+        """Return a sentence or two, fit for a paper."""
         total = len(self.images)
-        told = {kind: count for kind, count in self.kinds.items() if count and kind is not Kind.UNCONFIRMED}
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in told.items())
+        confirmed = {kind: count for kind, count in self.kinds.items() if count and kind is not Kind.UNCONFIRMED}
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in confirmed.items())
         if self.against is not None:
             copies, alike = len(self.drop), {p.first for p in self.pairs if p.kind is Kind.UNCONFIRMED} - {*self.drop}
             text = (
@@ -131,7 +179,7 @@ class DuplicateReport:
         return text + "."
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         other = self.against or self.images
         return {
             "format": "unseen-duplicates/1",
@@ -161,7 +209,7 @@ class DuplicateReport:
 def to_drop(
     images: ImageSet, against: ImageSet | None, pairs: Iterable[DuplicatePair], keep: Sequence[str]
 ) -> tuple[int, ...]:
-    """Indices of the images to drop, so that no picture is left twice.
+    """Return the indices of the images to drop, so that no picture is left twice.
 
     Args:
         pairs: those that are not confirmed drop nothing.
@@ -170,29 +218,10 @@ def to_drop(
     pairs = [pair for pair in pairs if pair.kind is not Kind.UNCONFIRMED]
     if against is not None:
         return tuple(sorted({pair.first for pair in pairs}))
-    rank = {split: place for place, split in enumerate(keep)}
-    dropped: list[int] = []
-    for group in _groups(pairs):
-        best = min(group, key=lambda image: (rank.get(images.split_of(image), len(rank)), image))
-        dropped += [image for image in group if image != best]
-    return tuple(sorted(dropped))
-
-
-def _groups(pairs: Iterable[DuplicatePair]) -> list[list[int]]:
-    """Images that pairs join, directly or over others."""
-    parent: dict[int, int] = {}
-
-    def root(image: int) -> int:
-        parent.setdefault(image, image)
-        while parent[image] != image:
-            parent[image] = parent[parent[image]]
-            image = parent[image]
-        return image
-
-    for pair in pairs:
-        one, other = root(pair.first), root(pair.second)
-        parent[max(one, other)] = min(one, other)
-    members: dict[int, list[int]] = {}
-    for image in parent:
-        members.setdefault(root(image), []).append(image)
-    return list(members.values())
+    ends = np.array([(pair.first, pair.second) for pair in pairs], np.int64).reshape(-1, 2)
+    graph = coo_array((np.ones(len(ends)), ends.T), (len(images), len(images)))
+    _, group = connected_components(graph, directed=False)
+    place = {split: number for number, split in enumerate(keep)}
+    rank = np.array([place.get(images.split_of(image), len(keep)) for image in range(len(images))])
+    order = np.lexsort((rank, group))  # within a group, the image that stays is the first
+    return tuple(sorted(order[1:][np.diff(group[order]) == 0].tolist()))

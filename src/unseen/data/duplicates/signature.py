@@ -1,10 +1,10 @@
-"""What is kept of an image to compare it with others: a perceptual hash, a small grey picture, a digest of its pixels.
+"""The signature of an image, for comparisons with others: a perceptual hash, a small grey picture, a digest of pixels.
 
 Papers:     Zauner, "Implementation and benchmarking of perceptual image hash functions", 2010 (the DCT hash)
 Implements: 64 bits: the picture in grey at 32 x 32, its discrete cosine transform, the 8 x 8 lowest frequencies, one
             bit each for being above their median. A mirrored picture has the same frequencies with other signs, so
             the hashes of all four turns that keep the axes come from one transform
-Differs:    the constant is left out of the median, as in the paper; the `imagehash` wheel takes it in, and needs a
+Differs:    the constant is left out of the median, as in the paper; the `imagehash` wheel includes it, and needs a
             second wheel of wavelets
 """
 
@@ -18,21 +18,22 @@ import numpy.typing as npt
 from PIL import Image
 from scipy.fft import dctn
 
+from unseen.data.dataset import Pixels
 from unseen.data.decode import decode_rgb
 
-FloatArray = npt.NDArray[np.float32]
+Hashes = npt.NDArray[np.uint64]
 
 _HASHED = 32
 _LOWEST = 8
 #: Longest side of the small picture.
 PICTURE = 128
-#: Turns of a picture: as it is, left-right, upside-down, both.
+#: Turns of a picture: unchanged, left-right, upside-down, both.
 TURNS = ((1, 1), (1, -1), (-1, 1), (-1, -1))
 
 
 @dataclass(frozen=True, eq=False)
 class Signature:
-    """What is kept of one image.
+    """The signature of one image.
 
     Attributes:
         size: width and height in pixels.
@@ -42,16 +43,16 @@ class Signature:
     """
 
     size: tuple[int, int]
-    hashes: npt.NDArray[np.uint64]
-    picture: npt.NDArray[np.uint8]
+    hashes: Hashes
+    picture: Pixels
     digest: bytes
 
 
 def signature(image: Image.Image) -> Signature:
-    """Decode an image and keep what comparing needs.
+    """Decode an image and return its signature.
 
     Raises:
-        DataError: the pixels cannot be had.
+        DataError: the pixels cannot be decoded.
     """
     rgb = decode_rgb(image, truncated="accept")
     width, height = rgb.size
@@ -62,20 +63,18 @@ def signature(image: Image.Image) -> Signature:
     return Signature((width, height), perceptual_hashes(grey), np.asarray(grey), digest)
 
 
-def perceptual_hashes(grey: Image.Image) -> npt.NDArray[np.uint64]:
-    """(4,) hashes of a grey picture in its four turns."""
+def perceptual_hashes(grey: Image.Image) -> Hashes:
+    """Return the (4,) hashes of a grey picture in its four turns."""
     square = np.asarray(grey.resize((_HASHED, _HASHED), Image.Resampling.BICUBIC), np.float32)
     low = dctn(square, norm="ortho")[:_LOWEST, :_LOWEST]
-    odd = np.where(np.arange(_LOWEST) % 2, -1.0, 1.0)
-    hashes = []
-    for down, across in TURNS:
-        # Turned around, a cosine of odd order changes its sign.
-        turned = low * np.where(down < 0, odd, 1.0)[:, None] * np.where(across < 0, odd, 1.0)[None, :]
-        bits = turned.ravel() > np.median(turned.ravel()[1:])
-        hashes.append(np.packbits(bits).view(np.uint64)[0])
-    return np.array(hashes, np.uint64)
+    order = np.arange(_LOWEST)
+    # In a mirrored picture a cosine of odd order changes its sign.
+    turned = np.array([low * float(down) ** order[:, None] * float(across) ** order for down, across in TURNS])
+    flat = turned.reshape(len(TURNS), -1)
+    bits = flat > np.median(flat[:, 1:], axis=1, keepdims=True)
+    return np.packbits(bits, axis=1).view(np.uint64)[:, 0]
 
 
 def hash_distance(a: np.uint64, b: np.uint64) -> int:
-    """How many of the 64 bits differ."""
+    """Return how many of the 64 bits differ."""
     return int(a ^ b).bit_count()

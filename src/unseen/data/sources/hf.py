@@ -17,7 +17,7 @@ from unseen.data.adapters import read_hugging_face
 from unseen.data.dataset import Dataset
 from unseen.data.layout import splits_by_name, unused_splits
 from unseen.data.load import DatasetSource
-from unseen.data.user_data import divide
+from unseen.data.user_data import Division, divide
 
 
 class HfSource(DatasetSource):
@@ -30,7 +30,7 @@ class HfSource(DatasetSource):
     def load(self, name: str, options: Options) -> Dataset:
         split, config = options.text("split"), options.text("config")
         image, label = options.text("image") or "", options.text("label") or ""
-        share, seed = options.fraction("test"), options.integer("seed") or 0
+        division, _ = Division.read(options)
         options.finish()
         found = _loaded(name, config)
         parts = dict(found) if hasattr(found, "keys") else {"train": found}
@@ -44,7 +44,7 @@ class HfSource(DatasetSource):
             parts = {each: parts[own] for each, own in named.items()}
         if "train" not in parts:
             raise DataError(f"hf:{name} has no split to train on; choose one: ?split={next(iter(found))}.")
-        own = str(Name.parse(options.dataset).without("test", "seed", "label", "classes", "limit", "per_class"))
+        own = Name.parse(options.dataset).without("test", "val", "seed", "label", "classes", "limit", "per_class")
         given = {
             each: replace(
                 read_hugging_face(part, image, label),
@@ -53,7 +53,7 @@ class HfSource(DatasetSource):
             )
             for each, part in parts.items()
         }
-        return divide(given, share=0.2 if share is None else share, seed=seed, group="hf", ordered=True)
+        return divide(given, division, group="hf", ordered=True)
 
 
 def _loaded(name: str, config: str | None) -> Any:

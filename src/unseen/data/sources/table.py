@@ -1,30 +1,29 @@
 """`csv:FILE` (or a plain path to a .csv or .tsv) and `parquet:FILE`: a table with an image and a label per row.
 
-Options: `image=COLUMN`, `label=COLUMN` where their names do not tell (Kaggle's do: image_id, label ...); `split=COLUMN`
-of train, val and test; else `test=` and `val=` are shares, or other tables; `root=FOLDER` holds the images; `target=`,
-`pick=` and `bins=` as in `unseen.data.columns`; `seed=`. What was guessed stands in the card's notes. Without a label
-column, columns of 0 and 1 are classes, or several labels per image.
+Options: `image=COLUMN`, `label=COLUMN` if their names are unusual (Kaggle's are known: image_id, label ...);
+`split=COLUMN` of train, val and test; else `test=` and `val=` are shares, or other tables; `root=FOLDER` holds the
+images; `target=`, `pick=` and `bins=` as in `unseen.data.columns`; `seed=`. The card's notes state what was guessed.
+Without a label column, columns of 0 and 1 are classes, or several labels per image.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
-from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from unseen.core.errors import DataError, UsageError
 from unseen.core.extras import import_extra
 from unseen.core.guard import guarded
-from unseen.core.names import Name, Options, as_number
-from unseen.data.adapters import IMAGE_COLUMNS, LABEL_COLUMNS, encoded_sampling_keys, guess_column
+from unseen.core.names import Name, Options
+from unseen.data.adapters import IMAGE_COLUMNS, LABEL_COLUMNS, encoded_sampling_keys, find_column, guess_column
 from unseen.data.columns import one_hot_labels, read_labels
 from unseen.data.dataset import CLASS, Dataset
 from unseen.data.images import content_key, image_extensions
 from unseen.data.layout import splits_by_name
 from unseen.data.load import DatasetSource
-from unseen.data.user_data import LabelledImages, below_common_folder, divide
+from unseen.data.user_data import Division, LabelledImages, below_common_folder, divide
 
 Columns = dict[str, list[Any]]
 _FOLDERS = ("", "images", "train", "train_images", "img", "imgs", "data", "test", "test_images")
@@ -34,57 +33,39 @@ _MOST_CELL = 1 << 20
 class CsvSource(DatasetSource):
     """Loads `csv:FILE`."""
 
-    pattern, hint = (
-        "csv:FILE",
-        "a table of image and label per row, such as Kaggle's; the path alone does too: labels.csv",
-    )
+    pattern = "csv:FILE"
+    hint = "a table of image and label per row, such as Kaggle's; the path alone does too: labels.csv"
     paths = ("", "root", "test", "val")
 
     def load(self, name: str, options: Options) -> Dataset:
         with guarded(name, "a table of images"):
-            return self._load(name, options)
+            return self._load(Path(name).expanduser(), options)
 
-    def _load(self, name: str, options: Options) -> Dataset:
-        path = Path(name).expanduser()
-        if not name or not path.is_file():
-            raise DataError(f"there is no table {str(path)!r}.")
+    def _load(self, path: Path, options: Options) -> Dataset:
+        division, tables = Division.read(options, files=True)
         parts = {"train": self.read(path)}
-        shares: dict[str, float] = {}
-        for split in ("test", "val"):
-            given = options.text(split)
-            if given is not None and as_number(given) is None:
-                parts[split] = self.read(Path(given).expanduser())
-            elif given is not None:
-                shares[split] = options.fraction(split) or 0.0
+        parts |= {split: self.read(Path(other).expanduser()) for split, other in tables.items()}
         if (column := options.text("split")) is not None:
             parts = _by_split(parts["train"], column)
-        root, seed = options.text("root"), options.integer("seed") or 0
-        image, label = options.text("image"), options.text("label")
         where = Name.parse(options.dataset)
-        own = str(Name(where.scheme, where.rest, {k: v for k, v in where.options.items() if k in ("root", "image")}))
-        given_images = {
-            split: _images(columns, path, options, root, image, label, f"{own}#{split}" if len(parts) > 1 else own)
-            for split, columns in parts.items()
-        }
+        own = replace(where, options={k: v for k, v in where.options.items() if k in ("root", "image")})
+        images = {}
+        for split, columns in parts.items():
+            found = _images(columns, path, options)
+            images[split] = replace(found, id=f"{own}#{split}" if len(parts) > 1 else str(own), title=path.stem)
         options.finish()
-        share = shares.get("test", 0.2)
-        return divide(given_images, share=share, val=shares.get("val", 0.0), seed=seed, group=where.scheme)
+        return divide(images, division, group=where.scheme)
 
     def read(self, path: Path) -> Columns:
         """Read the columns of a table, by name."""
-        try:
-            with path.open(encoding="utf-8-sig", newline="") as stream:
-                head = stream.read(8192)
-                stream.seek(0)
-                first = head.partition("\n")[0]
-                comma = max(",\t;|", key=first.count)
-                rows = [row for row in csv.reader(stream, delimiter=comma) if row]
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise DataError(f"cannot read {str(path)!r} as a table: {error}.") from error
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            comma = max(",\t;|", key=stream.readline(8192).count)
+            stream.seek(0)
+            rows = [row for row in csv.reader(stream, delimiter=comma) if row]
         if len(rows) < 2:
             raise DataError(f"{str(path)!r} has no rows below its header.")
         header = [cell.strip() for cell in rows[0]]
-        if _is_image_name(header[0]):  # no header at all: its first row is an image
+        if Path(header[0]).suffix.lower() in image_extensions():  # no header: its first row is an image
             header, rows = (["image", "label", *header[2:]] if len(header) > 1 else ["image"]), [[], *rows]
         if len(set(header)) != len(header):
             raise DataError(f"{str(path)!r} has a column twice: {', '.join(header)}.")
@@ -97,17 +78,11 @@ class ParquetSource(CsvSource):
     """Loads `parquet:FILE`: paths, or images themselves as bytes, as Hugging Face stores them."""
 
     pattern, hint = "parquet:FILE", "a Parquet table of image (path or bytes) and label per row"
-
     extra = "parquet"
 
     def read(self, path: Path) -> Columns:
-        pyarrow, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
-        try:
-            table = parquet.read_table(path)
-            return {name: table.column(name).to_pylist() for name in table.column_names}
-        except (OSError, pyarrow.ArrowException) as error:
-            first = (str(error).strip().splitlines() or ["damaged"])[0]
-            raise DataError(f"cannot read {str(path)!r} as Parquet: {first}") from error
+        table = import_extra("pyarrow.parquet", "parquet").read_table(path)
+        return {name: table.column(name).to_pylist() for name in table.column_names}
 
 
 def _by_split(columns: Columns, column: str) -> dict[str, Columns]:
@@ -123,11 +98,9 @@ def _by_split(columns: Columns, column: str) -> dict[str, Columns]:
     return {split: {k: [v[i] for i in own] for k, v in columns.items()} for split, own in rows.items()}
 
 
-def _images(
-    columns: Columns, table: Path, options: Options, root: str | None, image: str | None, label: str | None, own: str
-) -> LabelledImages:
-    names = list(columns)
-    notes = []
+def _images(columns: Columns, table: Path, options: Options) -> LabelledImages:
+    names, notes = list(columns), []
+    image, label = options.text("image"), options.text("label")
     for column in (image, label):
         if column is not None and column not in columns:
             raise UsageError(f"{table.name} has no column {column!r}. It has {', '.join(names)}.")
@@ -135,9 +108,7 @@ def _images(
         image = guess_column(names, IMAGE_COLUMNS, "images")
         notes.append(f"images are those of column {image!r}")
     found = one_hot_labels(columns, image) if label is None else None
-    if found is not None and found[0] != CLASS and _has_label_column(names, image):
-        found = None
-    if found is not None:
+    if found is not None and (found[0] == CLASS or not find_column(names, LABEL_COLUMNS, taken=image)):
         target, labels = found
         options.choice("target", (target,))
         what = "classes are" if target == CLASS else "every image may have several labels:"
@@ -146,17 +117,16 @@ def _images(
         if label is None:
             label = guess_column(names, LABEL_COLUMNS, "labels", taken=image)
             notes.append(f"labels are those of column {label!r}")
-        target, labels, said = read_labels(columns[label], options, label)
-        notes += [said] if said else []
+        target, labels, note = read_labels(columns[label], options, label)
+        notes += [note] if note else []
     cells = columns[image]
     if cells and not isinstance(cells[0], str):
-        items: list[Any] = [cell if isinstance(cell, bytes | dict) else bytes(cell or b"") for cell in cells]
+        items = [cell if isinstance(cell, bytes | dict) else bytes(cell or b"") for cell in cells]
         files = [cell.get("path") if isinstance(cell, dict) else None for cell in items]
-        by = encoded_sampling_keys(files, labels, None)
-        return LabelledImages(
-            items, labels, sampling_keys=by, title=table.stem, notes=tuple(notes), id=own, target=target
-        )
-    folder, ending = _find_root([str(cell) for cell in cells], table, root)
+        keys = encoded_sampling_keys(files, labels, None)
+        return LabelledImages(items, labels, sampling_keys=keys, notes=tuple(notes), target=target)
+    root = options.text("root")
+    folder, ending = _find_root(str(cells[0]), table, root)
     if root is None and folder != table.parent:
         notes.append(f"they lie in {folder.name}/")
     if ending:
@@ -168,34 +138,23 @@ def _images(
         labels,
         names=relative,
         sampling_keys=below_common_folder(relative),
-        title=table.stem,
         notes=tuple(notes),
         keys=lambda i: content_key(paths[i]),
-        id=own,
         target=target,
     )
 
 
-def _has_label_column(names: Sequence[str], image: str) -> bool:
-    with suppress(DataError):
-        return bool(guess_column(names, LABEL_COLUMNS, "labels", taken=image))
-    return False
-
-
-def _find_root(cells: Sequence[str], table: Path, root: str | None) -> tuple[Path, str]:
+def _find_root(first: str, table: Path, root: str | None) -> tuple[Path, str]:
     """Return the folder that names are relative to, and an ending that they lack, from the first image."""
     bases = [Path(root).expanduser()] if root is not None else [table.parent / folder for folder in _FOLDERS]
     endings = ["", *sorted(image_extensions(), key=lambda e: (e not in (".jpg", ".png", ".jpeg"), e))]
-    first = _inside(cells[0])
+    name = _inside(first)
     for base in bases:
-        if not base.is_dir():
-            continue
-        there = {entry.name for entry in (base / first).parent.iterdir()} if (base / first).parent.is_dir() else set()
-        for ending in endings:
-            if Path(first).name + ending in there and (base / (first + ending)).is_file():
+        for ending in endings if (base / name).parent.is_dir() else ():
+            if (base / (name + ending)).is_file():
                 return base, ending
     looked = ", ".join(str(base) for base in bases if base.is_dir())
-    raise DataError(f"{table.name}: its first image {cells[0]!r} is not in {looked}. Give root=FOLDER.")
+    raise DataError(f"{table.name}: its first image {first!r} is not in {looked}. Give root=FOLDER.")
 
 
 def _inside(text: str) -> str:
@@ -204,7 +163,3 @@ def _inside(text: str) -> str:
     if path.is_absolute() or ".." in path.parts or len(text) > _MOST_CELL:
         raise DataError(f"the image {text[:80]!r} lies outside the folder of the table. Paths are relative to root=.")
     return path.as_posix()
-
-
-def _is_image_name(cell: str) -> bool:
-    return Path(cell).suffix.lower() in image_extensions()

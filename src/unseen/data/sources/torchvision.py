@@ -11,13 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from unseen.core.errors import DataError, UnknownNameError, first_line
+from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.extras import ensure_torchvision
+from unseen.core.guard import guarded
 from unseen.core.names import Name, Options
 from unseen.data.adapters import read_torch
 from unseen.data.dataset import Dataset
 from unseen.data.load import DatasetSource
-from unseen.data.user_data import divide
+from unseen.data.user_data import Division, divide
 
 
 class TorchvisionSource(DatasetSource):
@@ -32,18 +33,17 @@ class TorchvisionSource(DatasetSource):
     def load(self, name: str, options: Options) -> Dataset:
         kind = _dataset_class(name)
         allowed = inspect.signature(kind).parameters
-        seed, share = options.integer("seed") or 0, options.fraction("test")
-        given = {key: value for key in allowed if (value := options.text(key)) is not None}
+        division, _ = Division.read(options)
+        arguments = {key: _value(value) for key in allowed if (value := options.text(key)) is not None}
         options.finish()
-        arguments: dict[str, Any] = {key: _value(value) for key, value in given.items()}
         if "root" in arguments:
-            arguments["root"] = str(Path(str(given["root"])).expanduser())
+            arguments["root"] = str(Path(options.text("root") or "").expanduser())
         elif "root" in allowed and allowed["root"].default is inspect.Parameter.empty:
             raise DataError(f"torchvision:{name} needs root=FOLDER, where its files are.")
         made = {split: _made(kind, name, {**arguments, **own}) for split, own in _variants(allowed, arguments).items()}
-        own_id = str(Name.parse(options.dataset).without("test", "seed", "classes", "limit", "per_class"))
+        own_id = Name.parse(options.dataset).without("test", "val", "seed", "classes", "limit", "per_class")
         parts = {split: replace(read_torch(found), title=name, id=f"{own_id}#{split}") for split, found in made.items()}
-        return divide(parts, share=0.2 if share is None else share, seed=seed, group="torchvision", ordered=True)
+        return divide(parts, division, group="torchvision", ordered=True)
 
 
 def _dataset_class(name: str) -> Any:
@@ -66,11 +66,8 @@ def _variants(allowed: Any, given: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _made(kind: Any, name: str, arguments: dict[str, Any]) -> Any:
-    try:
+    with guarded(f"torchvision:{name}", "a dataset of torchvision"):
         return kind(**arguments)
-    except Exception as error:
-        first = first_line(error).rstrip(".")
-        raise DataError(f"torchvision:{name} cannot be loaded: {first}.") from error
 
 
 def _value(text: str) -> Any:

@@ -64,7 +64,7 @@ def _bhattacharyya(mean: FloatArray, variance: FloatArray, means: FloatArray, va
 
 
 def _cost(s: Sizes) -> float:
-    return gram_flops(s.n, s.d) + 4 * s.c * s.c * min(s.d, DIMENSIONS)
+    return gram_flops(s) + 4 * s.c * s.c * min(s.d, DIMENSIONS)
 
 
 CARD = ScoreCard("gbc", "GBC", FEATURES, gbc, _cost, citation="Pandy et al., CVPR 2022")

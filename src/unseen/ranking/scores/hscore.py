@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy.typing as npt
 
-from unseen.ranking.cards import FEATURES, ScoreCard, Sizes, gram_flops
+from unseen.ranking.cards import FEATURES, ScoreCard, gram_flops
 from unseen.ranking.inputs import FloatArray, check_features
 from unseen.ranking.spectrum import Spectrum, decompose
 
@@ -55,16 +55,12 @@ def ledoit_wolf(spectrum: Spectrum) -> tuple[float, float]:
     return min(max(beta, 0.0), delta) / delta, average
 
 
-def _cost(s: Sizes) -> float:
-    return gram_flops(s.n, s.d)
-
-
 CARD = ScoreCard(
     "hscore",
     "H-score",
     FEATURES,
     hscore,
-    _cost,
+    gram_flops,
     citation="Bao et al., ICIP 2019",
     notes="says nothing with fewer images than dimensions",
 )
@@ -73,6 +69,6 @@ REGULARISED = ScoreCard(
     "H-score, regularised",
     FEATURES,
     regularised_hscore,
-    _cost,
+    gram_flops,
     citation="Ibrahim et al., ECML-PKDD 2022",
 )

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.ranking.cards import FEATURES, ScoreCard, Sizes
-from unseen.ranking.inputs import FloatArray, check_features
+from unseen.ranking.inputs import FloatArray, check_features, is_narrow
 
 NEIGHBOURS = 5
 _CHUNK = 1024
@@ -27,7 +27,7 @@ def knn(features: npt.ArrayLike, labels: npt.ArrayLike, *, neighbours: int = NEI
     rows, known = check_features(features, labels)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     unit = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
-    if np.asarray(features).dtype.itemsize <= 4:
+    if is_narrow(features):
         unit = unit.astype(np.float32)  # neighbours need no more digits than the features have
     count = min(neighbours, len(rows) - 1)
     right = 0

@@ -1,12 +1,15 @@
-"""LEEP: the log expected empirical prediction of a checkpoint's own class head.
+"""LEEP and NCE: two scores of a checkpoint's own class head.
 
-Paper:      Nguyen et al., "LEEP: a new measure to evaluate transferability of learned representations", ICML 2020;
+Papers:     Nguyen et al., "LEEP: a new measure to evaluate transferability of learned representations", ICML 2020;
             as written in Li et al., "Ranking neural checkpoints" (NeuCRaB), CVPR 2021 [P]
-Shapes:     theta (n, z) source probabilities; y (n,) labels
-Implements: Eq. (4) and (5) of [P]
-Differs:    both equations use one labelled set, as in LEEP's own paper, so that no test label is touched; give
+            Tran, Nguyen & Hassner, "Transferability and hardness of supervised classification tasks", ICCV 2019 [T]
+Shapes:     theta (n, z) source probabilities; z (n,) source labels; y (n,) labels
+Implements: LEEP (log expected empirical prediction), Eq. (4) and (5) of [P]; NCE (negative conditional entropy),
+            -H(Y|Z) = sum over (y, z) of P(y, z) log P(y|z), with empirical P, Eq. (7) to (9) of [T]
+Differs:    both equations of LEEP use one labelled set, as in its own paper, so that no test label is touched; give
             `held_out` to average Eq. (4) over other images. A source class without any mass is left out of the sum.
-Expected:   [P] Table 2, Group II: Recall@1 75, Pearson 50.36, Kendall 55.49
+            [T] has source labels of the same images; a checkpoint gives none, so z is its most probable source class
+Expected:   LEEP, [P] Table 2, Group II: Recall@1 75, Pearson 50.36, Kendall 55.49
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
-from unseen.ranking.cards import HEAD, ScoreCard, Sizes
-from unseen.ranking.inputs import FloatArray, check_probabilities
+from unseen.ranking.cards import HEAD, NEUCRAB, ScoreCard, Sizes
+from unseen.ranking.inputs import FloatArray, check_labels, check_probabilities
 
 #: A held-out image may belong to a class that its source classes never saw: its probability is at least this.
 _SMALLEST = 1e-12
@@ -39,32 +42,52 @@ def leep(
         A number below 0; higher is better.
     """
     theta, known = check_probabilities(probabilities, labels)
-    joint = known.sums(theta) / len(theta)  # Eq. (5), (classes, z)
-    marginal = joint.sum(axis=0)
-    conditional = np.divide(joint, marginal, out=np.zeros_like(joint), where=marginal > 0)
-    if held_out is None:
-        return _mean_log(theta, known.index, conditional)
-    other, names = np.asarray(held_out[0], dtype=np.float64), np.unique(np.asarray(labels))
-    wanted = np.asarray(held_out[1])
-    if other.ndim != 2 or other.shape != (len(wanted), theta.shape[1]):
+    conditional = _given_source(known.sums(theta))  # Eq. (5), (classes, z)
+    other, index = theta, known.index
+    if held_out is not None:
+        other, index = np.asarray(held_out[0], dtype=np.float64), known.find(held_out[1])
+    if other.shape != (len(index), theta.shape[1]):
         raise DataError(
-            f"held-out probabilities must have the shape ({len(wanted)}, {theta.shape[1]}), found {other.shape}."
+            f"held-out probabilities must have the shape ({len(index)}, {theta.shape[1]}), found {other.shape}."
         )
-    index = np.searchsorted(names, wanted).clip(max=len(names) - 1)
-    if (names[index] != wanted).any():
+    if index.min() < 0:
         raise DataError("a held-out label does not occur in the training labels. Evaluate on the same classes.")
-    return _mean_log(other, index, conditional)
-
-
-def _mean_log(theta: FloatArray, index: npt.NDArray[np.int64], conditional: FloatArray) -> float:
-    expected = np.einsum("iz,iz->i", theta, conditional[index])  # Eq. (4): sum over z of P(y|z) theta(x)_z
+    expected = np.einsum("iz,iz->i", other, conditional[index])  # Eq. (4): sum over z of P(y|z) theta(x)_z
     return float(np.log(np.clip(expected, _SMALLEST, 1.0)).mean())
 
 
+def nce(source: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+    """Return the negative conditional entropy of `labels` given the source labels, in nats; at most 0.
+
+    Args:
+        source: (n, z) source probabilities, or (n,) source labels of any names.
+        labels: of the task.
+    """
+    names = np.asarray(source)
+    if names.ndim == 2:
+        names = check_probabilities(names, labels)[0].argmax(axis=1)
+    if names.ndim != 1:
+        raise DataError(f"NCE takes source labels (n,) or source probabilities (n, z); found shape {names.shape}.")
+    known = check_labels(labels, len(names))
+    seen, index = np.unique(names, return_inverse=True)
+    counts = known.sums(np.eye(len(seen))[index.reshape(-1)])
+    conditional = _given_source(counts)
+    return float((counts * np.log(np.where(counts > 0, conditional, 1.0))).sum() / len(names))
+
+
+def _given_source(counts: FloatArray) -> FloatArray:
+    """Return P(y|z) from (classes, z) sums; 0 for a source class without any mass."""
+    marginal = counts.sum(axis=0)
+    return counts / np.where(marginal > 0, marginal, 1.0)
+
+
 def _cost(s: Sizes) -> float:
-    return 2 * s.n * s.z * 2
+    return 4 * s.n * s.z
 
 
-CARD = ScoreCard(
-    "leep", "LEEP", HEAD, leep, _cost, paper="neucrab", citation="Li et al., CVPR 2021", notes="needs a class head"
-)
+def _nce_cost(s: Sizes) -> float:
+    return s.n * s.z + s.c * s.z
+
+
+CARD = ScoreCard("leep", "LEEP", HEAD, leep, _cost, paper="neucrab", citation=NEUCRAB, notes="needs a class head")
+NCE = ScoreCard("nce", "NCE", HEAD, nce, _nce_cost, citation="Tran et al., ICCV 2019", notes="needs a class head")

@@ -20,8 +20,7 @@ from scipy.optimize import minimize
 
 from unseen.core.errors import DataError, UsageError
 from unseen.ranking.cards import FEATURES, LBFGS_STEPS, NEUCRAB, ScoreCard, Sizes
-from unseen.ranking.inputs import FloatArray, IntArray, check_features
-from unseen.ranking.sampling import split_rows
+from unseen.ranking.inputs import FloatArray, IntArray, check_features, split_rows, standardise
 
 HELD_OUT = 0.2
 LEARNING_RATE = 0.01
@@ -53,31 +52,38 @@ def linear(
         if not len(test):
             raise DataError("no class has two images, so none can be held out. Give held_out, or more images.")
         x, y, other, wanted = rows[train], known.index[train], rows[test], known.index[test]
-    else:
-        names = np.unique(np.asarray(labels))
-        x, y = rows, known.index
-        other = np.asarray(held_out[0], dtype=np.float64)
-        found = np.asarray(held_out[1])
-        place = np.searchsorted(names, found).clip(max=len(names) - 1)
-        wanted = np.where(names[place] == found, place, -1)  # a class that was never trained is never right
-    centre, spread = x.mean(axis=0), x.std(axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
-    x, other = (x - centre) / spread, (other - centre) / spread
-    theta = converge(x, y, known.classes) if epochs is None else descend(x, y, known.classes, epochs, seed)
+    else:  # a class that was never trained is never right
+        x, y, other, wanted = rows, known.index, np.asarray(held_out[0], np.float64), known.find(held_out[1])
+    x, other = standardise(x, x), standardise(other, x)
+    theta = converge(x, y, known.classes)[0] if epochs is None else descend(x, y, known.classes, epochs, seed)
     return float(((other @ theta[:-1] + theta[-1]).argmax(axis=1) == wanted).mean())
 
 
-def converge(rows: FloatArray, index: IntArray, classes: int, *, penalty: float = PENALTY) -> FloatArray:
-    """Return weights above biases, (d + 1, classes), at the minimum of the penalised loss."""
+def converge(
+    rows: FloatArray,
+    index: IntArray,
+    classes: int,
+    *,
+    penalty: float = PENALTY,
+    steps: int = 1000,
+    gtol: float = 1e-5,
+    ftol: float = 1e7 * float(np.finfo(np.float64).eps),
+) -> tuple[FloatArray, float]:
+    """Return weights above biases, (d + 1, classes), at the minimum of the penalised loss, and the minimum.
+
+    Args:
+        steps: most L-BFGS steps.
+        gtol, ftol: gradient, and relative change of the loss, at which L-BFGS stops.
+    """
     found = minimize(
         penalised_cross_entropy,
         np.zeros((rows.shape[1] + 1) * classes),
         args=(rows, index, classes, penalty),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": 1000, "gtol": 1e-5},
+        options={"maxiter": steps, "gtol": gtol, "ftol": ftol},
     )
-    return np.asarray(found.x.reshape(rows.shape[1] + 1, classes))
+    return np.asarray(found.x.reshape(rows.shape[1] + 1, classes)), float(found.fun)
 
 
 def descend(rows: FloatArray, index: IntArray, classes: int, epochs: int, seed: int) -> FloatArray:
@@ -123,10 +129,10 @@ def _cost(s: Sizes, *, passes: float) -> float:
     return 4 * (1 - HELD_OUT) * s.n * s.d * s.c * passes
 
 
-def _card(id: str, name: str, epochs: int | None) -> ScoreCard:  # noqa: A002 - the card's own word
-    options = {} if epochs is None else {"epochs": epochs}
+def _card(key: str, name: str, epochs: int | None) -> ScoreCard:
     cost = partial(_cost, passes=epochs or LBFGS_STEPS)
-    return ScoreCard(id, name, FEATURES, linear, cost, options, seeded=True, paper="neucrab", citation=NEUCRAB)
+    options = {"epochs": epochs}
+    return ScoreCard(key, name, FEATURES, linear, cost, options, seeded=True, paper="neucrab", citation=NEUCRAB)
 
 
 ONE_EPOCH = _card("linear-1", "Linear (1 epoch)", 1)

@@ -10,13 +10,15 @@ Differs:    the fixed point runs to a change of the evidence below 1e-10 per ima
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from unseen.ranking.cards import FEATURES, ScoreCard, Sizes, gram_flops
 from unseen.ranking.inputs import FloatArray, check_features
 from unseen.ranking.ridge import check_targets
-from unseen.ranking.spectrum import decompose
+from unseen.ranking.spectrum import Spectrum, decompose
 
 _TOLERANCE = 1e-10
 _MOST_STEPS = 200
@@ -29,31 +31,26 @@ def logme(features: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """Return the log maximum evidence per image, averaged over one-against-the-rest targets; higher is better."""
     rows, known = check_features(features, labels)
     spectrum = decompose(rows, centre=False)
-    projected = known.sums(spectrum.left).T  # U'y, (r, classes)
-    outside = np.maximum(known.counts - (projected**2).sum(axis=0), 0.0)  # |y - UU'y|^2
-    evidence = _maximum_evidence(spectrum.values**2, projected**2, outside, len(rows))
-    return float(evidence.mean())
+    return _evidence(spectrum, known.sums(spectrum.left).T, known.counts)
 
 
 def logme_targets(features: npt.ArrayLike, targets: npt.ArrayLike) -> float:
     """Return LogME for values (n,), (n, t) or several labels (n, t) of 0 and 1: the mean over the columns."""
     rows, columns = check_targets(features, targets)
     spectrum = decompose(rows, centre=False)
-    projected = spectrum.left.T @ columns
-    outside = np.maximum((columns**2).sum(axis=0) - (projected**2).sum(axis=0), 0.0)
-    return float(_maximum_evidence(spectrum.values**2, projected**2, outside, len(rows)).mean())
+    return _evidence(spectrum, spectrum.left.T @ columns, (columns**2).sum(axis=0))
 
 
-def _maximum_evidence(sigma: FloatArray, squares: FloatArray, outside: FloatArray, images: int) -> FloatArray:
-    """Return the evidence per image for each column of targets.
+def _evidence(spectrum: Spectrum, projected: FloatArray, lengths: npt.NDArray[Any]) -> float:
+    """Return the maximum evidence per image, averaged over the columns of targets.
 
     Args:
-        sigma: squared singular values.
-        squares: squared coordinates of the targets in U, (r, classes).
-        outside: squared length of each target outside the span of U.
-        images: n.
+        spectrum: of the features.
+        projected: U'y, (r, columns).
+        lengths: |y|^2 of each column.
     """
-    sigma = sigma[:, None]
+    images, sigma, squares = len(spectrum.left), spectrum.values[:, None] ** 2, projected**2
+    outside = np.maximum(lengths - squares.sum(axis=0), 0.0)  # |y - UU'y|^2
     low, high = sigma.max() / _RATIO, sigma.max() * _RATIO
     ratio = np.ones(squares.shape[1])  # t = alpha / beta
     beta = np.ones_like(ratio)
@@ -74,11 +71,11 @@ def _maximum_evidence(sigma: FloatArray, squares: FloatArray, outside: FloatArra
         if (np.abs(evidence - before) <= _TOLERANCE * images).all():
             break
         before = evidence
-    return np.asarray(evidence / images)
+    return float((evidence / images).mean())
 
 
 def _cost(s: Sizes) -> float:
-    return gram_flops(s.n, s.d) + 8 * min(s.n, s.d) * s.c * _USUAL_STEPS
+    return gram_flops(s) + 8 * s.m * s.c * _USUAL_STEPS
 
 
 CARD = ScoreCard("logme", "LogME", FEATURES, logme, _cost, citation="You et al., ICML 2021")

@@ -23,9 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import UsageError
-from unseen.ranking.cards import FEATURES, NEUCRAB, REDUCED, ScoreCard, Sizes, gram_flops
-from unseen.ranking.inputs import check_features
-from unseen.ranking.sampling import split_rows
+from unseen.ranking.cards import FEATURES, NEUCRAB, ScoreCard, Sizes, gram_flops
+from unseen.ranking.inputs import check_features, split_rows, standardise
 from unseen.ranking.spectrum import principal_components
 
 if TYPE_CHECKING:
@@ -65,9 +64,7 @@ def mutual_information(
     if pca:
         rows = principal_components(rows, energy=ENERGY)
     train, test = split_rows(known.index, HELD_OUT, seed)
-    spread = rows[train].std(axis=0)
-    scaled = ((rows - rows[train].mean(axis=0)) / np.where(spread > 0, spread, 1.0)).astype(np.float32)
-    x, y = torch.from_numpy(scaled), torch.from_numpy(known.index)
+    x, y = torch.from_numpy(standardise(rows, rows[train]).astype(np.float32)), torch.from_numpy(known.index)
     shares = torch.from_numpy((known.counts / len(rows)).astype(np.float32))
     critic, baseline = _train(x[train], y[train], shares, alpha, epochs, seed)
     total = 0.0
@@ -117,19 +114,23 @@ def _train(x: Tensor, y: Tensor, shares: Tensor, alpha: float, epochs: int, seed
 
 
 def _cost(s: Sizes, *, pca: bool) -> float:
-    q = max(1.0, REDUCED * s.d) if pca else s.d
-    return (gram_flops(s.n, s.d) if pca else 0.0) + 6 * (1 - HELD_OUT) * s.n * HIDDEN * (q + s.c) * EPOCHS
+    width = s.q if pca else s.d
+    return pca * gram_flops(s) + 6 * (1 - HELD_OUT) * s.n * HIDDEN * (width + s.c) * EPOCHS
 
 
-def _card(id: str, name: str, alpha: float, *, pca: bool = False) -> ScoreCard:  # noqa: A002 - the card's own word
-    options = {"alpha": alpha, "pca": True} if pca else {"alpha": alpha}
-    cost = partial(_cost, pca=pca)
+def _card(alpha: float, *, pca: bool) -> ScoreCard:
     return ScoreCard(
-        id, name, FEATURES, mutual_information, cost, options, seeded=True, paper="neucrab", citation=NEUCRAB
+        f"mi-{'pca-' if pca else ''}{alpha:.2f}",
+        f"MI {'w/ PCA ' if pca else ''}(alpha={alpha:.2f})",
+        FEATURES,
+        mutual_information,
+        partial(_cost, pca=pca),
+        {"alpha": alpha, "pca": pca},
+        seeded=True,
+        paper="neucrab",
+        citation=NEUCRAB,
     )
 
 
-LOW_ALPHA = _card("mi-0.01", "MI (alpha=0.01)", 0.01)
-HIGH_ALPHA = _card("mi-0.50", "MI (alpha=0.50)", 0.5)
-PCA_LOW_ALPHA = _card("mi-pca-0.01", "MI w/ PCA (alpha=0.01)", 0.01, pca=True)
-PCA_HIGH_ALPHA = _card("mi-pca-0.50", "MI w/ PCA (alpha=0.50)", 0.5, pca=True)
+LOW_ALPHA, HIGH_ALPHA = (_card(alpha, pca=False) for alpha in (0.01, 0.5))
+PCA_LOW_ALPHA, PCA_HIGH_ALPHA = (_card(alpha, pca=True) for alpha in (0.01, 0.5))

@@ -16,16 +16,16 @@ Relative to the pool: adding or removing a candidate changes the scores of all o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from unseen.metrics.softmax import softmax
-from unseen.ranking.cards import POOL, ScoreCard, Sizes, fisher_flops, gram_flops
-from unseen.ranking.inputs import FloatArray, Labels, add_scaled, check_features
+from unseen.metrics import softmax
+from unseen.ranking.cards import POOL, ScoreCard, Sizes, combine_terms, fisher_flops, gram_flops
+from unseen.ranking.inputs import FloatArray, Labels, check_features
 from unseen.ranking.spectrum import principal_components
 
-SIGNS = (1.0, 1.0, -1.0)
 DIMENSIONS = 64
 _FIRST_AXES = 32
 _LEAST_SHRINKAGE = 1e-10
@@ -38,7 +38,7 @@ def ncti(pool: Sequence[npt.ArrayLike], labels: npt.ArrayLike) -> list[float]:
         pool: one (n, d) array of features per checkpoint, of the same images; d may differ.
         labels: of the images.
     """
-    return [float(s) for s in add_scaled([ncti_terms(features, labels) for features in pool], SIGNS)]
+    return combine_terms(CARD, [ncti_terms(features, labels) for features in pool])
 
 
 def ncti_terms(features: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[float, float, float]:
@@ -74,7 +74,7 @@ def _discriminants(rows: FloatArray, known: Labels) -> tuple[FloatArray, FloatAr
 
 
 def _cost(s: Sizes) -> float:
-    return gram_flops(s.n, s.d) + fisher_flops(s.n, min(s.d, DIMENSIONS), s.c) + 4 * s.n * s.c * s.c
+    return gram_flops(s) + fisher_flops(replace(s, d=min(s.d, DIMENSIONS))) + 4 * s.n * s.c * s.c
 
 
 CARD = ScoreCard(
@@ -83,7 +83,7 @@ CARD = ScoreCard(
     POOL,
     ncti_terms,
     _cost,
-    signs=SIGNS,
+    signs=(1.0, 1.0, -1.0),
     citation="Wang et al., ICCV 2023",
     notes="relative to the pool",
 )

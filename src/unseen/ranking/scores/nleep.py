@@ -19,17 +19,13 @@ Expected:   [P] Table 1, Group I: Recall@1 75, Pearson 84.30, Kendall 76.00
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unseen.ranking.cards import FEATURES, REDUCED, ScoreCard, Sizes, gram_flops
-from unseen.ranking.inputs import FloatArray, Labels, Tell, check_features
-from unseen.ranking.sampling import stratified_folds
-from unseen.ranking.scores.leep import leep
+from unseen.ranking.cards import FEATURES, NEUCRAB, ScoreCard, Sizes, gram_flops
+from unseen.ranking.inputs import FloatArray, Tell, check_features, is_narrow, mean_over_images, stratified_folds
 from unseen.ranking.spectrum import principal_components
 
 ENERGY = 0.8
@@ -39,11 +35,13 @@ FOLDS = 5
 STARTS = 3
 #: Images that the shares of all classes count as in every component.
 SMOOTHINGS = tuple(10.0 ** (k / 2) for k in range(-4, 7))
+#: In-sample, a component without any mass has no P(y|v).
+_SMALLEST = 1e-12
 #: What k-means and EM usually need, for the cost.
 _LLOYD_STEPS, _EM_STEPS = 15, 20
 
 
-def nleep(
+def nleep_parts(
     features: npt.ArrayLike,
     labels: npt.ArrayLike,
     *,
@@ -54,92 +52,53 @@ def nleep(
     smoothing: float | None = None,
     seed: int = 0,
     tell: Tell | None = None,
-) -> float:
+) -> FloatArray:
     """Return LEEP of a Gaussian mixture on the principal components of the features; below 0, higher is better.
+
+    `nleep` is the mean over images; `nleep_parts` is the logarithm of Eq. (4) of every image, NaN for the only image of
+    a class.
 
     Args:
         energy: share of the variance that the principal components keep.
         components_per_class: Gaussians per class of the task.
-        held_out: average over held-out images (cross-validation) instead of those that the mixture was fitted to.
+        held_out: score held-out images (cross-validation) instead of those that the mixture was fitted to.
         starts: of the mixture; the score is their mean.
         smoothing: `a` of the header; by default chosen on the images of the other folds.
         seed: of the starts and of the folds.
         tell: called when the number of Gaussians is capped.
     """
-    if held_out:
-        parts = nleep_parts(
-            features,
-            labels,
-            energy=energy,
-            components_per_class=components_per_class,
-            starts=starts,
-            smoothing=smoothing,
-            seed=seed,
-            tell=tell,
-        )
-        return float(np.nanmean(parts))
-    from unseen.ranking.gmm import fit_mixture
+    from unseen.ranking.gmm import fit_mixture  # loads torch, which planning does not need
 
-    reduced, known = _reduced(features, labels, energy)
-    components = _components(len(reduced), known.classes, components_per_class, tell)
-    mixtures = [fit_mixture(reduced, components, seed=one) for one in _seeds(seed, starts)]
-    # Eq. (6), then (5) and (4)
-    return float(np.mean([leep(mixture.posterior(reduced), known.index) for mixture in mixtures]))
-
-
-def nleep_parts(
-    features: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    *,
-    energy: float = ENERGY,
-    components_per_class: int = COMPONENTS_PER_CLASS,
-    starts: int = STARTS,
-    smoothing: float | None = None,
-    seed: int = 0,
-    tell: Tell | None = None,
-) -> FloatArray:
-    """Return the logarithm of Eq. (4) of every image when held out; NaN for the only image of a class."""
-    from unseen.ranking.gmm import fit_mixture
-
-    reduced, known = _reduced(features, labels, energy)
-    folds = stratified_folds(known.index, FOLDS, seed)
-    weights = SMOOTHINGS if smoothing is None else (smoothing,)
-    total = np.zeros((len(weights), len(reduced)))
+    rows, known = check_features(features, labels)
+    # The mixture uses float32; PCA of float32 features does too, which is twice as fast.
+    reduced = principal_components(rows.astype(np.float32) if is_narrow(features) else rows, energy=energy)
+    folds = stratified_folds(known.index, FOLDS, seed) if held_out else np.zeros(len(rows), np.int64)
+    weights = (0.0,) if not held_out else SMOOTHINGS if smoothing is None else (smoothing,)
+    total = np.zeros((len(weights), len(rows)))
     for start in _seeds(seed, starts):
         for fold in range(folds.max() + 1):
             held = folds == fold
-            index = known.index[~held]
-            components = _components(len(index), known.classes, components_per_class, tell)
-            tell = None  # once is enough
-            mixture = fit_mixture(reduced[~held], components, seed=start)
-            posterior, other = mixture.posterior(reduced[~held]), mixture.posterior(reduced[held])  # Eq. (6)
-            total[:, held] += _log_expected(posterior, index, other, known.index[held], known.classes, weights)
-    parts = np.full(len(reduced), np.nan)
+            train = ~held if held_out else held
+            components = _components(int(train.sum()), known.classes, components_per_class, tell)
+            tell = None  # one remark is enough
+            mixture = fit_mixture(reduced[train], components, seed=start)
+            posterior, other = mixture.posterior(reduced[train]), mixture.posterior(reduced[held])  # Eq. (6)
+            sums = np.zeros((known.classes, components))
+            np.add.at(sums, known.index[train], posterior)
+            shares = np.bincount(known.index[train], minlength=known.classes)[:, None] / train.sum()
+            for place, a in enumerate(weights):
+                conditional = (sums + a * shares) / np.maximum(sums.sum(axis=0) + a, _SMALLEST)  # Eq. (5), smoothed
+                expected = np.einsum("iv,iv->i", other, conditional[known.index[held]])  # Eq. (4)
+                total[place, held] += np.log(np.maximum(expected, _SMALLEST))
+    parts = np.full(len(rows), np.nan)
     for fold in range(folds.max() + 1):
-        others = total[:, (folds >= 0) & (folds != fold)]
-        parts[folds == fold] = total[int(others.mean(axis=1).argmax()), folds == fold] / starts
+        held = folds == fold
+        others = (folds >= 0) & ~held if held_out else held
+        parts[held] = total[int(total[:, others].mean(axis=1).argmax()), held] / starts
     return parts
 
 
-def _log_expected(
-    theta: FloatArray, index: Any, other: FloatArray, wanted: Any, classes: int, smoothings: Sequence[float]
-) -> FloatArray:
-    """Return the logarithm of Eq. (4) for held-out posteriors, with Eq. (5) from the others: (smoothings, m)."""
-    sums = np.zeros((classes, theta.shape[1]))
-    np.add.at(sums, index, theta)
-    shares = np.bincount(index, minlength=classes) / len(index)
-    found = np.empty((len(smoothings), len(other)))
-    for place, a in enumerate(smoothings):
-        conditional = (sums + a * shares[:, None]) / (sums.sum(axis=0) + a)  # Eq. (5), smoothed
-        found[place] = np.log(np.einsum("iv,iv->i", other, conditional[wanted]))  # Eq. (4)
-    return found
-
-
-def _reduced(features: npt.ArrayLike, labels: npt.ArrayLike, energy: float) -> tuple[npt.NDArray[Any], Labels]:
-    rows, known = check_features(features, labels)
-    # The mixture uses float32; PCA of float32 features does too, which is twice as fast.
-    narrow = np.asarray(features).dtype.itemsize <= 4
-    return principal_components(rows.astype(np.float32) if narrow else rows, energy=energy), known
+nleep = mean_over_images("nleep", nleep_parts)
 
 
 def _components(images: int, classes: int, per_class: int, tell: Tell | None) -> int:
@@ -158,9 +117,9 @@ def _seeds(seed: int, starts: int) -> list[int]:
 
 
 def _cost(s: Sizes) -> float:
-    k, q = min(COMPONENTS_PER_CLASS * s.c, s.n / IMAGES_PER_COMPONENT), max(1.0, REDUCED * s.d)
-    steps = 2 * s.n * k * q * (1 + _LLOYD_STEPS) + 8 * s.n * k * q * _EM_STEPS
-    return gram_flops(s.n, s.d) + STARTS * (FOLDS - 1) * steps + STARTS * FOLDS * 2 * s.n * k * (2 + len(SMOOTHINGS))
+    k = min(COMPONENTS_PER_CLASS * s.c, s.n / IMAGES_PER_COMPONENT)
+    steps = 2 * s.n * k * s.q * (1 + _LLOYD_STEPS) + 8 * s.n * k * s.q * _EM_STEPS
+    return gram_flops(s) + STARTS * (FOLDS - 1) * steps + STARTS * FOLDS * 2 * s.n * k * (2 + len(SMOOTHINGS))
 
 
 CARD = ScoreCard(
@@ -174,7 +133,7 @@ CARD = ScoreCard(
     parts=nleep_parts,
     version=2,
     paper="neucrab",
-    citation="Li et al., CVPR 2021",
+    citation=NEUCRAB,
     notes="nleep-pca50-2x: half of the PCA energy, two Gaussians per class, one start",
 )
 

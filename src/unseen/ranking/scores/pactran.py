@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 
-from unseen.metrics.softmax import softmax
+from unseen.metrics import softmax
 from unseen.ranking.cards import FEATURES, LBFGS_STEPS, ScoreCard, Sizes
-from unseen.ranking.inputs import check_features
-from unseen.ranking.scores.linear import penalised_cross_entropy
+from unseen.ranking.inputs import check_features, is_narrow
+from unseen.ranking.scores.linear import converge
 from unseen.ranking.scores.sfda import compact
 
 
@@ -37,25 +36,17 @@ def pactran(
     images, dimensions, classes = len(rows), rows.shape[1], known.classes
     # The penalty keeps W within the span of the rows: worth finding where that is small.
     rows = compact(rows) if 2 * images <= dimensions else rows - rows.mean(axis=0)
-    narrow = np.asarray(features).dtype.itemsize <= 4
+    narrow = is_narrow(features)
     rows = rows.astype(np.float32) if narrow else rows
-    width = rows.shape[1]
-    found = minimize(
-        penalised_cross_entropy,
-        np.zeros((width + 1) * classes),
-        args=(rows, known.index, classes, 1 / (factor * images)),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": steps, "gtol": 1e-6, "ftol": 1e-8 if narrow else 1e-11},
-    )
-    theta = found.x.reshape(width + 1, classes)
+    ftol, penalty = 1e-8 if narrow else 1e-11, 1 / (factor * images)
+    theta, loss = converge(rows, known.index, classes, penalty=penalty, steps=steps, gtol=1e-6, ftol=ftol)
     probabilities = softmax(rows @ theta[:-1] + theta[-1])
     curvature = probabilities * (1 - probabilities)
     # The trace of the Hessian over W and b: sum of x^2 p (1 - p), the prior's share, and the bias.
     trace = ((rows**2).sum(axis=1) @ curvature).sum() + dimensions * classes / (factor * images) + curvature.sum()
     parameters = dimensions * classes
     spread = float(np.log(trace * factor * images / parameters + 1e-10))
-    bound = float(found.fun) + 0.5 * parameters / (factor * images) * (variance / dimensions) * spread
+    bound = loss + 0.5 * parameters / (factor * images) * (variance / dimensions) * spread
     return float(-bound)
 
 

@@ -23,8 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.ranking.cards import FEATURES, ScoreCard, Sizes
-from unseen.ranking.inputs import IntArray, Tell, check_features
-from unseen.ranking.sampling import stratified_rows
+from unseen.ranking.inputs import IntArray, Tell, check_features, standardise, stratified_rows
 from unseen.ranking.spectrum import principal_components
 
 LIMIT = 8000
@@ -60,10 +59,9 @@ def parc(
         # A correlation of rows depends on the signs of their axes, which a decomposition leaves open: the entry of
         # greatest size is positive.
         rows = rows * np.sign(rows[np.abs(rows).argmax(axis=0), np.arange(rows.shape[1])])
-    spread = rows.std(axis=0)
-    rows = (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     # Ranks of 18 million pairs do not need more digits than the features have.
-    return _rank_correlation(_distances(rows.astype(np.result_type(given.dtype, np.float32), copy=False)), index)
+    scaled = standardise(rows, rows).astype(np.result_type(given.dtype, np.float32), copy=False)
+    return _rank_correlation(_distances(scaled), index)
 
 
 def _distances(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:

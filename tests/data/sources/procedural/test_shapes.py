@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from unseen.data.sources.procedural import scenes
-from unseen.data.sources.procedural.scenes import RADII, Scene, draw_scene, project
-from unseen.data.sources.procedural.shapes import HEIGHT, WIDTH, render_scene
+from unseen.data.sources.procedural import shapes
+from unseen.data.sources.procedural.shapes import HEIGHT, RADII, WIDTH, Scene, draw_scene, project, render_scene
 
 
 @pytest.fixture(scope="module")
@@ -130,4 +129,4 @@ def test_hidden_objects_are_not_accepted() -> None:
         **{n: np.concatenate([getattr(front, n), getattr(behind, n)]) for n in ("shape", "size", "colour", "material")},
         centre=np.stack([front.centre[0], front.centre[0] + np.float32(2) * away]),
     )
-    assert not scenes._all_visible(both)
+    assert not shapes._all_visible(both)

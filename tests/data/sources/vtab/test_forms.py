@@ -14,7 +14,7 @@ import pytest
 from unseen.core.errors import DataError
 from unseen.data.decode import decode_rgb
 from unseen.data.sources.vtab import vtab_tasks
-from unseen.data.sources.vtab.examples import Examples, is_record_order, official_splits, record_order
+from unseen.data.sources.vtab.examples import Examples, is_record_order, record_order
 from unseen.data.sources.vtab.original import find_original, read_original
 from unseen.data.sources.vtab.tasks import VtabTask, class_names
 from unseen.data.sources.vtab.tfds import find_tfds, read_tfds
@@ -24,7 +24,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 ONE_FORM = {"caltech101": "TFDS' fake has two images per class, and its builder draws thirty: no record is written"}
 #: One task for each of the other datasets.
 TASKS = {task.data: task for task in vtab_tasks().values() if task.data not in ONE_FORM}
-OFFICIAL = [(data, split) for data, task in TASKS.items() for split in official_splits(task.splits)]
+OFFICIAL = [(data, split) for data, task in TASKS.items() for split in list(task.official_sizes)]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def both(records: Path, originals: Path) -> dict[str, tuple[dict[str, Examples],
     for data, task in TASKS.items():
         folder = find_tfds(FIXTURES / "tfrecord" if data == "sun397" else records, task.tfds)
         assert folder is not None, data
-        found[data] = (read_tfds(folder, data, official_splits(task.splits)), read_originals(task, originals))
+        found[data] = (read_tfds(folder, data, list(task.official_sizes)), read_originals(task, originals))
     return found
 
 
@@ -85,7 +85,7 @@ def test_pixels_are_the_same(both: Both, data: str, split: str) -> None:
 @pytest.mark.parametrize("name", [task.name for task in vtab_tasks().values() if task.data not in ONE_FORM])
 def test_the_labels_of_every_task_are_the_same(both: Both, name: str) -> None:
     task = vtab_tasks()[name]
-    for split in official_splits(task.splits):
+    for split in list(task.official_sizes):
         recorded, original = (form[split].fields[task.rule.field] for form in both[task.data])
         try:
             labels = task.rule(recorded, task.classes).tolist()

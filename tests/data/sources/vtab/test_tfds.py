@@ -18,7 +18,6 @@ from unseen.core.errors import DataError
 from unseen.core.wire import masked_crc32c
 from unseen.data import decode_rgb, load_dataset
 from unseen.data.sources.vtab import vtab_tasks
-from unseen.data.sources.vtab.examples import official_splits
 from unseen.data.sources.vtab.tfds import RecordFile, find_tfds, parse_example, read_tfds
 
 
@@ -242,7 +241,7 @@ def test_array_records_of_every_dataset(tmp_path: Path, records: Path) -> None:
         folders = [find_tfds(root, task.tfds) for root in (tmp_path, records)]
         if None in folders or task.data in done:
             continue
-        one, other = (read_tfds(f, task.data, official_splits(task.splits)) for f in folders if f)
+        one, other = (read_tfds(f, task.data, list(task.official_sizes)) for f in folders if f)
         for split in one:
             assert list(one[split].keys) == list(other[split].keys)
             for name, column in one[split].fields.items():

@@ -3,8 +3,8 @@
 Paper:      Sariyildiz et al., ICCV 2021, sections 3.3 and 3.4.3 [P], supplement A.4 [S]
 Implements: 50 test images per concept, the others train, at least 732 and at most 1,300 [P]; class-balanced levels of
             732 training images per concept [S]; label = rank of the sorted concept id
-Differs:    which images are drawn. [P] drew at random and published the lists; given by `split=FILE` they are taken as
-            they are. Without them an image's place in the draw is the hash of the seed and of its name
+Differs:    which images are sampled. [P] sampled at random and published the lists; `split=FILE` uses them unchanged.
+            Without them an image's place in the sample is the hash of the seed and of its name
 Expected:   from the counts of the Fall 2011 release and our levels: 1,119,170 + 1,116,139 + 1,095,909 + 1,106,608 +
             1,091,662 = 5,529,488 training images; [P] says 1.10 million per level
 """
@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 
 from unseen.core.errors import DataError
+from unseen.core.guard import guarded
 from unseen.core.pickles import load_plain_pickle
 from unseen.data.dataset import Dataset, IntArray, Split
 from unseen.data.sources.imagenet.tree import Images, ImageTree, join_split, some
-from unseen.data.subset import draw_order
+from unseen.data.subset import draw_order, rank_in_class
 
 #: The format of files that `unseen cog levels --out` writes.
 LEVELS_FORMAT = "unseen-levels/1"
@@ -62,10 +63,8 @@ def read_levels(path: str | PathLike[str]) -> dict[str, list[str]]:
     """
     content = _read(Path(path), "levels")
     if isinstance(content, Mapping) and content.get("format") == LEVELS_FORMAT:
-        try:
+        with guarded(path, "levels", advice="It is damaged. Make it again with: unseen cog levels"):
             content = {level["name"]: [row[0] for row in level["concepts"]] for level in content["levels"]}
-        except (KeyError, TypeError, IndexError) as error:
-            raise DataError(f"{path} is damaged: {error!r}. Make it anew with: unseen cog levels") from None
     if isinstance(content, Mapping) and not all(isinstance(key, str) for key in content):
         content = [content[key] for key in sorted(content)]  # the authors count levels
     if isinstance(content, (list, tuple)):
@@ -129,17 +128,13 @@ def balanced_rows(names: Sequence[str], labels: IntArray, count: int, seed: int 
     Raises:
         DataError: a class has fewer than `count`.
     """
-    order = draw_order(names, seed)
-    by_class = order[np.argsort(labels[order], kind="stable")]
     sizes = np.bincount(labels)
     if len(sizes) and sizes.min() < count:
-        short = int(np.count_nonzero(sizes < count))
         raise DataError(
-            f"{short} of {len(sizes)} classes have fewer than balanced={count} training images (the least: "
-            f"{sizes.min()}). Ask for at most that many."
+            f"{np.count_nonzero(sizes < count)} of {len(sizes)} classes have fewer than balanced={count} training "
+            f"images (the least: {sizes.min()}). Use at most that many."
         )
-    place = np.arange(len(by_class)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.sort(by_class[place < count])
+    return np.flatnonzero(rank_in_class(names, labels, seed)[0] < count)
 
 
 @dataclass(frozen=True)
@@ -173,11 +168,9 @@ def choose_splits(
             f"{caps.test} images needed to train and test: {some(short)}. Make levels without them "
             "(unseen cog levels --counts), or accept fewer with min=."
         )
-    drawn = [draw_images(images.names, caps, seed) for images in found]
+    sampled = [draw_images(images.names, caps, seed) for images in found]
     splits = {
-        name: join_split(
-            [(images, rows[i], label) for label, (images, rows) in enumerate(zip(found, drawn, strict=True))]
-        )
+        name: join_split([(found[label], rows[i], label) for label, rows in enumerate(sampled)])
         for i, name in enumerate(("train", "test"))
     }
     notes = f"images drawn by seed {seed}: {caps.test} test, at most {caps.train} train per concept"
@@ -186,11 +179,10 @@ def choose_splits(
 
 def image_lists(dataset: Dataset) -> dict[str, dict[str, list[str]]]:
     """Return the images of a loaded level by concept and split; as a JSON file they work as `split=FILE`."""
-    concepts = sorted({name.partition("/")[0] for split in dataset.splits.values() for name in split.names})
-    lists: dict[str, dict[str, list[str]]] = {concept: {"train": [], "test": []} for concept in concepts}
+    lists: dict[str, dict[str, list[str]]] = {}
     for split in ("train", "test"):
         for name in dataset.split(split).names:
-            lists[name.partition("/")[0]][split].append(name)
+            lists.setdefault(name.partition("/")[0], {"train": [], "test": []})[split].append(name)
     return lists
 
 
@@ -223,12 +215,10 @@ def _listed(tree: ImageTree, level: str, concepts: Sequence[str], found: Sequenc
 
 
 def _at(images: Images, known: Mapping[str, int], names: tuple[str, ...]) -> Images:
-    rows = [known.get(name, -1) for name in names]
-
     def row_of(i: int) -> int:
-        if rows[i] < 0:
-            raise FileNotFoundError("listed, but not there")
-        return rows[i]
+        if names[i] not in known:
+            raise FileNotFoundError("listed, but missing")
+        return known[names[i]]
 
     return Images(names, lambda i: images.open(row_of(i)), lambda i: images.size(row_of(i)))
 
@@ -236,12 +226,8 @@ def _at(images: Images, known: Mapping[str, int], names: tuple[str, ...]) -> Ima
 def _read(path: Path, what: str) -> Any:
     if path.suffix in {".pkl", ".pickle"}:
         return load_plain_pickle(path)
-    try:
+    with guarded(path, what):
         return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"cannot read the {what} {str(path)!r}: {error.strerror}.") from None
-    except ValueError as error:
-        raise DataError(f"{str(path)!r} is neither JSON nor a .pkl file: {error}.") from None
 
 
 def _concepts(path: str | PathLike[str], level: str, concepts: Any) -> list[str]:

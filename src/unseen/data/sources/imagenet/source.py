@@ -140,12 +140,9 @@ def lemmas() -> Mapping[str, str]:
     spec = find_spec("timm")
     if spec is None or spec.origin is None:
         return {}
-    try:
-        file = Path(spec.origin).parent / "data" / "_info" / "imagenet_synset_to_lemma.txt"
-        rows = (line.split("\t", 1) for line in file.read_text(encoding="utf-8").splitlines() if "\t" in line)
-        return {wnid: words.strip() for wnid, words in rows}
-    except OSError:
-        return {}
+    file = Path(spec.origin).parent / "data" / "_info" / "imagenet_synset_to_lemma.txt"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    return {wnid: words.strip() for wnid, tab, words in (line.partition("\t") for line in lines) if tab}
 
 
 def _load_level(level: str, options: Options) -> Dataset:
@@ -312,22 +309,18 @@ def read_validation(found: In1k, val_labels: Path | None, classes: Sequence[str]
 
 def _sort_heap(heap: Images, labels: Mapping[str, str], path: Path, classes: Sequence[str]) -> tuple[list[_Part], int]:
     """Return images of one flat folder by class, named as if each class had a folder."""
-    rows: dict[str, list[int]] = {}
+    rows: dict[str, list[int]] = {wnid: [] for wnid in classes}
+    names = []
     for row, name in enumerate(heap.names):
-        stem = name.rpartition("/")[2].partition(".")[0]
-        if stem not in labels:
-            raise DataError(f"{str(path)!r} does not say what {name!r} shows. It knows {len(labels):,} images.")
-        rows.setdefault(labels[stem], []).append(row)
-    parts: list[_Part] = []
-    for label, wnid in enumerate(classes):
-        if mine := rows.get(wnid):
-            parts.append((_taken(heap, mine, wnid), np.arange(len(mine)), label))
-    return parts, len(heap) - sum(len(rows) for _, rows, _ in parts)
-
-
-def _taken(heap: Images, rows: Sequence[int], wnid: str) -> Images:
-    names = tuple(f"{wnid}/{heap.names[row].rpartition('/')[2]}" for row in rows)
-    return Images(names, lambda i: heap.open(rows[i]), lambda i: heap.size(rows[i]))
+        file = name.rpartition("/")[2]
+        if _stem(file) not in labels:
+            raise DataError(f"{str(path)!r} does not have {name!r}. It has {len(labels):,} images.")
+        wnid = labels[_stem(file)]
+        names.append(f"{wnid}/{file}")
+        rows.setdefault(wnid, []).append(row)
+    named = replace(heap, names=tuple(names))
+    parts = [(named, np.asarray(rows[wnid]), label) for label, wnid in enumerate(classes) if rows[wnid]]
+    return parts, len(heap) - sum(len(own) for _, own, _ in parts)
 
 
 _KAGGLE = "LOC_val_solution.csv"
@@ -369,24 +362,13 @@ def read_val_labels(path: Path, classes: Sequence[str]) -> dict[str, str]:
         if not meta.is_file():
             raise DataError(f"{str(path)!r} needs {_META} of the same devkit beside it, to know what its numbers mean.")
         return _from_devkit(path.read_bytes(), meta.read_bytes(), path)
-    if path.suffix == ".csv":
-        return _from_csv(path)
     return _from_lines(path, classes)
-
-
-def _from_csv(path: Path) -> dict[str, str]:
-    labels: dict[str, str] = {}
-    for number, line in read_lines(path)[1:]:
-        image, _, prediction = line.partition(",")
-        wnid = prediction.split()[0] if prediction.split() else ""
-        if not is_wnid(wnid):
-            raise DataError(f"{str(path)!r}, line {number}: expected 'ImageId,wnid ...', found {line[:80]!r}")
-        labels[_stem(image)] = wnid
-    return labels
 
 
 def _from_lines(path: Path, classes: Sequence[str]) -> dict[str, str]:
     lines = [(number, line.replace(",", " ").split()) for number, line in read_lines(path)]
+    if path.suffix == ".csv":  # a header, then boxes after the wnid
+        lines = [(number, words[:2]) for number, words in lines[1:]]
     if all(len(words) == 1 and is_wnid(words[0]) for _, words in lines):
         return {_numbered(i): words[0] for i, (_, words) in enumerate(lines, start=1)}
     for number, words in lines:
@@ -414,15 +396,12 @@ def _from_devkit(truth: bytes, meta: bytes, path: Path) -> dict[str, str]:
 
 def _read_devkit_archive(path: Path) -> tuple[bytes, bytes]:
     found: dict[str, bytes] = {}
-    try:
-        with tarfile.open(path, "r:gz") as archive:
-            for member in archive:
-                name = member.name.rpartition("/")[2]
-                stream = archive.extractfile(member) if name in (_TRUTH, _META) and member.isreg() else None
-                if stream is not None:
-                    found[name] = read_limited(stream, _DEVKIT_BYTES, path)
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise DataError(f"cannot read the devkit {str(path)!r}: {error}. Download it again.") from error
+    with guarded(path, "the devkit", advice="Download it again."), tarfile.open(path, "r:gz") as archive:
+        for member in archive:
+            name = member.name.rpartition("/")[2]
+            stream = archive.extractfile(member) if name in (_TRUTH, _META) and member.isreg() else None
+            if stream is not None:
+                found[name] = read_limited(stream, _DEVKIT_BYTES, path)
     if len(found) < 2:
         raise DataError(f"{str(path)!r} lacks {_TRUTH} or {_META}: is it the devkit of tasks 1 and 2?")
     return found[_TRUTH], found[_META]

@@ -12,20 +12,19 @@ and a tar file, the tar is taken: it is whole or refused, while a folder may be 
 from __future__ import annotations
 
 import os
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import partial
 from pathlib import Path, PurePosixPath
-from threading import Lock
 
 import numpy as np
 from PIL import Image
 
 from unseen.core.errors import DataError
+from unseen.core.guard import guarded
 from unseen.data.archives import TarIndex, index_tar
-from unseen.data.dataset import IntArray, Split
+from unseen.data.dataset import IntArray, Split, locator
 from unseen.data.decode import open_image
 from unseen.data.images import find_images, image_extensions, is_litter
 
@@ -87,22 +86,20 @@ class ImageTree:
 
     def survey(self, concepts: Sequence[str], progress: Progress | None = None) -> dict[str, Images | DataError]:
         """Return the same by concept, with an error in place of what cannot be read."""
-        done, lock = 0, Lock()
 
         def list_one(concept: str) -> Images | DataError:
-            nonlocal done
             try:
                 return self.images(concept)
             except DataError as error:
                 return error
-            finally:
-                with lock:
-                    done += 1
-                    if progress is not None:
-                        progress(done, len(concepts))
 
+        found: dict[str, Images | DataError] = {}
         with ThreadPoolExecutor(_THREADS) as pool:
-            return dict(zip(concepts, pool.map(list_one, concepts), strict=True))
+            for concept, images in zip(concepts, pool.map(list_one, concepts), strict=True):
+                found[concept] = images
+                if progress is not None:
+                    progress(len(found), len(concepts))
+        return found
 
 
 def find_tree(root: Path) -> ImageTree:
@@ -119,8 +116,8 @@ def find_tree(root: Path) -> ImageTree:
     whole = next((root / name for name in WHOLE_TARS if name.removesuffix(".tar") in tars), None)
     if whole is not None and len(tars) == 1 and not folders:
         return _one_tar(whole)
-    listers = {name: _lister(images_in_folder, root / name, name) for name in folders}
-    listers |= {name: _lister(images_in_tar, root / f"{name}.tar", name) for name in tars}
+    listers: dict[str, Callable[[], Images]] = {name: partial(images_in_folder, root / name, name) for name in folders}
+    listers |= {name: partial(images_in_tar, root / f"{name}.tar", name) for name in tars}
     if not listers:
         inside = sorted(entry.name for entry in root.iterdir())
         raise DataError(f"{str(root)!r} holds neither folders nor .tar files, but {some(inside)}. {_EXPECTED}")
@@ -173,12 +170,12 @@ def join_split(parts: Sequence[tuple[Images, IntArray, int]], prefix: str = "") 
     An image counts as changed when its name or its size on disk does: of a million compressed files, reading the sizes
     alone takes seconds to minutes, and a tar's index has them already.
     """
-    ends = list(accumulate(len(rows) for _, rows, _ in parts))
+    locate = locator(len(rows) for _, rows, _ in parts)
 
     def find(i: int) -> tuple[Images, int]:
-        part = bisect_right(ends, i)
+        part, place = locate(i)
         images, rows, _ = parts[part]
-        return images, int(rows[i - ends[part]])  # counted from the end of the part, so below 0
+        return images, int(rows[place])
 
     def open_one(i: int) -> Image.Image:
         images, row = find(i)
@@ -191,10 +188,10 @@ def join_split(parts: Sequence[tuple[Images, IntArray, int]], prefix: str = "") 
         except OSError:
             return b"unreadable"
 
-    labels = [np.full(len(rows), label, np.int64) for _, rows, label in parts]
+    labels = np.asarray([label for _, _, label in parts], np.int64)
     return Split(
         names=[prefix + images.names[row] for images, rows, _ in parts for row in rows.tolist()],
-        labels=np.concatenate([np.empty(0, np.int64), *labels]),
+        labels=np.repeat(labels, [len(rows) for _, rows, _ in parts]),
         open=open_one,
         content_key=content_key,
     )
@@ -202,24 +199,10 @@ def join_split(parts: Sequence[tuple[Images, IntArray, int]], prefix: str = "") 
 
 def _entries(root: Path) -> tuple[list[str], list[str]]:
     """Return the names of the folders in a folder, and of its tar files without .tar."""
-    folders: list[str] = []
-    tars: list[str] = []
-    try:
-        with os.scandir(root) as entries:
-            for entry in entries:
-                if is_litter(entry.name):
-                    continue
-                if entry.name.endswith(".tar"):
-                    tars.append(entry.name.removesuffix(".tar"))
-                elif entry.is_dir():
-                    folders.append(entry.name)
-    except OSError as error:
-        raise DataError(f"cannot read the folder {str(root)!r}: {error.strerror}.") from error
-    return folders, tars
-
-
-def _lister(list_images: Callable[[Path, str], Images], path: Path, concept: str) -> Callable[[], Images]:
-    return lambda: list_images(path, concept)
+    with guarded(root, "a folder"), os.scandir(root) as entries:
+        shown = [entry for entry in entries if not is_litter(entry.name)]
+        tars = [entry.name.removesuffix(".tar") for entry in shown if entry.name.endswith(".tar")]
+        return [entry.name for entry in shown if not entry.name.endswith(".tar") and entry.is_dir()], tars
 
 
 def _one_tar(path: Path) -> ImageTree:
@@ -231,7 +214,7 @@ def _one_tar(path: Path) -> ImageTree:
             f"{str(path)!r} holds {len(outer):,} files, {found}, but no tar file per concept such as n01440764.tar."
         )
 
-    def lister(concept: str, row: int) -> Callable[[], Images]:
-        return lambda: images_in_tar(outer.nested(row), concept)
+    def list_inner(concept: str) -> Images:
+        return images_in_tar(outer.nested(inner[concept]), concept)
 
-    return ImageTree(path, "one tar", {concept: lister(concept, row) for concept, row in inner.items()})
+    return ImageTree(path, "one tar", {concept: partial(list_inner, concept) for concept in inner})

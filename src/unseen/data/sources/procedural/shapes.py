@@ -1,23 +1,166 @@
-"""A small ray caster for scenes after CLEVR: exact solids, perspective, shading, shadows, occlusion.
+"""Scenes after CLEVR: three to ten solids on a floor, a camera and a light, sampled from a seed, and a ray caster.
 
-Shapes:     one ray per sample, 2 x 2 samples per pixel; rays (3, h, w) are not normalised: where a ray hits is
-            told by the depth along the camera's axis
-Implements: sphere, turned cube and upright cylinder in closed form; only the samples in an object's frame on the image
+Paper:      Johnson et al., "CLEVR: A diagnostic dataset for compositional language and elementary visual reasoning",
+            CVPR 2017
+Shapes:     world units as in CLEVR: objects within [-3, 3]^2, radius 0.7 or 0.35, camera about 11 away; one ray per
+            sample, 2 x 2 samples per pixel; rays (3, h, w) are not normalised: the depth along the camera's axis
+            states where a ray hits
+Implements: uniform count, shape, size, colour, material and turn; gaps between objects; no object hidden behind others;
+            camera jitter of 0.5; the depth of an object is that along the camera's axis, as CLEVR's pixel_coords[2];
+            sphere, turned cube and upright cylinder in closed form; only the samples in an object's frame on the image
             are tested against it; diffuse and specular light; soft shadows on the floor from the objects' spheres
+Differs:    visibility is judged by discs on a coarse grid instead of by rendered pixels
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unseen.data.sources.procedural.scenes import COLOURS, RADII, SHAPES, Scene, project
+from unseen.core.errors import DataError
+from unseen.data.dataset import Float32Array, FloatArray, IntArray, Pixels
 
-Pixels = npt.NDArray[np.uint8]
 Array = npt.NDArray[np.floating[Any]]
+
+SHAPES = ("cube", "sphere", "cylinder")
+MATERIALS = ("rubber", "metal")
+RADII = (0.35, 0.7)
+COLOURS = np.array(
+    (
+        *((87, 87, 87), (173, 35, 35), (42, 75, 215), (29, 105, 20)),  # grey, red, blue, green
+        *((129, 74, 25), (129, 38, 192), (41, 208, 208), (255, 238, 51)),  # brown, purple, cyan, yellow
+    ),
+    np.float32,
+)
+FEWEST, MOST = 3, 10
+
+_CAMERA = np.array([7.36, -6.93, 4.96])
+_JITTER = 0.5
+_GAP = 0.25
+_VISIBLE = 0.35  # of an object's disc
+_FOCAL = 35 / 32  # in image widths: CLEVR's lens and sensor
+_ASPECT = 3 / 2
+_ATTEMPTS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Everything that a picture shows.
+
+    Attributes:
+        shape, size, colour, material: (k,) indices.
+        centre: (k, 3); turn: (k,) about the vertical.
+        camera: position; right, up, forward: its axes.
+        light: direction towards it, of length one.
+    """
+
+    shape: IntArray
+    size: IntArray
+    colour: IntArray
+    material: IntArray
+    centre: Float32Array
+    turn: Float32Array
+    camera: Float32Array
+    right: Float32Array
+    up: Float32Array
+    forward: Float32Array
+    light: Float32Array
+
+    @property
+    def count(self) -> int:
+        return len(self.shape)
+
+    @property
+    def depths(self) -> Float32Array:
+        """Return the (k,) distances of the objects' centres along the camera's axis."""
+        return np.asarray((self.centre - self.camera) @ self.forward)
+
+    @property
+    def closest(self) -> float:
+        return float(self.depths.min())
+
+
+def draw_scene(seed: int, number: int) -> Scene:
+    """Generate scene `number` of a seed; the same two numbers give the same scene."""
+    rng = np.random.default_rng([seed, number])
+    count = int(rng.integers(FEWEST, MOST + 1))
+    for _ in range(_ATTEMPTS):
+        scene = _attempt(rng, count)
+        if scene is not None and _all_visible(scene):
+            return scene
+    raise DataError(f"scene {number} of seed {seed}: no placement of {count} objects was found in {_ATTEMPTS} tries.")
+
+
+def _attempt(rng: np.random.Generator, count: int) -> Scene | None:
+    size = rng.integers(len(RADII), size=count)
+    radius = np.asarray(RADII)[size]
+    place = _place(rng, radius)
+    if place is None:
+        return None
+    shape = rng.integers(len(SHAPES), size=count)
+    # A cube of "radius" r has half an edge of r / sqrt 2, as in CLEVR, so that its corners stay within r on the floor.
+    height = np.where(shape == 0, radius / np.sqrt(2), radius)
+    camera = _CAMERA + rng.uniform(-_JITTER, _JITTER, 3)
+    forward = -camera / np.linalg.norm(camera)
+    right = np.cross(forward, [0.0, 0.0, 1.0])
+    right /= np.linalg.norm(right)
+    light = np.array([0.2, -0.75, 1.1]) + rng.uniform(-0.2, 0.2, 3)
+    return Scene(
+        shape=shape,
+        size=size,
+        colour=rng.integers(len(COLOURS), size=count),
+        material=rng.integers(len(MATERIALS), size=count),
+        centre=np.column_stack([place, height]).astype(np.float32),
+        turn=rng.uniform(0, 2 * np.pi, count).astype(np.float32),
+        camera=camera.astype(np.float32),
+        right=right.astype(np.float32),
+        up=np.cross(right, forward).astype(np.float32),
+        forward=forward.astype(np.float32),
+        light=(light / np.linalg.norm(light)).astype(np.float32),
+    )
+
+
+def _place(rng: np.random.Generator, radius: FloatArray) -> FloatArray | None:
+    """Return (k, 2) positions with gaps between them, or None if an object has no room."""
+    placed = np.empty((0, 2))
+    for k, own in enumerate(radius):
+        tries = rng.uniform(-3, 3, (50, 2))
+        gaps = np.linalg.norm(tries[:, None] - placed[None], axis=2) - radius[:k] - own
+        free = np.flatnonzero((gaps >= _GAP).all(axis=1))
+        if not len(free):
+            return None
+        placed = np.vstack([placed, tries[free[0]]])
+    return placed
+
+
+def project(scene: Scene) -> tuple[Float32Array, Float32Array, Float32Array]:
+    """Project centres to image coordinates, in widths from the middle (x right, y down), and radii in widths."""
+    offset = scene.centre - scene.camera
+    depth = offset @ scene.forward
+    x, y = _FOCAL * (offset @ scene.right) / depth, -_FOCAL * (offset @ scene.up) / depth
+    radius = _FOCAL * np.asarray(RADII, np.float32)[scene.size] / depth
+    return np.asarray(x, np.float32), np.asarray(y, np.float32), np.asarray(radius, np.float32)
+
+
+_GRID_X, _GRID_Y = np.meshgrid(
+    (np.arange(72, dtype=np.float32) + 0.5) / 72 - 0.5, ((np.arange(48, dtype=np.float32) + 0.5) / 48 - 0.5) / _ASPECT
+)
+
+
+def _all_visible(scene: Scene) -> bool:
+    """Return whether every object is inside the frame and at most two thirds hidden."""
+    x, y, radius = project(scene)
+    if (np.abs(x) + radius > 0.5).any() or (np.abs(y) + radius > 0.5 / _ASPECT).any():
+        return False
+    discs = (_GRID_X - x[:, None, None]) ** 2 + (_GRID_Y - y[:, None, None]) ** 2 < (radius**2)[:, None, None]
+    front = np.where(discs, scene.depths[:, None, None], np.inf).argmin(axis=0)
+    seen = discs & (front == np.arange(scene.count)[:, None, None])
+    return bool((seen.sum(axis=(1, 2)) >= _VISIBLE * discs.sum(axis=(1, 2))).all())
+
 
 WIDTH, HEIGHT = 144, 96
 #: Changes when the pixels of any image do.
@@ -25,9 +168,8 @@ VERSION = 1
 
 _SAMPLES = 2
 _W, _H = WIDTH * _SAMPLES, HEIGHT * _SAMPLES
-_FOCAL = np.float32(35 / 32)
-_COLUMNS = ((np.arange(_W, dtype=np.float32) + np.float32(0.5)) / _W - np.float32(0.5)) / _FOCAL
-_ROWS = (np.float32(0.5) - (np.arange(_H, dtype=np.float32) + np.float32(0.5)) / _H) / (_FOCAL * np.float32(1.5))
+_COLUMNS = ((np.arange(_W, dtype=np.float32) + 0.5) / _W - 0.5) / _FOCAL
+_ROWS = (0.5 - (np.arange(_H, dtype=np.float32) + 0.5) / _H) / (_FOCAL * _ASPECT)
 _FAR = np.float32(1e9)
 _ZERO = np.float32(0)
 
@@ -50,7 +192,7 @@ def render_scene(scene: Scene) -> Pixels:
         _draw(scene, k, rays[:, rows, columns], depth[rows, columns], colour[:, rows, columns])
     blocks = colour.reshape(3, HEIGHT, _SAMPLES, WIDTH, _SAMPLES)
     mean = (blocks[:, :, 0, :, 0] + blocks[:, :, 0, :, 1] + blocks[:, :, 1, :, 0] + blocks[:, :, 1, :, 1]) / 4
-    return np.ascontiguousarray((np.clip(mean, 0, 255) + np.float32(0.5)).astype(np.uint8).transpose(1, 2, 0))
+    return np.ascontiguousarray((np.clip(mean, 0, 255) + 0.5).astype(np.uint8).transpose(1, 2, 0))
 
 
 def _span(middle: float, reach: float, limit: int) -> slice:
@@ -72,12 +214,12 @@ def _floor(scene: Scene, rays: Array) -> Array:
         # How far the way from a point of the floor to the light passes the object's centre.
         towards = np.float32(centre @ scene.light) - along
         apart = (x - centre[0]) ** 2 + (y - centre[1]) ** 2 + centre[2] ** 2 - towards**2
-        share = (np.sqrt(np.maximum(apart, _ZERO)) / radius - np.float32(0.7)) / np.float32(0.5)
-        shade = np.clip(share, 0, 1) * np.float32(0.55) + np.float32(0.45)
+        share = (np.sqrt(np.maximum(apart, _ZERO)) / radius - 0.7) / 0.5
+        shade = np.clip(share, 0, 1) * 0.55 + 0.45
         lit *= np.where(towards > 0, shade, np.float32(1))
-    grey = np.maximum(np.float32(176) - np.float32(1.1) * (x * x + y * y), np.float32(70)) * lit
+    grey = np.maximum(176 - 1.1 * (x * x + y * y), 70) * lit
     grey = np.repeat(np.repeat(grey, _SAMPLES, axis=0), _SAMPLES, axis=1)
-    return np.stack([grey, grey, np.float32(0.98) * grey])
+    return np.stack([grey, grey, 0.98 * grey])
 
 
 def _draw(scene: Scene, k: int, rays: Array, depth: Array, colour: Array) -> None:
@@ -124,7 +266,7 @@ def _cube(origin: Array, rays: Array, half: np.float32, turn: float) -> tuple[Ar
     cosine, sine = np.float32(math.cos(turn)), np.float32(math.sin(turn))
     axes = np.array([[cosine, sine, 0], [-sine, cosine, 0], [0, 0, 1]], np.float32)
     start, way = (axes @ origin)[:, None, None], np.stack([_dot(axis, rays) for axis in axes])
-    way = np.where(np.abs(way) < np.float32(1e-8), np.float32(1e-8), way)
+    way[np.abs(way) < 1e-8] = 1e-8
     side = np.copysign(half, way)
     near, far = (-side - start) / way, (side - start) / way
     enter = np.maximum(np.maximum(near[0], near[1]), near[2])
@@ -142,11 +284,11 @@ def _shade(scene: Scene, k: int, rays: Array, normal: Array) -> Array:
     halfway /= np.sqrt(_dot(halfway, halfway))
     diffuse = np.maximum(_dot(scene.light, normal), _ZERO)
     highlight = np.maximum(_dot(normal, halfway), _ZERO) ** (64 if metal else 12)
-    body = COLOURS[int(scene.colour[k])] * np.float32(1.15)
+    body = COLOURS[scene.colour[k]] * np.float32(1.15)
     if metal:
         # It mirrors a bright upper and a dark lower half of the surroundings.
         mirrored = 2 * _dot(normal, view) * normal[2] - view[2]
-        light = np.float32(0.25) + np.float32(0.45) * diffuse + np.float32(0.4) * np.clip(mirrored, -0.3, 1)
-        return np.asarray(body[:, None] * light + np.float32(200) * highlight)
-    light = np.float32(0.35) + np.float32(0.75) * diffuse + np.float32(0.1) * normal[2]
-    return np.asarray(body[:, None] * light + np.float32(45) * highlight)
+        light = 0.25 + 0.45 * diffuse + 0.4 * np.clip(mirrored, -0.3, 1)
+        return np.asarray(body[:, None] * light + 200 * highlight)
+    light = 0.35 + 0.75 * diffuse + 0.1 * normal[2]
+    return np.asarray(body[:, None] * light + 45 * highlight)

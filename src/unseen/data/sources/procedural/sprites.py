@@ -12,16 +12,12 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.core.errors import DataError
-
-Pixels = npt.NDArray[np.uint8]
-IntArray = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.floating[Any]]
+from unseen.data.dataset import IntArray, Pixels
 
 SHAPES = ("square", "ellipse", "heart")
 #: Number of values of shape, scale, orientation, x and y.
@@ -66,27 +62,18 @@ def _stamps() -> Pixels:
     axis = (np.arange(per_axis, dtype=np.float32) + 0.5) / _SAMPLES - _WINDOW / 2
     x, y = np.meshgrid(axis, axis)
     stamps = np.empty((*FACTORS[:3], _WINDOW, _WINDOW), np.uint8)
-    for scale in range(FACTORS[1]):
-        size = np.float32(0.5 + 0.1 * scale)
-        for turn in range(FACTORS[2]):
-            cosine, sine = np.float32(math.cos(turn * _TURN)), np.float32(math.sin(turn * _TURN))
-            u, v = (cosine * x + sine * y) / size, (cosine * y - sine * x) / size
-            for shape, inside in enumerate((_square(u, v), _ellipse(u, v), _heart(u, v))):
-                blocks = inside.reshape(_WINDOW, _SAMPLES, _WINDOW, _SAMPLES)
-                covered = blocks.sum(axis=(1, 3), dtype=np.int32)
-                stamps[shape, scale, turn] = (covered * 255 + _SAMPLES**2 // 2) // _SAMPLES**2
+    for scale, turn in np.ndindex(FACTORS[1:3]):
+        size = 0.5 + 0.1 * scale
+        cosine, sine = math.cos(turn * _TURN), math.sin(turn * _TURN)
+        u, v = (cosine * x + sine * y) / size, (cosine * y - sine * x) / size
+        a, b = u / 12, 0.1 - v / 12
+        shapes = (
+            np.maximum(np.abs(u), np.abs(v)) < 10.5,
+            (u / 14) ** 2 + (v / 7) ** 2 < 1,
+            # The sextic (a^2 + b^2 - 1)^3 < a^2 b^3, point down and centred between its ends.
+            (a * a + b * b - 1) ** 3 < a * a * b * b * b,
+        )
+        for shape, inside in enumerate(shapes):
+            covered = inside.reshape(_WINDOW, _SAMPLES, _WINDOW, _SAMPLES).sum(axis=(1, 3), dtype=np.int32)
+            stamps[shape, scale, turn] = (covered * 255 + _SAMPLES**2 // 2) // _SAMPLES**2
     return stamps
-
-
-def _square(u: Floats, v: Floats) -> npt.NDArray[np.bool_]:
-    return np.asarray(np.maximum(np.abs(u), np.abs(v)) < 10.5)
-
-
-def _ellipse(u: Floats, v: Floats) -> npt.NDArray[np.bool_]:
-    return np.asarray((u / 14) ** 2 + (v / 7) ** 2 < 1)
-
-
-def _heart(u: Floats, v: Floats) -> npt.NDArray[np.bool_]:
-    """Render the sextic (a^2 + b^2 - 1)^3 < a^2 b^3, point down and centred between its ends."""
-    a, b = u / 12, 0.1 - v / 12
-    return np.asarray((a * a + b * b - 1) ** 3 < a * a * b * b * b)

@@ -15,20 +15,21 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
 from unseen.core.errors import DataError
-from unseen.data.dataset import Dataset, Split
+from unseen.data.dataset import AnyArray, Dataset, IntArray, Pixels, Split
 from unseen.data.decode import decode_rgb, open_image
+from unseen.data.images import bytes_key
 
-IntArray = npt.NDArray[np.int64]
-Column = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+_T = TypeVar("_T")
 
 #: First bytes of a file that Git LFS has not fetched.
 _POINTER = b"version https://git-lfs"
@@ -54,32 +55,32 @@ class Examples:
     """
 
     names: Sequence[str]
-    fields: Mapping[str, Column]
+    fields: Mapping[str, AnyArray]
     open: Callable[[int], Image.Image]
     content_key: Callable[[int], bytes]
-    class_names: Sequence[str] = field(default=())
-    keys: Sequence[str] = field(default=())
+    class_names: Sequence[str] = ()
     find: Callable[[int], object] | None = None
+    keys: Sequence[str] = ()
     own: str = ""
     certain: bool = True
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def __post_init__(self) -> None:
-        assert not self.keys or len(self.keys) == len(self.names)
-
     def take(self, chosen: IntArray) -> Examples:
         """Return the examples at some positions."""
-        open_all, key_all, find_all = self.open, self.content_key, self.find
+
+        def at(call: Callable[[int], _T]) -> Callable[[int], _T]:
+            return lambda i: call(int(chosen[i]))
+
         return replace(
             self,
             names=[self.names[i] for i in chosen.tolist()],
             fields={name: column[chosen] for name, column in self.fields.items()},
-            open=lambda i: open_all(int(chosen[i])),
-            content_key=lambda i: key_all(int(chosen[i])),
+            open=at(self.open),
+            content_key=at(self.content_key),
             keys=[self.keys[i] for i in chosen.tolist()] if self.keys else (),
-            find=(lambda i: find_all(int(chosen[i]))) if find_all else None,
+            find=at(self.find) if self.find else None,
         )
 
     def as_recorded(self, split: str, keys: Sequence[str] | None = None) -> Examples:
@@ -88,41 +89,20 @@ class Examples:
         Args:
             keys: what TFDS calls the examples; by default their numbers.
         """
-        names = [str(i) for i in range(len(self))] if keys is None else list(keys)
+        names = list(map(str, range(len(self)))) if keys is None else list(keys)
         return replace(self, keys=names).take(record_order(names, split))
-
-    def split(self, labels: IntArray, *, primary: IntArray | None = None) -> Split:
-        """Return the examples as a split with these labels."""
-        return Split(
-            names=self.names,
-            labels=labels,
-            open=self.open,
-            content_key=self.content_key,
-            primary_labels=labels if primary is None else primary,
-        )
 
 
 def cut(official: Mapping[str, Examples], spec: str) -> Examples:
     """Return the examples of a specification such as "test", "train[:90%]" or "train[60%:80%]"; bounds are rounded."""
-    name, low, high = _parts(spec)
-    if name not in official:
-        raise DataError(f"the data have no split {name!r}; they have: {', '.join(official) or 'none'}.")
-    whole = official[name]
-    start = round(len(whole) * int(low or 0) / 100)
-    stop = round(len(whole) * int(high or 100) / 100)
-    return whole if (start, stop) == (0, len(whole)) else whole.take(np.arange(start, stop, dtype=np.int64))
-
-
-def official_splits(specs: Mapping[str, str]) -> list[str]:
-    """Return the official splits that a task is cut from, each once."""
-    return list(dict.fromkeys(_parts(spec)[0] for spec in specs.values()))
-
-
-def _parts(spec: str) -> tuple[str, str, str]:
     match = _SPEC.fullmatch(spec)
     assert match is not None, spec
     name, low, high = match.groups()
-    return name, low, high
+    if name not in official:
+        raise DataError(f"the data have no split {name!r}; they have: {', '.join(official) or 'none'}.")
+    whole = official[name]
+    start, stop = (round(len(whole) * int(percent) / 100) for percent in (low or 0, high or 100))
+    return whole if (start, stop) == (0, len(whole)) else whole.take(np.arange(start, stop))
 
 
 def from_files(
@@ -139,7 +119,7 @@ def from_files(
 
     def key(i: int) -> bytes:
         try:
-            return hashlib.blake2b((root / names[i]).read_bytes(), digest_size=16).digest()
+            return bytes_key((root / names[i]).read_bytes())
         except OSError:
             return b"unreadable"
 
@@ -151,8 +131,7 @@ def from_files(
         if head.startswith(_POINTER):
             raise DataError("a pointer of Git LFS, not the image itself: fetch it with `git lfs pull`")
 
-    columns = {name: column(values) for name, values in fields.items()}
-    return Examples(list(names), columns, lambda i: open_image(root / names[i]), key, class_names, find=find)
+    return Examples(list(names), columns(fields), lambda i: open_image(root / names[i]), key, class_names, find)
 
 
 def from_bytes(
@@ -163,61 +142,49 @@ def from_bytes(
     decode: Callable[[bytes], Image.Image] = open_image,
 ) -> Examples:
     """Return examples of encoded images from records, shards or archives."""
-    columns = {name: column(values) for name, values in fields.items()}
-
-    def key(i: int) -> bytes:
-        return hashlib.blake2b(data(i), digest_size=16).digest()
 
     def find(i: int) -> None:
         if not data(i):
             raise DataError("an empty image (0 bytes)")
 
-    return Examples(list(names), columns, lambda i: decode(data(i)), key, class_names, find=find)
+    return Examples(
+        list(names), columns(fields), lambda i: decode(data(i)), lambda i: bytes_key(data(i)), class_names, find
+    )
 
 
 def from_pixels(
     prefix: str,
-    pixels: Callable[[int], npt.NDArray[np.uint8]],
+    pixels: Callable[[int], Pixels],
     fields: Mapping[str, npt.ArrayLike],
     class_names: Sequence[str] = (),
 ) -> Examples:
     """Return examples whose pixels, (h, w) or (h, w, 3), are in one large array."""
-
-    def key(i: int) -> bytes:
-        return hashlib.blake2b(pixels(i).tobytes(), digest_size=16).digest()
-
-    columns = {name: column(values) for name, values in fields.items()}
-    names = [f"{prefix}/{i:06d}" for i in range(len(next(iter(columns.values()))))]
-    return Examples(names, columns, lambda i: Image.fromarray(np.ascontiguousarray(pixels(i))), key, class_names)
-
-
-def column(values: npt.ArrayLike) -> Column:
-    """Return a column of numbers: integers as int64, others as float64."""
-    array = np.asarray(values).reshape(-1)
-    return array.astype(np.int64) if array.dtype.kind in "iub" else array.astype(np.float64)
+    numbers = columns(fields)
+    return Examples(
+        [f"{prefix}/{i:06d}" for i in range(len(next(iter(numbers.values()))))],
+        numbers,
+        lambda i: Image.fromarray(np.ascontiguousarray(pixels(i))),
+        lambda i: bytes_key(pixels(i).tobytes()),
+        class_names,
+    )
 
 
-def record_order(keys: Sequence[str], split: str) -> npt.NDArray[np.int64]:
+def columns(fields: Mapping[str, npt.ArrayLike]) -> dict[str, AnyArray]:
+    """Return columns of numbers: integers as int64, others as float64."""
+    arrays = {name: np.asarray(values).reshape(-1) for name, values in fields.items()}
+    return {name: each.astype(np.int64 if each.dtype.kind in "iub" else np.float64) for name, each in arrays.items()}
+
+
+def record_order(keys: Sequence[str], split: str) -> IntArray:
     """Return the indices of `keys` in the order of the records of an official split."""
-    hashes = record_hashes(keys, split)
+    texts = [f"{split}{key}".encode("utf-8", "surrogateescape") for key in keys]
+    hashes = [hashlib.md5(text, usedforsecurity=False).digest() for text in texts]
     return np.asarray(sorted(range(len(keys)), key=hashes.__getitem__), np.int64)
-
-
-def record_hashes(keys: Sequence[str], split: str) -> list[bytes]:
-    """Return the sort key of each record."""
-    salted = hashlib.md5(split.encode(), usedforsecurity=False)
-    hashes = []
-    for key in keys:
-        hashed = salted.copy()
-        hashed.update(key.encode("utf-8", "surrogateescape"))
-        hashes.append(hashed.digest())
-    return hashes
 
 
 def is_record_order(keys: Sequence[str], split: str) -> bool:
     """Return whether examples are in the order of records."""
-    hashes = record_hashes(keys, split)
-    return all(a <= b for a, b in pairwise(hashes))
+    return bool((record_order(keys, split) == np.arange(len(keys))).all())
 
 
 def split_hash(examples: Mapping[str, Examples], splits: Iterable[str] = ("train", "val")) -> str:
@@ -242,7 +209,7 @@ def content_digests(split: Split) -> list[bytes | None]:
         except (DataError, OSError):
             return None
         head = f"{pixels.shape[1]}x{pixels.shape[0]}:".encode()
-        return hashlib.blake2b(head + pixels.tobytes(), digest_size=16).digest()
+        return bytes_key(head + pixels.tobytes())
 
     with ThreadPoolExecutor() as pool:
         return list(pool.map(one, range(len(split))))
@@ -285,10 +252,5 @@ def shared_images(
     Some published datasets have duplicates.
     """
     known = digests or {name: content_digests(split) for name, split in dataset.splits.items()}
-    names = list(known)
-    return {
-        (a, b): sum(key in set_a for key in known[b])
-        for k, a in enumerate(names)
-        for b in names[k + 1 :]
-        for set_a in [set(known[a]) - {None}]
-    }
+    sets = {name: {*keys} - {None} for name, keys in known.items()}
+    return {(a, b): sum(key in sets[a] for key in known[b]) for a, b in combinations(known, 2)}

@@ -20,54 +20,54 @@ not the order of its records: the 1,000 examples taken here are not the authors'
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 
 from unseen.core.errors import DataError
-from unseen.data.archives import TarIndex, index_tar
+from unseen.data.archives import index_tar
 from unseen.data.columns import read_lines
-from unseen.data.sources.vtab.examples import Examples, cut, from_bytes, from_files
+from unseen.data.sources.vtab.examples import Examples, from_bytes, from_files
 from unseen.data.sources.vtab.tasks import VtabTask
+from unseen.data.sources.wds import Sample, image_reader, read_samples
 
 #: How many of the 1,000 examples are train and val.
 TRAIN, VAL = 800, 200
 _SINGLE = {"train": "train800.txt", "val": "val200.txt"}
 _JOINT, _TEST = "train800val200.txt", "test.txt"
 _SHARD_SPLITS = {"train": "train", "val": "val", "validation": "val", "test": "test"}
-_IMAGES = ("webp", "png", "jpg", "jpeg")
-
 Listed = tuple[list[str], list[int]]
 
 
 def find_1k(root: Path, name: str) -> Path | None:
     """Return the folder with the lists of a task, or None."""
     for folder in (root / name, root / "vtab-1k" / name):
-        single = all((folder / each).exists() for each in _SINGLE.values())
-        if (folder / _TEST).exists() and (single or (folder / _JOINT).exists()):
+        if (folder / _TEST).exists() and (_has_single(folder) or (folder / _JOINT).exists()):
             return folder
     return None
 
 
+def _has_single(folder: Path) -> bool:
+    return all((folder / name).exists() for name in _SINGLE.values())
+
+
 def read_1k(folder: Path) -> dict[str, Examples]:
     """Return train, val and test of one task."""
-    listed = {**_read_train(folder), "test": _read_list(folder / _TEST)}
-    parts = {split: from_files(folder, names, {"label": np.array(labels)}) for split, (names, labels) in listed.items()}
     own = "they are what the lists of the folder name"
-    return {split: replace(part, own=own, certain=False) for split, part in parts.items()}
+    return {
+        split: replace(from_files(folder, names, {"label": labels}), own=own, certain=False)
+        for split, (names, labels) in (_read_train(folder) | {"test": _read_list(folder / _TEST)}).items()
+    }
 
 
 def _read_train(folder: Path) -> dict[str, Listed]:
     joint = _read_list(folder / _JOINT) if (folder / _JOINT).exists() else None
-    if all((folder / name).exists() for name in _SINGLE.values()):
+    if joint is None or _has_single(folder):
         listed = {split: _read_list(folder / name) for split, name in _SINGLE.items()}
         if joint:
             _compare(folder, joint[1], [*listed["train"][1], *listed["val"][1]])
         return listed
-    assert joint is not None, folder
     names, labels = joint
     if len(names) != TRAIN + VAL:
         raise DataError(
@@ -124,32 +124,19 @@ def read_wds(folder: Path, task: VtabTask, size: str) -> dict[str, Examples]:
     }
     if "val" not in found:
         whole = found["train"]
-        if size == "full":
-            found |= {"train": cut(found, "train[:90%]"), "val": cut(found, "train[90%:]")}
-        else:
-            found |= {
-                "train": whole.take(np.arange(min(TRAIN, len(whole)))),
-                "val": whole.take(np.arange(len(whole))[TRAIN:]),
-            }
+        end = round(len(whole) * 90 / 100) if size == "full" else min(TRAIN, len(whole))
+        found |= {"train": whole.take(np.arange(end)), "val": whole.take(np.arange(end, len(whole)))}
     return {split: found[split] for split in ("train", "val", "test")}
 
 
 def _read_shards(folder: Path, task: VtabTask, class_names: list[str]) -> Examples:
-    shards = [index_tar(path) for path in _shards(folder)]
-    rows = [_rows(shard) for shard in shards]
-    starts = [0, *accumulate(len(some) for some in rows)]
-
-    def data(i: int) -> bytes:
-        number = bisect_right(starts, i) - 1
-        return shards[number].read(rows[number][i - starts[number]][1])
-
-    names = [f"{folder.name}/{n}/{key}" for n, some in enumerate(rows) for key, _, _ in some]
-    labels = np.array(
-        [_label(shard, row[2]) for shard, some in zip(shards, rows, strict=True) for row in some], np.int64
-    )
+    shards = [list(read_samples(index_tar(path))) for path in _shards(folder)]
+    names = [f"{folder.name}/{n}/{row.name.rpartition('/')[2]}" for n, rows in enumerate(shards) for row in rows]
+    samples = [sample for rows in shards for sample in rows]
+    labels = np.array([_label(sample) for sample in samples], np.int64)
     if len(labels) and labels.max() >= task.classes and task.rule.kind == "floor":
         labels = task.rule(labels, task.classes)  # dSprites' shards have all 32 positions and 40 orientations
-    return from_bytes(names, data, {"label": labels}, class_names)
+    return from_bytes(names, image_reader(samples).read, {"label": labels}, class_names)
 
 
 def _shards(folder: Path) -> list[Path]:
@@ -165,23 +152,10 @@ def _shards(folder: Path) -> list[Path]:
     return [paths[number] for number in range(count)]
 
 
-def _rows(shard: TarIndex) -> list[tuple[str, int, int]]:
-    """Return the key of each example and the numbers of its image and label in the shard."""
-    parts: dict[str, dict[str, int]] = {}
-    for number, name in enumerate(shard.names):
-        key, _, kind = name.rpartition("/")[2].partition(".")
-        parts.setdefault(key, {})[kind.lower()] = number
-    rows = []
-    for key, kinds in parts.items():
-        image = next((kinds[kind] for kind in _IMAGES if kind in kinds), None)
-        if image is None or "cls" not in kinds:
-            raise DataError(f"{shard.path}: {key!r} has {', '.join(kinds)}; an image and a .cls were expected.")
-        rows.append((key, image, kinds["cls"]))
-    return rows
-
-
-def _label(shard: TarIndex, number: int) -> int:
-    text = shard.read(number)[:32].strip()
-    if not text.isdigit():
-        raise DataError(f"{shard.path}: {shard.names[number]!r} holds {text[:16]!r}, not the number of a class.")
+def _label(sample: Sample) -> int:
+    text = sample.shard.read(sample.label)[:32].strip()
+    if sample.kind != "cls" or not text.isdigit():
+        raise DataError(
+            f"{sample.shard.path}: the label of {sample.name!r}, {text[:16]!r}, is not the number of a class in a .cls."
+        )
     return int(text)

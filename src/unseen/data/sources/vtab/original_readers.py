@@ -1,4 +1,7 @@
-"""Readers of the original files that need more than a list of images: KITTI, dSprites, smallNORB, retinopathy, PCam."""
+"""Readers of the original files that need more than a list of images: KITTI, dSprites, smallNORB, retinopathy, PCam.
+
+Each reader yields its official splits as (name, examples, what TFDS calls the examples; None: their numbers).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import csv
 import gzip
 import math
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -14,19 +17,18 @@ from threading import Lock
 from typing import IO, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image, ImageFilter
 
 from unseen.core.errors import DataError, MissingExtraError
-from unseen.core.guard import allowance, read_limited, read_member, reader
+from unseen.core.guard import allowance, guarded, read_limited, reader
+from unseen.data.archives import read_zipped
 from unseen.data.columns import read_lines
-from unseen.data.decode import MAX_BYTES, decode_rgb
+from unseen.data.dataset import AnyArray, IntArray, Pixels
+from unseen.data.decode import decode_rgb
 from unseen.data.sources.vtab.examples import Examples, from_bytes, from_files, from_pixels
 from unseen.data.sources.vtab.tfds import NO_VEHICLE
 
-Bits = npt.NDArray[np.uint8]
-#: What a damaged or encrypted zip archive raises.
-_ZIP_ERRORS = (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+Splits = Iterator[tuple[str, Examples, Sequence[str] | None]]
 
 # KITTI, object detection: the depth of the closest car, van or truck; images of one drive stay in one split.
 #
@@ -37,91 +39,62 @@ _ZIP_ERRORS = (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, Run
 #           from 123. Its key: the name of the image; an image and its label belong together by the last six digits
 # Differs:  nothing: with the development kit's mapping of images to drives the splits are the published ones
 
-_KITTI_IMAGES, _KITTI_LABELS, _KITTI_KIT = "data_object_image_2.zip", "data_object_label_2.zip", "devkit_object.zip"
 _VEHICLES = ("Car", "Van", "Truck")
 _DRIVE_PERCENT = 10  # of the drives, for each of validation and test
 
 
-def read_kitti(place: Path) -> dict[str, Examples]:
+class _Files:
+    """Files below a folder, or inside an archive of them."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        if place.is_dir():
+            self.archive = None
+        else:
+            with guarded(place, "a zip archive", advice="Get it again."):
+                self.archive = zipfile.ZipFile(place)
+
+    def names(self, folder: str) -> dict[int, str]:
+        """Return the names of the files in a folder by the number in their last six digits."""
+        if self.archive is None:
+            paths: Iterable[Path] = (self.place / folder).iterdir()
+        else:
+            paths = (Path(name) for name in self.archive.namelist() if name.startswith(f"{folder}/"))
+        return {int(path.stem[-6:]): path.name for path in paths if path.stem[-6:].isdecimal()}
+
+    def lines(self, name: str) -> list[str]:
+        if self.archive is None:
+            return [line for _, line in read_lines(self.place / name)]
+        return read_zipped(self.archive, name).decode("utf-8").splitlines()
+
+    def examples(self, names: list[str], closest: AnyArray) -> Examples:
+        archive = self.archive
+        if archive is None:
+            return from_files(self.place, names, {"closest": closest})
+        return from_bytes(names, lambda i: read_zipped(archive, names[i]), {"closest": closest})
+
+
+def read_kitti(place: Path) -> Splits:
     """Read the splits from folders, or from the archives as downloaded."""
     if (place / "training").is_dir():
-        images = _by_number((place / "training" / "image_2").glob("*.png"))
-        labels = _by_number((place / "training" / "label_2").glob("*.txt"))
-        return _kitti_splits(
-            _drives(place), images, labels, lambda name: read_lines(place / name), partial(from_files, place)
-        )
-    try:
-        pictures, texts = zipfile.ZipFile(place / _KITTI_IMAGES), zipfile.ZipFile(place / _KITTI_LABELS)
-        return _kitti_splits(
-            _drives_of_kit(place / _KITTI_KIT),
-            _by_number(Path(name) for name in pictures.namelist() if name.startswith("training/")),
-            _by_number(Path(name) for name in texts.namelist() if name.startswith("training/")),
-            lambda name: enumerate(_member(texts, name).decode("utf-8").splitlines(), 1),
-            lambda names, fields: from_bytes(names, partial(_zipped_image, pictures, names), fields),
-        )
-    except _ZIP_ERRORS as error:
-        raise DataError(f"the archives in {place} cannot be read: {error!r}. Get them again.") from error
-
-
-def _kitti_splits(
-    drives: list[str],
-    images: dict[int, str],
-    labels: dict[int, str],
-    lines: Callable[[str], Iterable[tuple[int, str]]],
-    examples: Callable[[list[str], dict[str, npt.ArrayLike]], Examples],
-) -> dict[str, Examples]:
-    """Return the splits by drive.
-
-    Args:
-        images, labels: file names by number.
-        lines: returns the numbered lines of a label file.
-        examples: makes examples of the names of images and their fields.
-    """
-    found = {}
-    for split, numbers in split_by_drive(drives).items():
+        pictures = texts = _Files(place)
+    else:
+        pictures, texts = (_Files(place / f"data_object_{kind}_2.zip") for kind in ("image", "label"))
+    images, labels = pictures.names("training/image_2"), texts.names("training/label_2")
+    for split, numbers in split_by_drive(_drives(place)).items():
         files = [images.get(i, f"{i:06d}.png") for i in numbers]
-        texts = [f"training/label_2/{labels.get(i, f'{i:06d}.txt')}" for i in numbers]
-        closest = np.array([closest_vehicle(name, lines(name)) for name in texts], np.float32)
-        part = examples([f"training/image_2/{file}" for file in files], {"closest": closest})
-        found[split] = part.as_recorded(split, files)
-    return found
+        names = [f"training/label_2/{labels.get(i, f'{i:06d}.txt')}" for i in numbers]
+        closest = np.array([closest_vehicle(name, texts.lines(name)) for name in names], np.float32)
+        yield split, pictures.examples([f"training/image_2/{file}" for file in files], closest), files
 
 
-def _by_number(paths: Iterable[Path]) -> dict[int, str]:
-    """Return file names by the number in their last six digits."""
-    return {int(path.stem[-6:]): path.name for path in paths if path.stem[-6:].isdecimal()}
-
-
-def _zipped_image(archive: zipfile.ZipFile, names: Sequence[str], i: int) -> bytes:
-    try:
-        return _member(archive, names[i])
-    except _ZIP_ERRORS as error:
-        raise DataError(f"cannot be read out of its archive: {error}") from error
-
-
-def _member(archive: zipfile.ZipFile, name: str) -> bytes:
-    try:
-        size = archive.getinfo(name).file_size
-    except KeyError:
-        raise DataError(f"{archive.filename} has no {name!r}.") from None
-    if size > MAX_BYTES:
-        raise DataError(f"a file of {size:,} bytes; the limit is {MAX_BYTES:,}")
-    return read_member(archive, name)
-
-
-def closest_vehicle(name: str, lines: Iterable[tuple[int, str]]) -> float:
+def closest_vehicle(name: str, lines: Iterable[str]) -> float:
     """Return the depth in metres of the closest vehicle of a label file, or `NO_VEHICLE`."""
-    closest = NO_VEHICLE
-    for number, line in lines:
-        parts = line.split()
-        if len(parts) < 15:
-            raise DataError(f"{name}, line {number}: {len(parts)} values, at least 15 were expected.")
-        if parts[0] in _VEHICLES:
-            try:
-                closest = min(closest, float(parts[13]))
-            except ValueError:
-                raise DataError(f"{name}, line {number}: {parts[13]!r} is not a depth.") from None
-    return closest
+    rows = [line.split() for line in lines]
+    if short := next((number for number, row in enumerate(rows, 1) if len(row) < 15), None):
+        raise DataError(f"{name}, line {short}: {len(rows[short - 1])} values, at least 15 were expected.")
+    with guarded(name, "a KITTI label file"):
+        return min((float(row[13]) for row in rows if row[0] in _VEHICLES), default=NO_VEHICLE)
 
 
 def split_by_drive(drives: list[str]) -> dict[str, list[int]]:
@@ -141,38 +114,19 @@ def split_by_drive(drives: list[str]) -> dict[str, list[int]]:
 
 def _drives(place: Path) -> list[str]:
     """Return the drive of each image, from the unpacked development kit or its archive."""
-    folders = (place / "mapping", place / "devkit_object" / "mapping", place / "training" / "mapping")
-    folder = next((each for each in folders if each.exists()), None)
-    if folder is None:
-        return _drives_of_kit(place / _KITTI_KIT)
-    lines = [line for _, line in read_lines(folder / "train_mapping.txt")]
-    return _mapped([line for _, line in read_lines(folder / "train_rand.txt")], lines, folder)
-
-
-def _drives_of_kit(path: Path) -> list[str]:
-    if not path.exists():
+    bases = (place, place / "devkit_object", place / "training")
+    kit = next((base for base in bases if (base / "mapping").exists()), place / "devkit_object.zip")
+    if not kit.exists():
         raise DataError(
-            f"{path.parent} has images and labels, but not which drive each image is from. Put devkit_object.zip, or "
+            f"{place} has images and labels, but not which drive each image is from. Put devkit_object.zip, or "
             "mapping/train_rand.txt and mapping/train_mapping.txt of it, beside them: images of one drive look alike, "
             "and must not be split."
         )
-    try:
-        with zipfile.ZipFile(path) as kit:
-            numbers, lines = (
-                _member(kit, f"mapping/train_{name}.txt").decode("utf-8").splitlines() for name in ("rand", "mapping")
-            )
-    except _ZIP_ERRORS as error:
-        raise DataError(f"{path} cannot be read: {error!r}. Get it again.") from error
-    return _mapped(numbers, lines, path)
-
-
-def _mapped(numbers: list[str], lines: list[str], place: Path) -> list[str]:
-    try:
+    numbers, lines = (_Files(kit).lines(f"mapping/train_{name}.txt") for name in ("rand", "mapping"))
+    with guarded(kit, "a mapping from images to drives"):
         found = [lines[int(number) - 1].split()[1] for number in " ".join(numbers).replace(",", " ").split()]
-    except (ValueError, IndexError) as error:
-        raise DataError(f"{place}: the mapping from images to drives cannot be read: {error!r}.") from error
     if not found:
-        raise DataError(f"{place}: the mapping from images to drives is empty.")
+        raise DataError(f"{kit}: the mapping from images to drives is empty.")
     return found
 
 
@@ -189,58 +143,54 @@ _MOST_BYTES = 64 << 20  # of latents; the real ones have 35 million
 _ORIENTATION, _X = 3, 4
 
 
-def read_dsprites(place: Path) -> dict[str, Examples]:
+def read_dsprites(place: Path) -> Splits:
     """Read the one official split."""
     archive = place / f"{_DSPRITES_FILE}.npz"
     bits, classes = _load_sprites(archive if archive.exists() else place / f"{_DSPRITES_FILE}.hdf5")
     fields = {"x_position": classes[:, _X], "orientation": classes[:, _ORIENTATION]}
-    found = from_pixels("train", lambda i: np.unpackbits(bits[i]).reshape(64, 64) * np.uint8(255), fields)
-    return {"train": found.as_recorded("train")}
+    yield "train", from_pixels("train", lambda i: np.unpackbits(bits[i]).reshape(64, 64) * np.uint8(255), fields), None
 
 
 @lru_cache(maxsize=1)  # both tasks read the same pictures
-def _load_sprites(path: Path) -> tuple[Bits, npt.NDArray[np.int64]]:
-    try:
-        if path.suffix == ".hdf5":
-            with _hdf5(path, "dSprites' HDF5 file") as file:
-                classes, images = np.asarray(file["latents"]["classes"]).astype(np.int64), file["imgs"]
-                if images.shape != (len(classes), 64, 64) or classes.ndim != 2 or classes.shape[1] != 6:
-                    raise ValueError(f"imgs of shape {images.shape} and classes of shape {classes.shape}")
-                return _pack_bits(lambda start, stop: np.asarray(images[start:stop], np.uint8), len(classes)), classes
-        with zipfile.ZipFile(path) as archive:
-            with archive.open("latents_classes.npy") as stream:
-                shape, dtype = _array_header(stream)
-                classes = np.frombuffer(read_limited(stream, _MOST_BYTES, path), dtype).reshape(shape).astype(np.int64)
-            with archive.open("imgs.npy") as stream:
-                shape, dtype = _array_header(stream)
-                if shape != (len(classes), 64, 64) or dtype != np.uint8:
-                    raise ValueError(f"imgs are {dtype} of shape {shape}, not uint8 of shape ({len(classes)}, 64, 64)")
-                pictures = partial(_next_pictures, stream)
-                return _pack_bits(pictures, len(classes)), classes
-    except (*_ZIP_ERRORS, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} is not the dSprites archive: {error!r}. Get it again.") from error
+@reader("dSprites' file")
+def _load_sprites(path: Path) -> tuple[Pixels, IntArray]:
+    if path.suffix == ".hdf5":
+        with _hdf5(path, "dSprites' HDF5 file") as file:
+            images = file["imgs"]
+            return _pack_bits(images, np.asarray(file["latents"]["classes"]), lambda i, j: np.asarray(images[i:j]))
+    with zipfile.ZipFile(path) as archive:
+        with archive.open("latents_classes.npy") as stream:
+            head = _array_header(stream)
+            classes = np.frombuffer(read_limited(stream, _MOST_BYTES, path), head.dtype).reshape(head.shape)
+        with archive.open("imgs.npy") as stream:
+            head = _array_header(stream)
+            return _pack_bits(head, classes, lambda i, j: np.frombuffer(stream.read((j - i) * 64 * 64), np.uint8))
 
 
-def _next_pictures(stream: IO[bytes], start: int, stop: int) -> Bits:
-    return np.frombuffer(stream.read((stop - start) * 64 * 64), np.uint8)
+def _pack_bits(images: Any, classes: AnyArray, read: Callable[[int, int], AnyArray]) -> tuple[Pixels, IntArray]:
+    """Return pictures of zeros and ones as bits, read in blocks by (start, stop), and their classes.
 
-
-def _pack_bits(pictures: Callable[[int, int], Bits], count: int) -> Bits:
-    """Return pictures of zeros and ones as bits, read in blocks by (start, stop)."""
+    Args:
+        images: has the shape and the type of the pictures.
+    """
+    count = len(classes)
+    if images.shape != (count, 64, 64) or images.dtype != np.uint8 or classes.ndim != 2 or classes.shape[1] != 6:
+        raise ValueError(f"imgs are {images.dtype} of shape {images.shape}, and classes have the shape {classes.shape}")
     bits = np.empty((count, 64 * 64 // 8), np.uint8)
     for start in range(0, count, _SPRITE_CHUNK):
         stop = min(start + _SPRITE_CHUNK, count)
-        bits[start:stop] = np.packbits(pictures(start, stop).reshape(stop - start, 64 * 64), axis=1)
-    return bits
+        bits[start:stop] = np.packbits(read(start, stop).reshape(stop - start, 64 * 64), axis=1)
+    return bits, classes.astype(np.int64)
 
 
-def _array_header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+def _array_header(stream: IO[bytes]) -> Any:
+    """Return an empty view with the shape and type of an array in NumPy's format."""
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = read(stream)
     if fortran or dtype.hasobject:
         raise ValueError(f"an array of {dtype}, {'by column' if fortran else 'by row'}")
-    return shape, dtype
+    return np.broadcast_to(np.empty((), dtype), shape)
 
 
 def _hdf5(path: Path, content: str) -> Any:
@@ -264,45 +214,33 @@ _NORB_TYPES: dict[int, np.dtype[Any]] = {0x1E3D4C55: np.dtype("u1"), 0x1E3D4C54:
 _ELEVATION, _AZIMUTH = 1, 2
 
 
-def read_smallnorb(place: Path) -> dict[str, Examples]:
+def read_smallnorb(place: Path) -> Splits:
     """Read both splits; of two cameras, the first."""
-    found = {}
     for split, stem in _NORB_STEMS.items():
         pairs, info = read_matrix(place / f"{stem}-dat.mat"), read_matrix(place / f"{stem}-info.mat")
         if pairs.ndim != 4 or pairs.shape[0] != len(info) or info.shape[1] != 4:
             raise DataError(f"{place / stem}: pictures of shape {pairs.shape} do not fit information of {info.shape}.")
         fields = {"azimuth": info[:, _AZIMUTH] // 2, "elevation": info[:, _ELEVATION]}
-        found[split] = from_pixels(split, pairs[:, 0].__getitem__, fields).as_recorded(split)
-    return found
+        yield split, from_pixels(split, pairs[:, 0].__getitem__, fields), None
 
 
 @reader("a smallNORB matrix")
-def read_matrix(path: Path) -> npt.NDArray[Any]:
+def read_matrix(path: Path) -> AnyArray:
     """Read a binary matrix; `.gz` is unpacked into memory, an unpacked file is mapped."""
     packed = path.with_name(path.name + ".gz")
-    try:
-        if path.exists():
-            with path.open("rb") as stream:
-                dtype, shape, start = _norb_header(stream.read(4096), path)
-            return np.memmap(path, dtype, "r", start, shape)
+    if path.exists():
+        data: Any = np.memmap(path, np.uint8, "r")
+    else:
         with gzip.open(packed) as stream:
             data = read_limited(cast("IO[bytes]", stream), allowance(packed.stat().st_size), packed)
-    except (OSError, EOFError, ValueError) as error:
-        raise DataError(f"cannot read {path} or its .gz: {error}.") from error
-    dtype, shape, start = _norb_header(data[:4096], packed)
-    if len(data) != start + math.prod(shape) * dtype.itemsize:
-        raise DataError(f"{packed} promises an array of {shape}, but has {len(data):,} bytes. Get it again.")
-    return np.frombuffer(data, dtype, offset=start).reshape(shape)
-
-
-def _norb_header(data: bytes, path: Path) -> tuple[np.dtype[Any], tuple[int, ...], int]:
-    if len(data) < 8:
-        raise DataError(f"{path} is too short to be a smallNORB matrix.")
     magic, count = np.frombuffer(data, "<i4", 2).tolist()
     if magic not in _NORB_TYPES or not 0 < count <= 8:
         raise DataError(f"{path} is not a smallNORB matrix: it begins with {magic:#x}.")
-    sizes = np.frombuffer(data, "<i4", max(count, 3), offset=8).tolist()
-    return _NORB_TYPES[magic], tuple(sizes[:count]), 8 + 4 * max(count, 3)
+    dtype, start = _NORB_TYPES[magic], 8 + 4 * max(count, 3)
+    shape = tuple(np.frombuffer(data, "<i4", count, offset=8).tolist())
+    if len(data) != start + math.prod(shape) * dtype.itemsize:
+        raise DataError(f"cannot read {path}: an array of {shape} in {len(data):,} bytes. Get it again.")
+    return np.frombuffer(data, dtype, offset=start).reshape(shape)
 
 
 # Diabetic Retinopathy (Kaggle 2015): photographs of eyes, levels 0 to 4. TFDS' key: the name without extension.
@@ -317,22 +255,17 @@ _RADIUS = 300
 _DISC = 0.9
 
 
-def read_retinopathy(place: Path) -> dict[str, Examples]:
+def read_retinopathy(place: Path) -> Splits:
     """Read the splits of the competition: public test images are for validation, private ones for testing."""
     tests = _read_levels(place / "retinopathy_solution.csv")
-    rows = {
-        "train": [("train", row) for row in _read_levels(place / "trainLabels.csv")],
-        "validation": [("test", row) for row in tests if row[2] == "Public"],
-        "test": [("test", row) for row in tests if row[2] == "Private"],
-    }
-    found = {}
-    for split, some in rows.items():
-        names = [f"{folder}/{image}.jpeg" for folder, (image, _, _) in some]
-        labels = np.array([level for _, (_, level, _) in some], np.int64)
-        raw = from_files(place, names, {"label": labels}, _LEVELS)
-        eyes = replace(raw, open=partial(_open_eye, raw.open))
-        found[split] = eyes.as_recorded(split, [image for _, (image, _, _) in some])
-    return found
+    for split, folder, rows in (
+        ("train", "train", _read_levels(place / "trainLabels.csv")),
+        ("validation", "test", [row for row in tests if row[2] == "Public"]),
+        ("test", "test", [row for row in tests if row[2] == "Private"]),
+    ):
+        names = [f"{folder}/{image}.jpeg" for image, _, _ in rows]
+        found = from_files(place, names, {"label": np.array([level for _, level, _ in rows], np.int64)}, _LEVELS)
+        yield split, replace(found, open=partial(_open_eye, found.open)), [image for image, _, _ in rows]
 
 
 def _open_eye(image: Callable[[int], Image.Image], i: int) -> Image.Image:
@@ -356,42 +289,34 @@ def flatten_eye(image: Image.Image, radius: int = _RADIUS) -> Image.Image:
     return Image.fromarray(pixels[top : size[1] // 2 + disc, left : size[0] // 2 + disc])
 
 
+@reader("a table with image and level")
 def _read_levels(path: Path) -> list[tuple[str, int, str]]:
-    try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            return [(row["image"], int(row["level"]), row.get("Usage", "")) for row in csv.DictReader(stream)]
-    except (OSError, KeyError, ValueError) as error:
-        raise DataError(f"{path} is not a table with image and level: {error!r}.") from error
+    with path.open(encoding="utf-8", newline="") as stream:
+        return [(row["image"], int(row["level"]), row.get("Usage", "")) for row in csv.DictReader(stream)]
 
 
 # PatchCamelyon: HDF5 files of patches and of labels, per split. Needs the `vtab` extra (h5py).
 # TFDS' key: split and number.
 
-_PCAM_FILE = "camelyonpatch_level_2_split_{}_{}.h5"
 
-
-def read_camelyon(place: Path) -> dict[str, Examples]:
+def read_camelyon(place: Path) -> Splits:
     """Read the three splits."""
-    found = {}
     for split, short in (("train", "train"), ("validation", "valid"), ("test", "test")):
-        images = _patches(place / _PCAM_FILE.format(short, "x"), "x")
-        labels = np.asarray(_patches(place / _PCAM_FILE.format(short, "y"), "y")).reshape(-1).astype(np.int64)
+        images, found = (_patches(place / f"camelyonpatch_level_2_split_{short}_{kind}.h5", kind) for kind in "xy")
+        labels = np.asarray(found).reshape(-1).astype(np.int64)
         if images.shape != (len(labels), 96, 96, 3):
             raise DataError(f"{place}: split {short!r} has {images.shape} images and {len(labels)} labels.")
         examples = from_pixels(split, partial(_patch, images, Lock()), {"label": labels}, ("no tumour", "tumour"))
-        found[split] = examples.as_recorded(split, [f"{short}_{i}" for i in range(len(labels))])
-    return found
+        yield split, examples, [f"{short}_{i}" for i in range(len(labels))]
 
 
-def _patch(images: Any, lock: Lock, i: int) -> npt.NDArray[np.uint8]:
-    with lock:  # HDF5 reads one thing at a time
+def _patch(images: Any, lock: Lock, i: int) -> Pixels:
+    with lock:  # HDF5 is not thread-safe
         return np.asarray(images[i], np.uint8)
 
 
+@reader("an HDF5 file of PatchCamelyon")
 def _patches(path: Path, name: str) -> Any:
     if not path.exists() and path.with_name(path.name + ".gz").exists():
         raise DataError(f"{path.name}.gz is packed: unpack it first (gunzip -k), its patches are read one by one.")
-    try:
-        return _hdf5(path, "PatchCamelyon")[name]
-    except (OSError, KeyError, ValueError, RuntimeError) as error:
-        raise DataError(f"cannot read {path}: {error}.") from error
+    return _hdf5(path, "PatchCamelyon")[name]

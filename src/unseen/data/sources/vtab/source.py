@@ -8,7 +8,7 @@ wds.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -22,7 +22,7 @@ from unseen.core.records import DatasetCard
 from unseen.core.run_record import Provenance, RunRecord
 from unseen.data.dataset import Dataset, Split
 from unseen.data.load import DatasetSource
-from unseen.data.sources.vtab.examples import Examples, cut, official_splits, split_hash
+from unseen.data.sources.vtab.examples import Examples, cut, split_hash
 from unseen.data.sources.vtab.layouts import TRAIN, VAL, find_1k, find_wds, read_1k, read_wds
 from unseen.data.sources.vtab.original import find_original, read_original
 from unseen.data.sources.vtab.tasks import OPTIONS, Rule, VtabTask, vtab_task, vtab_tasks
@@ -95,18 +95,14 @@ def default_root() -> Path:
 
 def locate(task: VtabTask, root: Path, kinds: Iterable[Kind] = KINDS) -> Location | None:
     """Return the first form in which the data of a task are below `root`, or None."""
-    for kind in kinds:
-        if kind == "1k":
-            place = find_1k(root, task.folder)
-        elif kind == "tfds":
-            place = find_tfds(root, task.tfds)
-        elif kind == "wds":
-            place = find_wds(root, task.wds)
-        else:
-            place = find_original(task.data, root)
-        if place is not None:
-            return Location(kind, place)
-    return None
+    finders: dict[Kind, Callable[[], Path | None]] = {
+        "1k": lambda: find_1k(root, task.folder),
+        "tfds": lambda: find_tfds(root, task.tfds),
+        "original": lambda: find_original(task.data, root),
+        "wds": lambda: find_wds(root, task.wds),
+    }
+    found = ((kind, finders[kind]()) for kind in kinds)
+    return next((Location(kind, place) for kind, place in found if place is not None), None)
 
 
 def load_task(
@@ -156,8 +152,8 @@ def read_task(task: VtabTask, found: Location, *, size: Literal["1000", "full"] 
 
 def expected_sizes(task: VtabTask, size: str = "1000") -> dict[str, int]:
     """Return the number of images by split that VTAB prescribes for a task."""
-    train, val, test = task.sizes
-    return {"train": train, "val": val, "test": test} if size == "full" else {"train": TRAIN, "val": VAL, "test": test}
+    sizes = task.sizes if size == "full" else (TRAIN, VAL, task.sizes[2])
+    return dict(zip(("train", "val", "test"), sizes, strict=True))
 
 
 def how_to_get(task: VtabTask, kinds: Iterable[Kind] = KINDS) -> str:
@@ -178,15 +174,14 @@ def _read_splits(task: VtabTask, found: Location, size: str) -> dict[str, Exampl
         splits = read_wds(found.place, task, size)
     else:
         if found.kind == "tfds":
-            official = read_tfds(found.place, task.data, official_splits(task.splits))
+            official = read_tfds(found.place, task.data, task.official_sizes)
         else:
             official = read_original(task.data, found.place)
         splits = {split: cut(_judged(task, official), spec) for split, spec in task.splits.items()}
     if size == "1000":
-        splits["train"] = splits["train"].take(np.arange(min(TRAIN, len(splits["train"]))))
-        splits["val"] = splits["val"].take(np.arange(min(VAL, len(splits["val"]))))
-    empty = [split for split, examples in splits.items() if not len(examples)]
-    if empty:
+        for split, count in (("train", TRAIN), ("val", VAL)):
+            splits[split] = splits[split].take(np.arange(min(count, len(splits[split]))))
+    if empty := [split for split, examples in splits.items() if not len(examples)]:
         raise DataError(f"vtab:{task.name}: {found.place} leaves no example for {empty[0]!r}.")
     return splits
 
@@ -223,7 +218,8 @@ def _selection(own: str, provenance: Provenance) -> str:
 def _labelled(task: VtabTask, examples: Examples, kind: Kind, *, shared: bool) -> Split:
     rule = task.rule if kind in ("tfds", "original") else Rule()  # lists and shards contain classes
     labels = rule(examples.fields[rule.field], task.classes)
-    return examples.split(labels, primary=np.zeros_like(labels) if shared else None)
+    primary = np.zeros_like(labels) if shared else labels
+    return Split(examples.names, labels, examples.open, content_key=examples.content_key, primary_labels=primary)
 
 
 def _class_names(task: VtabTask, examples: Examples) -> list[str]:

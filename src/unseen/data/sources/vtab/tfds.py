@@ -18,28 +18,26 @@ from __future__ import annotations
 
 import re
 import struct
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 
 from unseen.core.errors import DataError
 from unseen.core.files import map_file
-from unseen.core.guard import reader
-from unseen.core.wire import as_message, fields, masked_crc32c, varints
+from unseen.core.guard import guarded
+from unseen.core.wire import Value, as_message, fields, masked_crc32c, varints
 from unseen.data.array_record import ArrayRecordFile
 from unseen.data.columns import read_lines
+from unseen.data.dataset import Float32Array, IntArray, locator
 from unseen.data.decode import decode_rgb, open_image
-from unseen.data.sources.vtab.examples import Examples, column, from_bytes, is_record_order, record_order
+from unseen.data.sources.vtab.examples import Examples, from_bytes, is_record_order, record_order
 from unseen.data.sources.vtab.tasks import class_names
 
-Feature = list[bytes] | npt.NDArray[np.float32] | npt.NDArray[np.int64]
+Feature = list[bytes] | Float32Array | IntArray
 
 _HEADER = struct.Struct("<QI")
 
@@ -63,54 +61,49 @@ class RecordFile:
     def _scan(self, size: int) -> Iterator[tuple[int, int]]:
         place = 0
         while place < size:
-            if place + _HEADER.size + 4 > size:
-                raise DataError(f"{self.path} ends within a record: it was cut short. Copy it again.")
-            length, checksum = _HEADER.unpack_from(self._map, place)
-            if masked_crc32c(bytes(self._map[place : place + 8])) != checksum:
-                raise DataError(f"{self.path} is not a TFRecord file, or is damaged at byte {place:,}.")
-            start = place + _HEADER.size
+            start, length = place + _HEADER.size, 0
+            if start <= size:
+                length, checksum = _HEADER.unpack_from(self._map, place)
+                if masked_crc32c(bytes(self._map[place : place + 8])) != checksum:
+                    raise DataError(f"{self.path} is not a TFRecord file, or is damaged at byte {place:,}.")
             place = start + length + 4
             if place > size:
                 raise DataError(f"{self.path} ends within a record: it was cut short. Copy it again.")
             yield start, start + length
 
 
-@reader("an Example")
 def parse_example(data: memoryview | bytes) -> dict[str, Feature]:
     """Return the features of an Example by name.
 
     Raises:
         DataError: the data are not an Example.
     """
-    view = memoryview(data)
     found: dict[str, Feature] = {}
-    try:
-        for number, features in fields(view):
-            if number != 1:
-                continue
-            for inner, entry in fields(as_message(features)):
-                if inner == 1:
-                    parts = dict(fields(as_message(entry)))
-                    if 2 in parts:
-                        found[bytes(as_message(parts[1])).decode("utf-8")] = _feature(as_message(parts[2]))
-    except (IndexError, KeyError, ValueError, struct.error) as error:
-        raise DataError(f"a record is not a tf.train.Example: {error!r}") from error
+    with guarded("a record", "a tf.train.Example"):
+        for features in _repeated(memoryview(data)):
+            for entry in _repeated(features):
+                parts = dict(fields(entry))
+                if 2 in parts:
+                    found[bytes(as_message(parts[1])).decode("utf-8")] = _feature(as_message(parts[2]))
     return found
+
+
+def _repeated(message: Value) -> list[Value]:
+    """Return the values of the first field of a message."""
+    return [value for number, value in fields(as_message(message)) if number == 1]
 
 
 def _feature(view: memoryview) -> Feature:
     for kind, content in fields(view):
-        values = [value for number, value in fields(as_message(content)) if number == 1]
+        values = _repeated(content)
         if kind == 1:
             return [bytes(as_message(value)) for value in values]
         if kind == 2:  # packed floats, or one by one
             packed = b"".join(v if isinstance(v, bytes) else bytes(as_message(v)) for v in values)
             return np.frombuffer(packed, "<f4")
         if kind == 3:
-            numbers: list[int] = []
-            for value in values:
-                numbers += [value] if isinstance(value, int) else varints(value)
-            return np.array([n - (1 << 64) if n >> 63 else n for n in numbers], np.int64)
+            numbers = [n for value in values for n in ([value] if isinstance(value, int) else varints(value))]
+            return np.array(numbers, np.uint64).astype(np.int64)
     return []
 
 
@@ -142,15 +135,14 @@ class Records:
     """The parsed Examples of several files, file after file."""
 
     def __init__(self, files: Sequence[RecordFile | ArrayRecordFile]) -> None:
-        self.files = files
-        self._starts = [0, *accumulate(len(file) for file in files)]
+        self.files, self._locate = files, locator(map(len, files))
 
     def __len__(self) -> int:
-        return self._starts[-1]
+        return sum(map(len, self.files))
 
     def __getitem__(self, i: int) -> dict[str, Feature]:
-        shard = bisect_right(self._starts, i) - 1
-        return parse_example(self.files[shard].record(i - self._starts[shard]))
+        shard, number = self._locate(i)
+        return parse_example(self.files[shard].record(number))
 
     def __iter__(self) -> Iterator[dict[str, Feature]]:
         return (self[i] for i in range(len(self)))
@@ -219,11 +211,9 @@ def _read_split(split: str, files: Sequence[RecordFile | ArrayRecordFile], folde
     records = Records(files)
     read_fields = FIELDS.get(data, _class_fields)
     cached = lru_cache(maxsize=64)(records.__getitem__)  # an image and its key are often read one after the other
-    rows, names = [], []
-    for record in records:
-        rows.append(read_fields(record))
-        names.append(_key(record, data))
-    columns = {name: column(np.array([row[name] for row in rows])) for name in (rows[0] if rows else ())}
+    read = [(read_fields(record), _key(record, data)) for record in records]
+    rows, names = [row for row, _ in read], [name for _, name in read]
+    columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
     path = folder / "label.labels.txt"
     examples = from_bytes(
         [f"{split}/{i:06d}" for i in range(len(records))],

@@ -14,14 +14,12 @@ from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.core.errors import DataError
+from unseen.core.guard import guarded
 from unseen.core.identity import digest
-from unseen.data.dataset import IntArray
+from unseen.data.dataset import AnyArray, FloatArray, IntArray
 from unseen.data.matlab import read_matlab
-
-FloatArray = npt.NDArray[np.float64]
 
 TRAINVAL, TEST_SEEN, TEST_UNSEEN = "trainval", "test_seen", "test_unseen"
 LOCS = (TRAINVAL, TEST_SEEN, TEST_UNSEEN)
@@ -97,8 +95,8 @@ def read_attribute_splits(path: Path) -> AttributeSplits:
     return AttributeSplits(names, np.ascontiguousarray(attributes.T), locs)
 
 
-def _loc(path: Path, name: str, values: npt.NDArray[np.generic]) -> IntArray:
-    loc = np.asarray(values).ravel()
+def _loc(path: Path, name: str, values: AnyArray) -> IntArray:
+    loc = values.ravel()
     if not len(loc):
         raise DataError(f"{path}: {name} is empty.")
     if loc.dtype.kind == "f" and not (loc == np.rint(loc)).all():
@@ -163,11 +161,8 @@ def standard_split(
 
 def read_classes(path: Path, class_names: Sequence[str]) -> IntArray:
     """Read class indices from a list with one name per line."""
-    try:
-        names = path.read_text(encoding="utf-8").split()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read the class list {path}: {error}.") from None
-    return class_rows(names, class_names, str(path))
+    with guarded(path, "a class list"):
+        return class_rows(path.read_text(encoding="utf-8").split(), class_names, str(path))
 
 
 def class_rows(names: Sequence[str], class_names: Sequence[str], where: str) -> IntArray:

@@ -1,0 +1,95 @@
+"""`unseen audit --images`: within a folder, against another one, and against features whose images are gone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from unseen.cli import main
+
+
+def picture(seed: int) -> Image.Image:
+    rng = np.random.default_rng(seed)
+    layers = [Image.fromarray(rng.integers(0, 255, (k, k, 3), np.uint8)).resize((96, 72), 3) for k in (4, 12, 30)]
+    return Image.blend(Image.blend(layers[0], layers[1], 0.5), layers[2], 0.4)
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Two classes of pictures; one was saved twice, one again in its mirror image in the other class."""
+    root = tmp_path / "photos"
+    for split, count, start in (("train", 6, 0), ("test", 3, 50)):
+        for label in range(2):
+            folder = root / split / f"class{label}"
+            folder.mkdir(parents=True)
+            for i in range(count):
+                picture(start + 100 * label + i).save(folder / f"{i}.png")
+    shutil.copy(root / "train" / "class0" / "1.png", root / "test" / "class0" / "again.png")
+    picture(2).transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(root / "train" / "class1" / "mirror.png")
+    return root
+
+
+def audit(*arguments: str | Path, home: Path, model: str) -> int:
+    return main(["audit", "--images", *map(str, arguments), "--home", str(home), "--model", model, "--threshold", "-1"])
+
+
+def test_within_a_folder(photos: Path, tmp_path: Path, small_model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    page, drop, out = tmp_path / "copies.html", tmp_path / "drop.tsv", tmp_path / "copies.json"
+    files = ["--page", str(page), "--drop", str(drop), "--out", str(out)]
+    assert audit(photos, *files, home=tmp_path / "home", model=small_model) == 0
+    printed = capsys.readouterr().out
+    assert "2 are copies of others (1 exact, 1 flipped)" in printed
+    assert "1 test images have a copy in train; 1 pairs are under two labels." in printed
+    lines = [line.split("\t") for line in drop.read_text().splitlines()]
+    assert lines[0] == ["image", "split", "kind", "copy of", "its split"]
+    assert sorted(line[2] for line in lines[1:]) == ["exact", "flipped"]
+    (exact,) = [line for line in lines[1:] if line[2] == "exact"]
+    assert (exact[1], exact[4]) == ("train", "test"), "the copy in test stays"
+    written = json.loads(out.read_text())
+    assert len(written["pairs"]) == 2 and "perceptual hash" in written["method"]
+    shown = page.read_text()
+    assert shown.count('<img data-picture="') >= 4, "pairs are shown by their pictures"
+    assert "Copies under two labels" in shown and "class1" in shown
+
+
+def test_against_another_set(
+    photos: Path, tmp_path: Path, small_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, home = tmp_path / "other", tmp_path / "home"
+    for label in range(2):
+        (other / f"class{label}").mkdir(parents=True)
+        for i in range(5):
+            picture(1000 + 10 * label + i).save(other / f"class{label}" / f"{i}.png")
+    picture(103).save(other / "class0" / "theirs.jpg", quality=80)
+    assert audit(other, "--against", photos, home=home, model=small_model) == 0
+    assert f"1 of 11 images of folder:{other} (9.09%) have a copy in folder:{photos}" in capsys.readouterr().out
+    shutil.rmtree(photos)
+    # What is left of it are features: nothing can be confirmed, and nothing is dropped for it.
+    assert audit(other, "--against", f"folder:{photos}", "--json", home=home, model=small_model) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["drop"] == [] and report["compared"] == 0
+    assert {pair["kind"] for pair in report["pairs"]} <= {"not confirmed"}
+    assert "not at hand" in report["method"]
+    assert any("theirs" in pair["first"] for pair in report["pairs"])
+    assert audit(other, "--against", "no-such-thing", home=home, model=small_model) == 2
+    assert "no-such-thing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--images", "x", "--classes", "y"], "one at a time"),
+        (["packaged:emoji", "--against", "x"], "go with --images"),
+        (["packaged:emoji", "--drop", "x"], "go with --images"),
+    ],
+)
+def test_options_of_the_other_audit_are_refused(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", *arguments]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,64 @@
+"""Help texts: two examples for every command, rare options only on request, old names of options."""
+
+from __future__ import annotations
+
+import pytest
+
+from unseen.cli import main
+from unseen.cli.application import COMMANDS, EXAMPLES, load_command
+from unseen.cli.parser import spread_lists
+
+
+def command_names() -> list[str]:
+    """Return the words of every command that does something."""
+    found = []
+    for name in COMMANDS:
+        inner = getattr(load_command(name), "commands", {})
+        found += [f"{name} {each}" for each in inner] or [name]
+    return found
+
+
+NAMES = [*command_names(), "results"]
+
+
+def test_every_command_has_two_examples_and_every_example_has_a_command() -> None:
+    assert set(EXAMPLES) == set(NAMES)
+    for name, examples in EXAMPLES.items():
+        assert len(set(examples)) == 2
+        assert all(line.startswith(f"unseen {name}") for line in examples)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_ends_with_the_examples_and_fits_sixty_lines(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main([*name.split(), "--help"]) == 0
+    lines = capsys.readouterr().out.rstrip().splitlines()
+    assert [line.strip() for line in lines[-2:]] == list(EXAMPLES[name])
+    assert len(lines) <= 60, f"{name}: {len(lines)} lines; mark rare options with option(..., rare=True)"
+
+
+def test_help_all_shows_rare_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", "--help"]) == 0
+    assert "--part-size" not in capsys.readouterr().out
+    assert main(["probe", "--help-all"]) == 0
+    assert "--part-size" in capsys.readouterr().out
+
+
+def test_a_rare_option_works(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", "nothing/", "--models", "random:test_resnet", "--part-size", "many"]) == 2
+    assert "part_size" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("old", ["--report", "--out", "--page"])
+def test_old_names_of_output_still_work(old: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for written in ([old, "page.html"], [f"{old}=page.html"]):
+        assert main(["probe", "nothing/", "--models", "random:test_resnet", *written]) == 2
+        assert "nothing" in capsys.readouterr().err  # the data, not the option
+
+
+def test_lists_after_one_option() -> None:
+    assert spread_lists(["--models", "a", "b", "--seed", "1"], {"--models"}) == [
+        "--models", "a", "--models", "b", "--seed", "1",
+    ]  # fmt: skip
