@@ -67,7 +67,7 @@ def test_markdown_says_what_was_run(home: Path, capsys: pytest.CaptureFixture[st
     assert "the methods ESZSL and SAE were fitted" in out
 
 
-def test_a_parameter_that_no_sentence_names_is_said() -> None:
+def test_a_parameter_that_no_sentence_names_is_stated() -> None:
     result = Result(Cell("probe", "m", "d", {"seed": 1, "odd": 3, "extraction": {"precision": "bf16"}}), {"top1": 0.5})
     ((text, papers),) = method_paragraphs([result])
     assert "odd 3" in text
@@ -89,8 +89,8 @@ def test_every_method_and_score_of_ours_has_an_entry() -> None:
     cited = {card.citation for card in (*method_cards(), *score_cards()) if card.citation}
     assert cited
     assert [citation for citation in sorted(cited) if _known(citation) is None] == []
-    said = [citation for entry in references().values() for citation in entry.get("said", ())]
-    assert len(said) == len(set(said))
+    variants = [citation for entry in references().values() for citation in entry.get("variants", ())]
+    assert len(variants) == len(set(variants))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_citation_that_is_a_line(citation: str, wanted: str) -> None:
     assert wanted in bibtex(cells()[:1], {"packaged:efficientnet-lite0": ModelCard("x", citation=citation)})
 
 
-def test_everything_written_is_said_and_one_goes_to_standard_output(
+def test_every_file_is_reported_and_one_goes_to_standard_output(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "out" / "t.tex"

@@ -1,11 +1,11 @@
-"""What a benchmark is: options, the cells they plan, and how a group of cells is evaluated.
+"""Benchmarks: options, the cells that they plan, and the evaluation of a group of cells.
 
-A benchmark is a frozen dataclass; its fields are its options. What a cell is asked follows from *all* of them: a field
-is left out of the cells' parameters only by `option(neutral="why it changes no number")`. A field with `axis="seed"`
-makes one cell per value. Change what a protocol computes, and raise its `version`.
+A benchmark is a frozen dataclass; its fields are its options. All of them are parameters of its cells, except fields
+with `option(neutral="why it changes no number")`. A field with `axis="seed"` makes one cell per value. If a protocol
+computes other numbers, raise its `version`.
 
-A group holds the cells of one model on one dataset. They are evaluated together because they share work: features are
-read once, and a probe fits all seeds and shots over the same matrices.
+A group contains the cells of one model on one dataset. They are evaluated together because they share work: features
+are read once, and a probe fits all seeds and shots over the same matrices.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from unseen.data import Dataset
 
 
-#: Kinds of labels, and what makes classes of them in a table.
+#: Kinds of labels, and the advice if a benchmark does not take them.
 _KINDS = {
     "class": ("one class", "Give it to probe, or to another benchmark of classes."),
-    "several": ("several labels", "pick=LABEL in its name asks for one of them; probe takes all."),
+    "several": ("several labels", "pick=LABEL in its name selects one of them; probe takes all."),
     "number": ("a number", "bins=5 in its name cuts them into classes; probe takes numbers."),
 }
 
@@ -47,13 +47,13 @@ class Benchmark(ABC):
 
     #: Registry name.
     name: ClassVar[str]
-    #: Title, question, metrics, citations: what a reader of its results needs to know.
+    #: Title, question, metrics and citations.
     info: ClassVar[BenchmarkInfo] = NO_INFO
-    #: Raised whenever the same question gets another number.
+    #: Raised whenever the same cell gets another number.
     version: ClassVar[int] = 1
 
     only: tuple[str, ...] = option(
-        (), dataset=True, neutral="it chooses datasets", help="Datasets of a study that it is for; all by default."
+        (), dataset=True, neutral="it chooses datasets", help="Datasets of a study to run it on; all by default."
     )
 
     def __post_init__(self) -> None:
@@ -69,33 +69,32 @@ class Benchmark(ABC):
         """Yield one result per cell, each as soon as it is known; all cells are of one model and one dataset."""
 
     def features(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Wanted]:
-        """The features that `evaluate` will read, for all workers to extract side by side, part by part, before it.
+        """Return the features that `evaluate` will read, so that all workers extract them first, part by part.
 
-        A benchmark that says nothing here extracts in `evaluate`, by the one worker that has the group.
+        If it returns none, `evaluate` extracts them in the one worker of the group.
         """
         return ()
 
     def pieces(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Mapping[str, Any]]:
-        """Independent parts of a group's work that can be done now, each by any worker, as JSON values.
+        """Return independent parts of a group's work that any worker can do now, as JSON values.
 
-        They are asked for again when all are done, until there are no new ones; then comes `evaluate`, which finds
-        what they left under `bench.home` and does itself what is missing. A benchmark whose groups are quick, or do
-        not fall into parts, has none.
+        The run calls this again when all are done, until there are no new ones; then it calls `evaluate`, which reads
+        their files under `bench.home` and does missing parts itself. A benchmark with quick groups has none.
         """
         return ()
 
     def do_piece(self, piece: Mapping[str, Any], cells: Sequence[Cell], bench: Workbench) -> None:
-        """Do one part; a failure here is met again, and told, by `evaluate`."""
+        """Do one part; `evaluate` repeats and reports a failure."""
         raise NotImplementedError
 
-    def check(self, dataset: Dataset) -> None:  # noqa: B027 - any dataset will do unless a benchmark says otherwise
-        """Raise a `DataError` where the benchmark cannot be run on a dataset; called before anything is extracted."""
+    def check(self, dataset: Dataset) -> None:  # noqa: B027 - optional; any dataset is accepted by default
+        """Raise a `DataError` if the benchmark cannot run on a dataset; called before anything is extracted."""
 
     def suited(self, dataset: Dataset) -> Benchmark:
-        """The benchmark that asks this one's question of a dataset: itself, unless labels are of another kind.
+        """Return the variant of this benchmark for the dataset's kind of labels.
 
         Raises:
-            DataError: it has no answer for such labels.
+            DataError: if it has none.
         """
         if dataset.target in self.info.targets:
             return self
@@ -103,26 +102,25 @@ class Benchmark(ABC):
         raise DataError(f"{dataset.id!r} has {what} per image, which {self.name} does not take. {advice}")
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
-        """Solvers, methods or scores that a cell's number comes from, with their versions."""
+        """Return the versions of the solvers, methods or scores that a cell's number depends on."""
         return {}
 
     def idle(self) -> Collection[str]:
-        """Fields that change no number beside the present values of the others, such as the length of a search that
-        is not made."""
+        """Return the fields that change no number given the others, such as the length of an unused search."""
         return ()
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
-        """What tells the cells on one dataset apart, in the order in which they should be shown."""
+        """Return what distinguishes the cells on one dataset, in the order in which they are shown."""
         axes = {str(f.metadata["axis"]): getattr(self, f.name) for f in fields(self) if f.metadata.get("axis")}
         return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 
     def other_datasets(self) -> list[str]:
-        """Datasets that options name: what they hold is part of what a cell is."""
+        """Return the datasets that options name; their revisions are part of a cell's revision."""
         named = [getattr(self, f.name) for f in fields(self) if f.metadata.get("dataset") and not f.metadata["neutral"]]
         return [name for value in named for name in ([value] if isinstance(value, str) else value) if name]
 
     def plan(self, model: str, dataset: str) -> list[Cell]:
-        """The cells of one model on one dataset; none where the benchmark is not for it."""
+        """Return the cells of one model on one dataset; none if `only` excludes it."""
         if self.only and dataset not in self.only:
             return []
         shared = parameters_of(self, leave_out=self.idle())
@@ -159,10 +157,10 @@ def benchmark_cards() -> list[MethodCard]:
 def make_benchmark(
     name: str, options: Mapping[str, Any], *, source: str = "", base: Path | None = None, texts: bool = False
 ) -> Benchmark:
-    """A benchmark from its name and its options; an unknown or ill-typed one is named, with suggestions.
+    """Return a benchmark from its name and its options; errors name an unknown or ill-typed option.
 
     Args:
-        source: where the options stand, for error messages.
+        source: origin of the options, for error messages.
         base: folder that files behind options are relative to.
         texts: whether numbers may be written as texts, as a command line gives them.
     """
@@ -177,20 +175,20 @@ def make_benchmark(
 
 
 def group_cells(cells: Iterable[Cell]) -> list[list[Cell]]:
-    """Neighbouring cells of one benchmark, model, dataset and version, together."""
+    """Group neighbouring cells of one benchmark, model and dataset."""
     return [list(group) for _, group in groupby(cells, key=lambda c: (c.benchmark, c.model, c.dataset))]
 
 
 # ---- the command that computes a cell again --------------------------------------------------------------------------
-# It states every axis of the cell and every option that is not the default of the protocol. A file behind an option is
-# known by its name alone. Some commands compute other cells, too: all levels of a CoG, for one.
+# It states every axis of the cell and every option that differs from the default. Only the name of a file behind an
+# option is known. Some commands also compute other cells, for example all levels of a CoG.
 
 
 def command_of(cell: Cell) -> str:
     """Return the command line that computes a cell; "" if its benchmark is not installed."""
     try:
         kind = BENCHMARKS.get(cell.benchmark)
-    except UnseenError:  # results of a plug-in that is gone or broken are still shown
+    except UnseenError:  # a plug-in that is missing or broken
         return ""
     info, parameters = info_of(cell.benchmark), dict(cell.parameters)
     extraction = parameters.pop("extraction", {})
@@ -251,6 +249,6 @@ def _written(option: str, value: Any, *, several: bool) -> list[str]:
     values = value if isinstance(value, list | tuple) else [value]
     texts = [str(each).partition("@")[0] if isinstance(each, str) else f"{each}" for each in values]
     if several or isinstance(value, list | tuple):
-        # A lone number would be taken for a count.
+        # The parser reads a single number as a count.
         return [option, ",".join(texts) + ("," if len(texts) == 1 and texts[0].isdecimal() else "")]
     return [option, *texts]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import string
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -53,16 +53,14 @@ def citation_keys(
 
     A citation is a key of `references.toml`, or a line of text.
     """
-    benchmarks = sorted({result.cell.benchmark for result in results})
-    found = ["unseen", *(each for name in benchmarks for each in info_of(name).citations)]
-    found += [each for result in results for each in _cell_citations(result.cell) if each]
-    found += _cards(results, cards or {}, dataset_cards or {})
-    known = {each: key for each in dict.fromkeys(found) if (key := _known(each))}
-    taken = set(known.values())
-    keys: dict[str, str] = {}
-    for citation in dict.fromkeys(found):
-        keys[citation] = known.get(citation) or _made_key(citation, taken)
-        taken.add(keys[citation])
+    cells = [result.cell for result in results]
+    found = ["unseen", *(each for name in sorted({c.benchmark for c in cells}) for each in info_of(name).citations)]
+    found += [each for cell in cells for each in _cell_citations(cell)]
+    found += [getattr((cards or {}).get(cell.model), "citation", "") for cell in cells]
+    found += [getattr((dataset_cards or {}).get(cell.dataset), "citation", "") for cell in cells]
+    keys = {citation: _known(citation) or "" for citation in dict.fromkeys(found) if citation}
+    for citation, key in keys.items():
+        keys[citation] = key or _made_key(citation, set(keys.values()))
     return keys
 
 
@@ -78,21 +76,14 @@ def bibtex(
     return "\n".join([*(_entry(key, references()[key]) for key in known), *lines])
 
 
-def _cards(
-    results: Sequence[Result], cards: Mapping[str, ModelCard], dataset_cards: Mapping[str, DatasetCard]
-) -> Iterator[str]:
-    for name in dict.fromkeys(result.cell.model for result in results):
-        if name in cards and cards[name].citation:
-            yield cards[name].citation
-    for name in dict.fromkeys(result.cell.dataset for result in results):
-        if name in dataset_cards and dataset_cards[name].citation:
-            yield dataset_cards[name].citation
-
-
 def _known(citation: str) -> str | None:
     """Return the key of a citation that `references.toml` has in full, or None."""
     found = references()
-    return citation if citation in found else next((k for k, e in found.items() if citation in e.get("said", ())), None)
+    return (
+        citation
+        if citation in found
+        else next((k for k, e in found.items() if citation in e.get("variants", ())), None)
+    )
 
 
 def _entry(key: str, entry: Mapping[str, Any]) -> str:
@@ -159,22 +150,20 @@ def _paragraph(benchmark: str, results: Sequence[Result], names: Mapping[str, st
     sentences.append(_counts(results, values.get(SEED), names))
     versions = sorted({result.cell.version for result in results if result.cell.version})
     packages = sorted({result.environment["unseen"] for result in results if "unseen" in result.environment})
-    made = f"unseen {_listed(packages)}" if packages else "unseen"
-    sentences.append(
-        f"Computed with {made}{f', protocol and method versions {_listed(versions)}' if versions else ''}."
-    )
-    return " ".join(sentences)
+    used = f"unseen {_listed(packages)}".strip()
+    used += f", protocol and method versions {_listed(versions)}" if versions else ""
+    return " ".join([*sentences, f"Computed with {used}."])
 
 
 def _counts(results: Sequence[Result], seeds: str | None, names: Mapping[str, str]) -> str:
-    models = {result.cell.model for result in results}
     datasets = sorted({names.get(result.cell.dataset, result.cell.dataset) for result in results})
-    text = f"{len(models)} {'model' if len(models) == 1 else 'models'} on {_listed(datasets)}"
-    tested = sorted({n for r in results if isinstance(n := r.details.get("test_images"), int)})
+    models = len({result.cell.model for result in results})
+    text = f"{models} {'model' if models == 1 else 'models'} on {_listed(datasets)}"
+    tested = [n for r in results if isinstance(n := r.details.get("test_images"), int)]
     if tested:
-        text += f" ({tested[0]:,}{f' to {tested[-1]:,}' if len(tested) > 1 else ''} test images)"
+        text += f" ({' to '.join(dict.fromkeys(f'{n:,}' for n in (min(tested), max(tested))))} test images)"
     if seeds is not None:
-        text += f"; {'seed' if ' ' not in seeds else 'seeds'} {seeds}"
+        text += f"; {'seeds' if ' ' in seeds else 'seed'} {seeds}"
     found = run_findings(results)
     return f"{text}. Run record: {'; '.join(found)}." if found else f"{text}."
 
@@ -205,4 +194,4 @@ def _flat(parameters: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def _listed(words: Sequence[str]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

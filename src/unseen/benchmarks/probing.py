@@ -1,4 +1,4 @@
-"""Probes over the splits of a dataset: their options, which images validate, and no run done twice."""
+"""Probes over the splits of a dataset: options, the choice of validation images, and shared runs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from unseen.core.records import Cell, Result
 from unseen.features.rows import FeatureRows
 from unseen.probes.solvers import SEEDS
 from unseen.results.grid import pack_correct
+from unseen.stats import Interval
 
 if TYPE_CHECKING:
     from unseen.features import Extraction
@@ -26,13 +27,13 @@ SolverName = Literal["logistic", "paper", "ridge", "knn", "ncm", "fast"]
 Shots = Positive | Literal["all"]
 Validation = Literal["own", "drawn"]
 
-#: Features (row-sliceable) and labels of one split.
-Arrays = tuple[Any, npt.NDArray[np.int64]]
+#: Features (row-sliceable) and labels or targets of one split.
+Arrays = tuple[Any, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class ProbeOptions:
-    """What every benchmark that fits probes lets one choose."""
+    """Options of every benchmark that fits probes."""
 
     solver: SolverName = option("logistic", help="The classifier.")
     shots: tuple[Shots, ...] = option(("all",), axis="shots", help="Training images per class: numbers, or all.")
@@ -59,7 +60,7 @@ class ProbeOptions:
             raise UsageError("a probe needs at least one seed and one number of shots.")
 
     def idle(self) -> Collection[str]:
-        """Results from before there was a choice keep their ids."""
+        """Return `square_root` if it is off, so that results from before this option keep their ids."""
         return () if self.square_root else ("square_root",)
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
@@ -77,10 +78,10 @@ def probe_cells(
     details: Mapping[str, Any] | None = None,
     how: Extraction | None = None,
 ) -> Iterator[Result]:
-    """The results of cells that differ in shots and seed, over the same rows.
+    """Yield the results of cells that differ in shots and seed, over the same rows.
 
     Args:
-        how: settings of the extraction: probes compute where it does, if that is a GPU.
+        how: settings of the extraction: probes use its device if that is a GPU.
     """
     splits = {name: (rows.features, rows.labels) for name, rows in parts.items()}
     records = probe_splits(
@@ -113,18 +114,16 @@ def probe_splits(
     validation: Validation,
     **how: Any,
 ) -> dict[tuple[Shots, int], ProbeResult]:
-    """One record per shots and seed.
+    """Return one record per shots and seed.
 
     Args:
-        validation: "own" selects on the dataset's validation split where it has one; "drawn" pools it with train and
+        validation: "own" selects on the dataset's validation split if it has one; "drawn" pools it with train and
             holds out a fifth of each class, by seed, as ImageNet-CoG does.
         how: of `evaluate_probe`: `device`, `memory_limit` in bytes, `square_root`.
     """
     from unseen.probes import evaluate_probe
 
-    splits = dict(splits)
-    if validation == "drawn" and "val" in splits:
-        splits["train"] = _pooled(splits["train"], splits.pop("val"))
+    splits = pool_validation(splits) if validation == "drawn" else splits
     held = splits.get("val", (None, None))
     settled = "val" in splits and solver in ("ridge", "knn", "ncm")  # the others draw starts or folds by seed
 
@@ -162,7 +161,7 @@ def probe_splits(
 
 
 def probe_device(how: Extraction | None) -> str:
-    """Where probes compute: on the GPU that features come from, else on the CPU, whose threads they know how to use."""
+    """Return the device of probes: the GPU that extracts the features, else the CPU."""
     from unseen.backbones.runtimes import best_device
 
     if how is None:
@@ -171,36 +170,33 @@ def probe_device(how: Extraction | None) -> str:
     return device if device.startswith("cuda") else "cpu"
 
 
-def _pooled(train: Arrays, held: Arrays) -> Arrays:
-    return FeatureRows.of(train[0]).join(held[0]), np.concatenate([train[1], held[1]])
+def pool_validation(splits: Mapping[str, Arrays]) -> Mapping[str, Arrays]:
+    """Return splits whose validation rows, if there are any, are part of the training rows."""
+    if "val" not in splits:
+        return splits
+    (train, known), (held, labels) = splits["train"], splits["val"]
+    pooled = FeatureRows.of(train).join(held), np.concatenate([known, labels])
+    return {"train": pooled, "test": splits["test"]}
 
 
 def probe_result(cell: Cell, record: ProbeResult, details: Mapping[str, Any]) -> Result:
-    """The result of a cell, `details` of its dataset included."""
-    interval = record.interval()
-    values = record.to_dict()
+    """Return the result of a cell, with `details` of its dataset."""
+    values, expected = record.to_dict(), record.expected_interval()
+    metrics = {"top1": record.top1, "top5": record.top5, "mean_per_class": float(np.nanmean(record.per_class))}
+    metrics |= limits("top1", record.interval())
+    metrics |= {"log_loss": record.log_loss, "calibration_error": record.calibration_error}
+    if expected is not None and record.expected is not None and record.expected_se is not None:
+        metrics |= {"expected": record.expected, "expected_se": record.expected_se, **limits("expected", expected)}
+    optional = {name: getattr(record, name) for name in ("note", "expected_shots", "expectation")}
     return Result(
         cell=cell,
-        metrics={
-            "top1": record.top1,
-            "top5": record.top5,
-            "mean_per_class": float(np.nanmean(record.per_class)),
-            "top1_low": interval.low,
-            "top1_high": interval.high,
-            "log_loss": record.log_loss,
-            "calibration_error": record.calibration_error,
-            **_expected(record),
-        },
+        metrics=metrics,
         seconds=record.seconds,
         sweep=tuple(trial.to_dict() for trial in record.trials),
         details={
             **details,
-            "per_class": values["per_class"],
-            "confusions": values["confusions"],
-            "best": values["best"],
-            **({"note": record.note} if record.note else {}),
-            **({"expected_shots": record.expected_shots} if record.expected_shots else {}),
-            **({"expectation": record.expectation} if record.expectation else {}),
+            **{name: values[name] for name in ("per_class", "confusions", "best")},
+            **{name: value for name, value in optional.items() if value},
             "train_size": record.train_size,
             "validation_size": record.validation_size,
             "correct": pack_correct(record.correct),
@@ -208,10 +204,6 @@ def probe_result(cell: Cell, record: ProbeResult, details: Mapping[str, Any]) ->
     )
 
 
-def _expected(record: ProbeResult) -> dict[str, float]:
-    """The accuracy to expect on images like the training images, where the solver has an estimate."""
-    interval = record.expected_interval()
-    if interval is None or record.expected is None or record.expected_se is None:
-        return {}
-    bounds = {"expected_low": interval.low, "expected_high": interval.high}
-    return {"expected": record.expected, "expected_se": record.expected_se, **bounds}
+def limits(name: str, interval: Interval) -> dict[str, float]:
+    """Return the limits of the interval of a metric, as metrics."""
+    return {f"{name}_low": interval.low, f"{name}_high": interval.high}

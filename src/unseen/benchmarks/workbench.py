@@ -1,13 +1,13 @@
-"""What a benchmark works with: datasets by name, features by name, and the cards of models.
+"""The workbench of a benchmark: datasets and features by name, cards of models, and embeddings of class names.
 
-One workbench serves a whole run in one process: planning, evaluation and the page load a dataset, its fingerprints and
-a model once between them.
+One workbench serves a whole run in one process: planning, evaluation and the page load each dataset, its fingerprints
+and each model once.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
@@ -30,7 +30,9 @@ from unseen.features import Extraction, FeatureRows, FeatureStore, NoProgress, P
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
 
-#: How a benchmark looks through a model, such as another preprocessing.
+FloatArray = npt.NDArray[np.floating[Any]]
+
+#: A change of a model before extraction, such as another preprocessing.
 View = Callable[["Backbone"], "Backbone"]
 
 
@@ -49,12 +51,12 @@ class SplitRows:
     """Features and labels of the readable images of one split.
 
     Attributes:
-        features: (rows, dimensions); rows can be sliced, and are read from the disk as they are.
+        features: (rows, dimensions); rows can be sliced, and are read from the disk on demand.
         labels: class per row, by the dataset: two labellings of the same images share their features.
-        index: the place of each row among all images of the split.
-        total: how many images the split has.
-        skipped: images that could not be read, and why.
-        speed: images per second when they were extracted; None where nobody noted it.
+        index: position of each row among all images of the split.
+        total: number of images of the split.
+        skipped: images that could not be read, with the reason.
+        speed: images per second of the extraction; None if it is unknown.
     """
 
     features: Any
@@ -78,9 +80,9 @@ class Workbench:
     """Datasets, features and cards, over one home folder.
 
     Args:
-        home: where features, graphs and cards are kept.
-        how: settings of the extraction; graphs go under `home` unless it says otherwise.
-        progress: told how extractions go.
+        home: folder of features, graphs and cards.
+        how: settings of the extraction; graphs are stored under `home` unless they name another folder.
+        progress: receives the progress of extractions.
     """
 
     def __init__(self, home: Path, *, how: Extraction | None = None, progress: Progress | None = None) -> None:
@@ -94,18 +96,18 @@ class Workbench:
         self._dataset = lru_cache(maxsize=32)(load_dataset)
         self._backbone = lru_cache(maxsize=1)(load_backbone)
         self._weights = lru_cache(maxsize=None)(backbone_revision)
-        #: Samples of datasets that were asked for, by dataset and split: larger ones need not extract them again.
+        #: Samples of datasets that were read, by dataset and split: larger ones reuse their features.
         self._samples: dict[tuple[str, str], dict[str, Dataset]] = {}
 
     def dataset(self, name: str) -> Dataset:
-        """The dataset that `name` stands for."""
+        """Return the dataset of a name."""
         with at_home(self.home):
             found = self._dataset(name)
         self.recorder.add(found.record)
         return found
 
     def backbone(self, name: str) -> Backbone:
-        """The model that `name` stands for."""
+        """Return the model of a name."""
         with at_home(self.home):
             found = self._backbone(name)
         if found.loaded is not None:
@@ -113,30 +115,30 @@ class Workbench:
         return found
 
     def revision(self, model: str, dataset: str, others: Sequence[str] = ()) -> str:
-        """Digests of the weights and of the data behind the names, as a cell has them."""
+        """Return the revision of a cell: digests of the weights and of the data behind the names."""
         with at_home(self.home):
             weights = digest(self._weights(model), length=12)
-        data = self.dataset(dataset).revision
-        return f"{weights}+{digest([data, *(self.dataset(o).revision for o in others)], length=12) if others else data}"
+        data, *more = (self.dataset(name).revision for name in (dataset, *others))
+        return f"{weights}+{digest([data, *more], length=12) if more else data}"
 
     def split(
         self, model: str, dataset: str, split: str, layer: str = "pooled", *, view: View | None = None
     ) -> SplitRows:
-        """Features and labels of a split: from the store, or extracted now."""
+        """Return features and labels of a split, from the store or extracted now."""
         return self.layers(model, dataset, split, (layer,), view=view)[layer]
 
     def splits(
         self, model: str, dataset: str, layer: str = "pooled", *, view: View | None = None
     ) -> dict[str, SplitRows]:
-        """`split` for every split that the dataset has."""
+        """Return `split` for every split of the dataset."""
         return {name: self.split(model, dataset, name, layer, view=view) for name in self.dataset(dataset).splits}
 
     def layers(
         self, model: str, dataset: str | Dataset, split: str, layers: Sequence[str], *, view: View | None = None
     ) -> dict[str, SplitRows]:
-        """`split` for several layers, in one pass over the images; of a dataset by name, or of a sample of one.
+        """Return `split` for several layers, in one pass over the images; of a dataset by name, or of a sample of one.
 
-        The images that are found, used and unreadable enter the run record.
+        Record the images that are found, used and unreadable.
         """
         found = self._layers(model, dataset, split, layers, view=view)
         data = self.dataset(dataset) if isinstance(dataset, str) else dataset
@@ -150,14 +152,14 @@ class Workbench:
         data = self.dataset(dataset) if isinstance(dataset, str) else dataset
         images = data.split(split)
         if model.startswith(GIVEN):
-            return {layer: _given(data, model, split) for layer in layers}
+            return dict.fromkeys(layers, _published(data, model, split))
         if images.whole is not None:
             whole = self._layers(model, images.whole.dataset, ALL, layers, view=view)
-            return {layer: _drawn(found, images, images.whole.rows) for layer, found in whole.items()}
+            return {layer: _select(found, images, images.whole.rows) for layer, found in whole.items()}
         if isinstance(images, JoinedSplit):
             parts = [self._layers(model, member, name, layers, view=view) for member, name in images.members]
-            return {layer: _joined(images, [part[layer] for part in parts]) for layer in layers}
-        from unseen.features import extract  # a plan or a help text needs no network
+            return {layer: _join(images, [part[layer] for part in parts]) for layer in layers}
+        from unseen.features import extract  # imports torch
 
         backbone, samples = self.backbone(model), self._samples.setdefault((data.id, split), {})
         if not isinstance(dataset, str):
@@ -170,7 +172,7 @@ class Workbench:
             layers=layers,
             how=self.how,
             progress=self.progress,
-            smaller=[drawn for drawn in samples.values() if len(drawn.split(split)) < len(images)],
+            smaller=[sample for sample in samples.values() if len(sample.split(split)) < len(images)],
         )
         return {
             layer: SplitRows(
@@ -187,11 +189,11 @@ class Workbench:
     def wanted(
         self, dataset: str, layer: str = "pooled", splits: Sequence[str] = (), *, view: View | None = None
     ) -> list[Wanted]:
-        """What `split` of some splits, or `splits` of all, will read: for `Benchmark.features`."""
+        """Return the features that `split` of some splits, or `splits`, will read, for `Benchmark.features`."""
         return [Wanted(dataset, split, (layer,), view) for split in splits or self.dataset(dataset).splits]
 
     def extractions(self, model: str, dataset: str | Dataset, split: str) -> list[tuple[Dataset, str]]:
-        """The datasets and splits whose images `layers` runs through a model for a split; none for given features."""
+        """Return the datasets and splits whose images `layers` extracts for a split; none for published features."""
         data = self.dataset(dataset) if isinstance(dataset, str) else dataset
         images = data.split(split)
         if model.startswith(GIVEN):
@@ -203,7 +205,7 @@ class Workbench:
         return [(data, split)]
 
     def card(self, model: str) -> ModelCard:
-        """The model's card with its parameters, FLOPs and feature dimension measured; kept for the next time."""
+        """Return the model's card with measured parameters, FLOPs and feature dimension; it is stored for later."""
         with at_home(self.home):
             weights = self._weights(model)
         path = self.home / "cards" / f"{identify('card', '1', model, weights)}.json"
@@ -215,12 +217,12 @@ class Workbench:
         return card
 
 
-#: Scheme of features that come with a dataset, under a model's name.
+#: Scheme of published features of a dataset, in place of a model.
 GIVEN = "xlsa17:"
 
 
-def _drawn(whole: SplitRows, images: Split, rows: npt.NDArray[np.int64]) -> SplitRows:
-    """The rows of a split out of those of the images that it was drawn from; unreadable images stay out."""
+def _select(whole: SplitRows, images: Split, rows: npt.NDArray[np.int64]) -> SplitRows:
+    """Return the rows of a split out of those of the images that it was sampled from, without unreadable images."""
     place = np.full(whole.total, -1, np.int64)
     place[whole.index] = np.arange(len(whole.index))
     kept = np.flatnonzero(place[rows] >= 0)
@@ -235,20 +237,20 @@ def _drawn(whole: SplitRows, images: Split, rows: npt.NDArray[np.int64]) -> Spli
     )
 
 
-def _given(dataset: Dataset, model: str, split: str) -> SplitRows:
-    """Features that came with the dataset."""
-    given = getattr(dataset, "given_features", {})
-    if not given:
+def _published(dataset: Dataset, model: str, split: str) -> SplitRows:
+    """Return features that came with the dataset."""
+    known = getattr(dataset, "given_features", {})
+    if not known:
         raise DataError(f"{model} are features that came with the xlsa17 datasets; {dataset.id!r} needs a model.")
     name = model.removeprefix(GIVEN)
-    if name not in given:
-        raise UnknownNameError(f"features of {dataset.id}", name, given)
+    if name not in known:
+        raise UnknownNameError(f"features of {dataset.id}", name, known)
     labels = dataset.split(split).labels
-    return SplitRows(given[name](split), labels, np.arange(len(labels)), len(labels))
+    return SplitRows(known[name](split), labels, np.arange(len(labels)), len(labels))
 
 
-def _joined(images: JoinedSplit, parts: Sequence[SplitRows]) -> SplitRows:
-    """The rows of a joined split, of which none is copied."""
+def _join(images: JoinedSplit, parts: Sequence[SplitRows]) -> SplitRows:
+    """Return the rows of a joined split, without a copy."""
     starts = np.cumsum([0, *(part.total for part in parts)])
     index = np.concatenate([part.index + start for part, start in zip(parts, starts, strict=False)])
     return SplitRows(
@@ -260,7 +262,7 @@ def _joined(images: JoinedSplit, parts: Sequence[SplitRows]) -> SplitRows:
     )
 
 
-def _speed(provenance: dict[str, Any]) -> float | None:
+def _speed(provenance: Mapping[str, float]) -> float | None:
     images, seconds = provenance.get("images", 0), provenance.get("seconds", 0)
     return images / seconds if images and seconds else None
 
@@ -272,10 +274,48 @@ def _read_card(path: Path) -> ModelCard:
 
 
 def kept_cards(home: Path) -> dict[str, ModelCard]:
-    """Cards that runs in a home folder have measured, by model; of several weights under a name those last seen."""
+    """Return the cards that runs in a home folder have measured, by model; of several weights the last ones."""
     found: dict[str, ModelCard] = {}
     for path in sorted((home / "cards").glob("*.json"), key=lambda each: each.stat().st_mtime):
         with suppress(OSError, ValueError, KeyError, TypeError):
             card = _read_card(path)
             found[card.id] = card
     return found
+
+
+# ---- embeddings of class names by the text tower of a model ----------------------------------------------------------
+
+#: Raised whenever a class name becomes another prompt. 2: class names are used as written.
+PROMPT_VERSION = 2
+
+
+def text_embeddings(bench: Workbench, model: str, classes: Sequence[str], templates: str) -> FloatArray:
+    """Return the (c, d) embeddings of class names by a model's text tower; record classes that share a prompt.
+
+    Raises:
+        DataError: if the model has no text tower.
+    """
+    from unseen.zeroshot.prompt import prompt_embeddings, read_templates, shared_prompts  # imports scikit-learn
+
+    tower = bench.backbone(model).text
+    if tower is None:
+        raise DataError(
+            f"{model} has no text tower, so it cannot read class names. Take a model with two towers, such as "
+            "open_clip:ViT-B-32/laion2b_s34b_b79k."
+        )
+    for words, names in shared_prompts(classes).items():
+        bench.recorder.note(f"{len(names)} classes share the prompt {words!r}: {', '.join(map(repr, names))}")
+    return prompt_embeddings(tower, classes, read_templates(templates))
+
+
+def check_templates(templates: str) -> None:
+    """Raise an `UnseenError` if templates are neither a known name nor a file of templates."""
+    if templates not in ("openai", "simple", "plain"):
+        from unseen.zeroshot.prompt import read_templates
+
+        read_templates(templates)
+
+
+def text_version(model: str) -> dict[str, int]:
+    """Return a part of a cell's version that changes with the weights of another model's text tower."""
+    return {"text": int(digest(backbone_revision(model), length=8), 16)} if model else {}

@@ -34,9 +34,7 @@ def compare(
     dataset: DatasetOption = None,
     report: Annotated[
         Path | None,
-        typer.Option(
-            "--output", metavar="FILE", help="Path of the report; HOME/reports/compare-A-B.html by default."
-        ),
+        typer.Option("--output", metavar="FILE", help="Path of the report; HOME/reports/compare-A-B.html by default."),
     ] = None,
     chart: Annotated[
         Path | None, typer.Option("--chart", metavar="FILE", help="Also write the chart: .html, .svg, .png or .pdf.")
@@ -125,9 +123,7 @@ def leaderboard(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--output", metavar="FILE", help="Path of the report; HOME/reports/leaderboard.html by default."
-        ),
+        typer.Option("--output", metavar="FILE", help="Path of the report; HOME/reports/leaderboard.html by default."),
     ] = None,
     markdown: Annotated[
         str, typer.Option(metavar="FILE", help="Also write the boards as Markdown; - is standard output.")

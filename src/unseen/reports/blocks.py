@@ -286,23 +286,30 @@ def join_settings(
         settings: pairs of the words that distinguish a setting, and its parts; words are empty for a single setting.
         common: parts of all settings together; they come last.
     """
-    parts = [_name(part, words) for words, own in settings for part in own] + list(common)
+    parts = [_name(part, words) for words, own in settings for part in own]
     if len(settings) > 1:
         named = "; ".join(f"({number}) {words}" for number, (words, _) in enumerate(settings, 1))
         note = f"These are results of {len(settings)} settings, which do not compare and are shown separately: {named}."
         parts.insert(0, Text(note))
-    texts = [part for part in parts if isinstance(part, Text) and part.text]
+    return replace(assemble(title, anchor, [*parts, *common]), legend=legend)
+
+
+def assemble(title: str, anchor: str, parts: Iterable[Part]) -> Section:
+    """Return the section of some parts, each kind in the order of its parts; empty and repeated texts are skipped."""
+    found: dict[type, list[Any]] = {kind: [] for kind in (Figure, Table, Text, Headline, Standing)}
+    for part in parts:
+        found[type(part)].append(part)
+    texts = [text for text in found[Text] if text.text]
     return Section(
         title=title,
         anchor=anchor,
         answer=[(text.lead, text.text) for text in texts if text.answer],
         prose=list(dict.fromkeys(text.text for text in texts if not text.answer and not text.lead)),
         points=[(text.lead, text.text) for text in texts if not text.answer and text.lead],
-        headlines=[part for part in parts if isinstance(part, Headline)],
-        standings=[part for part in parts if isinstance(part, Standing)],
-        legend=legend,
-        figures=[part for part in parts if isinstance(part, Figure)],
-        tables=[part for part in parts if isinstance(part, Table)],
+        headlines=found[Headline],
+        standings=found[Standing],
+        figures=found[Figure],
+        tables=found[Table],
     )
 
 

@@ -17,8 +17,14 @@ import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.clip import CLIP
-from unseen.benchmarks.texts import PROMPT_VERSION, check_templates, text_embeddings, text_version
-from unseen.benchmarks.workbench import Wanted, Workbench
+from unseen.benchmarks.workbench import (
+    PROMPT_VERSION,
+    Wanted,
+    Workbench,
+    check_templates,
+    text_embeddings,
+    text_version,
+)
 from unseen.core.identity import option
 from unseen.core.records import Cell, Result
 from unseen.metrics import per_class_accuracy, top_k_correct

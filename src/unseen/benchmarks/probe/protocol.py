@@ -37,7 +37,7 @@ class ProbeBenchmark(ProbeOptions, Benchmark):
     )
 
     def suited(self, dataset: Dataset) -> Benchmark:
-        """Numbers and several labels have probes of their own (`unseen.benchmarks.probe.targets`)."""
+        """Return the probe for the dataset's kind of labels (`unseen.benchmarks.probe.targets`)."""
         if dataset.target == CLASS:
             return self
         solvers = ("logistic", "ridge") if dataset.target == NUMBER else ("logistic",)

@@ -2,14 +2,14 @@
 
 Implements: the protocol of `probe`: the penalty chosen on validation images only, then refit; ridge regression on
             numbers, one logistic regression per label on several labels
-Differs:    no shots: neither has classes to sample from. Where a dataset has no validation split, or is not to use it,
+Differs:    no shots: there are no classes to sample from. Without a validation split, or with `validation="drawn"`,
             penalties are chosen by cross-validation or on a fifth. Intervals are those of `unseen.stats`
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,14 +18,13 @@ import numpy.typing as npt
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.probe.info import MULTILABEL, REGRESSION
-from unseen.benchmarks.probing import Validation
+from unseen.benchmarks.probing import Arrays, Validation, limits, pool_validation
 from unseen.benchmarks.workbench import SplitRows, Workbench
 from unseen.core.identity import option
 from unseen.core.options import Natural
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
 from unseen.data.dataset import NUMBER, SEVERAL
-from unseen.features.rows import FeatureRows
 from unseen.probes.solvers import SEEDS
 from unseen.results.grid import pack_values
 from unseen.results.info import BenchmarkInfo
@@ -38,18 +37,15 @@ from unseen.stats import (
     r_squared_interval,
 )
 from unseen.stats.areas import average_precisions
-from unseen.stats.interval import FloatArray
-
-Arrays = tuple[Any, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class TargetBenchmark(Benchmark):
-    """What both have in common."""
+    """Options and evaluation that both probes share."""
 
-    layer: str = option("pooled", help="Which features: pooled, logits, or the name of a module.")
+    layer: str = option("pooled", help="Features: pooled, logits, or the name of a module.")
     validation: Validation = option(
-        "own", help="own: select on the dataset's validation split where it has one; drawn: leave out in turn."
+        "own", help="own: select on the dataset's validation split if it has one; drawn: by cross-validation."
     )
     square_root: bool = option(False, help="Take square roots of the features before they are scaled.")
     memory_limit: Natural = option(
@@ -66,15 +62,13 @@ class TargetBenchmark(Benchmark):
     def judge(
         self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: Any
     ) -> tuple[dict[str, float], dict[str, Any], Any]:
-        """Metrics, details and the fit of one seed."""
+        """Return metrics, details and the fit of one seed."""
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
         dataset = bench.dataset(cells[0].dataset)
         parts = bench.splits(cells[0].model, cells[0].dataset, self.layer)
-        rows = {name: (part.features, _targets(dataset, name, part)) for name, part in parts.items()}
-        if self.validation == "drawn" and "val" in rows:
-            held, pooled = rows.pop("val"), rows["train"]
-            rows["train"] = FeatureRows.of(pooled[0]).join(held[0]), np.concatenate([pooled[1], held[1]])
+        own = {name: (part.features, _targets(dataset, name, part)) for name, part in parts.items()}
+        rows = pool_validation(own) if self.validation == "drawn" else own
         how: dict[str, Any] = {"square_root": self.square_root}
         if self.memory_limit:
             how["memory_limit"] = self.memory_limit * 1_000_000
@@ -98,7 +92,7 @@ class TargetBenchmark(Benchmark):
 
 @dataclass(frozen=True)
 class RegressionBenchmark(TargetBenchmark):
-    """Options of the probe of numbers. Nothing of it is drawn, so that it has no seeds."""
+    """Options of the probe of numbers. It has no random part and no seeds."""
 
     name: ClassVar[str] = "regression"
     info: ClassVar[BenchmarkInfo] = REGRESSION
@@ -147,14 +141,21 @@ class MultilabelBenchmark(TargetBenchmark):
 
         fit = evaluate_one_vs_rest(train, test[0], seed=seed, validation=held, **how)
         truth, scores = test[1], fit.probabilities
-        said, images = scores >= fit.thresholds, len(truth)
+        predicted, images = scores >= fit.thresholds, len(truth)
         each = average_precisions(truth, scores, np.ones((1, images)))[0]
         per_image = label_ranking_precision(truth, scores)
         known = np.isfinite(each)
+
+        def _f1(name: str, place: int) -> dict[str, float]:
+            found = bootstrap_share_interval(
+                lambda weights: f1_scores(truth, predicted, weights)[place], images, size=float(images)
+            )
+            return _bounded(name, found)
+
         metrics = {
             **_bounded("map", mean_average_precision_interval(truth, scores)),
-            **_bounded("f1_macro", _bootstrapped(lambda w: f1_scores(truth, said, w)[0], images)),
-            **_bounded("f1_micro", _bootstrapped(lambda w: f1_scores(truth, said, w)[1], images)),
+            **_f1("f1_macro", 0),
+            **_f1("f1_micro", 1),
             **_bounded("lrap", mean_interval(per_image, bounds=(0, 1))),
         }
         details = {
@@ -173,17 +174,11 @@ class MultilabelBenchmark(TargetBenchmark):
 
 def _bounded(name: str, interval: Interval) -> dict[str, float]:
     """Return a metric with the limits of its interval, if it has any."""
-    limits = {f"{name}_low": interval.low, f"{name}_high": interval.high} if interval.known else {}
-    return {name: interval.value, **limits}
-
-
-def _bootstrapped(statistic: Callable[[FloatArray], FloatArray], images: int) -> Interval:
-    """Return a statistic of weighted images with its bootstrap interval."""
-    return bootstrap_share_interval(statistic, images, size=float(images))
+    return {name: interval.value, **(limits(name, interval) if interval.known else {})}
 
 
 def _targets(dataset: Dataset, split: str, part: SplitRows) -> npt.NDArray[Any]:
-    """Of the rows that could be read."""
+    """Return the targets of the readable images of a split."""
     found = dataset.split(split).targets
     assert found is not None
     return np.asarray(found[part.index])

@@ -16,8 +16,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.texts import PROMPT_VERSION, check_templates, text_embeddings, text_version
-from unseen.benchmarks.workbench import GIVEN, Wanted, Workbench
+from unseen.benchmarks.workbench import (
+    GIVEN,
+    PROMPT_VERSION,
+    Wanted,
+    Workbench,
+    check_templates,
+    text_embeddings,
+    text_version,
+)
 from unseen.benchmarks.zsl import ZSL
 from unseen.benchmarks.zsl.details import ZslDetails, ZslParameters, pack_outcomes, parameters_of
 from unseen.core.errors import DataError, UnknownNameError, UnseenError
