@@ -265,10 +265,11 @@ def test_statements_name_the_better_model() -> None:
     ]
     scores = level_scores(results)
     sentences = statements(scores, {"a": "A", "b": "B", "c": "C"})
-    assert sentences[0].startswith("A is significantly better than B on seen (by ")
-    assert "; B is significantly better than A on L5 (by " in sentences[0]
-    assert sentences[0].endswith("; A and B are statistically tied on L1.")
-    assert sentences[1] == "A and C are statistically tied on all levels."
+    better, worse, tied = sentences[0].split("; ")
+    assert better.startswith("A against B: significantly better on seen (+")
+    assert worse.startswith("significantly worse on L5 (-")
+    assert tied == "statistically tied on L1."
+    assert sentences[1] == "A against C: statistically tied on seen, L1 and L5."
     decisions = decide_levels(scores)
     assert decisions["seen", "all"].pairs["a", "b"].significant
     assert decisions["L5", "all"].pairs["b", "a"].significant

@@ -368,17 +368,16 @@ def statements(
     found = []
     for pair in combinations(dict.fromkeys(s.model for s in whole), 2) if pairs is None else pairs:
         own = {level: decision.pairs[pair] for level, decision in decisions.items() if pair in decision.pairs}
-        tested = {level: each for level, each in own.items() if each.known}
+        verdicts: dict[str, list[str]] = defaultdict(list)
+        for level, each in own.items():
+            if each.significant:
+                verdict = "significantly better" if each.value > 0 else "significantly worse"
+                verdicts[verdict].append(f"{level} ({_points(each)})")
+            elif each.known:
+                verdicts["statistically tied"].append(level)
+        parts = [f"{verdict} on {listed(levels)}" for verdict, levels in sorted(verdicts.items())]
         first, second = (names.get(model, model) for model in pair)
-        parts = []
-        for better, worse, sign in ((first, second, 1), (second, first, -1)):
-            won = {level: each for level, each in tested.items() if each.significant and sign * each.value > 0}
-            sizes = [f"{level} (by {_points(_scaled(each, sign), sign='')})" for level, each in won.items()]
-            parts += [f"{better} is significantly better than {worse} on {listed(sizes)}"] if won else []
-        tied = [level for level, each in tested.items() if not each.significant]
-        on = "all levels" if len(tied) == len(tested) else listed(tied)
-        parts += [f"{first} and {second} are statistically tied on {on}"] if tied else []
-        found += [f"{'; '.join(parts)}."] if parts else []
+        found += [f"{first} against {second}: {'; '.join(parts)}."] if parts else []
     return found
 
 

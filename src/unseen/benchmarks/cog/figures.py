@@ -399,21 +399,20 @@ class Request:
 
     def view(self, *, relative: bool = False) -> View:
         """Return the results to show, with a baseline if the chart is `relative` to one."""
-        group = only(self.groups(), self.setting)
-        keys = self.keys([group])
-        base = self.base(keys) if relative else ""
-        view = replace(View.of(group, self.chosen(keys, base), self.picture), baseline=base)
+        view = self.every_model(only(self.groups(), self.setting))
+        base = self.base(view) if relative else ""
         unseen = [level for level in view.levels if level != SEEN]
-        chosen = view.levels if self.levels == ["all"] else list(self.levels) or spread(unseen or view.levels)
-        if unknown := set(chosen).difference(view.levels):
+        levels = view.levels if self.levels == ["all"] else list(self.levels) or spread(unseen or view.levels)
+        if unknown := set(levels).difference(view.levels):
             raise UnknownNameError("level with results", min(unknown), view.levels)
-        return replace(view, few_shot=chosen)
+        return replace(view, keys=self.chosen(view.keys, base), baseline=base, few_shot=levels)
 
-    def keys(self, groups: Sequence[Group]) -> dict[str, Key]:
-        """Return the legend entries of all models, each with its category."""
-        models, cards = list(dict.fromkeys(m for group in groups for m in group.by_model())), self.cards or {}
-        found = series_keys(models, short_names(models, cards), cards)
-        return {model: replace(key, group=family(model, cards)) for model, key in found.items()}
+    def every_model(self, group: Group) -> View:
+        """Return the results of all models, whose legend entries have their categories."""
+        models, cards = list(group.by_model()), self.cards or {}
+        keys = series_keys(models, short_names(models, cards), cards)
+        categories = {model: replace(key, group=family(model, cards)) for model, key in keys.items()}
+        return View.of(group, categories, self.picture)
 
     def chosen(self, keys: Mapping[str, Key], base: str = "") -> dict[str, Key]:
         """Return the legend entries of the requested models and of `base`."""
@@ -427,13 +426,14 @@ class Request:
         label = key.label.lower()
         return not self.models or any(fnmatchcase(model, p) or fnmatchcase(label, p.lower()) for p in self.models)
 
-    def base(self, keys: Mapping[str, Key]) -> str:
+    def base(self, view: View) -> str:
         """Return the id of the baseline."""
-        named = [model for model, key in keys.items() if self.baseline in (model, key.label)]
-        if self.baseline and not named:
-            raise UnknownNameError("model with results", self.baseline, keys)
-        trained = [model for model in keys if not is_reference(model)] or list(keys)
-        return (named or [model for model in trained if keys[model].group == REFERENCE] or trained)[0]
+        if self.baseline is None:
+            return view.reference
+        for model, name in view.names.items():
+            if self.baseline in (model, name):
+                return model
+        raise UnknownNameError("model with results", self.baseline, view.names)
 
     def class_picture(self, identifier: str) -> str:
         """Return the picture of the class of `data` with a WordNet id; "" if there is none."""
@@ -474,8 +474,8 @@ def _draw_rankings(request: Request) -> Drawn:
             f"these runs differ in more than how concepts are ranked ({', '.join(groups[0].differs)}); file runs that "
             "differ in --measure and --rerank alone under a study of their own with --study."
         )
-    keys = request.keys(groups)
-    base = request.base(keys)
+    view = request.every_model(groups[0])
+    base = request.base(view)
     rows: list[dict[str, Any]] = []
     sentences: list[str] = []
     controls: list[float] = []
@@ -491,7 +491,7 @@ def _draw_rankings(request: Request) -> Drawn:
         rows=rows,
         series="ranking",
         x="level",
-        y=Axis(f"top-1 of {keys[base].label}"),
+        y=Axis(f"top-1 of {view.names[base]}"),
         rule=sum(controls) / len(controls) if controls else None,
         band=(min(controls), max(controls)) if controls else None,
         band_text=f"{len(controls)} random draws",
@@ -502,7 +502,7 @@ def _draw_rankings(request: Request) -> Drawn:
 
 def _draw_finetuning(request: Request) -> Drawn:
     group = only(request.groups("cog-finetune"), request.setting)
-    names = {model: key.label for model, key in request.chosen(request.keys([group])).items()}
+    names = {model: key.label for model, key in request.chosen(request.every_model(group).keys).items()}
     found = ratios(group, request.groups(), names)
     chart = finetune_chart(found)
     if chart is None:
