@@ -73,7 +73,7 @@ def test_two_runs_are_not_averaged(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_the_section_shows_both_runs_separately(tmp_path: Path) -> None:
     section = cog_section(Material([*two_runs(), made_up(0.5, "L1", model="m:b")]), "cog")
     assert section is not None
-    assert "shown apart: (1) levels 5, solver fast; (2) levels 3, solver ncm." in section.prose[0]
+    assert "shown separately: (1) levels 5, solver fast; (2) levels 3, solver ncm." in section.prose[0]
     tables = [table for table in section.tables if "top-1 accuracy (%) by level" in table.caption]
     assert [table.caption.partition(" · ")[2] for table in tables] == ["levels 5, solver fast", "levels 3, solver ncm"]
     shown = [[row[2].full for row in table.rows] for table in tables]
