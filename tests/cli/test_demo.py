@@ -25,5 +25,5 @@ def test_it_runs_the_study_and_answers(
     assert f"Report: {page}" in out and page.is_file()
     assert main(["demo", "--home", str(tmp_path)]) == 0
     again, progress = capsys.readouterr()
-    assert "2 were there already" in progress and "[1/1]" not in progress
+    assert "2 cached" in progress and "[1/1]" not in progress
     assert again == out
