@@ -10,16 +10,15 @@ and a killed process loses at most one training: the selection depends on the fi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from unseen.backbones import Backbone
-from unseen.benchmarks.vtab.search import Selection, select
+from unseen.benchmarks.vtab.search import Selection, Trial, select
 from unseen.core.errors import DataError, DiskFullError, OutOfMemoryError, UnavailableError, UnseenError
 from unseen.core.files import write_whole
 from unseen.core.run_record import RunRecord, split_record
@@ -51,7 +50,7 @@ class LinearAdapter:
     rows: IntArray
     count: int
     classes: int
-    settings: Sequence[Mapping[str, Any]]
+    settings: Sequence[Trial]
     record: RunRecord = field(default_factory=RunRecord)
 
     def tune(self) -> Selection:
@@ -86,7 +85,7 @@ class FinetuneAdapter:
     val: Split
     test: Split
     classes: int
-    settings: Sequence[Mapping[str, Any]]
+    settings: Sequence[Trial]
     options: FinetuneOptions
     folder: Path
     name: Callable[..., str]
@@ -122,7 +121,7 @@ class FinetuneAdapter:
         setting = self.settings[trial]
         path, before = self._place("trial", setting), self._outcome(trial)
         until = ceil(share * int(setting["steps"]))
-        outcome: dict[str, Any]
+        outcome: Trial
         try:
             result = self._run((self.train, self.val), setting, _SEED, path, until)
         except (DiskFullError, UnavailableError, OutOfMemoryError):  # not the fault of the setting
@@ -195,7 +194,7 @@ class FinetuneAdapter:
                 self._place("trial", setting).unlink()
 
     def _run(
-        self, images: tuple[Split, Split], setting: Mapping[str, Any], seed: int, path: Path, until: int | None = None
+        self, images: tuple[Split, Split], setting: Trial, seed: int, path: Path, until: int | None = None
     ) -> training.FinetuneResult:
         """Train on the first images and evaluate on the second; up to `until` steps."""
         options = self.options
@@ -220,13 +219,13 @@ class FinetuneAdapter:
             options=options,
         )
 
-    def _outcome(self, trial: int) -> dict[str, Any]:
+    def _outcome(self, trial: int) -> Trial:
         """Return the stored outcome of a candidate; empty if it was not trained."""
         path = self._place("trial", self.settings[trial])
         if not path.exists():
             return {}
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found: Trial = json.loads(path.read_text(encoding="utf-8"))
         return found
 
-    def _place(self, kind: str, setting: Mapping[str, Any], seed: int = _SEED) -> Path:
-        return self.folder / f"{kind}-{self.name(kind, dict(setting), seed)}.json"
+    def _place(self, kind: str, setting: Trial, seed: int = _SEED) -> Path:
+        return self.folder / f"{kind}-{self.name(kind, setting, seed)}.json"

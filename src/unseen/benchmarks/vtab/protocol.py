@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.vtab.info import VTAB, VtabDetails, VtabParameters
 from unseen.benchmarks.vtab.published_tables import GROUPS, task_info
-from unseen.benchmarks.vtab.search import RUNGS, TRIALS, SealedTest, Selection, sample_settings
+from unseen.benchmarks.vtab.search import RUNGS, TRIALS, SealedTest, Selection, Trial, sample_settings
 from unseen.benchmarks.workbench import Wanted, Workbench
 from unseen.core.errors import BackboneError, DataError, UnknownNameError, UsageError
 from unseen.core.identity import digest, option
@@ -222,7 +222,7 @@ class VtabBenchmark(Benchmark):
             tolerant=heavy,
         )
 
-    def _sweep(self, budget: int) -> list[dict[str, Any]]:
+    def _sweep(self, budget: int) -> list[Trial]:
         """Return the lightweight sweep; a probe to start from is one of its settings, with no step after it."""
         probe = [(self.learning_rates[0], 0)] if self.adaptation != "linear" and self.start == "probe" else []
         grid = [(rate, steps) for steps in ((budget,) if budget else self.steps) for rate in self.learning_rates]
