@@ -9,6 +9,8 @@ import typer
 
 from unseen.cli.options import study_command
 from unseen.cli.parser import Command, Group
+from unseen.cli.results import show_results
+from unseen.cli.tables import console
 
 if TYPE_CHECKING:
     from unseen.core.records import Result
@@ -20,9 +22,6 @@ clip_commands = typer.Typer(
 
 def show_clip(results: Sequence[Result]) -> None:
     """Print the tables of all metrics, then the leak audit of each dataset."""
-    from unseen.cli.results import show_results
-    from unseen.cli.tables import console
-
     show_results(results)
     for audit in dict.fromkeys(f"{r.cell.dataset}: {r.details['audit']}" for r in results if r.ok):
         console().print(f"Leak audit of {audit}", soft_wrap=True, markup=False)

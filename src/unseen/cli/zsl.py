@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unseen.cli.options import Draft, HomeOption, split_names, study_command
+from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
 from unseen.cli.parser import Command, Group
+from unseen.cli.results import show_results
+from unseen.cli.tables import console, print_model
+from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.core.files import home as home_folder
+from unseen.results import FILE_NAME, ResultsDatabase, current
 
 if TYPE_CHECKING:
     from unseen.benchmarks.zsl.analysis import MethodRanks
@@ -48,22 +54,18 @@ def _with_split(name: str, split: str) -> str:
 def _default_model(names: Sequence[str]) -> str:
     """Return the name of the features that the datasets bring, or of the packaged model."""
     from unseen.benchmarks.zsl.protocol import given_model
-    from unseen.core.errors import UsageError
 
     models = {given_model(name) for name in names}
     if models == {""}:
         return _DEFAULT_MODEL
     if len(models) > 1:
-        raise UsageError("xlsa17 datasets bring features, other datasets need a model: run them one by one.")
+        raise UsageError("some datasets bring features and others do not, or not the same ones: run them one by one.")
     return models.pop()
 
 
 def show_zsl(results: Sequence[Result]) -> None:
     """Print a table of methods per model and dataset, then what failed."""
     from unseen.benchmarks.zsl.tables import zsl_tables
-    from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
-    from unseen.cli.results import show_results
-    from unseen.cli.tables import print_model
 
     names = display_names(results, model_cards_of(results), dataset_cards_of(results))
     for table in zsl_tables([result for result in results if result.ok], names):
@@ -92,8 +94,6 @@ def compare(
 ) -> None:
     """Rank methods over datasets and folds: rank matrix, mean ranks, Friedman's test, Nemenyi's critical difference."""
     from unseen.benchmarks.zsl.analysis import METRICS, published_ranks, ranks_by_setting
-    from unseen.cli.tables import print_model
-    from unseen.core.errors import DataError, UnknownNameError
 
     chosen = metric or list(METRICS)
     for name in chosen:
@@ -122,16 +122,12 @@ def compare(
 
 
 def _draw(drawing: Chart, path: Path) -> None:
-    from unseen.cli.tables import console
     from unseen.reports.charts import save_chart
 
     console().print(f"Drawn to {save_chart(drawing, path)}.", soft_wrap=True)
 
 
 def _stored_results(home: Path | None) -> list[Result]:
-    from unseen.core.files import home as home_folder
-    from unseen.results import FILE_NAME, ResultsDatabase, current
-
     with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
         return list(current(database.latest(benchmark="zsl")))
 
@@ -140,7 +136,6 @@ def _print_published() -> None:
     """Print which statements of the paper follow from its tables, and Tables 2 to 6."""
     from unseen.benchmarks.zsl.analysis import check_statements, cross_dataset_test, harmonic_mismatches, text_table
     from unseen.benchmarks.zsl.published import printed_tables
-    from unseen.cli.tables import console, print_model
 
     rows = [[s.text, "follows" if s.holds else "does not follow", s.evidence] for s in check_statements()]
     print_model(text_table("statements of the paper", ["the paper says", "from its tables", "evidence"], rows))
@@ -162,7 +157,6 @@ def _print_studies(results: Sequence[Result]) -> None:
     """Print SS against PS, across datasets, ImageNet splits, and transductive beside inductive methods."""
     from unseen.benchmarks.zsl.analysis import cross_dataset_tests
     from unseen.benchmarks.zsl.tables import all_studies
-    from unseen.cli.tables import console, print_model
 
     for table in all_studies(results):
         print_model(table)
@@ -189,8 +183,6 @@ def look(
     """Print classes and images of each split beside Table 1 of the paper; draw images per class and t-SNE (Fig. 2)."""
     from unseen.benchmarks.workbench import Workbench
     from unseen.benchmarks.zsl.analysis import dataset_sizes
-    from unseen.cli.tables import print_model
-    from unseen.core.files import home as home_folder
     from unseen.data.load import expand_datasets
 
     names = [each for name in split_names(data) for each in expand_datasets(name)]

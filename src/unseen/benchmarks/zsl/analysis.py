@@ -11,7 +11,7 @@ Differs:    t-SNE shows images of the test classes alone, sampled by a seed; [P]
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -83,14 +83,18 @@ class MethodRanks:
             found += " No test: several observations are of one dataset."
         return found + (f" Dropped for missing values: {', '.join(self.left_out)}." if self.left_out else "")
 
+    @property
+    def rows(self) -> Iterator[tuple[str, float, list[int]]]:
+        """Yield each method with its mean rank, and how often it is at each rank; best mean rank first."""
+        counts = self.table.counts.astype(int).tolist()
+        return zip(self.table.methods, self.table.mean_ranks.tolist(), counts, strict=True)
+
     def to_table(self, title: str) -> Table:
         """Return mean ranks, and how often each method is at each rank (Figs. 4 and 7 of the paper)."""
         places = [str(place + 1) for place in range(len(self.table.methods))]
         rows = [
             [method, f"{mean:.2f}", *(str(count) if count else "·" for count in counts)]
-            for method, mean, counts in zip(
-                self.table.methods, self.table.mean_ranks.tolist(), self.table.counts.tolist(), strict=True
-            )
+            for method, mean, counts in self.rows
         ]
         heads = ["method", "mean rank", *places]
         return text_table(f"ranks by {title}", heads, rows, notes=[self.caption])

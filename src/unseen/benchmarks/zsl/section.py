@@ -198,11 +198,9 @@ def _runs(content: _Content) -> Iterator[Figure | Table | Text]:
 
 def _leading_models(results: Sequence[Result]) -> list[str]:
     """Return the models with the highest zero-shot accuracies."""
-    best: dict[str, float] = {}
-    for result in results:
-        if "zsl" in result.metrics:
-            best[result.cell.model] = max(result.metrics["zsl"], best.get(result.cell.model, 0.0))
-    return sorted(best, key=lambda model: (is_reference(model), -best[model], model))[:_MOST]
+    known = [result for result in results if "zsl" in result.metrics]
+    known.sort(key=lambda r: (is_reference(r.cell.model), -r.metrics["zsl"], r.cell.model))
+    return list(dict.fromkeys(result.cell.model for result in known))[:_MOST]
 
 
 def _method_figure(run: Run, table: Table) -> Figure:
@@ -287,11 +285,10 @@ def _transductive_figure(content: _Content) -> Figure | None:
 
 def rank_matrix(ranks: MethodRanks) -> Matrix:
     """Draw how often each method is at each rank, best mean rank first (Figs. 4 and 7 of the paper)."""
-    table = ranks.table
     rows = [
         {"method": f"{method} [{mean:.1f}]", "rank": place, "value": count, "shown": str(count or "")}
-        for method, mean, counts in zip(table.methods, table.mean_ranks.tolist(), table.counts.tolist(), strict=True)
-        for place, count in enumerate(map(int, counts), 1)
+        for method, mean, counts in ranks.rows
+        for place, count in enumerate(counts, 1)
     ]
     return Matrix(rows=rows, x="rank", y="method", x_title="rank")
 
