@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from unseen.core.records import Result
 
 Names = list[str] | None
+#: Names by column.
+Chosen = dict[str, Any]
 
 StudyOption = Annotated[Names, typer.Option("--study", help="Only this study. May be given several times.")]
 BenchmarkOption = Annotated[Names, typer.Option("--benchmark", help="Only this benchmark. May be given several times.")]
@@ -279,7 +281,7 @@ def open_results(home: Path | None) -> ResultsDatabase:
     return ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True)
 
 
-def chosen_of(**names: Names) -> dict[str, Any]:
+def chosen_of(**names: Names) -> Chosen:
     """Return those columns of a selection that have names."""
     return {column: chosen for column, chosen in names.items() if chosen}
 
@@ -293,7 +295,7 @@ def check_known(database: ResultsDatabase, chosen: dict[str, list[str]]) -> None
                 raise UnknownNameError(column, name, known, hint=f"These names are in {database.path}.")
 
 
-def _with_stored_models(database: ResultsDatabase, chosen: dict[str, Any]) -> dict[str, Any]:
+def _with_stored_models(database: ResultsDatabase, chosen: Chosen) -> Chosen:
     """Return the selection with models as they are stored; a plain path stands for its file, with any options."""
     if "model" not in chosen:
         return chosen
@@ -306,7 +308,7 @@ def _with_stored_models(database: ResultsDatabase, chosen: dict[str, Any]) -> di
 
 
 def _export(
-    database: ResultsDatabase, chosen: dict[str, Any], metric: Names, targets: Mapping[str, str], *, only_failed: bool
+    database: ResultsDatabase, chosen: Chosen, metric: Names, targets: Mapping[str, str], *, only_failed: bool
 ) -> None:
     """Write long form row by row, and print on standard error what is left out."""
     query = {**chosen, "metric": metric, "only_failed": only_failed}

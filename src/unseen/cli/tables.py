@@ -70,7 +70,7 @@ def say(text: str, *, error: bool = False) -> None:
     (sys.stderr if error else sys.stdout).write(f"{printable(text)}\n")
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Print a value as strict JSON, in full precision."""
     sys.stdout.write(to_json(value) + "\n")
 
