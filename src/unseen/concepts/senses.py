@@ -306,9 +306,9 @@ def _mark_doubts(
         outweighed = partial(_outweighed, wordnet, match.wnid, anchors)
         doubts = seen_names.doubts(match.name, reading, match.wnid, match.how, outweighed)
         if doubts:
-            first = doubts[0]
-            reason = f"{match.reason}; but {first.why} is {wordnet.label(first.wnid)!r}, which is seen"
-            found[i] = replace(match, reason=reason, ambiguous=True, seen=tuple(d.wnid for d in doubts))
+            wnid, why = next(iter(doubts.items()))
+            reason = f"{match.reason}; but {why} is {wordnet.label(wnid)!r}, which is seen"
+            found[i] = replace(match, reason=reason, ambiguous=True, seen=tuple(doubts))
     return found
 
 

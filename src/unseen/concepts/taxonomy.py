@@ -119,9 +119,8 @@ class Taxonomy:
 
     def index(self, concepts: Iterable[str]) -> IntArray:
         """Return the numbers of the concepts; an unknown id is an error that suggests similar ones."""
-        position = self._position
         try:
-            return np.array([position[c] for c in concepts], dtype=np.int64)
+            return np.array([self._position[c] for c in concepts], dtype=np.int64)
         except KeyError as error:
             name = str(error.args[0])
             raise TaxonomyError(

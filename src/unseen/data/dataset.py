@@ -63,11 +63,11 @@ class Split:
     Attributes:
         names: one per image, for messages and for per-image results; a relative path where there is one.
         labels: class index per image.
-        open: gives image `i`, not decoded yet where the format allows. It may raise `OSError` or `DataError` on a
+        open: returns image `i`, not decoded yet if the format allows. It may raise `OSError` or `DataError` on a
             bad file: extraction records the reason and continues. Called from many threads at once.
-        fingerprint: digest of names, image contents and primary labels, in order. Where it is not given, it is
-            computed from `content_key` when first read.
-        content_key: gives bytes that change when the content of image `i` changes, such as a digest of its file.
+        fingerprint: digest of names, image contents and primary labels, in order. By default it is computed from
+            `content_key` when first read.
+        content_key: returns bytes that change when the content of image `i` changes, such as a digest of its file.
         primary_labels: of the labelling that goes into the fingerprint; `labels`, unless this is a second labelling
             of the same images.
         whole: a larger set that these images are rows of, whose features are stored.
@@ -219,11 +219,11 @@ class Dataset:
 
     Attributes:
         class_names: one per class index, as a person would write it.
-        wnids: WordNet id per class, or None where it is not known; empty where none is.
-        splits: by name: "train", "test", and "val" where the dataset brings its own.
+        wnids: WordNet id per class, or None if it is not known; empty if none is.
+        splits: by name: "train", "test", and "val" if the dataset has its own.
         features_id: the dataset id that features are stored under. Two labellings of the same images share it, so
             that the images go through a model once.
-        target: what labels say of images; where they are more than classes, splits have targets.
+        target: the kind of the labels; if they are more than classes, splits have targets.
         record: what loading the dataset received, used and dropped, and where its examples come from.
         expected: number of images by split, if a protocol prescribes it.
         untested: classes with a single image, which have no test image.
@@ -275,7 +275,7 @@ class Dataset:
 
 
 def check_classes(dataset: Dataset) -> None:
-    """Refuse a dataset that a classifier cannot learn and be tested on; labels that are not classes are not looked at.
+    """Refuse a dataset that a classifier cannot learn and be tested on; labels other than classes are not checked.
 
     Raises:
         DataError: no training or test images, one class only, or a class with one image of which none is left to test.
@@ -304,7 +304,7 @@ class JoinedSplit(Split):
 
     Attributes:
         members: the datasets and the names of their splits: what features are extracted from, and stored under. A part
-            of a joined split, such as `take` gives, is a split like any other.
+            of a joined split, such as `take` returns, is a split like any other.
     """
 
     members: tuple[tuple[Dataset, str], ...] = ()

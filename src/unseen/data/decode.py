@@ -27,7 +27,7 @@ MAX_PIXELS = 89_478_485
 MAX_BYTES = 1 << 30
 _BAND = 1 << 20  # pixels that are converted at a time
 
-# Formats that Pillow only recognises, or hands to another program to draw.
+# Formats that Pillow only recognises, or that another program renders.
 NOT_PICTURES = frozenset({"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"})
 
 # What Pillow's readers raise on rubbish. A warning is among them where the process turns warnings into errors.
@@ -74,12 +74,14 @@ def open_image(source: Path | bytes) -> Image.Image:
             factory, accepts = Image.OPEN[name]
             try:
                 answer = accepts is None or accepts(source[:16])
-                if answer and not isinstance(answer, str):  # a string tells why it cannot, such as a missing codec
+                if answer and not isinstance(
+                    answer, str
+                ):  # a string is a reason why it cannot, such as a missing codec
                     return factory(io.BytesIO(source), "")
             except MemoryError as error:
                 raise DataError("its header asks for more memory than there is") from error
             except _READ_ERRORS:
-                continue  # a reader that looked and found that the file is not for it
+                continue  # the file has another format
     raise DataError("not an image that Pillow can read, or one whose header is broken")
 
 
@@ -109,7 +111,7 @@ def decode_rgb(
         truncated: "accept" keeps the part of a file that ends early, and leaves the rest as it was, grey or black.
 
     Raises:
-        DataError: the pixels cannot be had; the message is a short reason.
+        DataError: the pixels cannot be decoded; the message is a short reason.
     """
     width, height = image.size
     if width * height > max_pixels:

@@ -53,7 +53,12 @@ ROOT_VARIABLES = {
 }
 LEVELS_VARIABLE = "UNSEEN_COG_LEVELS"
 
-_LICENSE = "ImageNet terms of access: research and education, no commercial use"
+_CARD = DatasetCard(
+    id="",
+    group="imagenet",
+    paper="cog",
+    license="ImageNet terms of access: research and education, no commercial use",
+)
 # Options that say where things are. Features are known by what is in the images.
 _PLACES = ("root", "levels", "split", "val_labels", "classes", "limit", "per_class")
 
@@ -64,9 +69,7 @@ class ImageNetSource(DatasetSource):
     paths = ("root", "in1k", "levels", "split", "val_labels")
 
     def cards(self) -> Iterable[DatasetCard]:
-        common = DatasetCard(
-            id="", group="imagenet", paper="cog", splits=("train", "test"), source="image-net.org", license=_LICENSE
-        )
+        common = replace(_CARD, splits=("train", "test"), source="image-net.org")
         for name, title in (("in1k", "ImageNet-1K (ILSVRC-2012)"), ("in1k-blurred", "ImageNet-1K, faces blurred")):
             yield replace(
                 common,
@@ -206,15 +209,7 @@ def _assemble(
     title: str, root: Path, options: Options, classes: Sequence[str], splits: Mapping[str, Split], notes: str
 ) -> Dataset:
     return Dataset(
-        card=DatasetCard(
-            id=options.dataset,
-            name=title,
-            group="imagenet",
-            paper="cog",
-            source=str(root),
-            license=_LICENSE,
-            notes=notes,
-        ),
+        card=replace(_CARD, id=options.dataset, name=title, source=str(root), notes=notes),
         class_names=_class_names(classes),
         wnids=[each if is_wnid(each) else None for each in classes],
         splits=splits,
@@ -224,10 +219,10 @@ def _assemble(
 
 def _class_names(classes: Sequence[str]) -> list[str]:
     """Return the first word of each synset; all its words if two synsets share the first."""
-    words = lemmas()
-    first = [words.get(each, each).partition(",")[0].strip() for each in classes]
+    words = [lemmas().get(each, each) for each in classes]
+    first = [each.partition(",")[0].strip() for each in words]
     count = Counter(first)
-    return [words.get(each, each) if count[name] > 1 else name for each, name in zip(classes, first, strict=True)]
+    return [each if count[name] > 1 else name for each, name in zip(words, first, strict=True)]
 
 
 CLASSES = 1000
@@ -254,10 +249,9 @@ def find_in1k(root: Path) -> In1k:
         DataError: there are none.
     """
     for base in (root / each for each in _BASES):
-        train = next((base / each for each in _TRAIN if (base / each).exists()), None)
-        val = next((base / each for each in _VAL if (base / each).exists()), None)
-        if train is not None and val is not None:
-            return In1k(root, base, train, val)
+        train, val = ([base / each for each in names if (base / each).exists()] for names in (_TRAIN, _VAL))
+        if train and val:
+            return In1k(root, base, train[0], val[0])
     inside = ", ".join(subfolders(root)[:5]) if root.is_dir() else "not a folder"
     raise DataError(
         f"{str(root)!r} ({inside or 'no folder in it'}) is no root of ImageNet-1K. Expected are train/ and val/, or "
