@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from unseen.cli.options import study_command
 from unseen.cli.parser import Command, Group
 from unseen.cli.results import show_results
+from unseen.cli.run import study_command
 from unseen.cli.tables import console
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from rich.text import Text
 
 from unseen.backbones.load import BACKBONES
 from unseen.benchmarks.citations import bibtex, citation_keys, method_paragraphs
-from unseen.cli.results import say_written
-from unseen.cli.tables import count
+from unseen.cli.tables import count, say_written
 from unseen.core.errors import UsageError
 from unseen.core.names import Name
 from unseen.core.records import DatasetCard, ModelCard, Result
