@@ -13,7 +13,8 @@ from unseen.cli.run import study_command
 from unseen.cli.tables import console
 
 if TYPE_CHECKING:
-    from unseen.core.records import Result
+    from unseen.core.typed import Details
+from unseen.core.records import Result
 
 clip_commands = typer.Typer(
     name="clip", cls=Group, help="Prompts: classes known only by their names.", no_args_is_help=True
@@ -23,7 +24,7 @@ clip_commands = typer.Typer(
 def show_clip(results: Sequence[Result]) -> None:
     """Print the tables of all metrics, then the leak audit of each dataset."""
     show_results(results)
-    for audit in dict.fromkeys(f"{r.cell.dataset}: {r.details['audit']}" for r in results if r.ok):
+    for audit in dict.fromkeys(f"{r.cell.dataset}: {Details.read(r.details).audit}" for r in results if r.ok):
         console().print(f"Leak audit of {audit}", soft_wrap=True, markup=False)
 
 
