@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from unseen.core.typed import Details
 from unseen.cli.parser import Command, Group
 from unseen.cli.results import show_results
 from unseen.cli.run import study_command
 from unseen.cli.tables import console
 
 if TYPE_CHECKING:
-    from unseen.core.typed import Details
 from unseen.core.records import Result
 
 clip_commands = typer.Typer(
