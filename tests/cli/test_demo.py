@@ -20,10 +20,10 @@ def test_it_runs_the_study_and_answers(
     assert main(["demo", "--home", str(tmp_path)]) == 0
     out, err = capsys.readouterr()
     assert f"[1/1] probe: {small_model} on folder:{images}" in err
-    assert re.search(r"Probe: .* has \d+\.\d.%(?: \[\d+\.\d, \d+\.\d\])?\.", out)
+    assert re.search(r"Probe\n  .* has \d+\.\d.%(?: \[\d+\.\d, \d+\.\d\])?\.", out)
     page = tmp_path / "reports" / "demo.html"
     assert f"Report: {page}" in out and page.is_file()
     assert main(["demo", "--home", str(tmp_path)]) == 0
     again, progress = capsys.readouterr()
-    assert "2 were there already" in progress and "[1/1]" not in progress
+    assert "2 cached" in progress and "[1/1]" not in progress
     assert again == out
