@@ -1,6 +1,7 @@
 """Check the documentation: links lead to files, examples parse, and the names that they import exist.
 
     python tools/check_docs.py
+    python tools/check_docs.py --demo FILE      compare the output of `make demo` in README with a real one
 
 `tests/test_docs.py` runs the examples, page by page. `tests/docs_examples.toml` lists, by page, what tests replace in
 the examples, which examples they do not run, and which ones they save to a file. A block of the language "output" shows
@@ -62,8 +63,6 @@ class Setup:
 def setup_of(page: Path) -> Setup:
     """Return how tests run the examples of a page."""
     name = str(page.relative_to(ROOT)) if page.is_relative_to(ROOT) else page.name
-    if comments := re.findall(r"<!-- in tests: (.+?) is (.+?) -->", page.read_text(encoding="utf-8")):
-        return Setup(dict(comments))  # README.md of earlier versions
     return Setup(**tomllib.loads(SETUPS.read_text(encoding="utf-8")).get(name, {}))
 
 
@@ -235,7 +234,33 @@ def python_problems(block: str) -> list[str]:
     return found
 
 
+def output_problems(shown: str, printed: str, line: int) -> list[str]:
+    """Return how the output that a page shows differs from what its example printed; [] if it matches."""
+    pattern = "".join(
+        "(?:.*\n)*" if text.strip() == "..." else ".*".join(map(re.escape, text.rstrip().split("..."))) + "\n"
+        for text in shown.strip("\n").splitlines()
+    )
+    if re.fullmatch(pattern, "".join(f"{text.rstrip()}\n" for text in printed.strip("\n").splitlines())):
+        return []
+    return [f"line {line}: the page shows\n{shown.strip()}\nbut the example printed\n{printed.strip()}"]
+
+
+def is_demo_output(block: Block) -> bool:
+    """Return whether a block shows the output of the demo, which takes minutes."""
+    return block.language == "output" and block.text.startswith("Unseen concepts")
+
+
+def check_demo(printed: str) -> int:
+    """Compare the output of `make demo` that README shows with a real one."""
+    (shown,) = (block for block in blocks(ROOT / "README.md") if is_demo_output(block))
+    wrong = output_problems(shown.text, printed[printed.index("Unseen concepts") :], shown.line)
+    print("\n".join(wrong) or "README shows the output of the demo")
+    return 1 if wrong else 0
+
+
 def main() -> int:
+    if sys.argv[1:2] == ["--demo"]:
+        return check_demo(Path(sys.argv[2]).read_text(encoding="utf-8"))
     wrong = [f"{page.relative_to(ROOT)}: {problem}" for page in PAGES for problem in problems(page)]
     left_out = sum(bool(block.not_run) for page in PAGES for block in blocks(page))
     if left_out > MOST_NOT_RUN:

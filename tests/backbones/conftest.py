@@ -20,7 +20,7 @@ IMAGES = torch.rand(2, 3, 65, 65, generator=torch.Generator().manual_seed(5))
 
 
 class Store(dict[str, Tensor]):
-    """Random tensors by published name, made when first asked for."""
+    """Random tensors by published name, made at first use."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Checkpoint files in the layouts that training scripts leave behind, and files that nobody should load."""
+"""Checkpoint files in the layouts that training scripts leave behind, and files that must not be loaded."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_key_can_be_chosen(network: nn.Module, tmp_path: Path) -> None:
         load_backbone(f"file:{path}?arch={ARCH}&key=model")
 
 
-def test_what_was_left_out_is_said(network: nn.Module, tmp_path: Path) -> None:
+def test_missing_tensors_are_reported(network: nn.Module, tmp_path: Path) -> None:
     path = tmp_path / "weights.pth"
     torch.save(prefixed(headless(network.state_dict()), "encoder_q."), path)
     backbone = load_backbone(f"file:{path}?arch={ARCH}")
@@ -125,7 +125,7 @@ def test_the_wrong_architecture_is_refused(network: nn.Module, tmp_path: Path) -
         load_backbone(f"file:{path}?arch=timm:resnet18")
 
 
-def test_a_partial_load_must_be_asked_for(network: nn.Module, tmp_path: Path) -> None:
+def test_a_partial_load_needs_partial_true(network: nn.Module, tmp_path: Path) -> None:
     path = tmp_path / "weights.pth"
     state = network.state_dict()
     torch.save({name: state[name] for name in list(state)[: len(state) // 2]}, path)

@@ -1,4 +1,4 @@
-"""The cards of ImageNet-CoG against the tables of its paper; and what a wrong file is told."""
+"""The cards of ImageNet-CoG against the tables of its paper; and errors for wrong files."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Options:
 
 
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])
-def test_tensors_come_out_and_nothing_runs(zipped: bool, tmp_path: Path) -> None:
+def test_tensors_are_read_and_no_code_runs(zipped: bool, tmp_path: Path) -> None:
     base = torch.arange(24.0).reshape(4, 6)
     state = collections.OrderedDict(
         whole=base,
@@ -168,7 +168,7 @@ def test_a_model_from_the_folder(
     path.unlink()
 
 
-def test_without_network_it_says_where_the_file_goes(chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_network_the_error_names_the_expected_path(chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dino = replace(cog_models()["s-dino"], urls=("http://127.0.0.1:9/dino_resnet50_pretrain.pth",))
     with pytest.raises(CheckpointError) as caught:
         locate(dino)
@@ -236,7 +236,7 @@ def test_a_part_of_an_interrupted_download_is_replaced(server: Any, tmp_path: Pa
     assert download(f"{server.address}/file", tmp_path / "file").read_bytes() == CONTENTS
 
 
-def test_another_file_than_promised_is_not_kept(server: Any, tmp_path: Path) -> None:
+def test_a_file_with_another_checksum_is_not_kept(server: Any, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match="another file than the published one"):
         download(f"{server.address}/file", tmp_path / "file", sha256="deadbeef")
     assert [path.name for path in tmp_path.iterdir()] == ["file.lock"]

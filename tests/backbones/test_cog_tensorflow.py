@@ -115,7 +115,7 @@ def small_bundle(prefix: Path) -> dict[str, np.ndarray]:
     return variables
 
 
-def test_every_variable_comes_back(tmp_path: Path) -> None:
+def test_every_variable_is_read(tmp_path: Path) -> None:
     variables = small_bundle(tmp_path / "model.ckpt-7")
     found = read_tensorflow_file(tmp_path / "model.ckpt-7.index")
     assert set(found) == set(variables)

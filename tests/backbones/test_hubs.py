@@ -215,10 +215,10 @@ def test_torch_hub_runs_only_what_is_trusted(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Did you mean 'tiny'"):
         unseen.load_backbone(f"torchhub:{tmp_path}/tinny")
     with pytest.raises(BackboneError, match="trust=true"):
-        unseen.load_backbone("torchhub:somebody/something/model")
+        unseen.load_backbone("torchhub:owner/repository/model")
 
 
-def test_patterns_stand_for_models() -> None:
+def test_patterns_expand_to_models() -> None:
     found = expand_models("timm:*dinov3*?size=256")
     assert len(found) > 3 and all("dinov3" in name and name.endswith("?size=256") for name in found)
     assert expand_models("timm:resnet50") == ["timm:resnet50"]
@@ -229,7 +229,7 @@ def test_patterns_stand_for_models() -> None:
 
 
 @pytest.mark.parametrize("name", ["hf:facebook/dinov2-base", "timm:resnet50", "timm:hf-hub:timm/resnet18.a1_in1k"])
-def test_offline_is_told_at_once_with_what_the_cache_has(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_raises_at_once_and_lists_the_cache(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if name.startswith("hf:"):
         pytest.importorskip("transformers")
     from unseen.core import extras

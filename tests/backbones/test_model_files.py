@@ -132,6 +132,17 @@ def test_checking_a_checkpoint_does_not_import_torch(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
+def test_descriptions_of_models_do_not_import_torch() -> None:
+    code = (
+        "import sys; from unseen.backbones import BACKBONES, backbone_revision, check_backbone, model_cards\n"
+        "assert len(list(model_cards())) > 30 and all(scheme for scheme, _ in BACKBONES.entries())\n"
+        "check_backbone('packaged:efficientnet-lite0'); backbone_revision('packaged:efficientnet-lite0')\n"
+        "check_backbone('cog:s-dino')\n"
+        "assert not {'torch', 'timm', 'transformers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
 # Identity: replaced files invalidate the cells that were computed with the old ones.
 
 

@@ -61,6 +61,6 @@ def test_a_graph_that_disagrees_is_run_by_torch_and_not_tried_again(
     assert expected_runtime(backbone, ("pooled",), runtime="auto", **{**how, "precision": "fp32"}) == "onnx"  # type: ignore[arg-type]
 
 
-def test_what_it_cannot_do_is_said() -> None:
+def test_an_unsupported_precision_is_refused() -> None:
     with pytest.raises(UsageError, match="fp32 and bf16, not fp16"):
         make_runtime(load_backbone(MODEL), device="cpu", runtime="openvino", precision="fp16")

@@ -76,7 +76,7 @@ def test_strides_of_other_networks_are_quartered(architecture: str) -> None:
     assert looked.feature_dim == backbone.feature_dim
 
 
-def test_a_network_without_strides_to_reduce_is_told_apart() -> None:
+def test_a_network_without_strides_to_reduce_is_refused() -> None:
     with pytest.raises(BackboneError, match="no two strided convolutions"):
         with_reduced_strides(load_backbone("random:test_vit?size=64"))
 

@@ -151,7 +151,7 @@ def test_a_module_without_a_head_gives_its_output() -> None:
 
 
 class TinySource(BackboneSource):
-    """What somebody else's package would bring, such as `hf:`: one file, and an entry point."""
+    """A source of another package, such as `hf:`: one file, and an entry point."""
 
     pattern, hint, listed = "tiny:WIDTH", "networks of any width", False
 
@@ -216,14 +216,14 @@ def test_a_source_that_is_not_listed_shows_how_its_names_are_written() -> None:
     assert [card.id for card in model_cards("tiny")] == ["tiny:4"]
 
 
-def test_what_a_partial_checkpoint_leaves_open_is_the_same_every_time(tmp_path: Path) -> None:
+def test_random_weights_of_a_partial_checkpoint_are_reproducible(tmp_path: Path) -> None:
     state = load_backbone("random:test_resnet?seed=3").module.state_dict()
     torch.save({key: value for key, value in state.items() if not key.startswith("layer4")}, tmp_path / "part.pth")
     name = f"file:{tmp_path}/part.pth?arch=test_resnet&partial=true"
     assert load_backbone(name).weights == load_backbone(name).weights
 
 
-def test_a_broken_plug_in_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_plug_in_does_not_affect_others(monkeypatch: pytest.MonkeyPatch) -> None:
     class Raises(TinySource):
         listed = True
 

@@ -25,7 +25,7 @@ def folder(package: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def test_they_are_listed_with_what_is_known() -> None:
+def test_they_are_listed_with_license_and_notes() -> None:
     cards = {card.id: card for card in model_cards() if card.id.startswith("packaged:")}
     for name in NAMES:
         card = cards[f"packaged:{name}"]

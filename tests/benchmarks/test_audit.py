@@ -152,7 +152,7 @@ def test_command_prints_json_and_exits_with_3_on_failure(folder: Path, home: Pat
     assert [set(row) for row in rows] == [{"name", "model", "status", "found", "meaning"}] * len(rows)
     assert "no copies between training and test images" not in {row["name"] for row in rows}
     shutil.copy(folder / "train/class0/010.png", folder / "test/class0/copy.png")
-    failed = runner.invoke(application, command)
+    failed = runner.invoke(application, command, env={"COLUMNS": "140"})
     assert type(failed.exception).__name__ == "CellsFailedError"
     assert "1 of 8 checks failed" in str(failed.exception)
     assert "what it means" in failed.stdout

@@ -94,7 +94,7 @@ def test_an_ontology_asks_for_no_images(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "counts.csv").write_text("oak,1\nelm,2\nsiamese,1\npoodle,1\ntabby,3\n")
     assert main([*run, *sizes, "--counts", str(tmp_path / "counts.csv")]) == 0, "a concept of one image will do"
     assert set(Levels.load(tmp_path / "levels.json").ids) == {"oak", "elm", "siamese", "poodle"}
-    # A minimum that is asked for needs counts, and is kept.
+    # A minimum number of images needs counts, and is kept.
     assert main([*run, *sizes, "--min-images", "2"]) == 2
     assert main([*run, *sizes, "--counts", str(tmp_path / "counts.csv"), "--min-images", "2"]) == 2
     assert "1 are eligible" in capsys.readouterr().err

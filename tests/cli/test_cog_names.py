@@ -48,11 +48,11 @@ def test_audit_settle_run_edit_run_again(
 ) -> None:
     # The audit proposes a mapping of all classes, where the user stands, and it is taken back as it is.
     assert main(["audit", "../data/photos", "--write-mapping", "wnids.tsv"]) == 0
-    told = capsys.readouterr().err
+    printed = capsys.readouterr().err
     text = Path("wnids.tsv").read_text()
     assert all(f"\n{name}\t" in text for name in (*SURE, *OPEN))
     left = [line.split("\t")[0] for line in text.splitlines() if line.endswith("\t?")]
-    assert set(OPEN) <= set(left) and f"{len(left)} doubtful" in told
+    assert set(OPEN) <= set(left) and f"{len(left)} doubtful" in printed
     first, _ = run(data="../data/photos?wnids=wnids.tsv")
     assert first["evaluated"] == 3
 
@@ -75,22 +75,22 @@ def test_audit_settle_run_edit_run_again(
 
 
 def test_names_alone(photos: Path, run: Callable[..., tuple[Any, str]]) -> None:
-    made, said = run()
+    made, printed = run()
     assert made["evaluated"] == 3
     file = Path("photos-wnids.tsv")
     text = file.read_text()
     assert all(f"\n{name}\t" in text for name in (*SURE, *OPEN)), "all classes have a line"
-    assert "photos-wnids.tsv has them all" in said
+    assert "photos-wnids.tsv has them all" in printed
     for words in ("anchor", "n02709367 anchor", "hedgehog_thing"):
-        assert words in said
+        assert words in printed
     # A second run takes the file, which is the user's now; an edit makes other cells.
     assert run()[0]["evaluated"] == 0
     assert file.read_text() == text
     settled = text.replace("anchor\t?", "anchor\tn02709367")
     file.write_text(settled)
-    edited, said = run()
+    edited, printed = run()
     assert edited["evaluated"] == 3
-    assert "n02709367 anchor" not in said, "it is settled"
+    assert "n02709367 anchor" not in printed, "it is settled"
     # A class that is new in the folder is added; what stands in the file stays.
     (photos / "kangaroo").mkdir()
     for i in range(4):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
+import typer
 
 from unseen.cli import main
 from unseen.cli.application import COMMANDS, EXAMPLES, load_command
@@ -37,6 +40,16 @@ def test_help_ends_with_the_examples_and_fits_sixty_lines(
     lines = capsys.readouterr().out.rstrip().splitlines()
     assert [line.strip() for line in lines[-2:]] == list(EXAMPLES[name])
     assert len(lines) <= 60, f"{name}: {len(lines)} lines; mark rare options with option(..., rare=True)"
+
+
+@pytest.mark.parametrize("example", [line for pair in EXAMPLES.values() for line in pair])
+def test_examples_have_commands_and_options_that_exist(example: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(typer.core.TyperCommand, "invoke", lambda *_: None)
+    words = shlex.split(example)[1:]
+    if words[0] == "results" and words[1].startswith("--"):  # a group that is a command itself
+        load_command("results").make_context("results", words[1:])
+    else:
+        assert main(words) == 0
 
 
 def test_help_all_shows_rare_options(capsys: pytest.CaptureFixture[str]) -> None:

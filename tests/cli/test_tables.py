@@ -168,11 +168,11 @@ def test_progress_says_lines_where_there_is_no_terminal(
 
 
 def test_sentences_wrap_between_words_in_a_terminal_and_long_paths_stay_whole() -> None:
-    from unseen.cli.tables import _screen
+    from unseen.cli.tables import Screen
 
     def shown(text: str, **options: bool) -> list[str]:
         stream = io.StringIO()
-        screen = _screen()(file=stream, width=30, highlight=False, color_system=None, **options)
+        screen = Screen(file=stream, width=30, highlight=False, color_system=None, **options)
         screen.print(text, soft_wrap=True)
         return [line.rstrip() for line in stream.getvalue().splitlines()]
 

@@ -72,7 +72,7 @@ def scores(tmp_path: Path) -> Callable[[dict[str, float]], Path]:
     return write
 
 
-def test_a_model_takes_its_place_among_the_eighteen(
+def test_a_model_is_ranked_among_the_eighteen_methods(
     scores: Callable[[dict[str, float]], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = score_table("lightweight", "1000")
@@ -136,7 +136,7 @@ def test_analyse_recomputes_the_paper(golden_data: Path, capsys: pytest.CaptureF
     assert "left-out task with tau 0.755" in capsys.readouterr().out
 
 
-def test_check_of_an_empty_folder_tells_what_to_get(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_of_an_empty_folder_lists_the_missing_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["vtab", "check", str(tmp_path)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "0 of 19 tasks are ready" in shown

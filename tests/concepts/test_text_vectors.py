@@ -29,7 +29,7 @@ def test_gzip_and_limit(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "v.txt.gz", "wt") as stream:
         stream.write(GLOVE)
     assert len(read_word_vectors(tmp_path / "v.txt.gz")) == 2
-    assert len(read_word_vectors(tmp_path / "v.txt.gz", limit=1)) == 1
+    assert len(read_word_vectors(tmp_path / "v.txt.gz", only={"cat"})) == 1
 
 
 WIKIPEDIA2VEC = {

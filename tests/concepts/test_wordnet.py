@@ -38,7 +38,7 @@ def test_the_table_is_what_the_tool_builds(wordnet: WordNet, debian_wordnet: Pat
 
 def test_sizes_and_soundness(wordnet: WordNet) -> None:
     assert len(wordnet) == 82_115
-    assert int(wordnet._hypernym_counts.sum()) == 75_850
+    assert len(wordnet.parent_index) == 75_850 + 8_577
     assert int(wordnet._instance_counts.sum()) == 8_577
     assert wordnet.roots == ["n00001740"] and wordnet.label("n00001740") == "entity"
     assert (wordnet.max_depth >= 0).all(), "a cycle"
@@ -50,7 +50,6 @@ def test_every_way_to_look_up(wordnet: WordNet) -> None:
     assert wordnet.find("tabby") == "n02123045"
     assert wordnet.find("Tabby Cat") == "n02123045"
     assert wordnet.find("tiger_cat.n.02") == "n02123159"
-    assert wordnet.from_offset(2123045) == "n02123045"
     assert wordnet.lemmas("n02123045") == ["tabby", "tabby cat"]
     assert wordnet.name("n02123159") == "tiger_cat.n.02"
     assert wordnet.senses("tiger cat") == ["n02126465", "n02123159"]
@@ -61,10 +60,10 @@ def test_every_way_to_look_up(wordnet: WordNet) -> None:
 
 def test_instances_are_kept_apart(wordnet: WordNet) -> None:
     sun = "n09450163"
-    assert wordnet.hypernyms(sun) == [] and wordnet.instance_hypernyms(sun) == ["n09444100"]
+    assert wordnet.parents(sun) == ["n09444100"]
     assert wordnet.parents(sun) == ["n09444100"]
     assert wordnet.is_instance[wordnet.index([sun])[0]]
-    assert wordnet.hypernyms("n02123045") == ["n02121808"] and wordnet.instance_hypernyms("n02123045") == []
+    assert wordnet.parents("n02123045") == ["n02121808"]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +77,5 @@ def test_singulars(wordnet: WordNet, plural: str, singular: str) -> None:
 def test_misses_give_advice(wordnet: WordNet) -> None:
     with pytest.raises(TaxonomyError, match="Did you mean 'tabby'"):
         wordnet.find("tabbyy")
-    with pytest.raises(TaxonomyError, match="next one is n02123045"):
-        wordnet.from_offset(2123044)
     with pytest.raises(TaxonomyError, match="not a concept"):
         wordnet.lemmas("n99999999")

@@ -65,7 +65,7 @@ def test_ties_go_by_id_and_empty_concepts_are_left_out(wordnet: WordNet) -> None
     ids = list(wordnet.ids[:600])
     counts = dict.fromkeys(ids[::-1], 5) | {ids[0]: 0}
     assert imagenet_zeroshot_split("least-500", wordnet, counts, []) == ids[1:501]
-    with pytest.raises(DataError, match="1,000 concepts were requested, and 599"):
+    with pytest.raises(DataError, match="1,000 concepts are needed, 599"):
         imagenet_zeroshot_split("most-1k", wordnet, counts, [])
 
 

@@ -83,13 +83,13 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for damaged in (whole[:-1000], whole[:65536], b"", b"junk" * 40000, whole[:-65536] + b"\0" * 65536):
         path.write_bytes(damaged)
-        with pytest.raises(DataError, match="not an ArrayRecord file"):
+        with pytest.raises(DataError, match="as an ArrayRecord file"):
             ArrayRecordFile(path)
     broken = bytearray(whole)
     broken[64 + 40 : 64 + 40 + 30] = b"\xff" * 30  # where the first chunk says how it is packed
     path.write_bytes(bytes(broken))
     file = ArrayRecordFile(path)
-    with pytest.raises(DataError, match="damaged at byte 64"):
+    with pytest.raises(DataError, match="byte 64,"):
         file.record(0)
     assert len(file.record(1)) > 0
     with pytest.raises(DataError, match="cannot read"):

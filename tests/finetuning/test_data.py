@@ -1,4 +1,4 @@
-"""Feeding by processes: the same batches for any number of them, bytes kept within bounds, failures told."""
+"""Feeding by processes: the same batches for any number of them, a bounded cache, errors from workers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_image_by_hand(data: Dataset) -> None:
 
 
 @pytest.mark.parametrize(("images", "fewest", "most"), [(100, 27, 27), (5, 162, 172), (0, 200, 200)])
-def test_what_fits_is_decoded_once_and_no_more_is_kept(data: Dataset, images: int, fewest: int, most: int) -> None:
+def test_images_that_fit_the_cache_are_decoded_once(data: Dataset, images: int, fewest: int, most: int) -> None:
     counted = Counted(data.split("train"))
     assert len(counted.split) == 27
     take(counted.split, TrainView(), range(20), 0, cache_bytes=images * 32 * 32 * 3)  # 200 images are shown
@@ -84,7 +84,7 @@ def test_what_fits_is_decoded_once_and_no_more_is_kept(data: Dataset, images: in
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_broken_images_are_left_out_and_said(data: Dataset, workers: int) -> None:
+def test_unreadable_images_are_skipped_and_recorded(data: Dataset, workers: int) -> None:
     split = Counted(data.split("train"), broken=4).split
     batches = TrainingBatches(split, TrainView(), size=32, batch_size=9, seed=0, workers=workers)
     shown = [batch.positions.tolist() for batch in batches.ahead(0, 3)]

@@ -50,7 +50,7 @@ def kept_after(rights: list[int]) -> tuple[int, float]:
     return stop.step, stop.accuracy
 
 
-def test_the_best_look_is_kept_and_chance_does_not_leave_the_start() -> None:
+def test_the_best_evaluation_is_kept_if_it_beats_the_start_by_more_than_chance() -> None:
     assert kept_after([10, 12, 15, 15, 14]) == (2, 0.75)
     assert kept_after([10, 9, 8]) == (0, 0.5)
     assert kept_after([10, 11]) == (0, 0.5)  # one image more is within one standard error of it

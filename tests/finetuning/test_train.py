@@ -106,7 +106,9 @@ class Killed(Exception):
 
 
 @pytest.mark.parametrize("last", [1, 2, 3, 5])
-def test_a_run_that_died_goes_on_as_if_it_had_not(backbone: Backbone, data: Dataset, tmp_path: Path, last: int) -> None:
+def test_an_interrupted_run_resumes_with_the_same_numbers(
+    backbone: Backbone, data: Dataset, tmp_path: Path, last: int
+) -> None:
     options = FinetuneOptions(checkpoint_every=2, device="cpu", train_view=TrainView("pad-crop", flip=True))
 
     def die(done: int, _steps: int, _loss: float) -> None:

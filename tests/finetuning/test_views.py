@@ -1,4 +1,4 @@
-"""Evaluation on larger images: what transformers of fixed size need, and what nobody else notices."""
+"""Evaluation on larger images: transformers resample their position embedding, other networks do not change."""
 
 from __future__ import annotations
 

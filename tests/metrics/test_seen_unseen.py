@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from unseen.core.errors import DataError
 from unseen.metrics import (
     SeenUnseenCurve,
-    harmonic_mean,
     seen_unseen_area_interval,
     seen_unseen_curve,
     seen_unseen_outcomes,
@@ -66,7 +65,6 @@ def test_it_is_the_sweep(seed: int, images: int, ties: bool, ruled_out: bool) ->
     np.testing.assert_allclose(found.ts, ts, atol=1e-12)
     np.testing.assert_allclose(found.tr, tr, atol=1e-12)
     assert found.area == pytest.approx(area(ts, tr), abs=1e-9)
-    assert found.best_harmonic_mean == pytest.approx(max(harmonic_mean(ts, tr)), abs=1e-9)
     assert len(found.gamma) == len(found.ts) - 1
 
 
@@ -74,7 +72,6 @@ def test_by_hand() -> None:
     """Two images of each kind; the classifier is always right among the own kind."""
     perfect = seen_unseen_curve([-1, -2, 3, 4], [True] * 4, [5, 5, 0, 0], [False, False, True, True])
     assert perfect.area == pytest.approx(1.0)
-    assert perfect.best_harmonic_mean == 1
     hard = seen_unseen_curve([-np.inf, np.inf, np.inf, -np.inf], [True] * 4, [5, 5, 0, 0], [False, False, True, True])
     np.testing.assert_array_equal([hard.ts, hard.tr], [[0.5], [0.5]])  # no constant moves what is ruled out
     assert hard.area == pytest.approx(0.25)

@@ -74,7 +74,7 @@ def test_labels_may_be_anything_that_sorts(sample, solver):
     assert named.top1 == pytest.approx(plain.top1, abs=0.06)
 
 
-def test_test_labels_that_training_never_shows_are_wrong(sample):
+def test_test_labels_without_training_images_count_as_wrong(sample):
     odd = sample.test_labels.copy()
     odd[:100] = 99
     record = evaluate_probe(sample.train, sample.train_labels, sample.test, odd, seeds=(22,))[0]
@@ -142,7 +142,7 @@ def test_bad_input_gets_a_clear_error(sample):
         evaluate_probe(train, None, test, test_labels)
 
 
-def test_tensors_and_single_numbers_are_taken_as_they_come(sample):
+def test_tensors_and_single_numbers_are_accepted(sample):
     plain = evaluate_probe(*sample, shots=(4,), seeds=(22, 37))
     tensors = evaluate_probe(*(torch.from_numpy(part) for part in sample), shots=4, seeds=2)
     assert [(r.shots, r.seed) for r in tensors] == [(4, 22), (4, 37)]

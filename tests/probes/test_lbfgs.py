@@ -65,7 +65,7 @@ def test_few_gradients_serve_the_whole_path(sample):
     assert found.gradients < 5 * 13
 
 
-def test_a_problem_keeps_its_bits_in_any_company(make_sample):
+def test_the_bits_of_a_problem_do_not_depend_on_the_others(make_sample):
     data = make_sample(120, 24, 8)
     rows = [data.rows.features.tensor[k : k + 40] for k in (0, 40, 80)]
     labels = torch.stack([data.rows.labels[k : k + 40] for k in (0, 40, 80)])

@@ -81,7 +81,7 @@ def test_prediction_reads_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(predict(model, features[:0])) == 0
 
 
-def test_a_training_that_diverges_is_said_so() -> None:
+def test_a_training_that_diverges_is_reported() -> None:
     features, labels = clusters(40)
     features[0, 0] = np.inf
     trials = sweep_linear((features, labels), clusters(10), 4, (LinearSetting(0.1, 5, 8),))

@@ -1,4 +1,4 @@
-"""Folds, the rule that chooses a penalty, temperature, and what left-out rows promise."""
+"""Folds, the rule that chooses a penalty, temperature, and cross-validated accuracy."""
 
 import numpy as np
 import pytest
@@ -87,7 +87,7 @@ def test_the_estimate_weights_classes_as_the_population_does():
     assert accuracy == pytest.approx(0.9 * 1.0 + 0.1 * 0.5)
     balanced, wider = estimate_accuracy(correct, labels, np.array([0.5, 0.5]), rows=len(labels), fits=5)
     assert balanced == pytest.approx(0.75) and wider > error
-    # One fit that left out a fifth instead of five that left out all in turn: 1 + 1 / 4 in place of 1 + 5 / 4.
+    # One fit that holds out a fifth instead of five that hold out all rows: 1 + 1 / 4 in place of 1 + 5 / 4.
     same, less = estimate_accuracy(correct, labels, np.array([0.5, 0.5]), rows=5 * len(labels), fits=1)
     assert same == balanced and less == pytest.approx((1.25 / 2.25) ** 0.5 * wider)
 

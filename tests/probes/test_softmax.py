@@ -94,7 +94,7 @@ def test_fits_over_their_own_rows_equal_autograd(fits, shared):
     assert torch.equal(first.gradient, found.gradient[:fits]) and torch.equal(first.loss, found.loss[:fits])
 
 
-def test_all_fits_stay_together_where_rows_cannot_be_told_apart():
+def test_fits_are_evaluated_together_where_one_by_one_is_not_faster():
     rows, labels = torch.randn(1, 100, 5), torch.arange(100)[None] % 50
     folds = (torch.arange(100)[None] % 5).to(torch.int8)
     kept = FoldLoss(MemoryTable(rows), labels, folds, 5, 50)

@@ -95,7 +95,7 @@ def test_each_label_is_scikit_learns_logistic_regression() -> None:
         np.testing.assert_allclose(found.probabilities[:, label], expected, atol=5e-3)
 
 
-def test_thresholds_say_rare_labels_too_and_blocks_agree() -> None:
+def test_thresholds_predict_rare_labels_and_blocks_agree() -> None:
     features, labels = several(seed=7)
     found = evaluate_one_vs_rest((features[:400], labels[:400]), features[400:])
     said = found.probabilities >= found.thresholds

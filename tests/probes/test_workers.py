@@ -25,7 +25,7 @@ def test_workers_are_single_threaded_and_the_setting_is_left_alone():
         torch.set_num_threads(before)
 
 
-def test_results_come_in_order_and_errors_come_through(workers):
+def test_results_are_ordered_and_errors_are_raised(workers):
     def work(item):
         time.sleep(0.002 * (5 - item % 5))
         return item * item

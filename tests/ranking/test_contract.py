@@ -82,7 +82,7 @@ def test_input_is_left_as_it_was(card: ScoreCard, small: tuple, head: Callable[.
 
 
 @pytest.mark.parametrize("card", FROM_FEATURES, ids=ids(FROM_FEATURES))
-def test_rubbish_is_refused_with_a_reason(card: ScoreCard, small: tuple, head: Callable[..., np.ndarray]) -> None:
+def test_invalid_input_is_refused_with_a_reason(card: ScoreCard, small: tuple, head: Callable[..., np.ndarray]) -> None:
     features, labels = small
     with pytest.raises(DataError, match="at least two classes"):
         terms(card, features, np.zeros(len(labels)), head)
@@ -114,7 +114,7 @@ def test_cards_declare_what_scores_need() -> None:
     assert "relative to the pool" in SCORES["etran"].method_card().notes
 
 
-def test_a_score_without_its_input_says_what_is_missing(small: tuple) -> None:
+def test_a_score_without_its_input_names_what_is_missing(small: tuple) -> None:
     features, labels = small
     with pytest.raises(DataError, match="source probabilities"):
         score_terms(SCORES["leep"], labels, features=features)

@@ -34,7 +34,7 @@ def test_a_vote_that_is_tied_goes_to_the_nearer_class() -> None:
     assert knn(5 * rows, [1, 1, 0, 0], neighbours=2) == 0.75
 
 
-def test_a_row_without_length_is_no_trap_and_chunks_change_nothing(
+def test_rows_of_zeros_are_accepted_and_chunks_do_not_change_the_score(
     small: tuple, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     features, labels = small
@@ -45,7 +45,7 @@ def test_a_row_without_length_is_no_trap_and_chunks_change_nothing(
     assert 0 <= knn(np.concatenate([features, np.zeros((1, 5))]), [*labels, 0]) <= 1
 
 
-def test_equal_distances_say_nothing() -> None:
+def test_equal_distances_have_no_correlation() -> None:
     """Two heaps of equal rows are told apart; rows that are all equally far from one another are not."""
     assert parc(np.repeat([[0.0, 1.0, 5.0], [1.0, 0.0, 2.0]], 3, axis=0), [0] * 3 + [1] * 3) == pytest.approx(1.0)
     assert parc(np.eye(4), [0, 0, 1, 1]) == pytest.approx(0.0, abs=1e-6)

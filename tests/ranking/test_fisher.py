@@ -63,7 +63,7 @@ def test_sfda_where_shrinkage_matters(small: tuple) -> None:
     assert sfda(features, labels) == pytest.approx(naive_sfda(features, labels), abs=1e-6)
 
 
-def test_sfda_says_nothing_with_far_fewer_images_than_dimensions() -> None:
+def test_sfda_is_constant_with_far_fewer_images_than_dimensions() -> None:
     noise = 10 * np.random.default_rng(0).normal(size=(30, 200))
     assert sfda(noise, np.repeat([0, 1, 2], 10)) == pytest.approx(0.0, abs=1e-6)
 

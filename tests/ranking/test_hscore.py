@@ -55,7 +55,7 @@ def test_shrinkage_with_fewer_images_than_dimensions(images: int) -> None:
     assert average == pytest.approx(np.trace(fitted.covariance_) / 20, abs=1e-9)
 
 
-def test_with_fewer_images_than_dimensions_only_the_regularised_one_tells_features_apart() -> None:
+def test_with_fewer_images_than_dimensions_only_the_regularised_score_distinguishes_features() -> None:
     generator = np.random.default_rng(0)
     labels = np.repeat([0, 1, 2], 10)
     noise = generator.normal(size=(30, 50))

@@ -56,7 +56,7 @@ def test_other_images_may_be_held_out(small: tuple) -> None:
     assert strange == 0.0
 
 
-def test_rubbish_is_refused(small: tuple) -> None:
+def test_invalid_input_is_refused(small: tuple) -> None:
     with pytest.raises(UsageError, match="at least one epoch"):
         linear(*small, epochs=0)
     with pytest.raises(DataError, match="more images than classes"):

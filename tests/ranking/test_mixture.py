@@ -33,7 +33,7 @@ def mean_log_likelihood(mixture: Mixture, rows: np.ndarray) -> float:
     return found
 
 
-def test_a_mixture_that_no_fit_has_judged_claims_nothing() -> None:
+def test_a_mixture_that_was_not_fitted_has_no_likelihood() -> None:
     made = Mixture(torch.tensor([0.25, 0.75]).log(), torch.zeros(2, 2), torch.ones(2, 2), 1.0)
     np.testing.assert_allclose(made.posterior(np.eye(2)), [[0.25, 0.75]] * 2)
     assert (made.log_likelihood, made.steps, made.converged) == (-math.inf, 0, False)
@@ -95,7 +95,7 @@ def test_pairs_are_kept_while_their_values_and_squares_fit(monkeypatch: pytest.M
     assert _full_step(x, start)[1] is None
 
 
-def test_the_scale_of_rows_moves_nothing_but_the_scale(small: tuple) -> None:
+def test_the_scale_of_rows_changes_only_the_scale_of_the_mixture(small: tuple) -> None:
     plain, large = (fit_mixture(factor * small[0], 5) for factor in (1.0, 1024.0))
     assert large.scale == pytest.approx(1024 * plain.scale, rel=1e-6)
     assert plain.scale == pytest.approx(np.sqrt(small[0].var(axis=0).mean()), rel=1e-5)

@@ -48,7 +48,7 @@ def test_the_scale_of_a_feature_does_not_matter(small: tuple) -> None:
     assert parc(scaled, labels) == pytest.approx(parc(features, labels), abs=1e-6)
 
 
-def test_a_sample_is_taken_and_said(small: tuple) -> None:
+def test_a_sample_is_taken_and_reported(small: tuple) -> None:
     said: list[str] = []
     sampled = parc(*small, limit=30, tell=said.append)
     assert sampled != parc(*small)

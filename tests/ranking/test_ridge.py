@@ -30,7 +30,7 @@ def problem(n: int, d: int, t: int = 2) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(("n", "d"), [(60, 8), (30, 50)])
-def test_values_are_foretold_as_scikit_learn_does_by_the_best_penalty(n: int, d: int) -> None:
+def test_values_are_predicted_like_scikit_learn_at_the_best_penalty(n: int, d: int) -> None:
     rows, targets = problem(n, d)
     folds = np.random.default_rng([7, 5]).permutation(n) % FOLDS
     each = [theirs(rows, targets, folds, penalty) for penalty in PENALTIES]
@@ -80,7 +80,7 @@ def test_classes_are_predicted_like_scikit_learn_at_the_penalty_of_the_first_fol
         (np.ones((10, 2)), np.arange(10), "are constant"),
     ],
 )
-def test_what_cannot_be_learned_is_refused(rows: np.ndarray, targets: np.ndarray, told: str) -> None:
+def test_targets_that_cannot_be_learned_are_refused(rows: np.ndarray, targets: np.ndarray, told: str) -> None:
     with pytest.raises(DataError, match=told):
         value_parts(rows, targets)
 

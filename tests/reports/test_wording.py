@@ -105,3 +105,20 @@ def test_a_sentence_states_what_the_decision_supports() -> None:
     bare = [standing("q", "a", 0.9, math.nan, math.nan), standing("q", "b", 0.6, math.nan, math.nan)]
     assert lead_sentence(bare, names)[1:] == ("no confidence interval", False)
     assert lead_sentence(apart[:1], names) == ("A has 90.0\u202f% [88.0, 92.0].", "", False)
+
+
+def test_what_is_established_comes_first() -> None:
+    names = {"a": "A", "b": "B", "random:net": "net, random weights"}
+    close = [standing("q", "a", 0.9, 0.87, 0.93), standing("q", "b", 0.89, 0.86, 0.92)]
+    text, word, significant = lead_sentence([*close, standing("q", "random:net", 0.4, 0.3, 0.5)], names, chance=0.25)
+    assert (word, significant) == ("significant", True)
+    assert text == (
+        "All 2 trained models are significantly better than net, random weights (40.0\u202f%; by at least 49.0 points "
+        "[38.6, 59.4]) and than chance (25.0\u202f%; by at least 64.0 points [61.0, 67.0]). "
+        "A has the highest value, 90.0\u202f% [87.0, 93.0]; B is statistically tied with it."
+    )
+    # Neither random weights that are as good nor chance within the interval is beaten.
+    equal = [*close, standing("q", "random:net", 0.88, 0.85, 0.91)]
+    assert lead_sentence(equal, names, chance=0.88)[1:] == ("statistically tied", False)
+    low = [standing("q", "a", 0.4, 0.3, 0.5), standing("q", "random:net", 0.9, 0.87, 0.93)]
+    assert "A is significantly better" not in lead_sentence(low, names)[0]

@@ -110,15 +110,15 @@ def evaluate_zeroshot(
     Args:
         features: (n, d).
         labels: (n,) rows of `embeddings`, counted from 0, or names out of `class_names`.
-        embeddings: (c, a), one row per class. Every class needs images.
+        embeddings: (c, a), one row per class. Every class needs images. Rows are scaled to length 1.
         methods: names of `unseen ls methods`, or groups of them: "all" of the paper's, "inductive", "transductive",
             "generative".
         unseen: the classes without training images (rows, or names out of `class_names`), two or more; or the share of
-            classes to draw for that, a float between 0 and 1.
+            classes to sample for that, a float between 0 and 1.
         class_names: one per row of `embeddings`.
-        test_share: of the images of each seen class, held out to be tested among all classes; 0 leaves that out.
-        grid: "quick" or "full": the settings that are tried.
-        normalise: how features are scaled: "l2", "standard" or "none". Class embeddings are scaled to length 1.
+        test_share: of the images of each seen class, held out to be tested among all classes; 0 for no such test.
+        grid: "quick" or "full": the size of the hyper-parameter grid.
+        normalise: how features are scaled: "l2", "standard" or "none".
         calibration: a constant to subtract from the scores of seen classes, or "auto" to tune it.
         seed: of the sampled classes and images, and of the methods.
 
@@ -194,13 +194,13 @@ def _labels(
     Raises:
         DataError: another number of labels than of images, a label without a class, or a class without an image.
     """
-    given = np.asarray(labels)
-    given = given[:, 0] if given.ndim == 2 and given.shape[1] == 1 else given
-    if given.ndim != 1 or len(given) != features[0]:
-        if given.ndim == 1:
-            raise DataError(f"there are {features[0]} rows of features and {len(given)} labels.")
-        raise DataError(f"labels must have shape ({features[0]},), one per row of features; found {given.shape}.")
-    rows = _indices(given, names)
+    found = np.asarray(labels)
+    found = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+    if found.ndim != 1 or len(found) != features[0]:
+        if found.ndim == 1:
+            raise DataError(f"there are {features[0]} rows of features and {len(found)} labels.")
+        raise DataError(f"labels must have shape ({features[0]},), one per row of features; found {found.shape}.")
+    rows = _indices(found, names)
     swapped = f" Class embeddings of shape {embeddings} look transposed: they need one row per class."
     classes = np.unique(rows)
     if classes[0] < 0 or classes[-1] >= len(names):
@@ -223,15 +223,15 @@ def _labels(
     return rows
 
 
-def _indices(given: npt.NDArray[Any], names: Sequence[str]) -> IntArray:
+def _indices(found: npt.NDArray[Any], names: Sequence[str]) -> IntArray:
     """Return rows as they are, and names as their rows."""
-    if given.dtype.kind in "iu":
-        return given.astype(np.int64)
+    if found.dtype.kind in "iu":
+        return found.astype(np.int64)
     index = {name: i for i, name in enumerate(names)}
-    unknown = [str(label) for label in given if str(label) not in index]
+    unknown = [str(label) for label in found if str(label) not in index]
     if unknown:
         raise DataError(f"{list_unknown(list(dict.fromkeys(unknown)), names)}: not among the {len(names)} class names.")
-    return np.asarray([index[str(label)] for label in given], np.int64)
+    return np.asarray([index[str(label)] for label in found], np.int64)
 
 
 def _unseen(unseen: Sequence[str | int] | float, names: Sequence[str]) -> IntArray | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from unseen.backbones.model_files import check_weights_file, refuse_code
 from unseen.core.errors import CheckpointError
+from unseen.core.extras import ensure_torchvision
 from unseen.core.guard import guarded
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class LoadReport:
         return "; ".join(words)
 
 
-def read_checkpoint(path: Path) -> Any:
+def read_checkpoint(path: Path) -> object:
     """Return the plain containers and tensors of a file. Code in it is never run."""
     if not path.is_file():
         raise CheckpointError(
@@ -79,7 +80,7 @@ def read_checkpoint(path: Path) -> Any:
         return load_file(path)
 
 
-def load_plain(source: Path | BinaryIO, file: str, safe: list[Any]) -> Any:
+def load_plain(source: Path | BinaryIO, file: str, safe: list[Any]) -> object:
     """Return the plain containers and tensors of a torch file.
 
     Args:
@@ -99,7 +100,7 @@ def load_plain(source: Path | BinaryIO, file: str, safe: list[Any]) -> Any:
             ) from error
 
 
-def state_dicts(value: Any) -> Iterator[tuple[str, dict[str, Tensor]]]:
+def state_dicts(value: object) -> Iterator[tuple[str, dict[str, Tensor]]]:
     """Yield every mapping with tensors inside a checkpoint, with the dotted keys that lead to it.
 
     A mapping in several places is entered once, so that a file cannot cause an endless search.
@@ -119,7 +120,7 @@ def state_dicts(value: Any) -> Iterator[tuple[str, dict[str, Tensor]]]:
             waiting += reversed(inner)
 
 
-def _key_text(key: Any) -> str:
+def _key_text(key: object) -> str:
     """Return a key as text; any other object, which may be nested without end, by its type."""
     return str(key) if isinstance(key, str | int | float) else type(key).__name__
 
@@ -164,17 +165,16 @@ def resize_positions(found: Tensor, wanted: torch.Size) -> Tensor | None:
 
     Return None if the width differs or a grid is not square.
     """
-    import torch
+    ensure_torchvision()
+    from timm.layers.pos_embed import resample_abs_pos_embed
 
     if found.ndim != 3 or len(wanted) != 3 or found.shape[2] != wanted[2] or found.shape[0] != wanted[0]:
         return None
     for extra in range(9):  # a class token, and up to eight registers
         old, new = math.isqrt(found.shape[1] - extra), math.isqrt(wanted[1] - extra)
         if old * old == found.shape[1] - extra and new * new == wanted[1] - extra and min(old, new) > 1:
-            grid = found[:, extra:].reshape(1, old, old, -1).permute(0, 3, 1, 2).float()
-            grid = torch.nn.functional.interpolate(grid, size=(new, new), mode="bicubic", antialias=True)
-            moved = grid.permute(0, 2, 3, 1).reshape(1, new * new, -1).to(found.dtype)
-            return torch.cat([found[:, :extra], moved], dim=1)
+            resized: Tensor = resample_abs_pos_embed(found, [new, new], [old, old], num_prefix_tokens=extra)
+            return resized
     return None
 
 

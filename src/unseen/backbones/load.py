@@ -114,7 +114,7 @@ def register_backbone(name: str) -> Callable[[Callable[..., Any]], Callable[...,
 
 
 def load_backbone(name: str | Path) -> Backbone:
-    """Build the model that a name or a plain path stands for, in evaluation mode, on the CPU.
+    """Build the model of a name or a plain path, in evaluation mode, on the CPU.
 
     Weights that are random, such as those that a partial checkpoint does not fill, are the same every time; torch's
     global generator is not changed.

@@ -102,7 +102,7 @@ class Choice:
         )
 
 
-def find_network(checkpoint: Any, module: nn.Module, key: str | None = None, *, ema: bool = False) -> Choice:
+def find_network(checkpoint: object, module: nn.Module, key: str | None = None, *, ema: bool = False) -> Choice:
     """Return the network in a checkpoint that fits `module` best, by fit first and by recipe second.
 
     Args:
@@ -130,11 +130,9 @@ def find_network(checkpoint: Any, module: nn.Module, key: str | None = None, *, 
         found = _select(found, key)
     best = max(each.fit for each in found)
     if not best:  # no name matches: the caller reports it, or matches by order and shape
-        tops = [
-            n for n in found if not any(n.container == o.container and len(o.prefix) < len(n.prefix) for o in found)
-        ]
-        largest = max(len(each.tensors) for each in tops)
-        return _decide([each for each in tops if len(each.tensors) == largest], wanted, ema=ema)
+        tops = {each.container: each for each in sorted(found, key=lambda n: len(n.prefix), reverse=True)}
+        largest = max(len(each.tensors) for each in tops.values())
+        return _decide([each for each in tops.values() if len(each.tensors) == largest], wanted, ema=ema)
     competing = [each for each in found if each.fit >= _COMPETES * best]
     return _decide(_without_larger(competing, own, len(body)), wanted, ema=ema)
 
@@ -143,14 +141,9 @@ def _without_larger(networks: Sequence[Network], known: Mapping[str, Tensor], si
     """Drop networks that contain the architecture as a part: a ResNet-34 has all tensors of a ResNet-18."""
     counted = []
     for each in networks:
-        inner = tuple(
-            other.prefix
-            for other in networks
-            if other.container == each.container
-            and other.prefix != each.prefix
-            and other.prefix.startswith(each.prefix)
-        )
-        own = [n for n in each.tensors if n.startswith(each.prefix) and not (inner and n.startswith(inner))]
+        below = [other.prefix for other in networks if other.container == each.container]
+        inner = tuple(prefix for prefix in below if prefix != each.prefix and prefix.startswith(each.prefix))
+        own = [n for n in each.tensors if n.startswith(each.prefix) and not n.startswith(inner)]
         counted.append(replace(each, extra=sum(n[len(each.prefix) :] not in known for n in own)))
     least = min(each.extra for each in counted)
     return [each for each in counted if each.extra <= least + (1 - _COMPETES) * size + 8]
@@ -171,10 +164,9 @@ def _beats(one: Network, other: Network, *, ema: bool) -> bool:
     """Return whether the first recipe that concerns both networks evaluates `one`."""
     a, b = one.path.lower(), other.path.lower()
     for winner, loser in _RECIPES:
-        if winner.search(a) and loser.search(b) and not (winner.search(b) or loser.search(a)):
-            return True
-        if winner.search(b) and loser.search(a) and not (winner.search(a) or loser.search(b)):
-            return False
+        sides = [(bool(winner.search(path)), bool(loser.search(path))) for path in (a, b)]
+        if set(sides) == {(True, False), (False, True)}:
+            return sides[0] == (True, False)
     for average, reversed_ in ((_MOMENTUM, False), (_AVERAGE, ema)):
         if bool(average.search(a)) != bool(average.search(b)):
             return bool(average.search(a)) == reversed_
@@ -271,7 +263,7 @@ _TORCHVISION = ("mobilenet_v2", "efficientnet_b0", "vit_b_16", "convnext_tiny", 
 _ENOUGH = 0.97
 
 
-def guess_architecture(checkpoint: Any, name: str, key: str | None = None) -> tuple[str, float]:
+def guess_architecture(checkpoint: object, name: str, key: str | None = None) -> tuple[str, float]:
     """Return the architecture that a checkpoint's tensors fit, and the share of it that they fill.
 
     Args:

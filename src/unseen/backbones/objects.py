@@ -11,7 +11,7 @@ import copy
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
-from types import CodeType
+from types import CellType, CodeType
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from unseen.core.objects import OBJECT_SCHEME
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
 
-#: A callable gets pixels as they are: what `Taps` computes with these is the value of a byte.
+#: Normalisation of a callable's input: with it, `Taps` computes the value of each byte.
 _BYTES = {"mean": (0.0, 0.0, 0.0), "std": (1 / 255, 1 / 255, 1 / 255)}
 
 
@@ -61,7 +61,7 @@ def as_backbone(
         module = model.module
         made = replace(model, module=module.again(model) if isinstance(module, _Called) else snapshot(module))
         if transform is not None or preprocessing is not None:
-            raise BackboneError("a backbone brings its own preprocessing. Replace it there, or give the module.")
+            raise BackboneError("a backbone has its own preprocessing. Replace it there, or give the module.")
     elif isinstance(model, nn.Module):
         made = _module_backbone(snapshot(model), preprocessing, transform)
     elif callable(model):
@@ -130,7 +130,7 @@ class _Called(nn.Module):
     """A function of the user's in the place of a module.
 
     Attributes:
-        object_kind: stands for this class in the ids of objects; see `_kind_of`.
+        object_kind: identifies this class in the ids of objects; see `_kind_of`.
         own_fingerprint: of what it gives for a few images: its code may read weights from anywhere.
     """
 
@@ -240,7 +240,7 @@ def _code_of(kind: type) -> str:
     return digest([each for each in found if each is not None])
 
 
-def _counts(name: str, value: Any) -> bool:
+def _counts(name: str, value: object) -> bool:
     """Return whether an attribute of a class can change its features."""
     special = name.startswith("__") and name.endswith("__")
     return not special or (hasattr(value, "__code__") and not name.startswith("__annotate"))
@@ -278,14 +278,14 @@ def _code_digest(code: CodeType, documentation: str | None = None) -> str:
     return hashlib.sha256(code.co_code + repr((consts, code.co_names)).encode()).hexdigest()[:16]
 
 
-def _constant(value: Any) -> str:
+def _constant(value: object) -> str:
     """Return a text for a constant of compiled code that is the same in every process."""
     if isinstance(value, CodeType):
         return _code_digest(value)
     return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
 
 
-def _filled(cell: Any) -> bool:
+def _filled(cell: CellType) -> bool:
     try:
         return not isinstance(cell.cell_contents, type)
     except ValueError:

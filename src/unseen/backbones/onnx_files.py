@@ -7,12 +7,13 @@ reader walks the protocol buffer, skips everything else, and is bounded in depth
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from unseen.core.errors import CheckpointError, DataError
 from unseen.core.files import map_file
 from unseen.core.identity import digest, file_digest
-from unseen.core.wire import Value, fields
+from unseen.core.wire import fields
 
 #: Fields that lead to tensors, by message: the number of the field and the message in it (onnx.proto).
 _LEADING = {
@@ -24,7 +25,6 @@ _LEADING = {
     "Attribute": {5: "Tensor", 6: "Graph", 10: "Tensor", 11: "Graph", 22: "SparseTensor", 23: "SparseTensor"},
     "SparseTensor": {1: "Tensor", 2: "Tensor"},
 }
-_MODEL_GRAPH = 7
 _EXTERNAL_DATA, _DATA_LOCATION, _EXTERNAL = 13, 14, 1
 _NODE_INPUT, _NODE_OUTPUT, _NODE_OPERATOR = 1, 2, 4
 _COPIES = ("Identity", "Cast", "Squeeze", "Flatten", "Reshape", "Dropout")
@@ -51,7 +51,7 @@ def external_files(path: Path) -> list[str]:
     Raises:
         CheckpointError: as `graph_digest`.
     """
-    found = sorted(set(_read(path).locations))
+    found = sorted({name for kind, _, value in _read(path) if kind == "Tensor" for name in _locations(value)})
     for name in found:
         parts = (*PurePosixPath(name).parts, *PureWindowsPath(name).parts)
         absolute = PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor
@@ -73,7 +73,8 @@ def output_operators(path: Path, output: str) -> list[str]:
     The walk ends at the first operator that computes something: operators that only copy or reshape a value are passed
     over, and so is the addition of a bias to a matrix product. A Softmax is followed by what it is applied to.
     """
-    made = {name: (kind, inputs) for kind, inputs, outputs in _read(path).nodes for name in outputs}
+    nodes = [_node(value) for kind, parents, value in _read(path) if kind == "Node" and parents == ("Model", "Graph")]
+    made = {name: (kind, inputs) for kind, inputs, outputs in nodes for name in outputs}
     found: list[str] = []
     while output in made and len(found) < len(made):
         kind, inputs = made.pop(output)
@@ -87,69 +88,54 @@ def output_operators(path: Path, output: str) -> list[str]:
     return [kind for kind in found if kind not in _COPIES]
 
 
-def _read(path: Path) -> _Walk:
+def _read(path: Path) -> list[tuple[str, tuple[str, ...], memoryview]]:
+    """Return the messages of a graph that lead to tensors: kind, kinds of the messages around it, content."""
     try:
-        walk = _Walk()
-        walk.message("Model", memoryview(map_file(path)), 0)
-        if not walk.graphs:
+        found = list(_walk(("Model",), memoryview(map_file(path)), count()))
+        if not any(kind == "Graph" and parents == ("Model",) for kind, parents, _ in found):
             raise ValueError("it has no graph")
-        return walk
+        return found
     except (ValueError, IndexError) as error:
         raise CheckpointError(f"{path.name} cannot be read as an ONNX graph: {error}.") from error
     except DataError as error:
         raise CheckpointError(str(error)) from error
 
 
-class _Walk:
-    """Collect the locations of external tensors and the nodes of the main graph (operator, inputs, outputs)."""
+def _walk(
+    kinds: tuple[str, ...], view: memoryview, counter: Iterator[int]
+) -> Iterator[tuple[str, tuple[str, ...], memoryview]]:
+    """Yield the messages inside a message, depth first, up to a total number of fields for the file."""
+    if len(kinds) > _DEEPEST:
+        raise ValueError("its messages are nested too deeply")
+    for number, value in fields(view):
+        if next(counter) >= _MOST_FIELDS or not number:
+            raise ValueError("it has too many fields" if number else "a field has the number 0")
+        inner = _LEADING.get(kinds[-1], {}).get(number)
+        if inner is None:
+            continue
+        if not isinstance(value, memoryview):
+            raise ValueError(f"field {number} is not a message")
+        yield inner, kinds, value
+        yield from _walk((*kinds, inner), value, counter)
 
-    def __init__(self) -> None:
-        self.locations: list[str] = []
-        self.nodes: list[tuple[str, list[str], list[str]]] = []
-        self.graphs = 0
-        self._left = _MOST_FIELDS
 
-    def message(self, kind: str, view: memoryview, depth: int) -> None:
-        if depth > _DEEPEST:
-            raise ValueError("its messages are nested too deeply")
-        for number, value in self._fields(view):
-            inner = _LEADING[kind].get(number)
-            if inner is None:
-                continue
-            if not isinstance(value, memoryview):
-                raise ValueError(f"field {number} is not a message")
-            self.graphs += kind == "Model" and number == _MODEL_GRAPH
-            if inner == "Node" and kind == "Graph" and depth == 1:
-                self.nodes.append(self._node(value))
-            if inner == "Tensor":
-                self._tensor(value)
-            else:
-                self.message(inner, value, depth + 1)
+def _node(view: memoryview) -> tuple[str, list[str], list[str]]:
+    """Return the operator of a node, its inputs and its outputs."""
+    texts: dict[int, list[str]] = {_NODE_INPUT: [], _NODE_OUTPUT: [], _NODE_OPERATOR: [""]}
+    for number, value in fields(view):
+        if number in texts and isinstance(value, memoryview):
+            texts[number].append(bytes(value).decode("utf-8", "replace"))
+    return texts[_NODE_OPERATOR][-1], texts[_NODE_INPUT], texts[_NODE_OUTPUT]
 
-    def _node(self, view: memoryview) -> tuple[str, list[str], list[str]]:
-        texts: dict[int, list[str]] = {_NODE_INPUT: [], _NODE_OUTPUT: [], _NODE_OPERATOR: [""]}
-        for number, value in self._fields(view):
-            if number in texts and isinstance(value, memoryview):
-                texts[number].append(bytes(value).decode("utf-8", "replace"))
-        return texts[_NODE_OPERATOR][-1], texts[_NODE_INPUT], texts[_NODE_OUTPUT]
 
-    def _tensor(self, view: memoryview) -> None:
-        named: list[str] = []
-        external = False
-        for number, value in self._fields(view):
-            if number == _DATA_LOCATION and isinstance(value, int):
-                external = value == _EXTERNAL
-            elif number == _EXTERNAL_DATA and isinstance(value, memoryview):
-                entry = {n: bytes(text) for n, text in self._fields(value) if isinstance(text, memoryview)}
-                if entry.get(1) == b"location":
-                    named.append(entry.get(2, b"").decode("utf-8", "surrogateescape"))
-        if external:
-            self.locations += named or [""]
-
-    def _fields(self, view: memoryview) -> Iterator[tuple[int, Value]]:
-        """Yield number and value of every field of a message, up to a total for the file."""
-        for number, value in fields(view):
-            self._left -= 1
-            if self._left < 0 or not number:
-                raise ValueError("it has too many fields" if number else "a field has the number 0")
-            yield number, value
+def _locations(view: memoryview) -> list[str]:
+    """Return the files that hold a tensor; none if the graph itself does."""
+    named, external = [], False
+    for number, value in fields(view):
+        if number == _DATA_LOCATION and isinstance(value, int):
+            external = value == _EXTERNAL
+        elif number == _EXTERNAL_DATA and isinstance(value, memoryview):
+            entry = {n: bytes(text) for n, text in fields(value) if isinstance(text, memoryview)}
+            if entry.get(1) == b"location":
+                named.append(entry.get(2, b"").decode("utf-8", "surrogateescape"))
+    return (named or [""]) if external else []

@@ -207,7 +207,7 @@ class OpenVinoRuntime:
         self._model: Any = core.compile_model(core.read_model(read), "CPU", settings)
         self._requests = threading.local()
 
-    def __call__(self, pixels: Any) -> tuple[Any, ...]:
+    def __call__(self, pixels: Pixels) -> Outputs:
         if not hasattr(self._requests, "own"):
             self._requests.own = self._model.create_infer_request()
         found = self._requests.own.infer([pixels])
@@ -449,14 +449,14 @@ class Graph(nn.Module):
         parts = [self._run(array[begin : begin + step], step) for begin in range(0, len(array), step)]
         return torch.from_numpy(np.concatenate(parts))
 
-    def _run(self, array: Any, step: int) -> Any:
+    def _run(self, array: npt.NDArray[Any], step: int) -> npt.NDArray[np.float32]:
         """Run one batch; a graph of a fixed batch size gets its last images more than once."""
         padded = array if len(array) == step else np.concatenate([array, array[-1:].repeat(step - len(array), 0)])
         (found,) = self.session.run([self.output], {self._input: padded})
         return np.asarray(found, np.float32)[: len(array)]
 
 
-def _describe(path: Path, output: str, width: Any, outputs: list[str]) -> str:
+def _describe(path: Path, output: str, width: object, outputs: list[str]) -> str:
     """Return what an output contains, as far as the graph shows it."""
     operators = output_operators(path, output)
     linear = bool(operators) and operators[-1] in ("Gemm", "MatMul")

@@ -35,16 +35,21 @@ Arrays = tuple[Any, npt.NDArray[Any]]
 class ProbeOptions:
     """Options of every benchmark that fits probes."""
 
-    solver: SolverName = option("logistic", help="Classifier and solver; fast is an older name of logistic.")
+    solver: SolverName = option("logistic", help="The classifier.")
     shots: tuple[Shots, ...] = option(("all",), axis="shots", help="Training images per class: numbers, or all.")
-    seeds: tuple[int, ...] = option(SEEDS, axis="seed", count=SEEDS, help="One run each: a count, or the seeds.")
-    layer: str = option("pooled", help="Features: pooled, logits, or the name of a module.")
-    validation: Validation = option("drawn", help="drawn: select on a fifth of train; own: on the validation split.")
-    square_root: bool = option(False, help="Take square roots of the features before they are scaled.")
+    seeds: tuple[int, ...] = option(
+        SEEDS, axis="seed", count=SEEDS, help="One run per seed: 5 means five seeds, 22,37 (or 22,) lists them."
+    )
+    layer: str = option("pooled", help="Features to use: pooled, logits, or the name of a module.")
+    validation: Validation = option(
+        "drawn", help="drawn: select on a fifth of train; own: on the validation split.", rare=True
+    )
+    square_root: bool = option(False, help="Take square roots of the features before they are scaled.", rare=True)
     memory_limit: Natural = option(
         0,
         neutral="rows that are read again at every pass give the same classifier",
         help="MB that a probe's copies of rows may take; beyond it rows stay on the disk. 0: a quarter of the machine.",
+        rare=True,
     )
 
     def __post_init__(self) -> None:

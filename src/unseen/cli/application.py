@@ -10,7 +10,6 @@ from typing import Any
 
 import typer
 
-from unseen.cli.options import study_command
 from unseen.cli.parser import EXAMPLES, Command, Group, make_command, root_options
 from unseen.core.registry import load_object
 from unseen.results.info import BENCHMARKS, info_of
@@ -56,6 +55,8 @@ EXAMPLES |= {
         "unseen cog finetune --models timm:resnet18 --steps 200",
         "unseen cog finetune --data packaged:emoji --models timm:resnet18 --dry-run",
     ),
+    "cog chart": ("unseen cog chart levels --output levels.pdf", "unseen cog chart kin --concept fox --output kin.svg"),
+    "cog noise": ("unseen cog noise packaged:emoji", "unseen cog noise photos/ --most 50 --json"),
     "zsl run": (
         "unseen zsl run xlsa17:AWA1 --methods ESZSL ALE",
         "unseen zsl run packaged:emoji --models packaged:efficientnet-lite0 --methods ESZSL",
@@ -70,7 +71,7 @@ EXAMPLES |= {
         "unseen vtab run --tasks caltech101 --root data/ --models timm:resnet50",
         "unseen vtab run procedural --models packaged:efficientnet-lite0 --adaptation linear",
     ),
-    "vtab check": ("unseen vtab check --root data/", "unseen vtab check --root data/ --json"),
+    "vtab check": ("unseen vtab check data/", "unseen vtab check data/ --json"),
     "vtab analyse": ("unseen vtab analyse", "unseen vtab analyse --size full"),
     "vtab chart": ("unseen vtab chart groups --output groups.pdf", "unseen vtab chart kinds --output kinds.svg"),
     "vtab compare": ("unseen vtab compare", "unseen vtab compare --models timm:resnet50"),
@@ -87,9 +88,9 @@ EXAMPLES |= {
     "doctor": ("unseen doctor", "unseen doctor --json"),
     "results": ("unseen results --benchmark probe", "unseen results --latex table.tex --bibtex refs.bib"),
     "results record": ("unseen results record", "unseen results record --benchmark probe"),
-    "results forget": ("unseen results forget --benchmark probe", "unseen results forget --model mine.pth --yes"),
+    "results forget": ("unseen results forget --benchmark probe", "unseen results forget --models mine.pth --yes"),
     "results verify": ("unseen results verify", "unseen results verify --json"),
-    "results repair": ("unseen results repair", "unseen results repair --output repaired.sqlite"),
+    "results repair": ("unseen results repair", "unseen results repair --home backup/"),
     "results rerun": ("unseen results rerun 1a2b3c4d", "unseen results rerun 1a2b3c4d --json"),
     "report": ("unseen report", "unseen report --figures figures/"),
     "compare": (
@@ -130,9 +131,8 @@ def load_command(name: str) -> Any:
     if name in COMMANDS:
         target, text = COMMANDS[name]
         return make_command(name, load_object(target), text)
-    return make_command(
-        name, study_command(_benchmark_named(name) or name), f"Run the benchmark {name!r} of a plug-in."
-    )
+    command = load_object("unseen.cli.run:study_command")(_benchmark_named(name) or name)
+    return make_command(name, command, f"Run the benchmark {name!r} of a plug-in.")
 
 
 def _benchmark_named(name: str) -> str | None:

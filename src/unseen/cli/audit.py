@@ -2,15 +2,269 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.progress import Progress, TaskID
+from rich.text import Text
 
+from unseen.backbones.load import resolve_model
+from unseen.benchmarks import Workbench
+from unseen.benchmarks.audit import audit_images
 from unseen.cli.options import HomeOption, JsonOption
+from unseen.cli.progress import ConsoleProgress
+from unseen.cli.tables import console, count, print_json, print_table, say
+from unseen.concepts import (
+    Audit,
+    AuditRow,
+    audit_classes,
+    load_wordnet,
+    read_class_list,
+    read_mapping,
+    read_seen,
+    write_mapping,
+)
 from unseen.core.errors import UsageError
+from unseen.core.files import home as home_folder
+from unseen.core.files import write_whole
+from unseen.data import load_dataset
+from unseen.data.duplicates import THRESHOLD, DuplicateReport
+from unseen.data.load import resolve_dataset
+from unseen.reports.audit import audit_chart, drop_list, write_copies_page
+from unseen.reports.charts import save_chart
+from unseen.results.export import to_json
 
 _COPIES = "Copies among images"
+_STYLES = {
+    "seen": "bold red",
+    "descendant of seen": "red",
+    "ancestor of seen": "yellow",
+    "unseen": "green",
+    "not matched": "dim",
+}
+_MOST_SENSES, _MOST_PAIRS, _MOST_UNREADABLE = 6, 20, 5
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where findings go.
+
+    Attributes:
+        as_json: print JSON instead of tables.
+        out: file for the JSON.
+        chart, mapping: files for similarities, and for classes with their ids.
+        drop, page: files for images to drop, and for the pairs of copies.
+    """
+
+    as_json: bool
+    out: Path | None
+    chart: Path | None
+    mapping: Path | None
+    drop: Path | None
+    page: Path | None
+
+    def write(self, values: Mapping[str, Any], print_tables: Callable[[], None]) -> None:
+        """Print the findings, and write the JSON file."""
+        if self.as_json:
+            print_json(values)
+        else:
+            print_tables()
+        if self.out is not None:
+            write_whole(self.out, to_json(values) + "\n")
+            say(f"Written to {self.out}.", error=True)
+
+
+# ---- classes ---------------------------------------------------------------------------------------------------------
+
+
+def audit_class_list(data: str, seen: str, mapping: Path | None, output: Output, *, noun: str, flagged: bool) -> None:
+    """Audit the classes of a file or dataset; print and write the findings."""
+    wordnet = load_wordnet()
+    names, wnids = _classes(data)
+    seen_name, seen_ids = read_seen(seen, wordnet)
+    known = read_mapping(mapping) if mapping is not None else None
+    audit = audit_classes(names, seen_ids, mapping=known, wnids=wnids, seen_name=seen_name, noun=noun)
+
+    def print_tables() -> None:
+        _print_rows(audit.flagged if flagged else audit.rows, wordnet.label)
+        _print_doubts(audit)
+        _print_summary(audit)
+
+    output.write(audit.to_dict(), print_tables)
+    if output.mapping is not None:
+        doubtful = count(write_mapping(audit, output.mapping), "doubtful class", "doubtful classes")
+        say(f"{doubtful} written to {output.mapping}.", error=True)
+    if output.chart is not None:
+        say(f"Drawn to {save_chart(audit_chart(audit), output.chart)}.", error=True)
+
+
+def _classes(data: str) -> tuple[list[str], Sequence[str | None]]:
+    """Return class names, and their WordNet ids if the dataset has them."""
+    if data and Path(data).is_file():
+        return read_class_list(data), ()
+    if not data or (":" not in data and not Path(data).is_dir()):
+        raise UsageError(
+            f"{data!r} is neither a file nor a dataset. Give a file with one class per line, or a dataset such as "
+            "packaged:emoji or folder:PATH (unseen ls datasets)."
+        )
+    dataset = load_dataset(resolve_dataset(data, Path.cwd()))
+    return list(dataset.class_names), dataset.wnids
+
+
+def _print_rows(rows: Sequence[AuditRow], label: Callable[[str], str]) -> None:
+    lines = []
+    for row in rows:
+        match, style = row.match, _STYLES[row.relation]
+        kin = ", ".join(label(wnid) for wnid in row.kin[:3] if wnid != match.wnid)
+        kin += f" and {len(row.kin) - 3} more" if len(row.kin) > 3 else ""
+        lines.append(
+            (
+                Text(match.name, style=style),
+                f"{match.wnid} {label(match.wnid)}" if match.wnid else "",
+                match.how + (" ?" if match.ambiguous else ""),
+                Text(row.relation + (f": {kin}" if kin else ""), style=style),
+                label(row.nearest) if row.nearest else "",
+                f"{row.similarity:.2f}" if row.similarity is not None else "",
+            )
+        )
+    columns = ("Class", "synset", "match", "relation", "nearest seen", "Lin")
+    prose = ("Class", "synset", "relation", "nearest seen")
+    print_table(columns, lines, numeric=("Lin",), prose=prose, keep=("relation",))
+
+
+def _print_doubts(audit: Audit) -> None:
+    """Print classes whose name has a seen sense besides the chosen one, and ambiguous classes with their senses."""
+    screen = console()
+    for row in audit.rows:
+        if (sense := row.other_sense_seen) is not None:
+            words = f"{sense.wnid} {', '.join(sense.lemmas)}: {sense.definition}"
+            screen.print(Text(f"{row.match.name}: another sense is seen, {words}", style="yellow"))
+    doubtful = sorted((row for row in audit.rows if row.match.ambiguous), key=lambda row: not row.verdict_in_doubt)
+    if doubtful:
+        title = "\nAmbiguous classes, the chosen sense first; settle them in a file for --mapping:"
+        screen.print(Text(title, style="bold"))
+    for row in doubtful:
+        matters = "; another sense changes the verdict" if row.verdict_in_doubt else ""
+        screen.print(Text(f"{row.match.name}: {row.match.reason}{matters}"))
+        for sense in row.senses[:_MOST_SENSES]:
+            words = f"  {sense.wnid} {', '.join(sense.lemmas)}: {sense.definition} [{sense.relation}]"
+            screen.print(Text(words, style=_STYLES[sense.relation]))
+        if len(row.senses) > _MOST_SENSES:
+            screen.print(Text(f"  and {len(row.senses) - _MOST_SENSES} more", style="dim"))
+
+
+def _print_summary(audit: Audit) -> None:
+    screen = console()
+    relations = ", ".join(f"{number} {relation}" for relation, number in audit.counts.items())
+    screen.print(Text(f"\nRelations: {relations}."))
+    how = {kind: sum(row.match.how == kind for row in audit.rows) for kind in ("qualified", "head", "none")}
+    ambiguous = sum(row.match.ambiguous for row in audit.rows)
+    if ambiguous or any(how.values()):
+        screen.print(
+            Text(
+                f"Matches to check: {ambiguous} ambiguous, {how['qualified']} without a qualifier of their name, "
+                f"{how['head']} by a part of their name (then the class is a kind of the synset), {how['none']} not "
+                "matched."
+            )
+        )
+    screen.print(Text(audit.summary, style="bold"))
+
+
+# ---- copies among images ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CopySearch:
+    """Options of the search for copies; None for the default."""
+
+    against: str | None
+    model: str | None
+    threshold: float | None
+    crops: bool
+
+
+def audit_image_copies(data: str, search: CopySearch, output: Output, home: Path | None) -> None:
+    """Search for copies, print the findings, and write the page, the list of images to drop and the JSON."""
+    screen = console(error=True)
+    bench = Workbench(home_folder(home), progress=ConsoleProgress(screen))
+    threshold = THRESHOLD if search.threshold is None else search.threshold
+    bar = Progress(console=screen, transient=True, disable=not screen.is_terminal)
+    tasks: dict[str, TaskID] = {}
+
+    def advance(stage: str, done: int, total: int) -> None:
+        bar.start()  # not before: extraction has its own bar
+        if stage not in tasks:
+            tasks[stage] = bar.add_task(f"comparing {stage}", total=total)
+        bar.update(tasks[stage], completed=done, total=total)
+
+    try:
+        report, model = audit_images(
+            bench,
+            data,
+            search.against,
+            model=resolve_model(search.model, Path.cwd()) if search.model else None,
+            progress=advance,
+            threshold=threshold,
+            parts=search.crops,
+            workers=2,
+        )
+    finally:
+        if tasks:
+            bar.stop()
+    method = _method(report, model, threshold, search.crops)
+    output.write({**report.to_dict(), "method": method}, lambda: _print_copies(report, method))
+    if output.drop is not None:
+        write_whole(output.drop, drop_list(report))
+        say(f"{len(report.drop):,} images to drop written to {output.drop}.", error=True)
+    if output.page is not None:
+        classes = bench.dataset(report.images.name).class_names
+        say(f"Page: {write_copies_page(report, output.page, how=method, classes=classes)}", error=True)
+
+
+def _method(report: DuplicateReport, model: str, threshold: float, crops: bool) -> str:
+    """Return how the copies were found, as a sentence for a paper."""
+    against = report.against
+    if against is not None and against.open is None:
+        return (
+            f"Candidates by cosine similarity of {model} features; the images of {against.name} were not at hand, so "
+            "none is confirmed by its pixels."
+        )
+    crop = "or as a part of one another" if crops else "whole"
+    return (
+        f"Equal files by content; further candidates by cosine similarity of {model} features (at least "
+        f"{threshold:g}), each confirmed by a perceptual hash and the pixels laid over each other, {crop} "
+        f"({report.compared:,} candidates compared)."
+    )
+
+
+def _print_copies(report: DuplicateReport, method: str) -> None:
+    images, other, screen = report.images, report.against or report.images, console()
+    rows = [
+        [
+            pair.kind.value,
+            images.names[pair.first],
+            images.split_of(pair.first),
+            other.names[pair.second],
+            other.split_of(pair.second),
+            "" if pair.correlation is None else f"{pair.correlation:.3f}",
+        ]
+        for pair in report.pairs[:_MOST_PAIRS]
+    ]
+    if rows:
+        columns = ["kind", "image", "split", "copy", "its split", "pixels agree"]
+        print_table(columns, rows, numeric=("pixels agree",), prose=("image", "copy"))
+    if len(report.pairs) > len(rows):
+        screen.print(f"and {len(report.pairs) - len(rows):,} more pairs: --page shows them, --output writes them.")
+    for name, reason in list(report.unreadable.items())[:_MOST_UNREADABLE]:
+        screen.print(f"could not be opened: {name}: {reason}")
+    screen.print(report.summary, style="bold", soft_wrap=True)
+    screen.print(method, soft_wrap=True)
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------
 
 
 def audit(
@@ -30,7 +284,7 @@ def audit(
         ),
     ] = None,
     as_json: JsonOption = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write everything to this JSON file.")] = None,
+    out: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write all findings as JSON.")] = None,
     chart: Annotated[Path | None, typer.Option(help="Draw similarities to this .html, .svg, .png or .pdf.")] = None,
     noun: Annotated[str, typer.Option(help="What the summary calls the classes, such as 'test classes'.")] = "classes",
     flagged: Annotated[bool, typer.Option("--flagged", help="List the flagged classes only.")] = False,
@@ -71,8 +325,6 @@ def audit(
     home: HomeOption = None,
 ) -> None:
     """State for every class whether a model trained on the seen classes has seen it; or list copies among images."""
-    from unseen.cli.audits import CopySearch, Output, audit_class_list, audit_image_copies  # imports numpy
-
     output = Output(as_json, out, chart, write_mapping, drop, page)
     if images is not None:
         if data or classes or mapping or write_mapping or chart or flagged:

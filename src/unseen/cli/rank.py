@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from unseen.cli.options import Draft, Running, study_command
+from unseen.benchmarks.benchmark import make_benchmark
+from unseen.benchmarks.rank.candidates import CheckpointRanking
+from unseen.benchmarks.rank.table import DECIDING, candidates_table
+from unseen.cli.options import Running
 from unseen.cli.parser import parameter
 from unseen.cli.progress import ConsoleProgress
-from unseen.cli.run import engine_options, print_findings, show_plan
+from unseen.cli.run import Draft, engine_options, print_findings, show_plan, study_command
 from unseen.cli.tables import console, print_json, print_table
 from unseen.core.errors import CellsFailedError, UsageError
 from unseen.core.options import make_options
 from unseen.features import Extraction
+from unseen.reports.wording import short_names
 from unseen.run.executor import make_engine
-
-if TYPE_CHECKING:
-    from unseen.benchmarks.rank.candidates import CheckpointRanking
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -56,7 +57,6 @@ _MORE = [
 def _run(draft: Draft, how: Running) -> None:
     """Rank the checkpoints of a draft; a checkpoint that is not available is in the answer with its reason."""
     from unseen.api.ranking import rank_checkpoints, rank_study  # loads torch
-    from unseen.benchmarks.benchmark import make_benchmark  # loads numpy, which the help does not need
 
     here, chosen = Path.cwd(), draft.benchmarks["rank"]
     if len(draft.data) != 1:
@@ -116,9 +116,6 @@ def parse_duration(text: str) -> float:
 
 def _show(ranking: CheckpointRanking, split: str) -> None:
     from rich.text import Text
-
-    from unseen.benchmarks.rank.table import DECIDING, candidates_table  # loads numpy
-    from unseen.reports.wording import short_names
 
     table = candidates_table(ranking, short_names([c.model for c in ranking.candidates], {}))
     about = f": {ranking.images} of {ranking.total} images{ranking.targets_text}" if ranking.images else ""

@@ -1,30 +1,41 @@
-"""`unseen results`: what has been computed, as a table or in full precision for other programs; and its upkeep."""
+"""`unseen results`: what has been computed, as a table or in full precision for other programs; and its maintenance."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from unseen.cli import integrity
-from unseen.cli.parser import Command
-from unseen.cli.tables import say
-
-if TYPE_CHECKING:
-    from unseen.core.records import Cell, Result
-    from unseen.results import ResultsDatabase
+from unseen.api.rerun import Rerun
+from unseen.api.rerun import rerun as compute
+from unseen.backbones.load import resolve_model
+from unseen.cli.options import JsonOption
+from unseen.cli.papers import failure_lines, tables_of, write_papers
+from unseen.cli.parser import Command, Group
+from unseen.cli.progress import ConsoleProgress
+from unseen.cli.tables import console, count, print_json, print_model, say, say_written
+from unseen.core.errors import CellsFailedError, StoreError, UnknownNameError, UsageError
+from unseen.core.files import home as home_folder
+from unseen.core.records import Result
+from unseen.results.comparability import current, older_note
+from unseen.results.database import FILE_NAME, ResultsDatabase
+from unseen.results.export import csv_lines, json_lines, write_lines, write_parquet
+from unseen.results.info import headline_first
+from unseen.results.repair import repair as repair_file
 
 Names = list[str] | None
+#: Names by column.
+Chosen = dict[str, Any]
 
 StudyOption = Annotated[Names, typer.Option("--study", help="Only this study. May be given several times.")]
 BenchmarkOption = Annotated[Names, typer.Option("--benchmark", help="Only this benchmark. May be given several times.")]
-ModelOption = Annotated[Names, typer.Option("--model", help="Only this model. May be given several times.")]
+ModelOption = Annotated[Names, typer.Option("--models", metavar="NAME ...", help="Only these models.")]
 DatasetOption = Annotated[Names, typer.Option("--dataset", help="Only this dataset. May be given several times.")]
 HomeOption = Annotated[Path | None, typer.Option("--home", help="Where results are kept. Default: UNSEEN_HOME.")]
 
-results_commands = typer.Typer(name="results", invoke_without_command=True)
+results_commands = typer.Typer(name="results", cls=Group, invoke_without_command=True)
 
 
 @results_commands.callback()
@@ -63,39 +74,36 @@ def results(
     Tables are rounded; --json, --csv and --parquet give every value in full precision, one row per (cell, metric). With
     --table, --json and --csv give the tables themselves: values, limits, test images, chance and marks.
     """
-    from unseen.core.errors import UsageError
-
     chosen = chosen_of(study=study, benchmark=benchmark, model=model, dataset=dataset)
+    texts = {"latex": latex, "markdown": markdown, "bibtex": bibtex}
+    exports = {"parquet": parquet, "csv": csv, "json": "-" if as_json else ""}
     if context.invoked_subcommand is not None:
-        if any((chosen, metric, as_json, csv, parquet, latex, markdown, bibtex, table, all_metrics, failed, home)):
+        if any((chosen, metric, table, all_metrics, failed, home, *texts.values(), *exports.values())):
             raise UsageError(f"write options after the word: unseen results {context.invoked_subcommand} --study ...")
         return
-    if as_json + [csv, parquet, latex, markdown, bibtex].count("-") > 1:
+    if [*texts.values(), *exports.values()].count("-") > 1:
         raise UsageError("only one of --json and the formats with - can go to standard output: give others a file.")
     with open_results(home) as database:
         chosen = _with_stored_models(database, chosen)
         check_known(database, {**chosen, **({"metric": metric} if metric else {})})
-        if table and (as_json or csv):
-            from unseen.cli.papers import write_tables
-
-            write_tables(database.latest(**chosen, include_failed=False), metric or (), as_json=as_json, csv=csv)
-        elif as_json or csv or parquet:
-            _export(database, chosen, metric, only_failed=failed, as_json=as_json, csv=csv, parquet=parquet)
-        if latex or markdown or bibtex:
-            from unseen.cli.papers import write_papers
-
-            found = database.latest(**chosen, include_failed=False)
-            write_papers(found, metric or (), latex=latex, markdown=markdown, bibtex=bibtex)
-        if as_json or csv or parquet or latex or markdown or bibtex:
+        if table:
+            texts |= {"csv": exports.pop("csv"), "json": exports.pop("json")}
+        if any(exports.values()):
+            _export(database, chosen, metric, exports, only_failed=failed)
+        if any(texts.values()):
+            write_papers(database.latest(**chosen, include_failed=False), metric or (), texts)
+        if any((*texts.values(), *exports.values())):
             return
         found = database.latest(**chosen)
     wanted = [result for result in found if not (failed and result.ok)]
     show_results(wanted, metric or (), only_failed=failed, all_metrics=all_metrics)
 
 
-@results_commands.command("record")
+@results_commands.command("record", cls=Command)
 def record(
-    ids: Annotated[Names, typer.Argument(metavar="ID", help="Cell id, or the beginning of one.")] = None,
+    ids: Annotated[
+        Names, typer.Argument(metavar="ID", help="Number of a result, or the id of its cell (at least 4 digits of it).")
+    ] = None,
     study: StudyOption = None,
     benchmark: BenchmarkOption = None,
     model: ModelOption = None,
@@ -104,13 +112,10 @@ def record(
     home: HomeOption = None,
 ) -> None:
     """Show the run record of results: what the evaluation received, what it used, and what it dropped and why."""
-    from unseen.cli.tables import print_json
-
     chosen = chosen_of(study=study, benchmark=benchmark, model=model, dataset=dataset)
     with open_results(home) as database:
         check_known(database, chosen)
-        cells = [result.cell for result in database.latest(**chosen, brief=True)]
-        found = database.cells(_with_ids(cells, ids) if ids else cells)
+        found = [database.find(text)[1] for text in ids] if ids else database.latest(**chosen, brief=True)
     if as_json:
         print_json([{"id": r.cell.id, **r.cell.to_dict(), "record": r.record.to_dict()} for r in found])
         return
@@ -125,28 +130,7 @@ def record(
         say("There are no results yet.")
 
 
-def _with_ids(cells: Sequence[Cell], ids: Sequence[str]) -> list[Cell]:
-    """Return the cells whose ids begin with these texts, one for each text.
-
-    Raises:
-        UnknownNameError: no id begins with a text.
-        UsageError: several ids begin with it.
-    """
-    from unseen.core.errors import UnknownNameError, UsageError
-
-    known = {cell.id: cell for cell in cells}
-    found = []
-    for text in ids:
-        matching = [identifier for identifier in known if text and identifier.startswith(text)]
-        if not matching:
-            raise UnknownNameError("cell", text, known, hint="`unseen results --json` lists the ids of all cells.")
-        if len(matching) > 1:
-            raise UsageError(f"{text!r} is the beginning of {len(matching)} cell ids. Write more of it: {matching[0]}.")
-        found.append(known[matching[0]])
-    return found
-
-
-@results_commands.command("forget")
+@results_commands.command("forget", cls=Command)
 def forget(
     study: StudyOption = None,
     benchmark: BenchmarkOption = None,
@@ -156,55 +140,151 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     home: HomeOption = None,
 ) -> None:
-    """Remove results for good, after saying how many and asking. The next run of their study computes them again."""
-    from unseen.core.errors import UsageError
-    from unseen.results import ResultsDatabase
-
+    """Remove results for good, after a question. The next run of their study computes them again."""
     chosen = chosen_of(study=study, benchmark=benchmark, model=model, dataset=dataset)
     if not chosen and not failed:
-        raise UsageError("say what to forget: --study, --model, --benchmark, --dataset, --failed, or several of them.")
+        raise UsageError("choose what to forget: --study, --model, --benchmark, --dataset, --failed, or several.")
     with open_results(home) as database:
         chosen = _with_stored_models(database, chosen)
         check_known(database, chosen)
-        count, path = database.count(**chosen, failed=failed), database.path
-    told = f"{count:,} {'failed ' if failed else ''}{'result' if count == 1 else 'results'}"
-    if not count:
-        say("There is nothing of that to forget.")
+        number, path = database.count(**chosen, failed=failed), database.path
+    if not number:
+        say("No matching results.")
         return
+    names = "; ".join(f"{column} {', '.join(listed)}" for column, listed in chosen.items()) or "all studies"
+    matching = count(number, "failed result" if failed else "result")
     try:
-        if not yes and not typer.confirm(f"Forget {told}, of {_spoken(chosen)}?"):
+        if not yes and not typer.confirm(f"Forget {matching}, of {names}?"):
             say("Nothing was forgotten.")
             return
     except typer.Abort:
         raise UsageError("nothing was forgotten: there was no answer. Add --yes to forget without asking.") from None
     with ResultsDatabase(path) as database:
         removed = database.forget(**chosen, failed=failed)
-    say(f"{removed:,} {'result' if removed == 1 else 'results'} forgotten.")
+    say(f"{count(removed, 'result')} forgotten.")
 
 
-results_commands.command("verify", cls=Command)(integrity.verify)
-results_commands.command("repair", cls=Command)(integrity.repair)
-results_commands.command("rerun", cls=Command)(integrity.rerun)
+@results_commands.command("verify", cls=Command)
+def verify(as_json: JsonOption = False, home: HomeOption = None) -> None:
+    """Check the digest of every stored result and the structure of the database; exit with code 2 on damage."""
+    with open_results(home) as database:
+        found, path = database.verify(), database.path
+    total = count(found.checked, "result")
+    if as_json:
+        invalid = [{"id": number, "problem": problem} for number, problem in found.invalid.items()]
+        values = {"checked": found.checked, "without_digest": found.unsealed, "invalid": invalid}
+        print_json({**values, "structure": list(found.structure)})
+    else:
+        for number, problem in found.invalid.items():
+            say(f"result {number}: {problem}")
+        for line in found.structure:
+            say(f"structure: {line}")
+        if found.unsealed:
+            say(f"{found.unsealed:,} of {total} were stored by an earlier version, without a digest to compare with.")
+    if found.invalid or found.structure:
+        structure = ", and the structure of the file is damaged" if found.structure else ""
+        raise StoreError(
+            f"invalid results in {path}: {len(found.invalid):,} of {found.checked:,}{structure}. `unseen results "
+            "repair` copies the valid ones into a new database; running the study again computes the others."
+        )
+    if not as_json:
+        say(f"No damage found: {total} in {path}.")
+
+
+@results_commands.command("repair", cls=Command)
+def repair(home: HomeOption = None) -> None:
+    """Copy all valid results of a damaged database into a new one. The damaged file is kept under another name.
+
+    Stop runs that use this home first. Nothing is changed if no damage is found.
+    """
+    path = home_folder(home) / FILE_NAME
+    try:
+        with ResultsDatabase(path, read_only=True) as database:
+            found = database.verify()
+    except StoreError:
+        found = None  # it cannot even be opened or read
+    if found is not None and not found.invalid and not found.structure:
+        say(f"No damage found: {count(found.checked, 'result')} in {path}. Nothing was changed.")
+        return
+    done = repair_file(path)
+    for number, problem in done.lost.items():
+        say(f"result {number} was not copied: {problem}")
+    say(f"{count(done.kept, 'valid result')} copied into {path}. The damaged file is {done.backup}.")
+
+
+@results_commands.command("rerun", cls=Command)
+def rerun(
+    identifier: Annotated[
+        str, typer.Argument(metavar="ID", help="Number of a result, or the id of its cell (at least 4 digits of it).")
+    ],
+    files: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where files lie that options of the result name.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps: where networks run.")] = "auto",
+    as_json: JsonOption = False,
+    home: HomeOption = None,
+) -> None:
+    """Compute a stored result again in a temporary home, and compare every metric; exit with code 3 if one differs.
+
+    Features are extracted again. If a metric differs, what else has changed is listed: versions, device, weights, data.
+    """
+
+    with open_results(home) as database:
+        _, stored = database.find(identifier)
+    progress = None if as_json else ConsoleProgress(console(error=True))
+    done = compute(stored, home=home, files=files, device=device, progress=progress)
+    if as_json:
+        print_json(_as_json(done))
+    else:
+        _print_rerun(done)
+    if not done.identical:
+        raise CellsFailedError(f"the result of cell {stored.cell.id} is not the stored one.")
+
+
+def _as_json(done: Rerun) -> dict[str, object]:
+    return {
+        "cell": done.stored.cell.id,
+        "identical": done.identical,
+        "metrics": {name: {"stored": old, "now": new} for name, (old, new) in done.metrics().items()},
+        "errors": {"stored": done.stored.error, "now": done.now.error},
+        "conditions": {name: {"stored": old, "now": new} for name, (old, new) in done.conditions().items()},
+    }
+
+
+def _print_rerun(done: Rerun) -> None:
+    cell, stored = done.stored.cell, done.stored
+    say(f"{cell.benchmark} · {cell.model} · {cell.dataset}, stored {stored.recorded[:10]}, computed again:")
+    differing = done.metrics()
+    if done.identical:
+        say(f"Every metric is identical ({', '.join(stored.metrics) or 'none: it fails as it did'}).")
+    for name in dict.fromkeys([*stored.metrics, *done.now.metrics]) if not done.identical else ():
+        old, new = differing.get(name, (stored.metrics.get(name), stored.metrics.get(name)))
+        if name not in differing:
+            say(f"  {name}: identical, {old!r}")
+        elif old is None or new is None:
+            say(f"  {name}: {'stored only' if new is None else 'new'}, {old if new is None else new!r}")
+        else:
+            say(f"  {name}: stored {old!r}, now {new!r}, difference {new - old:+.3g}")
+    if stored.error != done.now.error:
+        say(f"  error: stored {stored.error or 'none'!r}, now {done.now.error or 'none'!r}")
+    changed = done.conditions()
+    say("What has changed:" if changed else "Versions, device, weights and data are the same.")
+    for name, (before, now) in changed.items():
+        say(f"  {name}: {before or 'none'}, now {now or 'none'}")
 
 
 def open_results(home: Path | None) -> ResultsDatabase:
-    from unseen.core.files import home as home_folder
-    from unseen.results import FILE_NAME, ResultsDatabase
-
+    """Open the results of a home for reading."""
     return ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True)
 
 
-def chosen_of(**names: Names) -> dict[str, Any]:
-    return {column: given for column, given in names.items() if given}
-
-
-def _spoken(chosen: dict[str, list[str]]) -> str:
-    return "; ".join(f"{column} {', '.join(names)}" for column, names in chosen.items()) or "all studies"
+def chosen_of(**names: Names) -> Chosen:
+    """Return those columns of a selection that have names."""
+    return {column: chosen for column, chosen in names.items() if chosen}
 
 
 def check_known(database: ResultsDatabase, chosen: dict[str, list[str]]) -> None:
-    from unseen.core.errors import UnknownNameError
-
+    """Raise UnknownNameError if a name of a selection has no result."""
     for column, names in chosen.items():
         known = database.names(column)
         for name in names:
@@ -212,10 +292,8 @@ def check_known(database: ResultsDatabase, chosen: dict[str, list[str]]) -> None
                 raise UnknownNameError(column, name, known, hint=f"These names are in {database.path}.")
 
 
-def _with_stored_models(database: ResultsDatabase, chosen: dict[str, Any]) -> dict[str, Any]:
+def _with_stored_models(database: ResultsDatabase, chosen: Chosen) -> Chosen:
     """Return the selection with models as they are stored; a plain path stands for its file, with any options."""
-    from unseen.backbones.load import resolve_model
-
     if "model" not in chosen:
         return chosen
     known, found = database.names("model"), list[str]()
@@ -227,37 +305,20 @@ def _with_stored_models(database: ResultsDatabase, chosen: dict[str, Any]) -> di
 
 
 def _export(
-    database: ResultsDatabase,
-    chosen: dict[str, Any],
-    metric: Names,
-    *,
-    only_failed: bool,
-    as_json: bool,
-    csv: str,
-    parquet: str,
+    database: ResultsDatabase, chosen: Chosen, metric: Names, targets: Mapping[str, str], *, only_failed: bool
 ) -> None:
-    """Write long form row by row, and say on standard error what is left out."""
-    from unseen.results.comparability import older_note
-    from unseen.results.export import csv_lines, json_lines, write_lines, write_parquet
-
-    asked = {**chosen, "metric": metric, "only_failed": only_failed}
-    kinds = database.parameter_kinds(**chosen) if csv or parquet else {}
-    if parquet:
-        write_parquet(database.rows(**asked), kinds, parquet)
-        say_written(parquet)
-    if csv:
-        write_lines(csv, csv_lines(database.rows(**asked, brief=True), kinds))
-        say_written(csv)
-    if as_json:
-        write_lines("-", json_lines(database.rows(**asked)))
-    if said := older_note(database.overtaken(**chosen)):
-        say(f"{said}.", error=True)
-
-
-def say_written(target: str) -> None:
-    """Say on standard error what was written, where it was a file."""
-    if target != "-":
-        say(f"Written to {target}.", error=True)
+    """Write long form row by row, and print on standard error what is left out."""
+    query = {**chosen, "metric": metric, "only_failed": only_failed}
+    kinds = database.parameter_kinds(**chosen)
+    for form, target in targets.items():
+        if target and form == "parquet":
+            write_parquet(database.rows(**query), kinds, target)
+        elif target:
+            rows = database.rows(**query, brief=form == "csv")
+            write_lines(target, csv_lines(rows, kinds) if form == "csv" else json_lines(rows))
+        say_written(target)
+    if note := older_note(database.overtaken(**chosen)):
+        say(f"{note}.", error=True)
 
 
 def show_results(
@@ -273,45 +334,18 @@ def show_results(
         metrics: the metrics to show; by default those that each benchmark declares.
         all_metrics: show every metric.
     """
-    from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
-    from unseen.cli.tables import console, print_model
-    from unseen.results import current
-    from unseen.results.info import headline_first
-    from unseen.results.table import result_tables
 
     if all_metrics:
         metrics = list(dict.fromkeys(n for r in found for n in headline_first(r.metrics, r.cell.benchmark)))
-    names = display_names(found, model_cards_of(found), dataset_cards_of(found))
-    shown = [] if only_failed else result_tables([r for r in found if r.ok], names, metrics)
+    shown = [] if only_failed else tables_of([r for r in found if r.ok], metrics)
     for table in shown:
         print_model(table)
-    broken = [result for result in current(found) if not result.ok]
-    if broken:
-        if shown:
-            console().print()
-        _print_failures(broken)
-    elif only_failed:
-        console().print("No cell has failed.")
-    elif not shown:
-        console().print(f"No result has {' or '.join(metrics)}." if found else "There are no results yet.")
-
-
-def _print_failures(broken: Sequence[Result]) -> None:
-    """What failed, cells of one model, dataset and reason together."""
-    from rich.text import Text
-
-    from unseen.cli.tables import console, count
-    from unseen.reports.wording import setting_text
-
-    alike: dict[tuple[str, str, str, str], list[Result]] = {}
-    for result in broken:
-        cell = result.cell
-        reason = " ".join(result.error.split())
-        alike.setdefault((cell.benchmark, cell.model, cell.dataset, reason), []).append(result)
-    screen = console()
-    screen.print(Text(f"{count(len(broken), 'cell')} failed", style="bold"))
-    for (benchmark, model, dataset, reason), cells in alike.items():
-        more = f", and {len(cells) - 1:,} more" if len(cells) > 1 else ""
-        screen.print(Text(f"  {benchmark} · {model} · {dataset}"), soft_wrap=True)
-        screen.print(Text(f"    {setting_text(cells[0].cell.parameters)}{more}", style="dim"), soft_wrap=True)
-        screen.print(Text(f"    {reason}", style="red"), soft_wrap=True)
+    screen, failed = console(), [result for result in current(found) if not result.ok]
+    if failed and shown:
+        screen.print()
+    for line in failure_lines(failed):
+        screen.print(line, soft_wrap=True)
+    if only_failed and not failed:
+        screen.print("No cell has failed.")
+    elif not failed and not shown:
+        screen.print(f"No result has {' or '.join(metrics)}." if found else "There are no results yet.")

@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unseen.cli.options import Draft, HomeOption, split_names, study_command
+from unseen.cli.options import HomeOption, split_names
+from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
 from unseen.cli.parser import Command, Group
+from unseen.cli.results import show_results
+from unseen.cli.run import Draft, study_command
+from unseen.cli.tables import console, print_model
+from unseen.core.errors import DataError, UnknownNameError, UsageError
+from unseen.core.files import home as home_folder
+from unseen.results import FILE_NAME, ResultsDatabase, current
 
 if TYPE_CHECKING:
     from unseen.benchmarks.zsl.analysis import MethodRanks
     from unseen.core.records import Result
+    from unseen.reports.charts import Chart
 
 zsl_commands = typer.Typer(
     name="zsl", cls=Group, help="Zero-shot learning: unseen classes, known only by a description.", no_args_is_help=True
@@ -38,34 +46,27 @@ def _prepare(draft: Draft) -> None:
 
 
 def _with_split(name: str, split: str) -> str:
-    """A dataset of the paper carries its split in its id; others are divided by the benchmark."""
+    """Add the split to the id of a dataset of the paper; the benchmark divides other datasets."""
     if name.startswith(_PUBLISHED_SCHEME) and split == "SS" and "split=" not in name:
         return f"{name}{'&' if '?' in name else '?'}split=SS"
     return name
 
 
 def _default_model(names: Sequence[str]) -> str:
-    """The features that the datasets bring, or the packaged model."""
+    """Return the name of the features that the datasets bring, or of the packaged model."""
     from unseen.benchmarks.zsl.protocol import given_model
-    from unseen.core.errors import UsageError
 
     models = {given_model(name) for name in names}
     if models == {""}:
         return _DEFAULT_MODEL
     if len(models) > 1:
-        raise UsageError(
-            "xlsa17 data have features of their own, each file under its own name, and other data need a model: run "
-            "them one by one."
-        )
+        raise UsageError("some datasets bring features and others do not, or not the same ones: run them one by one.")
     return models.pop()
 
 
 def show_zsl(results: Sequence[Result]) -> None:
     """Print a table of methods per model and dataset, then what failed."""
     from unseen.benchmarks.zsl.tables import zsl_tables
-    from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
-    from unseen.cli.results import show_results
-    from unseen.cli.tables import print_model
 
     names = display_names(results, model_cards_of(results), dataset_cards_of(results))
     for table in zsl_tables([result for result in results if result.ok], names):
@@ -94,8 +95,6 @@ def compare(
 ) -> None:
     """Rank methods over datasets and folds: rank matrix, mean ranks, Friedman's test, Nemenyi's critical difference."""
     from unseen.benchmarks.zsl.analysis import METRICS, published_ranks, ranks_by_setting
-    from unseen.cli.tables import console
-    from unseen.core.errors import DataError, UnknownNameError
 
     chosen = metric or list(METRICS)
     for name in chosen:
@@ -112,47 +111,35 @@ def compare(
     if not found:
         raise DataError("there are no zero-shot results of two methods or more to compare. Run: unseen zsl run")
     for title, ranks in found:
-        _print_ranks(title, ranks)
+        print_model(ranks.to_table(title))
     if published:
-        _print_published_checks()
-        _print_published_tables()
+        _print_published()
     else:
         _print_studies(results)
     if chart is not None:
         from unseen.benchmarks.zsl.section import rank_matrix
-        from unseen.reports.charts import save_chart
 
-        console().print(f"Drawn to {save_chart(rank_matrix(found[0][1]), chart)}.", soft_wrap=True)
+        _draw(rank_matrix(found[0][1]), chart)
+
+
+def _draw(drawing: Chart, path: Path) -> None:
+    from unseen.reports.charts import save_chart
+
+    console().print(f"Drawn to {save_chart(drawing, path)}.", soft_wrap=True)
 
 
 def _stored_results(home: Path | None) -> list[Result]:
-    from unseen.core.files import home as home_folder
-    from unseen.results import FILE_NAME, ResultsDatabase, current
-
     with ResultsDatabase(home_folder(home) / FILE_NAME, read_only=True) as database:
         return list(current(database.latest(benchmark="zsl")))
 
 
-def _print_ranks(title: str, ranks: MethodRanks) -> None:
-    from unseen.cli.tables import print_table
-
-    table = ranks.table
-    rows = [
-        [method, f"{mean:.2f}", *(str(count) if count else "·" for count in counts)]
-        for method, mean, counts in zip(table.methods, table.mean_ranks.tolist(), table.counts.tolist(), strict=True)
-    ]
-    columns = ["method", "mean rank", *(str(i + 1) for i in range(len(table.methods)))]
-    caption = f"{table.ranks.shape[1]} observations. {ranks.test_text}"
-    caption += f"; dropped for missing values: {', '.join(ranks.left_out)}" if ranks.left_out else ""
-    print_table(columns, rows, title=f"ranks by {title}", caption=caption, numeric=columns[1:])
-
-
-def _print_published_checks() -> None:
-    from unseen.benchmarks.zsl.analysis import check_statements, cross_dataset_test, harmonic_mismatches
-    from unseen.cli.tables import console, print_table
+def _print_published() -> None:
+    """Print which statements of the paper follow from its tables, and Tables 2 to 6."""
+    from unseen.benchmarks.zsl.analysis import check_statements, cross_dataset_test, harmonic_mismatches, text_table
+    from unseen.benchmarks.zsl.published import printed_tables
 
     rows = [[s.text, "follows" if s.holds else "does not follow", s.evidence] for s in check_statements()]
-    print_table(["the paper says", "from its tables", "evidence"], rows, title="statements of the paper")
+    print_model(text_table("statements of the paper", ["the paper says", "from its tables", "evidence"], rows))
     for method, dataset, printed, recomputed in harmonic_mismatches():
         console().print(
             f"Table 6: H of {method} on {dataset} is printed as {printed}; ts and tr give {recomputed:.2f}."
@@ -163,13 +150,6 @@ def _print_published_checks() -> None:
         "the text says p = 0.007.",
         soft_wrap=True,
     )
-
-
-def _print_published_tables() -> None:
-    """Print Tables 2 to 6 as in the paper."""
-    from unseen.benchmarks.zsl.published import printed_tables
-    from unseen.cli.tables import print_model
-
     for table in (part for number in (2, 3, 4, 5, 6) for part in printed_tables(number)):
         print_model(table)
 
@@ -178,7 +158,6 @@ def _print_studies(results: Sequence[Result]) -> None:
     """Print SS against PS, across datasets, ImageNet splits, and transductive beside inductive methods."""
     from unseen.benchmarks.zsl.analysis import cross_dataset_tests
     from unseen.benchmarks.zsl.tables import all_studies
-    from unseen.cli.tables import console, print_model
 
     for table in all_studies(results):
         print_model(table)
@@ -198,26 +177,21 @@ def look(
         list[str] | None, typer.Option("--models", metavar="NAME", help="Whose features; those of xlsa17 by default.")
     ] = None,
     images: Annotated[int, typer.Option(min=10, help="Images of unseen classes that t-SNE shows, per dataset.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the images that are drawn, and of t-SNE.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the sampled images and of t-SNE.")] = 0,
     chart: Annotated[Path | None, typer.Option(help="Draw to .html, .svg, .png or .pdf.")] = None,
     home: HomeOption = None,
 ) -> None:
-    """Classes and images of each split beside Table 1 of the paper; images per class and t-SNE drawn (Fig. 2)."""
+    """Print classes and images of each split beside Table 1 of the paper; draw images per class and t-SNE (Fig. 2)."""
     from unseen.benchmarks.workbench import Workbench
-    from unseen.benchmarks.zsl.look import look_chart, statistics
-    from unseen.cli.tables import console, print_table
-    from unseen.core.files import home as home_folder
+    from unseen.benchmarks.zsl.analysis import dataset_sizes
     from unseen.data.load import expand_datasets
 
     names = [each for name in split_names(data) for each in expand_datasets(name)]
     bench = Workbench(home_folder(home))
-    columns, rows = statistics([bench.dataset(name) for name in names])
-    print_table(columns, rows, title="datasets; the paper's Table 1 in brackets where it differs", numeric=columns[1:])
-    if chart is None:
-        return
-    from unseen.reports.charts import save_chart
+    print_model(dataset_sizes([bench.dataset(name) for name in names]))
+    if chart is not None:
+        from unseen.benchmarks.zsl.section import look_chart
 
-    chosen = split_names(models) or [_default_model([name]) for name in names]
-    chosen = chosen * len(names) if len(chosen) == 1 else chosen
-    drawing = look_chart(bench, names, chosen, images=images, seed=seed)
-    console().print(f"Drawn to {save_chart(drawing, chart)}.", soft_wrap=True)
+        chosen = split_names(models) or [_default_model([name]) for name in names]
+        chosen = chosen * len(names) if len(chosen) == 1 else chosen
+        _draw(look_chart(bench, names, chosen, images=images, seed=seed), chart)

@@ -131,7 +131,22 @@ class Audit:
             "seen": {"name": self.seen_name, "concepts": self.seen_size},
             "summary": self.summary,
             "counts": {relation.value: count for relation, count in self.counts.items()},
-            "classes": [_row_dict(row) for row in self.rows],
+            "classes": [
+                {
+                    "class": row.match.name,
+                    "wnid": row.match.wnid,
+                    "how": row.match.how,
+                    "reason": row.match.reason,
+                    "ambiguous": row.match.ambiguous,
+                    "relation": row.relation.value,
+                    "flagged": row.flagged,
+                    "kin": list(row.kin),
+                    "nearest": row.nearest,
+                    "similarity": row.similarity,
+                    "senses": [asdict(sense) | {"relation": sense.relation.value} for sense in row.senses],
+                }
+                for row in self.rows
+            ],
         }
 
 
@@ -166,33 +181,14 @@ def audit_classes(
     nearest = dict(zip(matched, zip(near.nearest, near.similarity.tolist(), strict=True), strict=True))
     rows = []
     for match in matches:
-        others = [sense for sense in match.seen if sense not in match.senses]
-        senses = tuple(_sense(wordnet, kinship, sense, narrower=match.how == "head") for sense in match.senses)
-        senses += tuple(_sense(wordnet, kinship, sense, narrower=False) for sense in others)
+        kin = {wnid: kinship.of(wnid, narrower=False) for wnid in match.seen}
+        kin |= {wnid: kinship.of(wnid, narrower=match.how == "head") for wnid in match.senses}
+        senses = tuple(
+            Sense(wnid, tuple(wordnet.lemmas(wnid)), wordnet.definition(wnid), kin[wnid][0])
+            for wnid in dict.fromkeys([*match.senses, *match.seen])
+        )
         if match.wnid is None:
             rows.append(AuditRow(match, Relation.UNKNOWN, (), None, None, senses))
         else:
-            relation, kin = kinship.of(match.wnid, narrower=match.how == "head")
-            rows.append(AuditRow(match, relation, kin, *nearest[match.wnid], senses))
+            rows.append(AuditRow(match, *kin[match.wnid], *nearest[match.wnid], senses))
     return Audit(tuple(rows), seen_name, len(set(seen)), noun)
-
-
-def _sense(wordnet: WordNet, kinship: Kinship, wnid: str, *, narrower: bool) -> Sense:
-    relation, _ = kinship.of(wnid, narrower=narrower)
-    return Sense(wnid, tuple(wordnet.lemmas(wnid)), wordnet.definition(wnid), relation)
-
-
-def _row_dict(row: AuditRow) -> dict[str, Any]:
-    return {
-        "class": row.match.name,
-        "wnid": row.match.wnid,
-        "how": row.match.how,
-        "reason": row.match.reason,
-        "ambiguous": row.match.ambiguous,
-        "relation": row.relation.value,
-        "flagged": row.flagged,
-        "kin": list(row.kin),
-        "nearest": row.nearest,
-        "similarity": row.similarity,
-        "senses": [asdict(sense) | {"relation": sense.relation.value} for sense in row.senses],
-    }

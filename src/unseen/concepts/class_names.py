@@ -184,13 +184,9 @@ class ClassNameReader:
 
     def _kinds(self, phrase: str) -> tuple[str, ...]:
         """Return the senses of a phrase without proper names: nothing is a kind of Asia."""
-        return tuple(s for s in self.lookup(phrase) if not self._is_proper(s, phrase))
-
-    def _is_proper(self, sense: str, phrase: str) -> bool:
-        if self._is_individual(sense):
-            return True
-        written = self.written(sense, {phrase.replace(" ", "")})
-        return bool(written) and written[0][0].isupper()
+        form = {phrase.replace(" ", "")}
+        kinds = [sense for sense in self.lookup(phrase) if not self._is_individual(sense)]
+        return tuple(sense for sense in kinds if not any(name[0].isupper() for name in self.written(sense, form)[:1]))
 
     def written(self, sense: str, forms: Set[str]) -> list[str]:
         """Return the lemmas of a synset that match a name, in the spelling of WordNet; `forms` have no gaps."""

@@ -34,14 +34,14 @@ class Filter(Protocol):
 
 
 @dataclass(frozen=True)
-class Seen:
-    """Drop the concepts that models were trained on."""
+class Listed:
+    """Drop listed concepts."""
 
-    seen: Sequence[str]
-    name: str = "seen"
+    concepts: Collection[str]
+    name: str = "listed by hand"
 
     def drop(self, taxonomy: Taxonomy, concepts: Sequence[str]) -> Collection[str]:
-        return set(self.seen).intersection(concepts)
+        return set(self.concepts).intersection(concepts)
 
 
 @dataclass(frozen=True)
@@ -68,40 +68,18 @@ class SubTree:
 
 
 @dataclass(frozen=True)
-class AncestorsOfSeen:
-    """Drop everything above a seen concept, as cat is above tiger cat."""
-
-    seen: Sequence[str]
-    name: str = "ancestors of seen"
-
-    def drop(self, taxonomy: Taxonomy, concepts: Sequence[str]) -> Collection[str]:
-        return taxonomy.ancestors(self.seen).intersection(concepts)
-
-
-@dataclass(frozen=True)
-class NotALeaf:
-    """Drop concepts above another concept.
+class Above:
+    """Drop everything above other concepts, as cat is above tiger cat.
 
     Attributes:
-        among: the concepts that may be below; by default those still in the funnel.
+        below: the concepts that may be below; by default those still in the funnel, so that its leaves stay.
     """
 
-    among: Sequence[str] | None = None
+    below: Sequence[str] | None = None
     name: str = "not a leaf"
 
     def drop(self, taxonomy: Taxonomy, concepts: Sequence[str]) -> Collection[str]:
-        return taxonomy.ancestors(concepts if self.among is None else self.among).intersection(concepts)
-
-
-@dataclass(frozen=True)
-class Listed:
-    """Drop listed concepts."""
-
-    concepts: Collection[str]
-    name: str = "listed by hand"
-
-    def drop(self, taxonomy: Taxonomy, concepts: Sequence[str]) -> Collection[str]:
-        return set(self.concepts).intersection(concepts)
+        return taxonomy.ancestors(concepts if self.below is None else self.below).intersection(concepts)
 
 
 @dataclass(frozen=True)
@@ -163,13 +141,12 @@ def cog_filters(
         subtrees: roots of sub-trees to drop; `person` in the paper.
         discard: ids to drop; by default the 70 of Table A.
     """
-    filters: list[Filter] = [Seen(seen)]
+    filters: list[Filter] = [Listed(seen, "seen")]
     if counts is not None:
         filters.append(TooFewImages(counts, min_images, f"fewer than {min_images} images"))
     filters += [SubTree(root, f"sub-tree {root}") for root in subtrees]
-    filters += [AncestorsOfSeen(seen), NotALeaf(concepts)]
-    filters.append(Listed(cog_discarded() if discard is None else discard))
-    return filters
+    filters += [Above(seen, "ancestors of seen"), Above(concepts)]
+    return [*filters, Listed(cog_discarded() if discard is None else discard)]
 
 
 def filters_for(

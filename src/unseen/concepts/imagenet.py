@@ -15,7 +15,7 @@ from os import PathLike
 from pathlib import Path
 
 from unseen.core.errors import DataError
-from unseen.core.guard import reader
+from unseen.core.guard import guarded, reader
 
 _LISTS = {"imagenet-1k": "imagenet_synsets.txt", "imagenet-21k": "imagenet22k_synsets.txt"}
 
@@ -26,12 +26,8 @@ def _synset_list(name: str) -> tuple[str, ...]:
     if spec is None or spec.origin is None:
         raise DataError(f"the synset list {name} comes with timm, which is not installed. Run: pip install timm")
     path = Path(spec.origin).parent / "data" / "_info" / _LISTS[name]
-    try:
+    with guarded(path, "a synset list", advice="Install timm 1.0.11 or later."):
         return tuple(path.read_text(encoding="ascii").split())
-    except OSError as error:
-        raise DataError(
-            f"the installed timm lacks {path.name} ({error.strerror}). Install timm 1.0.11 or later."
-        ) from None
 
 
 def imagenet_1k() -> tuple[str, ...]:
@@ -51,9 +47,10 @@ def read_counts(path: str | PathLike[str]) -> dict[str, int]:
     counts: dict[str, int] = {}
     lines = path.read_text(encoding="utf-8-sig").splitlines()
     for number, row in enumerate(csv.reader(lines, delimiter="\t" if path.suffix == ".tsv" else ","), start=1):
-        if not row or (number == 1 and len(row) == 2 and not row[1].strip().isdigit()):
+        counted = len(row) == 2 and row[1].strip().isdigit()
+        if not row or (number == 1 and len(row) == 2 and not counted):
             continue
-        if len(row) != 2 or not row[1].strip().isdigit():
+        if not counted:
             raise DataError(f"{path}, line {number}: expected a concept and a count, found {','.join(row)[:60]!r}.")
         concept = row[0].strip()
         if concept in counts:

@@ -64,14 +64,17 @@ def information_content(
         concepts: the corpus: these concepts and all their ancestors. By default the whole taxonomy.
         frequencies: how often each concept occurs, for example in texts; cannot be combined with `concepts`.
     """
+    if frequencies is not None and concepts is not None:
+        raise TaxonomyError("give either a list of concepts or frequencies to compute information content from.")
+    own = np.ones(len(taxonomy))
     if frequencies is not None:
-        if concepts is not None:
-            raise TaxonomyError("give either a list of concepts or frequencies to compute information content from.")
-        own = _frequencies(taxonomy, frequencies)
-    else:
-        own = np.ones(len(taxonomy))
-        if concepts is not None:
-            own = taxonomy.subsumers(taxonomy.index(concepts)).astype(np.float64)
+        own = np.zeros(len(taxonomy))
+        own[taxonomy.index(frequencies)] = list(frequencies.values())
+        if len(bad := np.flatnonzero(~np.isfinite(own) | (own < 0))):
+            name = taxonomy.ids[int(bad[0])]
+            raise TaxonomyError(f"the frequency of {name!r} is {frequencies[name]}. It must be a number, 0 or more.")
+    elif concepts is not None:
+        own = taxonomy.subsumers(taxonomy.index(concepts)).astype(np.float64)
     holders = np.flatnonzero(own)
     if not len(holders):
         raise TaxonomyError("information content needs a corpus: the list of concepts or frequencies is empty.")
@@ -85,15 +88,6 @@ def information_content(
     return InformationContent(taxonomy, values, weight, total)
 
 
-def _frequencies(taxonomy: Taxonomy, frequencies: Mapping[str, float]) -> FloatArray:
-    own = np.zeros(len(taxonomy))
-    own[taxonomy.index(frequencies)] = list(frequencies.values())
-    if not np.isfinite(own).all() or (own < 0).any():
-        bad = taxonomy.ids[int(np.flatnonzero(~np.isfinite(own) | (own < 0))[0])]
-        raise TaxonomyError(f"the frequency of {bad!r} is {frequencies[bad]}. It must be a number, 0 or more.")
-    return own
-
-
 def corpus_information(taxonomy: Taxonomy) -> InformationContent:
     """Return the information content over the fixed corpus in WordNet, or over the whole of another taxonomy."""
     return _pinned(taxonomy) if isinstance(taxonomy, WordNet) else taxonomy.information
@@ -102,17 +96,11 @@ def corpus_information(taxonomy: Taxonomy) -> InformationContent:
 @cache
 def _pinned(wordnet: WordNet) -> InformationContent:
     corpus = information_content(wordnet, [*imagenet_21k(), *imagenet_1k()])
-    weight = _with_outsiders(wordnet, corpus.weight)
+    weight = corpus.weight.copy()
+    outside = np.flatnonzero(weight == 0)
+    # A concept outside the corpus has a weight of its own; parents before children.
+    for node in outside[np.argsort(wordnet.max_depth[outside], kind="stable")].tolist():
+        above = wordnet.parent_index[wordnet.parent_start[node] : wordnet.parent_start[node + 1]]
+        weight[node] = min(1.0, 0.5 * float(weight[above].min()))
     values = np.where(weight >= corpus.total, 0.0, -np.log(weight / corpus.total))
     return InformationContent(wordnet, values, weight, corpus.total)
-
-
-def _with_outsiders(taxonomy: Taxonomy, weight: FloatArray) -> FloatArray:
-    """Return the weights with one for each concept outside the corpus, which has none."""
-    result = weight.astype(np.float64)
-    outside = np.flatnonzero(weight == 0)
-    # Parents before children.
-    for node in outside[np.argsort(taxonomy.max_depth[outside], kind="stable")].tolist():
-        above = taxonomy.parent_index[taxonomy.parent_start[node] : taxonomy.parent_start[node + 1]]
-        result[node] = min(1.0, 0.5 * float(result[above].min()))
-    return result

@@ -16,7 +16,6 @@ scenes a house is no house finch).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from unseen.concepts.class_names import ClassNameReader, How, Reading, clean
@@ -66,14 +65,6 @@ class Kinship:
         return Relation.UNSEEN, ()
 
 
-@dataclass(frozen=True)
-class Doubt:
-    """A seen concept that the name may mean, and why."""
-
-    wnid: str
-    why: str
-
-
 class SeenNames:
     """Find the seen concepts that class names may mean.
 
@@ -100,8 +91,8 @@ class SeenNames:
 
     def doubts(
         self, name: str, reading: Reading, chosen: str, how: How, outweighed: Callable[[str], bool]
-    ) -> list[Doubt]:
-        """Return the seen concepts that a class may mean, the most likely first.
+    ) -> dict[str, str]:
+        """Return the seen concepts that a class may mean and the reason for each, the most likely first.
 
         Args:
             name: the class.
@@ -112,21 +103,25 @@ class SeenNames:
         """
         relation, _ = self.kinship.of(chosen, narrower=how == "head")
         if relation is Relation.SEEN:
-            return []
-        found = [Doubt(w, "another sense") for w in self._seen(reading.senses)]
-        found += [Doubt(w, "the singular or plural") for w in self._seen(self.reader.lookup_all(reading.phrase))]
+            return {}
+        found = [(wnid, "another sense") for wnid in self._seen(reading.senses)]
+        found += [(wnid, "the singular or plural") for wnid in self._seen(self.reader.lookup_all(reading.phrase))]
         if relation is Relation.UNSEEN:
-            found += [Doubt(w, "another name") for w in self._synonyms(chosen)]
-            guesses = [Doubt(w, "a longer name") for w in self.longer(reading.phrase)]
+            found += [(wnid, "another name") for wnid in self._synonyms(chosen)]
+            guesses = [(wnid, "a longer name") for wnid in self.longer(reading.phrase)]
             if how == "head":
-                guesses += [Doubt(w, "a part of the name") for w in self._parts(name)]
-                guesses += [Doubt(w, "a kind of it") for w in self._kinds(chosen)]
-            found += [guess for guess in guesses if not outweighed(guess.wnid)]
-        first: dict[str, Doubt] = {}
-        for doubt in found:
-            if doubt.wnid != chosen:  # a class below a seen concept is reported as such
-                first.setdefault(doubt.wnid, doubt)
-        return list(first.values())
+                words = clean(name).split()
+                for end in range(len(words) - 1, 0, -1):
+                    part = self._seen(self.reader.lookup(" ".join(words[:end])))
+                    guesses += [(wnid, "a part of the name") for wnid in part]
+                below = self.kinship.seen.intersection(self.wordnet.descendants(chosen))
+                guesses += [(wnid, "a kind of it") for wnid in sorted(below)]
+            found += [guess for guess in guesses if not outweighed(guess[0])]
+        first: dict[str, str] = {}
+        for wnid, why in found:
+            if wnid != chosen:  # a class below a seen concept is reported as such
+                first.setdefault(wnid, why)
+        return first
 
     def _seen(self, senses: Sequence[str]) -> list[str]:
         return [sense for sense in senses if sense in self.kinship.seen]
@@ -138,11 +133,3 @@ class SeenNames:
             return []
         alike = similarity_matrix(self.wordnet, [chosen], near, ic=self.wordnet.information)[0]
         return [wnid for wnid, value in zip(near, alike, strict=True) if value >= _ALIKE]
-
-    def _parts(self, name: str) -> list[str]:
-        words = clean(name).split()
-        parts = [" ".join(words[:i]) for i in range(len(words) - 1, 0, -1)]
-        return [wnid for part in parts for wnid in self._seen(self.reader.lookup(part))]
-
-    def _kinds(self, chosen: str) -> list[str]:
-        return sorted(self.kinship.seen.intersection(self.wordnet.descendants(chosen)))

@@ -18,6 +18,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -109,15 +110,13 @@ class Levels:
         """Return the levels of `to_dict`."""
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise DataError(f"not a levels file: its format must be {FORMAT!r}. Make one with: unseen cog levels")
-        try:
-            levels = tuple(
-                Level(level["name"], tuple(RankedConcept(*row) for row in level["concepts"]))
-                for level in content["levels"]
-            )
-            gaps = tuple(tuple(RankedConcept(*row) for row in gap) for gap in content["gaps"])
-            return cls(levels, gaps, content["measure"], content["details"])
-        except (KeyError, TypeError) as error:
-            raise DataError(f"a damaged levels file: {error}. Make it again with: unseen cog levels") from None
+
+        def ranked(rows: Iterable[Sequence[Any]]) -> tuple[RankedConcept, ...]:
+            return tuple(RankedConcept(*row) for row in rows)
+
+        with guarded("a damaged file", "levels", advice="Make it again with: unseen cog levels"):
+            levels = tuple(Level(level["name"], ranked(level["concepts"])) for level in content["levels"])
+            return cls(levels, tuple(map(ranked, content["gaps"])), content["measure"], content["details"])
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a JSON file; the same levels give the same bytes."""
@@ -196,11 +195,8 @@ def rerank_levels(
     Information content, for measures that use it, is that of `build_levels` unless `ic` is given.
     """
     ranked = _rank(taxonomy, base.ids, seen, measure, ic)
-    sizes = [len(level.concepts) for level in base.levels]
-    ends = np.cumsum(sizes).tolist()
-    cut = tuple(
-        Level(level.name, ranked[end - size : end]) for level, size, end in zip(base.levels, sizes, ends, strict=True)
-    )
+    rest = iter(ranked)
+    cut = tuple(Level(level.name, tuple(islice(rest, len(level.concepts)))) for level in base.levels)
     return Levels(cut, (), _measure_name(measure))
 
 
@@ -248,10 +244,9 @@ def read_published_levels(path: str | PathLike[str]) -> Levels:
     """Read `cog_levels_mapping_file.pkl`; concepts keep its order and have no similarities."""
     content = load_plain_pickle(path)
     if isinstance(content, Mapping):
-        try:
-            content = [content[key] for key in sorted(content)]
-        except TypeError:
-            raise DataError(f"{path}: the levels have keys of several kinds. A list of levels is expected.") from None
+        if len(set(map(type, content))) > 1:
+            raise DataError(f"{path}: the levels have keys of several kinds. A list of levels is expected.")
+        content = [content[key] for key in sorted(content)]
     if not isinstance(content, (list, tuple)) or not content:
         raise DataError(f"{path}: expected a list of levels, found {type(content).__name__}.")
     levels = tuple(Level(f"L{i}", tuple(_concepts(path, i, row))) for i, row in enumerate(content, start=1))

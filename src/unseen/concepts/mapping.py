@@ -68,9 +68,7 @@ class ClassMapping:
     @cached_property
     def sure(self) -> dict[str, str]:
         """Class name to wnid, of the classes that need no check."""
-        return {
-            row.match.name: row.match.wnid for row in self.rows if row.match.wnid is not None and not self.reason(row)
-        }
+        return {row.match.name: row.match.wnid for row in self.rows if row.match.wnid and not self.reason(row)}
 
     @cached_property
     def doubtful(self) -> tuple[AuditRow, ...]:
@@ -180,12 +178,7 @@ def map_classes(
         wordnet: by default the one in the package.
     """
     trained = list(imagenet_1k()) if seen is None else list(seen)
-    return mapping_of(audit_classes(names, trained, mapping=mapping, wnids=wnids, wordnet=wordnet))
-
-
-def mapping_of(audit: Audit) -> ClassMapping:
-    """Return the mapping of an audit."""
-    return ClassMapping(audit.rows)
+    return ClassMapping(audit_classes(names, trained, mapping=mapping, wnids=wnids, wordnet=wordnet).rows)
 
 
 def _join(cells: Sequence[str], separator: str) -> str:
@@ -261,6 +254,6 @@ def read_mapping(path: str | PathLike[str]) -> dict[str, str]:
 
 def write_mapping(audit: Audit, path: str | PathLike[str]) -> int:
     """Write the mapping of an audit, the open classes with candidates; return how many are open."""
-    mapping = mapping_of(audit)
+    mapping = ClassMapping(audit.rows)
     mapping.write(path)
     return len(mapping.doubtful)

@@ -21,7 +21,7 @@ and instruments, neither sense of `bass` has much more support than the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
@@ -102,15 +102,15 @@ def match_classes(
     seen_names = SeenNames(wordnet, reader, seen) if len(seen) else None
     readings = {i: reader.read(name) for i, name in enumerate(names) if i not in settled}
     if seen_names is not None:
-        readings = {i: _with_longer(wordnet, reading, seen_names) for i, reading in readings.items()}
+        readings = {i: _with_longer(reading, seen_names) for i, reading in readings.items()}
     for i, reading in readings.items():
-        match = _without_context(wordnet, reader, names[i], reading)
+        match = _without_context(reader, names[i], reading)
         if match is not None:
             settled[i] = match
     open_readings = {i: reading for i, reading in readings.items() if i not in settled}
     settled |= _by_context(reader, names, open_readings, settled)
     if seen_names is not None:
-        settled |= _mark_doubts(wordnet, names, readings, settled, seen_names)
+        settled |= _mark_doubts(names, readings, settled, seen_names)
     return [settled[i] for i in range(len(names))]
 
 
@@ -138,38 +138,38 @@ def _provided(
     return found
 
 
-def _with_longer(wordnet: WordNet, reading: Reading, seen_names: SeenNames) -> Reading:
+def _with_longer(reading: Reading, seen_names: SeenNames) -> Reading:
     """Add seen concepts to a name whose senses are all proper names: Labrador may mean Labrador retriever."""
-    if reading.how != "exact" or _kinds(wordnet, reading.senses):
+    if reading.how != "exact" or _kinds(seen_names.wordnet, reading.senses):
         return reading
     return replace(reading, senses=tuple(dict.fromkeys([*reading.senses, *seen_names.longer(reading.phrase)])))
 
 
-def _without_context(wordnet: WordNet, reader: ClassNameReader, name: str, reading: Reading) -> ClassMatch | None:
+def _without_context(reader: ClassNameReader, name: str, reading: Reading) -> ClassMatch | None:
     """Apply rules 1 and 2; return None if they do not decide."""
-    if not reading.senses:
+    wordnet, senses = reader.wordnet, reading.senses
+    if not senses:
         return ClassMatch(name, None, "none", "WordNet has no noun for it, nor for a part of it", ambiguous=True)
-    senses = reading.senses
     if len(senses) == 1:
-        if (broader := _broader(wordnet, reader, reading, senses[0])) is not None:
+        if (broader := _broader(reader, reading)) is not None:
             reason = f"only sense; but it may mean any {wordnet.label(broader)!r}"
             wider = replace(reading, senses=(senses[0], broader))
             return _match(wordnet, name, wider, senses[0], reason, ambiguous=True)
         return _match(wordnet, name, reading, senses[0], "only sense")
     if reading.hint and (chosen := _hinted(wordnet, senses, reader.lookup(reading.hint))):
         return _match(wordnet, name, reading, chosen, f"the sense that {reading.hint!r} points to")
-    kinds = _kinds(wordnet, senses)
-    if kinds == [senses[0]]:
+    if _kinds(wordnet, senses) == [senses[0]]:
         return _match(wordnet, name, reading, senses[0], "only sense that is not a proper name")
     return None
 
 
-def _broader(wordnet: WordNet, reader: ClassNameReader, reading: Reading, chosen: str) -> str | None:
-    """Return the concept above a synset that the name may mean as well, or None.
+def _broader(reader: ClassNameReader, reading: Reading) -> str | None:
+    """Return the concept above the only sense of a name that the name may mean as well, or None.
 
     A compound of two names of the concept above is likely to be a third one: WordNet has
     `motorbike` as a name of the minibike only, and above it the motorcycle, or bike.
     """
+    wordnet, chosen = reader.wordnet, reading.senses[0]
     forms = [form for form in reader.forms(reading.phrase) if " " not in form]
     if clean(wordnet.label(chosen)) in forms:
         return None
@@ -195,9 +195,8 @@ def _hinted(wordnet: WordNet, senses: Sequence[str], hints: Sequence[str]) -> st
 
 
 def _kinds(wordnet: WordNet, senses: Sequence[str]) -> list[str]:
-    return [
-        s for s, individual in zip(senses, wordnet.is_instance[wordnet.index(senses)], strict=True) if not individual
-    ]
+    individual = wordnet.is_instance[wordnet.index(senses)]
+    return [sense for sense, proper in zip(senses, individual, strict=True) if not proper]
 
 
 def _match(
@@ -221,36 +220,32 @@ def _by_context(
     settled: Mapping[int, ClassMatch],
 ) -> dict[int, ClassMatch]:
     """Apply rule 3 to the classes that are still open."""
-    if not readings:
-        return {}
     wordnet = reader.wordnet
-    options = {i: list(reading.senses) for i, reading in readings.items()}
-    fixed = {i: [m.wnid] for i, m in settled.items() if m.wnid is not None}
+    candidates: dict[int, tuple[str, ...]] = {i: (m.wnid,) for i, m in settled.items() if m.wnid is not None}
+    candidates |= {i: reading.senses for i, reading in readings.items()}
     found: dict[int, ClassMatch] = {}
-    for chosen, block in _blocks(names, options, fixed):
-        senses = [sense for i in block for sense in (options.get(i) or fixed[i])]
-        owner = np.array([k for k, i in enumerate(block) for _ in (options.get(i) or fixed[i])], np.int64)
-        prior = np.concatenate(
-            [_prior(reader, options[i], readings[i]) if i in options else np.zeros(1) for i in block]
-        )
-        similar = similarity_matrix(wordnet, senses, senses, ic=wordnet.information)
-        beliefs = settle(similar, owner, prior)
+    for chosen, block in _blocks(names, readings, candidates) if readings else ():
+        senses = [sense for i in block for sense in candidates[i]]
+        owner = np.repeat(np.arange(len(block)), [len(candidates[i]) for i in block])
+        prior = np.concatenate([_prior(reader, readings[i]) if i in readings else np.zeros(1) for i in block])
+        beliefs = settle(similarity_matrix(wordnet, senses, senses, ic=wordnet.information), owner, prior)
         for k, i in enumerate(block):
             if i in chosen:
-                found[i] = _choose(wordnet, names[i], readings[i], options[i], beliefs, np.flatnonzero(owner == k))
+                own = Beliefs(beliefs.weight[owner == k], beliefs.context[owner == k])
+                found[i] = _choose(wordnet, names[i], readings[i], own)
     return found
 
 
 def _blocks(
-    names: Sequence[str], options: Mapping[int, object], fixed: Mapping[int, object]
+    names: Sequence[str], readings: Mapping[int, Reading], candidates: Iterable[int]
 ) -> Iterator[tuple[set[int], list[int]]]:
     """Yield blocks of (open classes to choose for, classes that give context); one block, unless the list is long."""
-    every = sorted([*options, *fixed], key=lambda i: (names[i], i))
+    every = sorted(candidates, key=lambda i: (names[i], i))
     if len(every) <= 2 * _MOST_CONTEXT:
-        yield set(options), every
+        yield set(readings), every
         return
     context = _spread(every)
-    open_ones = [i for i in every if i in options]
+    open_ones = [i for i in every if i in readings]
     for start in range(0, len(open_ones), _MOST_CONTEXT):
         chunk = open_ones[start : start + _MOST_CONTEXT]
         yield set(chunk), sorted({*context, *chunk}, key=lambda i: (names[i], i))
@@ -258,28 +253,25 @@ def _blocks(
 
 def _spread(items: Sequence[int]) -> list[int]:
     """Return at most `_MOST_CONTEXT` of a sorted list, evenly spread."""
-    step = max(1, -(-len(items) // _MOST_CONTEXT))
-    return list(items[::step])
+    return list(items[:: max(1, -(-len(items) // _MOST_CONTEXT))])
 
 
-def _prior(reader: ClassNameReader, senses: Sequence[str], reading: Reading) -> FloatArray:
+def _prior(reader: ClassNameReader, reading: Reading) -> FloatArray:
     """Return the log weight of each sense before the other classes are considered."""
     forms = {form.replace(" ", "") for part in reading.phrase.split(" or ") for form in reader.forms(part)}
-    wordnet, weight = reader.wordnet, np.empty(len(senses))
+    wordnet, senses = reader.wordnet, reading.senses
+    weight = -_RANK * np.log1p(np.arange(len(senses)))
+    weight += _INDIVIDUAL * wordnet.is_instance[wordnet.index(senses)]
     for k, sense in enumerate(senses):
-        weight[k] = -_RANK * np.log1p(k)
         weight[k] += _PICTURED * (sense in _pictured())
         weight[k] += _FIRST_NAME * (clean(wordnet.label(sense)).replace(" ", "") in forms)
         weight[k] += _CAPITAL * all(form[0].isupper() for form in reader.written(sense, forms))
-        weight[k] += _INDIVIDUAL * bool(wordnet.is_instance[wordnet.index([sense])[0]])
     return weight
 
 
-def _choose(
-    wordnet: WordNet, name: str, reading: Reading, senses: Sequence[str], beliefs: Beliefs, rows: IntArray
-) -> ClassMatch:
+def _choose(wordnet: WordNet, name: str, reading: Reading, beliefs: Beliefs) -> ClassMatch:
     """Return the sense of greatest weight, ambiguous unless it leads."""
-    weight, context = beliefs.weight[rows], beliefs.context[rows]
+    senses, weight, context = reading.senses, beliefs.weight, beliefs.context
     order = np.argsort(-weight, kind="stable")
     best = int(order[0])
     lead = float(weight[best] - weight[order[1]]) if len(order) > 1 else np.inf
@@ -297,13 +289,13 @@ def _choose(
 
 
 def _mark_doubts(
-    wordnet: WordNet,
     names: Sequence[str],
     readings: Mapping[int, Reading],
     settled: Mapping[int, ClassMatch],
     seen_names: SeenNames,
 ) -> dict[int, ClassMatch]:
     """Return the classes that may be a seen concept, marked as ambiguous."""
+    wordnet = seen_names.wordnet
     context = _spread(sorted((i for i, m in settled.items() if m.wnid is not None), key=lambda i: (names[i], i)))
     found: dict[int, ClassMatch] = {}
     for i, reading in readings.items():
@@ -314,9 +306,9 @@ def _mark_doubts(
         outweighed = partial(_outweighed, wordnet, match.wnid, anchors)
         doubts = seen_names.doubts(match.name, reading, match.wnid, match.how, outweighed)
         if doubts:
-            first = doubts[0]
-            reason = f"{match.reason}; but {first.why} is {wordnet.label(first.wnid)!r}, which is seen"
-            found[i] = replace(match, reason=reason, ambiguous=True, seen=tuple(d.wnid for d in doubts))
+            wnid, why = next(iter(doubts.items()))
+            reason = f"{match.reason}; but {why} is {wordnet.label(wnid)!r}, which is seen"
+            found[i] = replace(match, reason=reason, ambiguous=True, seen=tuple(doubts))
     return found
 
 

@@ -89,26 +89,23 @@ class Taxonomy:
         """
         pairs = [(str(child), str(parent)) for child, parent in edges]
         names = [str(c) for c in concepts] if concepts is not None else [name for pair in pairs for name in pair]
-        index = {name: i for i, name in enumerate(dict.fromkeys(names))}
+        parents: dict[str, dict[str, None]] = {name: {} for name in names}
         for child, parent in pairs:
             for name, other in ((child, parent), (parent, child)):
-                if name not in index:
+                if name not in parents:
                     raise TaxonomyError(
                         f"the edge {child!r} -> {parent!r} names the unknown concept {name!r}"
-                        f"{_did_you_mean(name, index, other)}. Add it to the concepts, or drop the edge."
+                        f"{_did_you_mean(name, parents, other)}. Add it to the concepts, or drop the edge."
                     )
-        parents: list[dict[int, None]] = [{} for _ in index]
-        for child, parent in pairs:
-            parents[index[child]][index[parent]] = None
+            parents[child][parent] = None
         if root is not None:
-            top = index.setdefault(root, len(index))
-            if top == len(parents):
-                parents.append({})
-            for i, above in enumerate(parents):
-                if not above and i != top:
-                    above[top] = None
-        counts = np.array([len(above) for above in parents], dtype=np.int64)
-        flat = np.array([p for above in parents for p in above], dtype=np.int64)
+            parents.setdefault(root, {})
+            for name, above in parents.items():
+                if not above and name != root:
+                    above[root] = None
+        index = {name: i for i, name in enumerate(parents)}
+        counts = np.array([len(above) for above in parents.values()], dtype=np.int64)
+        flat = np.array([index[name] for above in parents.values() for name in above], dtype=np.int64)
         return cls(tuple(index), _starts(counts), flat)
 
     def __len__(self) -> int:
@@ -122,9 +119,8 @@ class Taxonomy:
 
     def index(self, concepts: Iterable[str]) -> IntArray:
         """Return the numbers of the concepts; an unknown id is an error that suggests similar ones."""
-        position = self._position
         try:
-            return np.array([position[c] for c in concepts], dtype=np.int64)
+            return np.array([self._position[c] for c in concepts], dtype=np.int64)
         except KeyError as error:
             name = str(error.args[0])
             raise TaxonomyError(
@@ -137,26 +133,38 @@ class Taxonomy:
 
     def parents(self, concept: str) -> list[str]:
         """Return the concepts one edge above."""
-        i = int(self.index([concept])[0])
-        return self.names(self.parent_index[self.parent_start[i] : self.parent_start[i + 1]])
+        return self.names(expand(self.index([concept]), *self.parent_rows)[1])
 
     def children(self, concept: str) -> list[str]:
         """Return the concepts one edge below."""
-        i = int(self.index([concept])[0])
-        start, index = self.child_rows
-        return self.names(index[start[i] : start[i + 1]])
+        return self.names(expand(self.index([concept]), *self.child_rows)[1])
 
     def ancestors(self, concepts: str | Iterable[str]) -> set[str]:
         """Return every concept above any of `concepts`; one of these is included only if it is above another."""
-        return self._strictly(concepts, self.parent_start, self.parent_index)
+        return self._strictly(concepts, self.parent_rows)
 
     def descendants(self, concepts: str | Iterable[str]) -> set[str]:
         """Return every concept below any of `concepts`; one of these is included only if it is below another."""
-        return self._strictly(concepts, *self.child_rows)
+        return self._strictly(concepts, self.child_rows)
 
     def subsumers(self, indices: IntArray) -> BoolArray:
         """Return a mask over all concepts: the given ones and everything above them."""
-        return _reach(indices, self.parent_start, self.parent_index, len(self))
+        return self.distances(indices, self.parent_rows) >= 0
+
+    def distances(self, indices: IntArray, *rows: tuple[IntArray, IntArray], limit: int | None = None) -> IntArray:
+        """Return the edges from the nearest of some concepts to every concept; -1 if it is out of reach.
+
+        Args:
+            rows: the edges to follow: `parent_rows`, `child_rows` or both.
+            limit: the largest distance.
+        """
+        distance = np.full(len(self), -1, dtype=np.int64)
+        frontier, step = np.unique(indices), 0
+        while len(frontier) and (limit is None or step <= limit):
+            distance[frontier] = step
+            beyond = np.concatenate([expand(frontier, *each)[1] for each in rows])
+            frontier, step = np.unique(beyond[distance[beyond] < 0]), step + 1
+        return distance
 
     def closure(self, indices: IntArray) -> Closure:
         """Return the subsumers of each of the given concepts, with the shortest distance upwards."""
@@ -180,6 +188,11 @@ class Taxonomy:
         """Concepts without a parent."""
         return self.names(np.flatnonzero(np.diff(self.parent_start) == 0))
 
+    @property
+    def parent_rows(self) -> tuple[IntArray, IntArray]:
+        """The edges from children to parents, in compressed rows: (start, index)."""
+        return self.parent_start, self.parent_index
+
     @cached_property
     def child_rows(self) -> tuple[IntArray, IntArray]:
         """The edges from parents to children, in compressed rows: (start, index)."""
@@ -191,14 +204,12 @@ class Taxonomy:
     @cached_property
     def max_depth(self) -> IntArray:
         """Edges on the longest path from each concept to the root; -1 for a concept on or below a cycle."""
-        start, index = self.child_rows
         waiting = np.diff(self.parent_start).astype(np.int64)
         depth = np.full(len(self), -1, dtype=np.int64)
         frontier, level = np.flatnonzero(waiting == 0), 0
         while len(frontier):
             depth[frontier] = level
-            _, below = expand(frontier, start, index)
-            touched, arrivals = np.unique(below, return_counts=True)
+            touched, arrivals = np.unique(expand(frontier, *self.child_rows)[1], return_counts=True)
             waiting[touched] -= arrivals
             frontier, level = touched[waiting[touched] == 0], level + 1
         return depth
@@ -206,14 +217,7 @@ class Taxonomy:
     @cached_property
     def min_depth(self) -> IntArray:
         """Edges on the shortest path from each concept to the root."""
-        start, index = self.child_rows
-        depth = np.full(len(self), -1, dtype=np.int64)
-        frontier, level = np.flatnonzero(np.diff(self.parent_start) == 0), 0
-        while len(frontier):
-            depth[frontier] = level
-            _, below = expand(frontier, start, index)
-            frontier, level = np.unique(below[depth[below] < 0]), level + 1
-        return depth
+        return self.distances(np.flatnonzero(np.diff(self.parent_start) == 0), self.child_rows)
 
     @cached_property
     def height(self) -> int:
@@ -238,10 +242,9 @@ class Taxonomy:
     def _position(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.ids)}
 
-    def _strictly(self, concepts: str | Iterable[str], start: IntArray, index: IntArray) -> set[str]:
+    def _strictly(self, concepts: str | Iterable[str], rows: tuple[IntArray, IntArray]) -> set[str]:
         nodes = self.index([concepts] if isinstance(concepts, str) else concepts)
-        _, beyond = expand(nodes, start, index)
-        return set(self.names(np.flatnonzero(_reach(beyond, start, index, len(self)))))
+        return set(self.names(np.flatnonzero(self.distances(expand(nodes, *rows)[1], rows) >= 0)))
 
     def _validate(self) -> None:
         if not self.ids:
@@ -268,7 +271,7 @@ class Taxonomy:
         node, seen = int(np.flatnonzero(stuck)[0]), dict[int, int]()
         while node not in seen:
             seen[node] = len(seen)
-            above = self.parent_index[self.parent_start[node] : self.parent_start[node + 1]]
+            above = expand(np.array([node]), *self.parent_rows)[1]
             node = int(above[stuck[above]][0])
         cycle = list(seen)[seen[node] :]
         return [self.ids[i] for i in [*cycle, node]]
@@ -280,16 +283,6 @@ def expand(nodes: IntArray, start: IntArray, index: IntArray) -> tuple[IntArray,
     source = np.repeat(np.arange(len(nodes), dtype=np.int64), counts)
     within = np.arange(len(source), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
     return source, index[first[source] + within]
-
-
-def _reach(nodes: IntArray, start: IntArray, index: IntArray, size: int) -> BoolArray:
-    reached = np.zeros(size, dtype=np.bool_)
-    frontier = np.unique(nodes)
-    while len(frontier):
-        reached[frontier] = True
-        _, beyond = expand(frontier, start, index)
-        frontier = np.unique(beyond[~reached[beyond]])
-    return reached
 
 
 def _starts(counts: IntArray) -> IntArray:

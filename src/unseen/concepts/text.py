@@ -25,27 +25,30 @@ import gzip
 import math
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from functools import cache, partial
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import IO, Protocol, runtime_checkable
+from typing import IO, TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from unseen.concepts.imagenet import imagenet_21k
-from unseen.concepts.similarity import SimilarityFunction
 from unseen.concepts.taxonomy import FloatArray, Taxonomy
 from unseen.concepts.wordnet import WordNet
 from unseen.core.errors import DataError, MissingExtraError, TaxonomyError
 from unseen.core.guard import reader
 
+if TYPE_CHECKING:
+    from unseen.concepts.similarity import SimilarityFunction
+
 _WORD = re.compile(r"[a-z0-9]+")
 #: Prefix of the name of an entity, in files of Wikipedia2Vec and among the words of `WordVectors`.
 ENTITY = "ENTITY/"
 _LONGEST_LINE = 1_000_000
+_OPENERS: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 def entity_key(name: str) -> str:
@@ -100,14 +103,11 @@ def default_word_vectors() -> WordVectors:
 
 
 @reader("word vectors")
-def read_word_vectors(
-    path: str | PathLike[str], *, limit: int | None = None, only: Container[str] | None = None
-) -> WordVectors:
+def read_word_vectors(path: str | PathLike[str], *, only: Container[str] | None = None) -> WordVectors:
     """Read a word2vec, GloVe or Wikipedia2Vec text file.
 
     Args:
         path: the file, plain, .gz or .bz2.
-        limit: the largest number of words to read; such files list frequent words first.
         only: words (in lower case) and entities (by `entity_key`) to keep. Wikipedia2Vec has millions, and the concepts
             of WordNet need a fraction of them: see `vocabulary`.
     """
@@ -115,13 +115,12 @@ def read_word_vectors(
     words: list[str] = []
     rows: list[npt.NDArray[np.float32]] = []
     dimension = 0
-    with _open(path) as stream:
+    with _OPENERS.get(path.suffix, open)(path, "rt", encoding="utf-8", newline="\n") as stream:
         for number, line in _lines(path, stream):
-            if number == 1 and (header := _header(line)):
-                dimension = header
+            cells = line.split()
+            if number == 1 and len(cells) == 2 and all(cell.isdigit() for cell in cells):  # the header of word2vec
+                dimension = int(cells[1])
                 continue
-            if limit is not None and len(rows) >= limit:
-                break
             word, numbers = _split(line, dimension)
             dimension = dimension or len(numbers)
             if len(numbers) != dimension:
@@ -144,19 +143,11 @@ def read_word_vectors(
 
 def _lines(path: Path, stream: IO[str]) -> Iterator[tuple[int, str]]:
     """Yield numbered lines; raise if one is so long that it would fill the memory."""
-    number = 0
-    while line := stream.readline(_LONGEST_LINE):
-        number += 1
+    for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), ""), start=1):
         if len(line) == _LONGEST_LINE:
             raise DataError(f"{path}, line {number}: longer than {_LONGEST_LINE:,} characters. It has no word vectors.")
         if line.strip():
             yield number, line.rstrip()
-
-
-def _header(line: str) -> int:
-    """Return the number of dimensions in the first line of word2vec; 0 if the line has a word."""
-    cells = line.split()
-    return int(cells[1]) if len(cells) == 2 and all(cell.isdigit() for cell in cells) else 0
 
 
 def _split(line: str, dimension: int) -> tuple[str, list[str]]:
@@ -168,14 +159,6 @@ def _split(line: str, dimension: int) -> tuple[str, list[str]]:
     if dimension and len(cells) > dimension + 1:
         return " ".join(cells[:-dimension]), cells[-dimension:]
     return cells[0], cells[1:]
-
-
-def _open(path: Path) -> IO[str]:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8", newline="\n")
-    if path.suffix == ".bz2":
-        return bz2.open(path, "rt", encoding="utf-8", newline="\n")
-    return path.open(encoding="utf-8", newline="\n")
 
 
 @runtime_checkable
@@ -221,15 +204,12 @@ class TextEmbedder:
         """Return the words of a text; of a list of names the entities, and the words of the other names."""
         if isinstance(text, str):
             return tokenize(text)
-        return [token for name in text for token in self._name_tokens(name)]
-
-    def _name_tokens(self, name: str) -> list[str]:
-        words = tokenize(name)
-        if self.vectors.has_entities and not (len(words) == 1 and words[0] in self.vectors):
-            entity = entity_key(name)
-            if entity in self.vectors:
-                return [entity]
-        return words
+        found: list[str] = []
+        for name in text:
+            words, entity = tokenize(name), entity_key(name)
+            is_word = len(words) == 1 and words[0] in self.vectors
+            found += [entity] if entity in self.vectors and not is_word else words
+        return found
 
     def idf(self, word: str) -> float:
         """Return the inverse document frequency, ln((1 + N) / (1 + df)) + 1."""

@@ -6,8 +6,7 @@ Names:      a wnid such as "n02123045" is the letter n and the byte offset of th
             "tabby.n.01" is the first lemma of the synset and the number of this sense of the lemma
 Expected:   loading the arrays takes under 0.2 s; the first look-up by lemma takes about as long
 
-The is-a graph of `Taxonomy` joins both kinds of edge, as ImageNet and NLTK do; `hypernyms`, `instance_hypernyms` and
-`is_instance` distinguish them.
+The is-a graph of `Taxonomy` joins both kinds of edge, as ImageNet and NLTK do; `is_instance` distinguishes them.
 """
 
 from __future__ import annotations
@@ -40,44 +39,23 @@ class WordNet(Taxonomy):
     """The noun taxonomy with its words; `load_wordnet` returns it."""
 
     def __init__(self, table: dict[str, npt.NDArray[np.generic]]) -> None:
-        offsets = np.cumsum(table["offset_steps"], dtype=np.int64)
-        self.offsets: IntArray = offsets
-        self._hypernym_counts = table["hypernym_counts"].astype(np.int64)
-        self._instance_counts = table["instance_counts"].astype(np.int64)
+        offsets = np.cumsum(table["offset_steps"], dtype=np.int64).tolist()
+        counts = [table[name].astype(np.int64) for name in ("hypernym_counts", "instance_counts")]
+        self._instance_counts = counts[1]
         self._lemma_bytes = table["lemmas"].tobytes()
         self._sense_numbers = table["sense_numbers"].astype(np.int64)
         self._irregular_bytes = table["irregular_plurals"].tobytes()
-        start = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._hypernym_counts + self._instance_counts)])
+        start = np.concatenate([np.zeros(1, np.int64), np.cumsum(sum(counts))])
         # Both kinds in one row per synset, hypernyms first.
-        owner = np.concatenate(
-            [np.repeat(np.arange(len(offsets)), c) for c in (self._hypernym_counts, self._instance_counts)]
-        )
+        owner = np.concatenate([np.repeat(np.arange(len(offsets)), each) for each in counts])
         parents = np.concatenate([table["hypernyms"], table["instance_hypernyms"]]).astype(np.int64)
         parents = parents[np.argsort(owner, kind="stable")]
-        super().__init__([f"n{o:08d}" for o in offsets.tolist()], start, parents, validate=False)
-
-    def hypernyms(self, concept: str) -> list[str]:
-        """Return the synsets that this one is a kind of."""
-        i = int(self.index([concept])[0])
-        return self.parents(concept)[: int(self._hypernym_counts[i])]
-
-    def instance_hypernyms(self, concept: str) -> list[str]:
-        """Return the synsets that this one is an instance of, as the Sun is of star."""
-        i = int(self.index([concept])[0])
-        return self.parents(concept)[int(self._hypernym_counts[i]) :]
+        super().__init__([f"n{offset:08d}" for offset in offsets], start, parents, validate=False)
 
     @cached_property
     def is_instance(self) -> BoolArray:
         """Mask over all synsets: whether one is an individual (a person, a place), not a kind."""
         return np.asarray(self._instance_counts > 0)
-
-    def from_offset(self, offset: int) -> str:
-        """Return the wnid of a byte offset in `data.noun`."""
-        place = int(np.searchsorted(self.offsets, offset))
-        if place == len(self.offsets) or self.offsets[place] != offset:
-            near = self.ids[min(place, len(self.ids) - 1)]
-            raise TaxonomyError(f"no noun synset of WordNet 3.0 starts at byte {offset}. The next one is {near}.")
-        return self.ids[place]
 
     def lemmas(self, concept: str) -> list[str]:
         """Return the words of the synset in order, with spaces for underscores."""
@@ -93,9 +71,7 @@ class WordNet(Taxonomy):
 
     def name(self, concept: str) -> str:
         """Return lemma, part of speech and sense number, such as `tiger_cat.n.02`."""
-        i = int(self.index([concept])[0])
-        first = self._lemma_rows[i].partition("\t")[0].lower()
-        return f"{first}.n.{int(self._sense_numbers[self._lemma_start[i]]):02d}"
+        return self._names[int(self.index([concept])[0])]
 
     def senses(self, word: str) -> list[str]:
         """Return the synsets that have `word` as a lemma, the most frequent sense first.
@@ -148,9 +124,7 @@ class WordNet(Taxonomy):
     @cached_property
     def sort_rank(self) -> IntArray:
         """Place of each synset in the alphabetical order of the names, which decides ties as in NLTK."""
-        firsts = [row.partition("\t")[0].lower() for row in self._lemma_rows]
-        numbers = self._sense_numbers[self._lemma_start].tolist()
-        keys = [f"{lemma}.n.{number:02d}" for lemma, number in zip(firsts, numbers, strict=True)]
+        keys = self._names
         rank = np.empty(len(keys), dtype=np.int64)
         rank[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
         return rank
@@ -160,9 +134,11 @@ class WordNet(Taxonomy):
         return self._lemma_bytes.decode("ascii").split("\n")
 
     @cached_property
-    def _lemma_start(self) -> IntArray:
+    def _names(self) -> list[str]:
         counts = np.array([row.count("\t") + 1 for row in self._lemma_rows], dtype=np.int64)
-        return np.cumsum(counts) - counts
+        numbers = self._sense_numbers[np.cumsum(counts) - counts].tolist()
+        firsts = (row.partition("\t")[0].lower() for row in self._lemma_rows)
+        return [f"{lemma}.n.{number:02d}" for lemma, number in zip(firsts, numbers, strict=True)]
 
     @cached_property
     def _sense_index(self) -> dict[str, list[tuple[int, int]]]:

@@ -12,14 +12,12 @@ Differs:    [P] counts hops in ImageNet's release tree. Its lists are public as 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
-import numpy as np
-
 from unseen.concepts.mapping import read_class_list
-from unseen.concepts.taxonomy import IntArray, Taxonomy, expand
+from unseen.concepts.taxonomy import IntArray, Taxonomy
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.guard import reader
 
@@ -28,22 +26,7 @@ POPULATED = {"500": 500, "1k": 1_000, "5k": 5_000}
 
 def graph_distance(taxonomy: Taxonomy, sources: Sequence[str], *, limit: int | None = None) -> IntArray:
     """Return the edges from each concept to the nearest source, in both directions; -1 beyond `limit`."""
-    distance = np.full(len(taxonomy), -1, dtype=np.int64)
-    child_start, child_index = taxonomy.child_rows
-    frontier, step = np.unique(taxonomy.index(sources)), 0
-    while len(frontier) and (limit is None or step <= limit):
-        distance[frontier] = step
-        above = expand(frontier, taxonomy.parent_start, taxonomy.parent_index)[1]
-        below = expand(frontier, child_start, child_index)[1]
-        beyond = np.concatenate([above, below])
-        frontier, step = np.unique(beyond[distance[beyond] < 0]), step + 1
-    return distance
-
-
-def within_edges(taxonomy: Taxonomy, concepts: Sequence[str], seen: Sequence[str], edges: int) -> list[str]:
-    """Return the unseen concepts at most `edges` edges away from a seen one, in order."""
-    distance = graph_distance(taxonomy, seen, limit=edges)[taxonomy.index(concepts)]
-    return [c for c, d in zip(concepts, distance.tolist(), strict=True) if d > 0]
+    return taxonomy.distances(taxonomy.index(sources), taxonomy.parent_rows, taxonomy.child_rows, limit=limit)
 
 
 def imagenet_zeroshot_split(name: str, taxonomy: Taxonomy, counts: Mapping[str, int], seen: Sequence[str]) -> list[str]:
@@ -56,14 +39,19 @@ def imagenet_zeroshot_split(name: str, taxonomy: Taxonomy, counts: Mapping[str, 
         counts: images per concept of the release.
         seen: the training concepts, ImageNet-1K.
     """
+    unseen = sorted(set(counts).difference(seen))
+    populated = [c for c in unseen if counts[c] > 0]
     if name == "all":
-        return sorted(c for c, n in counts.items() if n > 0 and c not in set(seen))
+        return populated
     if name in ("2-hops", "3-hops"):
-        candidates = sorted(set(counts).difference(seen))
-        return within_edges(taxonomy, candidates, seen, int(name[0]) - 1)
+        distance = graph_distance(taxonomy, seen, limit=int(name[0]) - 1)[taxonomy.index(unseen)]
+        return [c for c, edges in zip(unseen, distance, strict=True) if edges > 0]
     kind, _, size = name.partition("-")
     if kind in ("most", "least") and size in POPULATED:
-        return _by_population(counts, POPULATED[size], set(seen), sign=-1 if kind == "most" else 1)
+        if POPULATED[size] > len(populated):
+            raise DataError(f"{name}: {POPULATED[size]:,} concepts are needed, {len(populated):,} unseen have images.")
+        sign = -1 if kind == "most" else 1
+        return sorted(populated, key=lambda c: (sign * counts[c], c))[: POPULATED[size]]  # ties are broken by id
     known = ["all", "2-hops", "3-hops", *(f"{k}-{s}" for k in ("most", "least") for s in POPULATED)]
     raise UnknownNameError("zero-shot split", name, known)
 
@@ -89,11 +77,3 @@ def read_split(path: str | PathLike[str], name: str | None = None) -> list[str]:
     if not isinstance(content, list) or not all(isinstance(concept, str) for concept in content):
         raise DataError(f"{path}: a split is a list of class names or WordNet ids.")
     return content
-
-
-def _by_population(counts: Mapping[str, int], count: int, without: Collection[str], sign: int) -> list[str]:
-    """Return the concepts with the most images (sign -1) or the fewest (1), at least one; ties are broken by id."""
-    candidates = [c for c, n in counts.items() if n > 0 and c not in without]
-    if count > len(candidates):
-        raise DataError(f"{count:,} concepts were requested, and {len(candidates):,} unseen ones have an image.")
-    return sorted(candidates, key=lambda c: (sign * counts[c], c))[:count]

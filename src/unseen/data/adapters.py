@@ -236,12 +236,14 @@ def read_torch(data: Any) -> LabelledImages:
         items = names = [path for path, _ in samples]
         labels = [label for _, label in samples]
     else:
-        labels = _attribute_labels(data) or [_label_of(bare[i]) for i in range(len(data))]
-    known = getattr(data, "classes", None)
+        listed: list[Any] = [getattr(data, name, None) for name in ("targets", "labels", "_labels", "y")]
+        known = next((each for each in listed if hasattr(each, "__len__") and len(each) == len(data)), None)
+        labels = [_label_of(bare[i]) for i in range(len(data))] if known is None else _label_list(known)
+    classes = getattr(data, "classes", None)
     return LabelledImages(
         items,
         None if all(label is None for label in labels) else [_plain_label(label) for label in labels],
-        class_names=list(known) if isinstance(known, list | tuple) else None,
+        class_names=list(classes) if isinstance(classes, list | tuple) else None,
         names=names,
         sampling_keys=file_sampling_keys(names) if names else None,
         title=type(data).__name__,
@@ -284,15 +286,6 @@ def _without_transform(data: Any) -> tuple[Any, tuple[str, ...]]:
     return bare, ("the dataset's own transform is left aside: the model's preprocessing is used",)
 
 
-def _attribute_labels(data: Any) -> list[Any] | None:
-    """Return the labels that a dataset has as an attribute, or None."""
-    for name in ("targets", "labels", "_labels", "y"):
-        found = getattr(data, name, None)
-        if found is not None and hasattr(found, "__len__") and len(found) == len(data):
-            return _label_list(found)
-    return None
-
-
 def read_hugging_face(data: Any, image: str = "", label: str = "") -> LabelledImages:
     """Read a `datasets.Dataset`; images stay encoded until they are opened."""
     if not hasattr(data, "__len__"):
@@ -312,6 +305,11 @@ def read_hugging_face(data: Any, image: str = "", label: str = "") -> LabelledIm
     feature = features[label] if label else None
     names = getattr(getattr(feature, "feature", feature), "names", None)  # of a ClassLabel, or of a list of them
     class_names = list(names) if names is not None else None
+    keys = None
+    if encoded:
+        tables = raw.select_columns([image]).with_format("arrow").iter(batch_size=_BATCH)
+        files = [row["path"] for table in tables for row in table.column(image).to_pylist()]
+        keys = encoded_sampling_keys(files, labels, class_names)
 
     def read(i: int) -> Any:
         found = raw[int(i)][image]
@@ -321,15 +319,9 @@ def read_hugging_face(data: Any, image: str = "", label: str = "") -> LabelledIm
         LazyImages(len(data), read, threadsafe=False),
         labels,
         class_names=class_names,
-        sampling_keys=encoded_sampling_keys(_image_files(raw, image), labels, class_names) if encoded else None,
+        sampling_keys=keys,
         title=str(getattr(data.info, "dataset_name", None) or "hf"),
     )
-
-
-def _image_files(raw: Any, image: str) -> list[str | None]:
-    """Return the file of each image of a Hugging Face dataset; None for an image without one."""
-    columns = raw.select_columns([image]).with_format("arrow").iter(batch_size=_BATCH)
-    return [row["path"] for table in columns for row in table.column(image).to_pylist()]
 
 
 def encoded_sampling_keys(

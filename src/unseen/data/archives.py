@@ -99,7 +99,7 @@ def index_tar(path: Path) -> TarIndex:
 
 
 class _Descriptor:
-    """An open archive. It is closed when the last thread that reads from it lets go."""
+    """An open archive. It is closed when no thread reads from it any more."""
 
     def __init__(self, path: str) -> None:
         self.number = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
@@ -152,7 +152,7 @@ def _recall(note: Path, stamp: TarStamp, length: int) -> _Rows | None:
         rows: _Rows = noted["names"], noted["offsets"], noted["sizes"]
         fits = known == [FORMAT, stamp.size, stamp.mtime_ns, length] and len({len(column) for column in rows}) == 1
     except (OSError, ValueError, KeyError, TypeError):
-        return None  # never noted, or a damaged note: the archive itself knows better
+        return None  # not stored, or damaged: index the archive again
     return rows if fits else None
 
 
@@ -160,7 +160,7 @@ def _keep(note: Path, path: Path, stamp: TarStamp, length: int, rows: _Rows) -> 
     names, offsets, sizes = rows
     archive = {"path": str(path), "size": stamp.size, "mtime_ns": stamp.mtime_ns, "length": length}
     content: dict[str, Any] = {"format": FORMAT, **archive, "names": names, "offsets": offsets, "sizes": sizes}
-    # A note saves time and nothing else: a full or read-only disk must not stop anybody from reading images.
+    # A stored index only saves time: images can be read with a full or read-only disk, too.
     with suppress(StoreError):
         write_whole(note, json.dumps(content, separators=(",", ":")))
 
@@ -230,7 +230,7 @@ def _name(header: bytes) -> str:
 
 
 class _Window(io.RawIOBase):
-    """A part of an open file, as a file of its own."""
+    """A part of an open file, as a file."""
 
     def __init__(self, file: _Descriptor, start: int, length: int) -> None:
         self._file, self._start, self._length, self._position = file, start, length, 0

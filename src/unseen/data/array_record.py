@@ -13,15 +13,14 @@ Differs:    chunks are not hashed; sizes and numbers, which are stored twice, mu
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 
-from unseen.core.errors import DataError
 from unseen.core.files import map_file
+from unseen.core.guard import guarded
 from unseen.core.wire import fields, varint, varints
+from unseen.data.dataset import locator
 from unseen.data.decode import MAX_BYTES
 
 _BLOCK, _BLOCK_HEADER = 1 << 16, 24
@@ -32,45 +31,32 @@ _MAGIC = 0x71930E704FDAE05E
 _CHUNKS_KEPT = 8  # a chunk of many records is unpacked once for a row of reads
 
 
-@dataclass(frozen=True, slots=True)
-class _Chunk:
-    kind: int
-    records: int
-    decoded: int
-    data: bytes
-
-
 class ArrayRecordFile:
     """An ArrayRecord file, memory-mapped, with the places of its chunks."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._map = map_file(path)
-        try:
-            self._offsets, counts = self._read_footer(len(self._map))
-        except (struct.error, IndexError, KeyError, ValueError, OSError) as error:
-            raise DataError(
-                f"{path} is not an ArrayRecord file, is damaged, or was cut short ({error}). Copy it again."
-            ) from error
-        self._starts = [0, *accumulate(counts)]
+        with guarded(path, "an ArrayRecord file", advice="It is damaged or was cut short: copy it again."):
+            self._offsets, self._counts = self._read_footer(len(self._map))
+        self._locate = locator(self._counts)
         self._chunk = lru_cache(maxsize=_CHUNKS_KEPT)(self._unpack)
 
     def __len__(self) -> int:
-        return self._starts[-1]
+        return sum(self._counts)
 
     def record(self, number: int) -> memoryview:
         """Return the data of a record."""
-        chunk = bisect_right(self._starts, number) - 1
-        return memoryview(self._chunk(chunk)[number - self._starts[chunk]])
+        chunk, place = self._locate(number)
+        return memoryview(self._chunk(chunk)[place])
 
     def _unpack(self, number: int) -> list[bytes]:
-        expected = self._starts[number + 1] - self._starts[number]
-        try:
-            return self._records(self._offsets[number], expected)
-        except (struct.error, IndexError, ValueError, OSError) as error:
-            raise DataError(
-                f"{self.path} is damaged at byte {self._offsets[number]:,} ({error}). Copy it again."
-            ) from error
+        offset, expected = self._offsets[number], self._counts[number]
+        with guarded(f"{self.path}, byte {offset:,},", "a chunk of records", advice="It is damaged: copy it again."):
+            found = self._records(offset)
+            if len(found) != expected:
+                raise ValueError(f"{len(found)} records where the footer has {expected}")
+            return found
 
     def _read_footer(self, size: int) -> tuple[list[int], list[int]]:
         """Return the offsets of the data chunks and their numbers of records."""
@@ -88,29 +74,23 @@ class ArrayRecordFile:
             raise ValueError("its footer contradicts itself")
         return offsets, counts
 
-    def _records(self, offset: int, expected: int | None = None) -> list[bytes]:
-        chunk = self._read_chunk(offset)
-        if chunk.kind == _TRANSPOSED:
-            raise ValueError("its records are transposed, which is not read here: write them without `transpose`")
-        if chunk.kind != _SIMPLE:
-            raise ValueError(f"a chunk of kind {chunk.kind:#x} where records should be")
-        codec, (length, place) = chunk.data[0], varint(chunk.data, 1)
-        sizes = varints(_inflate(codec, chunk.data[place : place + length], 10 * chunk.records))
-        values = _inflate(codec, chunk.data[place + length :], chunk.decoded)
-        ends = list(accumulate(sizes))
-        if len(sizes) != chunk.records or (ends[-1] if ends else 0) != len(values) or len(values) != chunk.decoded:
-            raise ValueError("the sizes of its records do not add up")
-        if expected is not None and chunk.records != expected:
-            raise ValueError(f"{chunk.records} records where the footer has {expected}")
-        return [values[end - size : end] for end, size in zip(ends, sizes, strict=True)]
-
-    def _read_chunk(self, offset: int) -> _Chunk:
+    def _records(self, offset: int) -> list[bytes]:
         header, place = self._read(offset, _CHUNK_HEADER.size)
         _, size, _, kind_and_records, decoded = _CHUNK_HEADER.unpack(header)
         if max(size, decoded) > MAX_BYTES:
             raise ValueError(f"a chunk of {max(size, decoded):,} bytes; the limit is {MAX_BYTES:,}")
         data, _ = self._read(place, size)
-        return _Chunk(kind_and_records & 0xFF, kind_and_records >> 8, decoded, data)
+        kind, count = kind_and_records & 0xFF, kind_and_records >> 8
+        if kind == _TRANSPOSED:
+            raise ValueError("its records are transposed, which is not read here: write them without `transpose`")
+        if kind != _SIMPLE:
+            raise ValueError(f"a chunk of kind {kind:#x} where records should be")
+        codec, (length, place) = data[0], varint(data, 1)
+        sizes = varints(_inflate(codec, data[place : place + length], 10 * count))
+        values = _inflate(codec, data[place + length :], decoded)
+        if len(sizes) != count or sum(sizes) != len(values) or len(values) != decoded:
+            raise ValueError("the sizes of its records do not add up")
+        return [values[end - size : end] for end, size in zip(accumulate(sizes), sizes, strict=True)]
 
     def _read(self, place: int, size: int) -> tuple[bytes, int]:
         """Read `size` bytes from `place` without the headers of blocks; return them and the position after them."""

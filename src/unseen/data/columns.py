@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from unseen.core.class_table import NOT_IN_WORDNET, OPEN, list_unknown, match_names, read_wnid_table
 from unseen.core.errors import DataError
-from unseen.core.guard import reader
+from unseen.core.guard import guarded, reader
 from unseen.core.names import Options, as_number
 from unseen.data.dataset import CLASS, NUMBER, SEVERAL, IntArray, Target
 
@@ -72,17 +72,10 @@ def _are_numbers(numbers: Sequence[float | None], texts: Sequence[str]) -> bool:
 
 def one_hot_labels(columns: Mapping[str, Sequence[Any]], leave_out: str) -> tuple[Target, list[Any]] | None:
     """Return labels of columns of 0 and 1: classes if every row has exactly one; None if there are no such columns."""
-    found = {}
-    for name, values in columns.items():
-        if name != leave_out:
-            numbers = [as_number(str(value)) for value in values]
-            if not set(numbers) <= {0.0, 1.0}:
-                return None
-            found[name] = numbers
-    if len(found) < 2:
+    names = [name for name in columns if name != leave_out]
+    table = np.array([[as_number(str(value)) for value in columns[name]] for name in names], np.float64)
+    if len(names) < 2 or not np.isin(table, (0, 1)).all():
         return None
-    table = np.asarray(list(found.values()), np.float64)
-    names = list(found)
     if (table.sum(0) == 1).all():
         return CLASS, [names[i] for i in table.argmax(0)]
     return SEVERAL, [tuple(name for name, has in zip(names, row, strict=True) if has) for row in table.T]
@@ -109,12 +102,8 @@ _LINE = re.compile(r"(?P<path>.+)\t\s*(?P<label>[^\t]+)|(?P<path2>.+?)\s*[,\s]\s
 
 def read_lines(path: Path) -> list[tuple[int, str]]:
     """Return the numbered lines of a text file, without the empty ones."""
-    try:
+    with guarded(repr(str(path)), "UTF-8 text"):
         text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise DataError(f"there is no file {str(path)!r}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {str(path)!r} as UTF-8 text: {error}") from error
     return [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
 
 
@@ -194,26 +183,17 @@ def read_table(path: Path, classes: Sequence[str]) -> dict[str, str]:
     for number, line in read_lines(path):
         if line.startswith("#"):
             continue
-        key, value = _cells(line, comma=path.suffix.lower() == ".csv")
+        comma = path.suffix.lower() == ".csv"
+        cells = next(csv.reader([line])) if comma else line.split("\t") if "\t" in line else line.split(" ", 1)
+        key, value, *_ = [*(cell.strip() for cell in cells), "", ""]
         if not value:
-            between = "class,value" if path.suffix.lower() == ".csv" else "class<TAB>value"
+            between = "class,value" if comma else "class<TAB>value"
             raise DataError(f"{str(path)!r}, line {number}: expected '{between}', found {line[:80]!r}")
         if key in wanted:
             table[key] = value
     if not table:
         raise DataError(_no_class(path, classes))
     return table
-
-
-def _cells(line: str, *, comma: bool) -> tuple[str, str]:
-    """Return the class and its value, without further columns."""
-    if comma:
-        key, value, *_ = [*next(csv.reader([line])), "", ""]
-    elif "\t" in line:
-        key, value, *_ = [*line.split("\t"), ""]
-    else:
-        key, _, value = line.partition(" ")
-    return key.strip(), value.strip()
 
 
 @reader("a mapping")

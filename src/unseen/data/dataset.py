@@ -63,11 +63,11 @@ class Split:
     Attributes:
         names: one per image, for messages and for per-image results; a relative path where there is one.
         labels: class index per image.
-        open: gives image `i`, not decoded yet where the format allows. It may raise `OSError` or `DataError` on a
+        open: returns image `i`, not decoded yet if the format allows. It may raise `OSError` or `DataError` on a
             bad file: extraction records the reason and continues. Called from many threads at once.
-        fingerprint: digest of names, image contents and primary labels, in order. Where it is not given, it is
-            computed from `content_key` when first read.
-        content_key: gives bytes that change when the content of image `i` changes, such as a digest of its file.
+        fingerprint: digest of names, image contents and primary labels, in order. By default it is computed from
+            `content_key` when first read.
+        content_key: returns bytes that change when the content of image `i` changes, such as a digest of its file.
         primary_labels: of the labelling that goes into the fingerprint; `labels`, unless this is a second labelling
             of the same images.
         whole: a larger set that these images are rows of, whose features are stored.
@@ -93,15 +93,14 @@ class Split:
         return f"<Split of {len(self)} images>"
 
     def __post_init__(self) -> None:
-        if len(self.labels) != len(self.names):
-            raise DataError(f"a split has {len(self.names)} images but {len(self.labels)} labels")
-        if self.targets is not None and len(self.targets) != len(self.names):
-            raise DataError(f"a split has {len(self.names)} images but {len(self.targets)} targets")
-        if len(self.primary_labels) != len(self.names):
-            if len(self.primary_labels):
-                raise DataError(f"a split has {len(self.names)} images but {len(self.primary_labels)} primary labels")
+        if not len(self.primary_labels):
             object.__setattr__(self, "primary_labels", self.labels)
-        if len(self.sampling_keys) != len(self.names):
+        targets = self.labels if self.targets is None else self.targets
+        counts = {"labels": self.labels, "targets": targets, "primary labels": self.primary_labels}
+        for what, values in counts.items():
+            if len(values) != len(self):
+                raise DataError(f"a split has {len(self)} images but {len(values)} {what}")
+        if len(self.sampling_keys) != len(self):
             object.__setattr__(self, "sampling_keys", self.names)
         if self.content_key is None and not self.__dict__["fingerprint"]:
             raise DataError("a split needs a fingerprint, or a content_key to compute one from")
@@ -127,17 +126,14 @@ class Split:
 
         The result is cached, because the contents of all sampled images are read for it.
         """
-        found: dict[str, list[int] | None] = self.__dict__.setdefault("places", {})
-        if sample.fingerprint not in found:
-            found[sample.fingerprint] = self._find_places(sample)
-        return found[sample.fingerprint]
-
-    def _find_places(self, sample: Split) -> list[int] | None:
-        known = {name: i for i, name in enumerate(self.names)}
-        if len(known) < len(self) or any(name not in known for name in sample.names):
-            return None
-        places = [known[name] for name in sample.names]
-        return places if self.take(places).fingerprint == sample.fingerprint else None
+        cached: dict[str, list[int] | None] = self.__dict__.setdefault("places", {})
+        if sample.fingerprint not in cached:
+            known = {name: i for i, name in enumerate(self.names)}
+            places = [known[name] for name in sample.names if name in known]
+            complete = len(known) == len(self) and len(places) == len(sample)
+            same = complete and self.take(places).fingerprint == sample.fingerprint
+            cached[sample.fingerprint] = places if same else None
+        return cached[sample.fingerprint]
 
     def join(self, other: Split) -> Split:
         """Concatenate this split and another one."""
@@ -223,11 +219,11 @@ class Dataset:
 
     Attributes:
         class_names: one per class index, as a person would write it.
-        wnids: WordNet id per class, or None where it is not known; empty where none is.
-        splits: by name: "train", "test", and "val" where the dataset brings its own.
+        wnids: WordNet id per class, or None if it is not known; empty if none is.
+        splits: by name: "train", "test", and "val" if the dataset has its own.
         features_id: the dataset id that features are stored under. Two labellings of the same images share it, so
             that the images go through a model once.
-        target: what labels say of images; where they are more than classes, splits have targets.
+        target: the kind of the labels; if they are more than classes, splits have targets.
         record: what loading the dataset received, used and dropped, and where its examples come from.
         expected: number of images by split, if a protocol prescribes it.
         untested: classes with a single image, which have no test image.
@@ -279,7 +275,7 @@ class Dataset:
 
 
 def check_classes(dataset: Dataset) -> None:
-    """Refuse a dataset that a classifier cannot learn and be tested on; labels that are not classes are not looked at.
+    """Refuse a dataset that a classifier cannot learn and be tested on; labels other than classes are not checked.
 
     Raises:
         DataError: no training or test images, one class only, or a class with one image of which none is left to test.
@@ -308,7 +304,7 @@ class JoinedSplit(Split):
 
     Attributes:
         members: the datasets and the names of their splits: what features are extracted from, and stored under. A part
-            of a joined split, such as `take` gives, is a split like any other.
+            of a joined split, such as `take` returns, is a split like any other.
     """
 
     members: tuple[tuple[Dataset, str], ...] = ()
@@ -333,11 +329,9 @@ def join_datasets(card: DatasetCard, members: Sequence[Dataset]) -> Dataset:
     shared = [name for name in members[0].splits if all(name in member.splits for member in members)]
     record = RunRecord()
     for member in members:
-        record = record.merge(member.record)
-        if unused := [name for name in member.splits if name not in shared]:
-            record = record.merge(
-                RunRecord(notes=(f"{member.id}: not every part has {', '.join(unused)}, so it is not used.",))
-            )
+        unused = [name for name in member.splits if name not in shared]
+        notes = (f"{member.id}: not every part has {', '.join(unused)}, so it is not used.",) if unused else ()
+        record = record.merge(member.record).merge(RunRecord(notes=notes))
     return Dataset(
         card=card,
         class_names=[name for member in members for name in member.class_names],

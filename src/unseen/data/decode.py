@@ -27,7 +27,7 @@ MAX_PIXELS = 89_478_485
 MAX_BYTES = 1 << 30
 _BAND = 1 << 20  # pixels that are converted at a time
 
-# Formats that Pillow only recognises, or hands to another program to draw.
+# Formats that Pillow only recognises, or that another program renders.
 NOT_PICTURES = frozenset({"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"})
 
 # What Pillow's readers raise on rubbish. A warning is among them where the process turns warnings into errors.
@@ -74,12 +74,14 @@ def open_image(source: Path | bytes) -> Image.Image:
             factory, accepts = Image.OPEN[name]
             try:
                 answer = accepts is None or accepts(source[:16])
-                if answer and not isinstance(answer, str):  # a string tells why it cannot, such as a missing codec
+                if answer and not isinstance(
+                    answer, str
+                ):  # a string is a reason why it cannot, such as a missing codec
                     return factory(io.BytesIO(source), "")
             except MemoryError as error:
                 raise DataError("its header asks for more memory than there is") from error
             except _READ_ERRORS:
-                continue  # a reader that looked and found that the file is not for it
+                continue  # the file has another format
     raise DataError("not an image that Pillow can read, or one whose header is broken")
 
 
@@ -109,7 +111,7 @@ def decode_rgb(
         truncated: "accept" keeps the part of a file that ends early, and leaves the rest as it was, grey or black.
 
     Raises:
-        DataError: the pixels cannot be had; the message is a short reason.
+        DataError: the pixels cannot be decoded; the message is a short reason.
     """
     width, height = image.size
     if width * height > max_pixels:
@@ -178,9 +180,21 @@ def _to_rgb(image: Image.Image, background: tuple[int, int, int], form: str | No
         assert converted is not None
         return converted
     if image.mode in {"I", "F"} or image.mode.startswith("I;16"):
-        return _banded(image, _grey(*_range(image, form)))
+        low, high = _range(image, form)
+
+        def scale(band: Image.Image) -> Image.Image:
+            values = (np.asarray(band, np.float64) - low) * (255 / ((high - low) or 1))
+            return Image.fromarray(np.clip(np.rint(values), 0, 255).astype(np.uint8)).convert("RGB")
+
+        return _banded(image, scale)
     if image.has_transparency_data or image.mode in {"La", "RGBa"}:
-        return _banded(image, lambda band: _laid_over(band, background))
+
+        def lay_over(band: Image.Image) -> Image.Image:
+            # Pillow converts La to RGBA over LA only.
+            rgba = (band.convert("LA") if band.mode == "La" else band).convert("RGBA")
+            return Image.alpha_composite(Image.new("RGBA", rgba.size, (*background, 255)), rgba).convert("RGB")
+
+        return _banded(image, lay_over)
     return image if image.mode == "RGB" else image.convert("RGB")
 
 
@@ -195,13 +209,6 @@ def _banded(image: Image.Image, convert: Callable[[Image.Image], Image.Image]) -
     for top, band in _bands(image):
         rgb.paste(convert(band), (0, top))
     return rgb
-
-
-def _laid_over(band: Image.Image, background: tuple[int, int, int]) -> Image.Image:
-    # Pillow knows no way from La to RGBA but by LA.
-    rgba = (band.convert("LA") if band.mode == "La" else band).convert("RGBA")
-    canvas = Image.new("RGBA", rgba.size, (*background, 255))
-    return Image.alpha_composite(canvas, rgba).convert("RGB")
 
 
 def _range(image: Image.Image, form: str | None) -> tuple[float, float]:
@@ -224,16 +231,6 @@ def _range(image: Image.Image, form: str | None) -> tuple[float, float]:
     return (0.0, white) if white is not None and low >= 0 else (low, high)
 
 
-def _grey(low: float, high: float) -> Callable[[Image.Image], Image.Image]:
-    """Scale values from `low` to `high` to grey levels."""
-
-    def convert(band: Image.Image) -> Image.Image:
-        values = (np.asarray(band, np.float64) - low) * (255 / ((high - low) or 1))
-        return Image.fromarray(np.clip(np.rint(values), 0, 255).astype(np.uint8)).convert("RGB")
-
-    return convert
-
-
 def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 160 else text[:157] + "..."
@@ -251,8 +248,7 @@ def resize_like_tf(pixels: npt.NDArray[np.uint8], height: int, width: int) -> Fl
     left, right = rows[:, low_x].astype(np.float32), rows[:, high_x].astype(np.float32)
     across = left + (right - left) * part_x[None, :, None]
     top, bottom = across[np.searchsorted(used, low_y)], across[np.searchsorted(used, high_y)]
-    shown: FloatArray = top + (bottom - top) * part_y[:, None, None]
-    return shown
+    return np.asarray(top + (bottom - top) * part_y[:, None, None])
 
 
 def _neighbours(before: int, after: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], FloatArray]:

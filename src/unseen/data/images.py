@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from os import PathLike
@@ -13,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 
 from unseen.core.errors import DataError
 from unseen.core.guard import read_patiently
+from unseen.data.dataset import Pixels
 from unseen.data.decode import NOT_PICTURES, open_image
 
 
@@ -42,23 +43,24 @@ def to_image(value: Any) -> Image.Image:
     """
     if isinstance(value, Image.Image):
         return value.copy()
-    if isinstance(value, str | PathLike):
-        return open_image(Path(value).expanduser())
-    if isinstance(value, bytes):
-        return open_image(value)
+    encoded = _encoded(value)
+    return Image.fromarray(_pixels(value)) if encoded is None else open_image(encoded)
+
+
+def _encoded(value: Any) -> bytes | Path | None:
+    """Return the encoded bytes or the file of an image; None if it is decoded."""
     if isinstance(value, dict):
-        return open_image(value["bytes"] if value.get("bytes") else Path(str(value.get("path"))))
-    return Image.fromarray(_pixels(value))
+        value = value.get("bytes") or str(value.get("path"))
+    return (
+        Path(value).expanduser() if isinstance(value, str | PathLike) else value if isinstance(value, bytes) else None
+    )
 
 
 def image_key(value: Any) -> bytes:
     """Return bytes that change when the image changes."""
-    if isinstance(value, str | PathLike):
-        return content_key(Path(value).expanduser())
-    if isinstance(value, dict):
-        return image_key(value["bytes"]) if value.get("bytes") else content_key(Path(str(value.get("path"))))
-    if isinstance(value, bytes):
-        return b"file:" + bytes_key(value)
+    encoded = _encoded(value)
+    if encoded is not None:
+        return content_key(encoded) if isinstance(encoded, Path) else b"file:" + bytes_key(encoded)
     if isinstance(value, Image.Image):
         head = f"{value.mode}{value.size}{value.info.get('exif', b'')!r}".encode()
         return bytes_key(head + bytes(value.getpalette() or ()) + value.tobytes())
@@ -71,7 +73,7 @@ def bytes_key(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def _pixels(value: Any) -> npt.NDArray[np.uint8]:
+def _pixels(value: Any) -> Pixels:
     """Return an array or tensor as uint8 (h, w) or (h, w, c)."""
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
@@ -128,9 +130,14 @@ def image_extensions() -> frozenset[str]:
 
 def subfolders(folder: Path) -> list[str]:
     """Return the sorted names of the folders inside a folder, including links to folders."""
+    with _readable(folder), os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries if not is_litter(entry.name) and entry.is_dir())
+
+
+@contextmanager
+def _readable(folder: Path | str) -> Iterator[None]:
     try:
-        with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if not is_litter(entry.name) and entry.is_dir())
+        yield
     except OSError as error:
         raise DataError(f"cannot read the folder {str(folder)!r}: {error.strerror}") from error
 
@@ -151,11 +158,9 @@ def find_images(folder: Path, prefix: str, *, links: Callable[[str], bool] = lam
 
 
 def _identity(folder: Path | str) -> tuple[int, int]:
-    try:
+    with _readable(folder):
         status = os.stat(folder)  # noqa: PTH116 - Path.stat costs a third of the time of a scan
-    except OSError as error:
-        raise DataError(f"cannot read the folder {str(folder)!r}: {error.strerror}") from error
-    return status.st_dev, status.st_ino
+        return status.st_dev, status.st_ino
 
 
 class _Scan:
@@ -167,21 +172,18 @@ class _Scan:
     def read(self, folder: str, prefix: str, above: frozenset[tuple[int, int]]) -> None:
         found = self._found
         deeper: list[os.DirEntry[str]] = []
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if is_litter(entry.name):
-                        continue
-                    if entry.is_dir():
-                        deeper.append(entry)
-                        continue
-                    ending = "." + entry.name.rpartition(".")[2].lower()
-                    if ending not in self._extensions:
-                        found.others[prefix.rstrip("/"), ending if "." in entry.name else ""] += 1
-                    elif entry.is_file() or entry.is_symlink():  # a broken link stays, and fails when it is opened
-                        found.names.append(prefix + entry.name)
-        except OSError as error:
-            raise DataError(f"cannot read the folder {folder!r}: {error.strerror}") from error
+        with _readable(folder), os.scandir(folder) as entries:
+            for entry in entries:
+                if is_litter(entry.name):
+                    continue
+                if entry.is_dir():
+                    deeper.append(entry)
+                    continue
+                ending = "." + entry.name.rpartition(".")[2].lower()
+                if ending not in self._extensions:
+                    found.others[prefix.rstrip("/"), ending if "." in entry.name else ""] += 1
+                elif entry.is_file() or entry.is_symlink():  # a broken link stays, and fails when it is opened
+                    found.names.append(prefix + entry.name)
         for entry in deeper:
             path = prefix + entry.name
             identity = _identity(entry.path)

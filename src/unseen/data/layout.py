@@ -9,6 +9,7 @@ where paths are ambiguous:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -36,10 +37,10 @@ def splits_by_name(names: Iterable[str], where: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     known = [(name, _WORDS[word]) for name in names if (word := name.strip().lower()) in _WORDS]
-    given = {split for _, split in known}
+    has_test = "test" in dict(known).values()
     for name, split in known:
         if split == _EVAL:
-            split = "val" if "test" in given else "test"
+            split = "val" if has_test else "test"
         if split in found:
             raise DataError(
                 f"{where}: {found[split]!r} and {name!r} both name the {split} split. Rename or remove one of them."
@@ -70,14 +71,6 @@ class Arranged:
     notes: tuple[str, ...] = ()
 
 
-@dataclass
-class _Head:
-    """What is inside a folder at the top."""
-
-    direct: int = 0  # images in the folder itself
-    deeper: int = 0  # images in its sub-folders
-
-
 def arrange(names: Sequence[str], where: str, layout: str = "") -> Arranged:
     """Return which split and class the images at some paths belong to.
 
@@ -89,52 +82,49 @@ def arrange(names: Sequence[str], where: str, layout: str = "") -> Arranged:
     Raises:
         DataError: the layout is ambiguous; the message names the option that decides.
     """
-    heads: dict[str, _Head] = {}
-    outside = 0
-    for name in names:
-        head, slash, rest = name.partition("/")
-        if not slash:
-            outside += 1
-        elif "/" in rest:
-            heads.setdefault(head, _Head()).deeper += 1
-        else:
-            heads.setdefault(head, _Head()).direct += 1
+    # Images by folder at the top, and those of them in its sub-folders.
+    heads = Counter(name.partition("/")[0] for name in names if "/" in name)
+    deeper = Counter(name.partition("/")[0] for name in names if name.count("/") > 1)
+    outside = len(names) - heads.total()
     notes = [f"{_images(outside)} of {where} are in no class folder and were not used."] if outside else []
     if layout != "classes":
-        inside = [head for head, counts in heads.items() if counts.deeper]
-        splits = splits_by_name(inside, where)
+        splits = splits_by_name(deeper, where)
         if "train" in splits:
             notes += _beside(heads, splits, where, layout)
             return _by_split(names, splits, where, layout, notes)
         if layout == "splits":
             raise DataError(f"{where} has no folder for train with class folders inside, so layout=splits is wrong.")
-        _refuse_split_names(heads, where)
+        named = [head for head in heads if head.lower() in _WORDS]
+        # A lone `train` with images in it is a vehicle.
+        vehicle = [head.lower() for head in named] == ["train"] and len(heads) > 1 and not deeper[named[0]]
+        if named and not vehicle:
+            raise DataError(
+                f"{where}: the folders {_listed(named)} are named like splits, but there is no train folder with class "
+                "folders inside. Put class folders into train/ and test/, or add ?layout=classes if they are classes."
+            )
     rows = [i for i, name in enumerate(names) if "/" in name]
     classes, merged = _classes([names[i] for i in rows], where, layout, "classes")
     return Arranged({"train": rows}, {"train": classes}, {}, (*notes, *merged))
 
 
-def _by_split(
-    names: Sequence[str], splits: Mapping[str, str], where: str, layout: str, notes: Sequence[str]
-) -> Arranged:
+def _by_split(names: Sequence[str], splits: Mapping[str, str], where: str, layout: str, notes: list[str]) -> Arranged:
     rows: dict[str, list[int]] = {}
     classes: dict[str, list[str]] = {}
-    said = list(notes)
     for split, folder in splits.items():
         start = f"{folder}/"
         own = [i for i, name in enumerate(names) if name.startswith(start)]
         rows[split] = [i for i in own if "/" in names[i][len(start) :]]
         if loose := len(own) - len(rows[split]):
-            said.append(f"{_images(loose)} of {folder}/ are in no class folder and were not used.")
+            notes.append(f"{_images(loose)} of {folder}/ are in no class folder and were not used.")
         inner = [names[i][len(start) :] for i in rows[split]]
         classes[split], merged = _classes(inner, f"{where}, {folder}/", layout, "splits")
-        said += merged
-    return Arranged(rows, classes, splits, tuple(said))
+        notes += merged
+    return Arranged(rows, classes, splits, tuple(notes))
 
 
-def _beside(heads: Mapping[str, _Head], splits: Mapping[str, str], where: str, layout: str) -> list[str]:
+def _beside(heads: Mapping[str, int], splits: Mapping[str, str], where: str, layout: str) -> list[str]:
     """Return notes on the folders beside the split folders; refuse them where they may be classes."""
-    others = {head: counts for head, counts in heads.items() if head not in splits.values()}
+    others = {head: count for head, count in heads.items() if head not in splits.values()}
     classes = [head for head in others if head.lower() not in _WORDS]
     if classes and len(splits) == 1 and not layout:
         raise DataError(
@@ -142,21 +132,10 @@ def _beside(heads: Mapping[str, _Head], splits: Mapping[str, str], where: str, l
             f"?layout=splits to use {splits['train']!r} only, or ?layout=classes if all of them are classes."
         )
     return [
-        f"{_images(counts.direct + counts.deeper)} of {head}/ were not used: "
+        f"{_images(count)} of {head}/ were not used: "
         + ("they are in no class folder." if head.lower() in _WORDS else "the folder is not a split.")
-        for head, counts in others.items()
+        for head, count in others.items()
     ]
-
-
-def _refuse_split_names(heads: Mapping[str, _Head], where: str) -> None:
-    """Refuse class folders that are named like splits; a lone `train` with images in it is a vehicle."""
-    named = [head for head in heads if head.lower() in _WORDS]
-    vehicle = [head.lower() for head in named] == ["train"] and len(heads) > 1 and not heads[named[0]].deeper
-    if named and not vehicle:
-        raise DataError(
-            f"{where}: the folders {_listed(named)} are named like splits, but there is no train folder with class "
-            "folders inside. Put class folders into train/ and test/, or add ?layout=classes if they are classes."
-        )
 
 
 def _classes(names: Sequence[str], where: str, layout: str, merge: str) -> tuple[list[str], list[str]]:
@@ -167,19 +146,17 @@ def _classes(names: Sequence[str], where: str, layout: str, merge: str) -> tuple
     """
     if layout == "nested":
         return [name.rpartition("/")[0] for name in names], []
-    found: list[str] = []
+    found = [name.partition("/")[0] for name in names]
+    if layout:
+        return found, []
     direct: set[str] = set()
     below: dict[str, set[str]] = {}
-    for name in names:
-        own, _, rest = name.partition("/")
-        found.append(own)
-        inner, deeper, _ = rest.partition("/")
+    for own, name in zip(found, names, strict=True):
+        inner, deeper, _ = name[len(own) + 1 :].partition("/")
         if deeper:
             below.setdefault(own, set()).add(inner)
         else:
             direct.add(own)
-    if layout:
-        return found, []
     several = {own: inner for own, inner in below.items() if own not in direct and len(inner) > 1}
     if several:
         own, folders = next(iter(several.items()))

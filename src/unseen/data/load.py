@@ -55,8 +55,8 @@ SOURCES.add("csv", "unseen.data.sources.table:CsvSource")
 SOURCES.add("parquet", "unseen.data.sources.table:ParquetSource")
 SOURCES.add("zip", "unseen.data.sources.zip:ZipSource")
 SOURCES.add("wds", "unseen.data.sources.wds:WdsSource")
-SOURCES.add("hf", "unseen.data.sources.hf:HfSource")
-SOURCES.add("torchvision", "unseen.data.sources.torchvision:TorchvisionSource")
+SOURCES.add("hf", "unseen.data.sources.libraries:HfSource")
+SOURCES.add("torchvision", "unseen.data.sources.libraries:TorchvisionSource")
 SOURCES.add("imagenet", "unseen.data.sources.imagenet.source:ImageNetSource")
 SOURCES.add("packaged", "unseen.data.sources.packaged:PackagedSource")
 SOURCES.add("procedural", "unseen.data.sources.procedural:ProceduralSource")
@@ -83,13 +83,13 @@ def load_dataset(name: str | Path, **options: Any) -> Dataset:
     """
     wanted = Name.parse(SOURCES.add_scheme(str(name)) if isinstance(name, str | Path) else name, options)
     source = _source(wanted)
-    given = Options(str(wanted), wanted.options)
-    sizes = {key: given.integer(key, at_least=1) for key in _SELECTION}
-    selecting = any(size is not None for size in sizes.values())
-    seed = given.integer("seed") if selecting else None
-    tested = given.text("as") is not None and given.choice("as", ("test",)) == "test"
-    loaded = read_patiently(lambda: source.load(wanted.rest, given), wanted)
-    given.finish()
+    read = Options(str(wanted), wanted.options)
+    sizes = {key: read.integer(key, at_least=1) for key in _SELECTION}
+    selecting = any(sizes.values())
+    seed = read.integer("seed") if selecting else None
+    tested = read.choice("as", ("", "test")) == "test"
+    loaded = read_patiently(lambda: source.load(wanted.rest, read), wanted)
+    read.finish()
     if tested:
         loaded = replace(loaded, splits={"test": join_splits(list(loaded.splits.values()))})
     if selecting:
@@ -153,15 +153,17 @@ class _FunctionSource(DatasetSource):
 
     def load(self, name: str, options: Options) -> Dataset:
         """Call the function with the variant and the options that it takes."""
-        parameters = inspect.signature(self.function).parameters.values()
-        positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        parameters = list(inspect.signature(self.function).parameters.values())
         arguments = [name] if name else []
-        if arguments and not positional:
+        takes_variant = parameters and parameters[0].kind in (
+            inspect.Parameter.POSITIONAL_ONLY,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        )
+        if arguments and not takes_variant:
             raise UsageError(f"dataset {self.scheme!r} has no variants, so {name!r} means nothing")
-        if not arguments and positional and positional[0].default is inspect.Parameter.empty:
+        if not arguments and takes_variant and parameters[0].default is inspect.Parameter.empty:
             raise UsageError(f"dataset {self.scheme!r} needs a variant: write {self.scheme}:NAME")
-        by_name = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-        by_name = [each for each in by_name if each not in [p.name for p in positional[: len(arguments)]]]
+        by_name = [p.name for p in parameters[len(arguments) :] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         values = {each: value for each in by_name if (value := options.text(each)) is not None}
         options.finish()
         loaded = self.function(*arguments, **values)
@@ -177,11 +179,10 @@ def _with_id(dataset: Dataset, wanted: Name, *, selecting: bool) -> Dataset:
         id=str(wanted),
         splits=tuple(dataset.splits),
         classes=len(dataset.class_names),
-        images=sum(len(split) for split in dataset.splits.values()),
+        images=sum(map(len, dataset.splits.values())),
     )
-    if dataset.features_id == dataset.card.id:
-        features_id = str(wanted)
-    else:
-        kept = {key: wanted.options.get(key) for key in (*_SELECTION, "seed")} if selecting else {}
-        features_id = str(Name.parse(dataset.features_id, {k: v for k, v in kept.items() if v is not None}))
-    return replace(dataset, card=card, features_id=features_id)
+    features_id = wanted
+    if dataset.features_id != dataset.card.id:
+        kept = {k: v for k, v in wanted.options.items() if selecting and k in (*_SELECTION, "seed")}
+        features_id = Name.parse(dataset.features_id, kept)
+    return replace(dataset, card=card, features_id=str(features_id))

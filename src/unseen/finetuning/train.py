@@ -2,7 +2,7 @@
 
 Paper:      Zhai et al., "A Large-scale Study of Representation Learning with the Visual Task Adaptation Benchmark",
             2019 [P], section 3.1 and Appendix I
-Implements: SGD with momentum 0.9, no weight decay, plain resize, step schedule with warm-up (schedules.py); Adam and
+Implements: SGD with momentum 0.9, no weight decay, plain resize, step schedule with warm-up (`StepSchedule`); Adam and
             weight decay for the heavyweight search; gradient accumulation; mixed precision on CUDA
 Differs:    weight decay is decoupled (Loshchilov & Hutter) for both optimisers; with accumulation, batch norm sees
             micro-batches; the input has the model's own size unless the view says otherwise

@@ -28,12 +28,12 @@ Aggregation = Callable[[FloatArray], FloatArray]
 
 
 def mean_score(scores: npt.ArrayLike) -> FloatArray:
-    """The mean over tasks: what VTAB ranks by."""
+    """Return the mean over tasks: what VTAB ranks by."""
     return np.asarray(_table(scores).mean(axis=1))
 
 
 def macro_mean(scores: npt.ArrayLike, labels: Sequence[str]) -> FloatArray:
-    """The mean over the tasks of each label, then over labels: a dataset or a group of tasks counts once."""
+    """Return the mean over labels of the mean over their tasks: a dataset or a group of tasks counts once."""
     table = _table(scores)
     if len(labels) != table.shape[1]:
         raise DataError(f"{len(labels)} labels for {table.shape[1]} tasks; one per task is needed.")
@@ -43,7 +43,7 @@ def macro_mean(scores: npt.ArrayLike, labels: Sequence[str]) -> FloatArray:
 
 
 def geometric_mean(scores: npt.ArrayLike) -> FloatArray:
-    """The geometric mean; a method with a score of zero on any task has zero."""
+    """Return the geometric mean; a method with a score of zero on any task has zero."""
     table = _table(scores)
     if table.min() < 0:
         raise DataError(f"a geometric mean needs scores that are not negative, found {table.min()}.")
@@ -52,31 +52,30 @@ def geometric_mean(scores: npt.ArrayLike) -> FloatArray:
 
 
 def average_rank(scores: npt.ArrayLike) -> FloatArray:
-    """Minus the mean over tasks of the rank (1 is best); equal scores share the mean of their ranks."""
+    """Return minus the mean over tasks of the rank (1 is best); equal scores share the mean of their ranks."""
     from scipy.stats import rankdata
 
     return np.asarray(-rankdata(-_table(scores), axis=0).mean(axis=1))
 
 
-def perturbed_rank(scores: npt.ArrayLike, *, seed: int = 0, variance: float = 1.0) -> FloatArray:
-    """The average rank after Gaussian noise of variance 1 (in points) on every score."""
+def perturbed_rank(scores: npt.ArrayLike, *, seed: int = 0) -> FloatArray:
+    """Return the average rank after Gaussian noise of variance 1 (in points) on every score."""
     table = _table(scores)
-    noise = np.random.default_rng(seed).normal(0.0, variance**0.5, table.shape)
-    return average_rank(table + noise)
+    return average_rank(table + np.random.default_rng(seed).normal(size=table.shape))
 
 
-def robust_rank(scores: npt.ArrayLike, *, width: float = 1.0) -> FloatArray:
-    """The average rank of scores in buckets of one point: all in a bucket share a rank."""
-    return average_rank(np.floor(_table(scores) / width))
+def robust_rank(scores: npt.ArrayLike) -> FloatArray:
+    """Return the average rank of scores in buckets of one point: all in a bucket share a rank."""
+    return average_rank(np.floor(_table(scores)))
 
 
 def elimination_rank(scores: npt.ArrayLike) -> FloatArray:
-    """Exhaustive ballot: in each round every task names its worst remaining method, the one named most often leaves.
+    """Return the round of an exhaustive ballot in which each method leaves: later is better.
 
-    Who stays longer ranks higher. A vote is shared between equals; among those named equally often the one leaves that
-    is behind on average rank, then the one of lower mean. [P] does not say who votes how. Votes for the best method,
-    as voters would cast them, leave most methods without any vote and give tau 0.70 / 0.84 where [P] has 0.93 / 0.93;
-    votes against the worst give 0.95 / 0.96.
+    In each round every task votes against its worst remaining method, and the one with most votes leaves. A vote is
+    shared between equals; of methods with equally many votes, the one with the worse average rank leaves, then the one
+    with the lower mean. [P] does not state the votes. Votes for the best method leave most methods without any vote
+    and give tau 0.70 / 0.84 where [P] has 0.93 / 0.93; votes against the worst give 0.95 / 0.96.
     """
     table = _table(scores)
     remaining = list(range(len(table)))
@@ -91,7 +90,7 @@ def elimination_rank(scores: npt.ArrayLike) -> FloatArray:
 
 
 def balduzzi_mean(scores: npt.ArrayLike, reference: npt.ArrayLike | None = None) -> FloatArray:
-    """The mean over tasks with the weights of [B].
+    """Return the mean over tasks with the weights of [B].
 
     Args:
         reference: the table that the weights come from; by default `scores` themselves.
@@ -103,7 +102,7 @@ def balduzzi_mean(scores: npt.ArrayLike, reference: npt.ArrayLike | None = None)
 def aggregations(
     data: Sequence[str], groups: Sequence[str], *, seed: int = 0, reference: npt.ArrayLike | None = None
 ) -> dict[str, Aggregation]:
-    """All alternatives to the mean, under the names of the published table.
+    """Return all alternatives to the mean, under the names of the published table.
 
     Args:
         data: per task, which images it uses.
@@ -124,7 +123,7 @@ def aggregations(
 
 
 def agreement_with_mean(scores: npt.ArrayLike, ways: Mapping[str, Aggregation]) -> dict[str, float]:
-    """Kendall's tau between the ranking by the mean and each other ranking."""
+    """Return Kendall's tau between the ranking by the mean and each other ranking."""
     table = _table(scores)
     reference = mean_score(table)
     return {name: kendall_tau(reference, way(table)) for name, way in ways.items()}
@@ -133,7 +132,7 @@ def agreement_with_mean(scores: npt.ArrayLike, ways: Mapping[str, Aggregation]) 
 def sampled_agreement(
     runs: Sequence[Sequence[Sequence[float]]], ways: Mapping[str, Aggregation], *, samples: int = 100, seed: int = 0
 ) -> dict[str, tuple[float, float]]:
-    """By aggregation the mean and standard deviation of tau with the mean, over sampled repeats (Table 4 of [P]).
+    """Return mean and standard deviation of tau with the mean, over sampled repeats, by aggregation (Table 4 of [P]).
 
     Args:
         runs: per method and task the scores of its repeats, in percent; numbers of repeats may differ.
@@ -149,7 +148,7 @@ def sampled_agreement(
 
 
 def tau_matrix(scores: npt.ArrayLike, ways: Mapping[str, Aggregation]) -> tuple[list[str], FloatArray]:
-    """Names (the mean first) and the matrix of Kendall's tau between all of them."""
+    """Return the names (the mean first) and the matrix of Kendall's tau between all of them."""
     table = _table(scores)
     values = {"mean": mean_score(table), **{name: way(table) for name, way in ways.items()}}
     taus = [[kendall_tau(a, b) for b in values.values()] for a in values.values()]
@@ -181,7 +180,7 @@ _LEAST = 0.005  # log-odds of nothing and of all are infinite
 
 
 def nash_weights(scores: FloatArray, *, scale: str = "score", one_game: bool = True) -> FloatArray:
-    """(t,) weights of tasks: how often each is played in the equilibrium of greatest entropy.
+    """Return (t,) weights of tasks: how often each is played in the equilibrium of greatest entropy.
 
     Args:
         scores: a full table, in percent.
@@ -195,16 +194,15 @@ def nash_weights(scores: FloatArray, *, scale: str = "score", one_game: bool = T
 
 
 def weighted_means(scores: FloatArray, weights: FloatArray) -> FloatArray:
-    """(m,) scores of methods by weights of tasks.
+    """Return (m,) scores of methods by weights of tasks.
 
-    In an equilibrium the methods that are played are equal, but for what a solver leaves of them: that is rounded away,
-    so that they are ties.
+    The methods that an equilibrium plays are equal up to the tolerance of the solver: rounding makes them ties.
     """
     return np.round(scores @ weights, 6)
 
 
 def _solve(payoff: FloatArray) -> tuple[float, FloatArray]:
-    """The value of the game of rows against columns, and an optimal strategy of the columns, who want little."""
+    """Return the value of the game of rows against columns, and an optimal strategy of the columns, which minimise."""
     from scipy.optimize import linprog
 
     rows, columns = payoff.shape
@@ -221,19 +219,17 @@ def _solve(payoff: FloatArray) -> tuple[float, FloatArray]:
 
 
 def _most_even(payoff: FloatArray, bound: float, start: FloatArray) -> FloatArray:
-    """Of all strategies of the columns that hold every row to `bound`, the one of greatest entropy (it is unique)."""
+    """Return the unique strategy of greatest entropy of those of the columns that hold every row to `bound`."""
     from scipy.optimize import LinearConstraint, minimize
 
-    def negative_entropy(weights: FloatArray) -> float:
-        return float(np.sum(weights * np.log(np.clip(weights, 1e-12, None))))
-
-    def slope(weights: FloatArray) -> FloatArray:
-        return np.asarray(np.log(np.clip(weights, 1e-12, None)) + 1, np.float64)
+    def negative_entropy(weights: FloatArray) -> tuple[float, FloatArray]:
+        logs = np.log(np.clip(weights, 1e-12, None))
+        return float(np.sum(weights * logs)), np.asarray(logs + 1)
 
     found = minimize(
         negative_entropy,
         start,
-        jac=slope,
+        jac=True,
         bounds=[(0, 1)] * len(start),
         constraints=[
             LinearConstraint(np.ones((1, len(start))), 1, 1),

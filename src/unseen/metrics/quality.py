@@ -1,11 +1,11 @@
-"""How good are features, told without labels: how many directions they use, and how they spread.
+"""Quality of features without labels: how many directions they use, and how they spread.
 
 Papers:     Garrido et al., "RankMe", ICML 2023 [R]; Roy & Vetterli, "The effective rank", EUSIPCO 2007 [E];
             Agrawal et al., "α-ReQ", NeurIPS 2022 [A], with the fit of Stringer et al., Nature 2019 [S];
             Wang & Isola, "Understanding contrastive representation learning through alignment and uniformity on the
             hypersphere", ICML 2020 [W]
 Shapes:     features (n, d), one row per image
-Differs:    `effective_rank` centres the features first unless told not to: a common offset is no direction of use
+Differs:    `effective_rank` centres the features first by default: a common offset is not a direction
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _BLOCK = 2048  # rows whose distances to all others are held at once
 
 
 def rankme(features: npt.ArrayLike, *, epsilon: float = 1e-7) -> float:
-    """RankMe: the smooth rank of the features as they are, from 1 to min(n, d); higher is better within a family."""
+    """Return RankMe: the smooth rank of the features, from 1 to min(n, d); higher is better within a family."""
     values = np.linalg.svd(_matrix(features), compute_uv=False)
     shares = values / max(float(values.sum()), np.finfo(float).tiny) + epsilon  # Eq. (1) of [R]
     return float(np.exp(-np.sum(shares * np.log(shares))))
 
 
 def effective_rank(features: npt.ArrayLike, *, centre: bool = True) -> float:
-    """Effective rank: e to the entropy of the singular values' shares."""
+    """Return the effective rank: e to the entropy of the singular values' shares."""
     matrix = _matrix(features)
     values = np.linalg.svd(matrix - matrix.mean(0) if centre else matrix, compute_uv=False)
     total = float(values.sum())
@@ -39,7 +39,7 @@ def effective_rank(features: npt.ArrayLike, *, centre: bool = True) -> float:
 
 
 def alpha_req(features: npt.ArrayLike, *, first: int = 4, last: int = 100) -> float:
-    """α-ReQ: how fast the covariance's eigenvalues decay, λ_j ∝ j^-α; about 1 is good, far more means collapse.
+    """Return α-ReQ: how fast the covariance's eigenvalues decay, λ_j ∝ j^-α; about 1 is good, far more means collapse.
 
     Args:
         features: (n, d).
@@ -61,7 +61,7 @@ def alpha_req(features: npt.ArrayLike, *, first: int = 4, last: int = 100) -> fl
 
 
 def uniformity(features: npt.ArrayLike, *, t: float = 2.0) -> float:
-    """Uniformity loss of [W]: log of the mean of exp(-t distance²) over pairs on the unit sphere; lower is better."""
+    """Return the uniformity loss of [W]: log mean exp(-t distance²) over pairs on the unit sphere; lower is better."""
     rows = _on_sphere(features)
     if len(rows) < 2:
         raise DataError("uniformity is about pairs: at least two images are needed.")
@@ -73,7 +73,7 @@ def uniformity(features: npt.ArrayLike, *, t: float = 2.0) -> float:
 
 
 def alignment(first: npt.ArrayLike, second: npt.ArrayLike, *, alpha: float = 2.0) -> float:
-    """Alignment loss of [W]: mean distance^alpha between two views of each image, on the unit sphere; lower is better.
+    """Return the alignment loss of [W]: mean distance^alpha of two views of each image on the sphere; lower is better.
 
     Args:
         first: (n, d) features of one view.

@@ -25,17 +25,17 @@ Tasks = npt.ArrayLike | Sequence[npt.ArrayLike]
 
 
 def recall_at_k(scores: Tasks, accuracies: Tasks, k: int = 1) -> float:
-    """Share of tasks on which the checkpoint of the highest accuracy is among the `k` of the highest scores."""
-    return _over_tasks(scores, accuracies, lambda s, a: _recall(s, a, _places(k)))
+    """Return the share of tasks whose checkpoint of the highest accuracy is among the `k` of the highest scores."""
+    return _over_tasks(scores, accuracies, lambda s, a: _recall(s, a, k))
 
 
 def relative_accuracy_at_k(scores: Tasks, accuracies: Tasks, k: int = 1) -> float:
-    """Best accuracy among the `k` checkpoints of the highest scores, over the best of all; mean over tasks."""
-    return _over_tasks(scores, accuracies, lambda s, a: _relative(s, a, _places(k)))
+    """Return the best accuracy of the `k` checkpoints of the highest scores, over the best of all; mean over tasks."""
+    return _over_tasks(scores, accuracies, lambda s, a: _relative(s, a, k))
 
 
 def pearson(scores: Tasks, accuracies: Tasks) -> float:
-    """Pearson's linear correlation, mean over tasks."""
+    """Return Pearson's linear correlation, mean over tasks."""
     return _over_tasks(scores, accuracies, lambda s, a: stats.correlation_interval(s, a).value)
 
 
@@ -45,7 +45,7 @@ def kendall_tau(scores: Tasks, accuracies: Tasks) -> float:
 
 
 def weighted_tau(scores: Tasks, accuracies: Tasks) -> float:
-    """Kendall's rank correlation with the top of the ranking weighing most, mean over tasks."""
+    """Return Kendall's rank correlation with the top of the ranking weighing most, mean over tasks."""
 
     def one(first: FloatArray, second: FloatArray) -> float:
         from scipy.stats import weightedtau
@@ -66,7 +66,7 @@ def _over_tasks(scores: Tasks, accuracies: Tasks, metric: Callable[[FloatArray, 
 
 
 def _tasks(values: Tasks) -> list[FloatArray]:
-    """One array per task."""
+    """Return one array per task."""
     listed = list(values) if isinstance(values, Sequence | np.ndarray) else [values]
     tasks = [np.asarray(v, np.float64) for v in (listed if listed and np.ndim(listed[0]) else [listed])]
     for number, task in enumerate(tasks):
@@ -78,17 +78,14 @@ def _tasks(values: Tasks) -> list[FloatArray]:
     return tasks
 
 
-def _places(k: int) -> int:
+def _chosen(scores: FloatArray, k: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], int]:
+    """Return which are surely among the first k, which share the last places, and how many places those are."""
     if k < 1:
         raise DataError(f"k counts the checkpoints that may be tried: at least 1, not {k}.")
-    return k
-
-
-def _chosen(scores: FloatArray, k: int) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], int]:
-    """Who is surely among the first k, who shares the last places, and how many places those are."""
-    last = np.sort(scores)[::-1][min(k, len(scores)) - 1]
+    k = min(k, len(scores))
+    last = np.sort(scores)[-k]
     sure = scores > last
-    return sure, scores == last, min(k, len(scores)) - int(sure.sum())
+    return sure, scores == last, k - int(sure.sum())
 
 
 def _recall(scores: FloatArray, accuracies: FloatArray, k: int) -> float:

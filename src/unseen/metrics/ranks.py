@@ -40,7 +40,7 @@ class RankTable:
         return np.asarray(self.ranks.mean(axis=1))
 
     def place(self, method: str) -> int:
-        """The place of a method by mean rank, from 1; methods with the same mean rank share the better place."""
+        """Return the place of a method by mean rank, from 1; methods with equal mean ranks share the better place."""
         means = self.mean_ranks
         return 1 + int((means < means[self.methods.index(method)] - 1e-9).sum())
 
@@ -92,7 +92,7 @@ def rank_methods(methods: Sequence[str], values: npt.ArrayLike) -> RankTable:
 
 
 def friedman_test(table: RankTable) -> Friedman:
-    """Friedman's test over the ranks of a table; it takes three methods and two observations at least."""
+    """Return Friedman's test over the ranks of a table of three methods and two observations at least."""
     from scipy.stats import chi2, f
 
     k, n = table.ranks.shape
@@ -111,7 +111,7 @@ def friedman_test(table: RankTable) -> Friedman:
 
 
 def nemenyi_difference(methods: int, observations: int, *, level: float = 0.05) -> float:
-    """Mean ranks that differ by at least this are different at `level`, over all pairs at once."""
+    """Return Nemenyi's critical difference of mean ranks at `level`, over all pairs at once."""
     from scipy.stats import studentized_range
 
     quantile = float(studentized_range.ppf(1 - level, methods, np.inf)) / np.sqrt(2)
@@ -119,7 +119,7 @@ def nemenyi_difference(methods: int, observations: int, *, level: float = 0.05) 
 
 
 def paired_t_test(first: npt.ArrayLike, second: npt.ArrayLike) -> PairedTTest:
-    """Student's paired t-test of two equally long lists, two-sided."""
+    """Return Student's two-sided paired t-test of two equally long lists."""
     from scipy.stats import ttest_rel
 
     a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)

@@ -38,7 +38,7 @@ def harmonic_mean(
     """Return 2 a b / (a + b) of two accuracies, fractions or percentages; 0 where both are 0. Eq. (22)."""
     a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if (a < 0).any() or (b < 0).any():
-        raise DataError("a harmonic mean of accuracies needs values of 0 or more; a negative one was given.")
+        raise DataError("a harmonic mean of accuracies needs values of 0 or more; a negative one was found.")
     total = a + b
     result: FloatArray = np.asarray(np.divide(2 * a * b, total, out=np.zeros_like(total), where=total > 0))
     return float(result) if result.ndim == 0 else result
@@ -84,11 +84,6 @@ class SeenUnseenCurve:
         """AUSUC."""
         ts, tr = np.append(0.0, self.ts), np.append(self.tr[0], self.tr)  # from the axis on
         return float((np.diff(ts) * (tr[1:] + tr[:-1]) / 2).sum())
-
-    @property
-    def best_harmonic_mean(self) -> float:
-        """The greatest H that any constant gives."""
-        return float(harmonic_mean(self.ts, self.tr).max())
 
     def thinned(self, count: int = 200) -> SeenUnseenCurve:
         """Return at most `count` points, evenly along the curve, with the first and the last: enough for a figure."""

@@ -1,4 +1,4 @@
-"""How much does each hyper-parameter matter? What a search has tried, read back.
+"""How much each hyper-parameter matters, from the trials of a search.
 
 Paper:      Zhai et al., 2019 [P], Appendix I, Figures 8 to 13
 Implements: per hyper-parameter the best value, the values of all trials within 2 points of the best, and the scores by
@@ -15,7 +15,7 @@ import numpy as np
 
 from unseen.core.errors import DataError
 
-#: What a trial tells beside its hyper-parameters: how it went, and its number.
+#: What a trial records beside its hyper-parameters.
 _OUTCOMES = ("log_loss", "note", "seconds", "state", "index", "number", "reason", "error")
 _RANGES = 4
 
@@ -55,7 +55,7 @@ class Sensitivity:
 def sensitivities(
     trials: Sequence[Mapping[str, Any]], *, score: str = "accuracy", margin: float = 0.02, discrete: int = 8
 ) -> dict[str, Sensitivity]:
-    """Every hyper-parameter that took more than one value.
+    """Return the sensitivity of every hyper-parameter that took more than one value.
 
     Args:
         trials: settings with their score; a setting may lack hyper-parameters that others have.

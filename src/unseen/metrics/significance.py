@@ -71,7 +71,7 @@ def over_seeds(values: Iterable[float]) -> SeedSummary:
     """Summarise one value per seed."""
     numbers = np.fromiter(values, dtype=np.float64)
     if not len(numbers):
-        raise DataError("a summary over seeds needs at least one run; none was given.")
+        raise DataError("a summary over seeds needs at least one run; found none.")
     spread = float(numbers.std(ddof=1)) if len(numbers) > 1 else 0.0
     return SeedSummary(float(numbers.mean()), spread, len(numbers))
 

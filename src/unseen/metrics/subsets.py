@@ -1,4 +1,4 @@
-"""Which few tasks stand for all: exhaustive search, and how far its answer can be trusted.
+"""Which few tasks represent all: exhaustive search, and tests of its result.
 
 Paper:      Zhai et al., 2019 [P], Appendix F (representative subsets) and Appendix N (a left-out task)
 Shapes:     S (m, t) scores of methods on tasks, or (r, m, t) for r samples of repeated runs; n = choose(t, k) subsets
@@ -35,7 +35,7 @@ class SubsetSearch:
     stds: FloatArray
 
     def tau_of(self, tasks: npt.ArrayLike) -> tuple[float, int]:
-        """Agreement of one subset, and how many subsets are strictly better."""
+        """Return the agreement of one subset, and how many subsets are strictly better."""
         wanted = np.sort(np.asarray(tasks))
         row = np.flatnonzero((self.subsets == wanted).all(axis=1))
         if not len(row):
@@ -45,7 +45,7 @@ class SubsetSearch:
 
 
 def search_subsets(scores: npt.ArrayLike, size: int = 5) -> SubsetSearch:
-    """Every subset of `size` tasks and its agreement with the mean of all."""
+    """Return every subset of `size` tasks and its agreement with the mean of all."""
     samples = _samples(scores)
     subsets, choice = _choices(samples.shape[2], size)
     taus = np.stack(
@@ -57,7 +57,7 @@ def search_subsets(scores: npt.ArrayLike, size: int = 5) -> SubsetSearch:
 
 
 def unseen_pair_accuracy(scores: npt.ArrayLike, size: int = 5) -> float:
-    """Leave-a-pair-out: how often the best subset of the other methods ranks an unseen pair as all tasks do."""
+    """Return how often the best subset of the other methods ranks a held-out pair of methods as all tasks do."""
     table = _samples(scores)[0]
     _, choice = _choices(table.shape[1], size)
     signs, reference = _pair_signs((table @ choice).T), _pair_signs(table.mean(axis=1))
@@ -65,14 +65,15 @@ def unseen_pair_accuracy(scores: npt.ArrayLike, size: int = 5) -> float:
     outcomes = []
     for pair, (i, j) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
         others = ~np.isin(first, (i, j)) & ~np.isin(second, (i, j))
-        taus = _rounded(_tau_of_signs(np.ascontiguousarray(signs[:, others]), reference[others]))
+        # Equal counts must not differ by the order of their sums.
+        taus = _tau_of_signs(np.ascontiguousarray(signs[:, others]), reference[others]).round(9)
         best = taus == np.nanmax(taus)
         outcomes.append(float(np.mean(signs[best, pair] == reference[pair])))
     return float(np.mean(outcomes))
 
 
 def left_out_taus(scores: npt.ArrayLike, suite: npt.ArrayLike | None = None) -> FloatArray:
-    """(t,) how well a suite predicts each task: tau of the ranking on the task with the mean over the suite's others.
+    """Return (t,) tau of the ranking on each task with that by the mean over the other tasks of a suite.
 
     Args:
         scores: of methods on the tasks to predict.
@@ -90,12 +91,8 @@ def left_out_taus(scores: npt.ArrayLike, suite: npt.ArrayLike | None = None) -> 
     return np.asarray(found)
 
 
-def _rounded(taus: FloatArray) -> FloatArray:
-    return np.asarray(taus.round(9))  # equal counts must not differ by the order of their sums
-
-
 def _choices(tasks: int, size: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """All subsets, and the (t, n) matrix that takes their means."""
+    """Return all subsets, and the (t, n) matrix that takes their means."""
     if not 1 <= size <= tasks:
         raise DataError(f"subsets of {size} out of {tasks} tasks: choose a size from 1 to {tasks}.")
     subsets = np.array(list(combinations(range(tasks), size)), np.int64)

@@ -248,14 +248,6 @@ class Problem:
     def coordinates(self, draw: int) -> Coordinates:
         return self.frames[draw if len(self.frames) > 1 else 0]
 
-    def spectrum(self, draws: int) -> Tensor:
-        """Return (draws, r + 1)."""
-        return torch.stack([self.coordinates(draw).spectrum for draw in range(draws)])
-
-    def traces(self, draws: int) -> Tensor:
-        """Return (draws,)."""
-        return self.scales.expand(draws)
-
 
 class ProblemMaker:
     """Write draws of one feature set in coordinates; the principal ones are computed once for all draws.

@@ -13,10 +13,9 @@ import numpy.typing as npt
 import torch
 
 from unseen.core.errors import DataError, UnknownNameError, UsageError
-from unseen.features.rows import FeatureRows
 from unseen.metrics import per_class_accuracy
 from unseen.probes.outcome import Fit, Model, ProbeResult
-from unseen.probes.rows import FeatureSet, LabelledRows
+from unseen.probes.rows import FeatureSet, LabelledRows, join_rows
 from unseen.probes.sampling import Draw, IntArray, Shots, draw_rows
 from unseen.probes.solvers import SEEDS, Settings, SolverName, solve, solver_name, solver_version
 from unseen.probes.workers import Workers
@@ -121,9 +120,6 @@ def evaluate_probe(
 def _several_shots(shots: Shots | Sequence[Shots]) -> list[Shots]:
     if isinstance(shots, int | str):
         shots = [shots]
-    for count in shots:
-        if count != "all" and (isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1):
-            raise UsageError(f"shots are whole numbers from 1, or 'all'; found {count!r}.")
     return list(dict.fromkeys(shots))
 
 
@@ -154,10 +150,11 @@ def _training_data(
         prepare(features, "training features", memory_limit=0),
         prepare(held, "validation features", memory_limit=0),
     )
-    wanted = np.concatenate(
-        [_labels(features, labels, first.count, "training"), _labels(held, held_labels, second.count, "validation")]
+    joined, wanted = join_rows(
+        (first.source, _labels(features, labels, first.count, "training")),
+        (second.source, _labels(held, held_labels, second.count, "validation")),
     )
-    rows = prepare(FeatureRows.of(first.source).join(second.source), "training and validation features")
+    rows = prepare(joined, "training and validation features")
     return labelled(rows, wanted, first.count), np.unique(wanted), first.count
 
 

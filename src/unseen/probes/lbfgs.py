@@ -11,8 +11,8 @@ Implements: Eq. (7.20) of [N] in the metric of D, backtracking on the sufficient
             if probabilities and features were uncorrelated
 Differs:    curvature pairs survive a change of the penalty from a to b: the loss part of y = H s does not change, so
             y + (b - a) s is exact. Steps that were turned down leave their pairs too. The next penalty starts from the
-            last two solutions, extrapolated. Stops by the predicted decrease g'Hg / 2, which estimates what is left to
-            gain.
+            last two solutions, extrapolated. Stops by the predicted decrease g'Hg / 2, which estimates the remaining
+            decrease.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import torch
 from torch import Tensor
 
 MEMORY = 4  # curvature pairs kept
-ITERATIONS = 100  # of one penalty, before a problem is left as it is
+ITERATIONS = 100  # of one penalty, before a problem is given up
 _DECREASE = 1e-4  # c1 of Eq. (3.4)
 _ROUNDING = 2e-6  # of a loss in float32: a step that raises it by no more is no worse
 _SMALLEST_LOSS = 1e-7
-_SHORTER = 0.8  # what is left of a step that was turned down: the pair learned from it shortens the next one too
+_SHORTER = 0.8  # factor of a step that was rejected: the pair learned from it shortens the next one too
 _SHORTEST_STEP = 0.2
 
 

@@ -67,49 +67,49 @@ def fit_logistic(data: LabelledRows, draws: Sequence[Draw], workers: Workers, se
     features, power, memory_limit = data.features, settings.power, settings.memory_limit
     chosen = tuple(sorted(settings.regularizations, reverse=True))
     may_raise = power != 1.0 and features.power == 1.0 and features.normalize and not features.is_signed
-    large = [may_raise and len(draw.final) >= RAISED_ROWS for draw in draws]
-    found: dict[int, Fit] = {}
-    for raised in sorted(set(large)):
-        places = [place for place, own in enumerate(large) if own == raised]
-        rows = replace(data, features=features.raised(power, memory_limit)) if raised else data
-        solver = _Solver(rows, chosen, settings.tolerance, power if raised else 1.0)
-        found.update(zip(places, _fit(solver, [draws[k] for k in places], workers, memory_limit), strict=True))
-    return [found[place] for place in range(len(draws))]
+    raised = {draw for draw in draws if may_raise and len(draw.final) >= RAISED_ROWS}
+    found: dict[Draw, Fit] = {}
+    if plain := [draw for draw in draws if draw not in raised]:
+        found |= _fit(_Solver(data, chosen, settings.tolerance, 1.0), plain, workers, memory_limit)
+    if raised:
+        rows = replace(data, features=features.raised(power, memory_limit))
+        solver = _Solver(rows, chosen, settings.tolerance, power)
+        found |= _fit(solver, [draw for draw in draws if draw in raised], workers, memory_limit)
+    return [found[draw] for draw in draws]
 
 
-def _fit(solver: _Solver, draws: Sequence[Draw], workers: Workers, memory_limit: int) -> list[Fit]:
+def _fit(solver: _Solver, draws: Sequence[Draw], workers: Workers, memory_limit: int) -> dict[Draw, Fit]:
     """Fit all draws of one solver, small ones side by side."""
     began, data = time.perf_counter(), solver.data
     on_cpu = data.features.is_on_cpu
     most = max(len(draw.final) + len(draw.validation) * draw.own_validation for draw in draws)
     maker = solver.maker = ProblemMaker(data.features, memory_limit, most, workers)
     shared = (time.perf_counter() - began) / len(draws)
-    found: dict[int, Fit] = {}
-    waiting: dict[tuple[int, ...], Future[list[Fit]]] = {}
+    found: list[tuple[Draw, Fit]] = []
+    waiting: list[tuple[list[Draw], Future[list[Fit]]]] = []
     for job in _jobs(data, draws):
-        chosen = [draws[k] for k in job]
-        if on_cpu and _multiplications(data, chosen[0]) < _WHOLE_MACHINE and not maker.streams(len(chosen[0].final)):
-            waiting[tuple(job)] = workers.submit(solver.fit, chosen, map)
+        if on_cpu and _multiplications(data, job[0]) < _WHOLE_MACHINE and not maker.streams(len(job[0].final)):
+            waiting.append((job, workers.submit(solver.fit, job, map)))
         else:
-            found.update(zip(job, workers.run(solver.fit, chosen, workers.ordered if on_cpu else map), strict=True))
-    for places, future in waiting.items():
-        found.update(zip(places, future.result(), strict=True))
-    return [replace(found[k], seconds=found[k].seconds + shared) for k in range(len(draws))]
+            found += zip(job, workers.run(solver.fit, job, workers.ordered if on_cpu else map), strict=True)
+    for job, future in waiting:
+        found += zip(job, future.result(), strict=True)
+    return {draw: replace(fit, seconds=fit.seconds + shared) for draw, fit in found}
 
 
-def _jobs(data: LabelledRows, draws: Sequence[Draw]) -> Iterator[list[int]]:
+def _jobs(data: LabelledRows, draws: Sequence[Draw]) -> Iterator[list[Draw]]:
     """Yield groups of draws that advance as one problem: small ones of the same size together, large ones alone.
 
     Rows that are streamed are read once for all draws that use all of them.
     """
-    groups: dict[tuple[object, ...], list[int]] = {}
-    for place, draw in enumerate(draws):
-        groups.setdefault((draw.shots, len(draw.tuning), len(draw.validation), len(draw.final)), []).append(place)
-    for places in groups.values():
-        rows = len(draws[places[0]].final)
+    groups: dict[tuple[object, ...], list[Draw]] = {}
+    for draw in draws:
+        groups.setdefault((draw.shots, len(draw.tuning), len(draw.validation), len(draw.final)), []).append(draw)
+    for group in groups.values():
+        rows = len(group[0].final)
         together = data.features.tensor is None and rows == data.features.count
-        size = len(places) if together else max(_SIDE_BY_SIDE // (FOLDS * data.classes * rows), 1)
-        yield from (places[start : start + size] for start in range(0, len(places), size))
+        size = len(group) if together else max(_SIDE_BY_SIDE // (FOLDS * data.classes * rows), 1)
+        yield from (group[start : start + size] for start in range(0, len(group), size))
 
 
 def _multiplications(data: LabelledRows, draw: Draw) -> int:
@@ -204,8 +204,8 @@ class _Solver:
                 line[plan.rows] = plan.folds
             labels = self.data.labels.expand(len(plans), -1)
         loss = FoldLoss(problem.table, labels, torch.from_numpy(folds).to(labels.device), fits, self.data.classes, run)
-        wanted = torch.tensor(penalties, device=labels.device) * problem.traces(len(plans))[:, None]
-        spectrum = problem.spectrum(len(plans))
+        wanted = torch.tensor(penalties, device=labels.device) * problem.scales.expand(len(plans))[:, None]
+        spectrum = torch.stack([problem.coordinates(draw).spectrum for draw in range(len(plans))])
         return loss, follow_paths(
             loss.apart(),
             wanted.repeat_interleave(fits, dim=0),

@@ -4,8 +4,8 @@ Paper:      Boutell et al., "Learning multi-label scene classification", Pattern
 Shapes:     X (n, d) l2-normalised features, centred, scaled to variance 1 on average; Y (n, l) booleans; W (d + 1, l)
 Implements: min over W of the mean over rows of the sum over labels of -log p(Y | X W) + penalty / 2 |W|^2 (bias
             excepted), by L-BFGS along a path of penalties, each from the solution of the stronger one. The penalty
-            is the one with the least log loss on rows left out in turn; the path ends where that has risen twice
-Differs:    a label is said where its probability reaches the threshold that has the best F1 on the rows left out
+            is the one with the least log loss in cross-validation; the path ends where that has risen twice
+Differs:    a label is predicted if its probability reaches the threshold with the best F1 on the held-out rows
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from torch import Tensor
 
 from unseen.core.errors import DataError
 from unseen.core.extras import one_thread
-from unseen.features.rows import FeatureRows
 from unseen.probes.outcome import Trial
-from unseen.probes.rows import FeatureSet
+from unseen.probes.rows import FeatureSet, join_rows, prepare_rows
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -41,12 +40,12 @@ _THREADS_PAY = 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class LabelScores:
-    """Probabilities of the test rows, with what chose the penalty and the thresholds.
+    """Probabilities of the test rows, with the search for the penalty and the thresholds.
 
     Attributes:
         probabilities: (m, l).
-        thresholds: (l,) from which a label is said.
-        trials: every penalty that was tried; `accuracy` is the share of right decisions at 0.5 on rows left out.
+        thresholds: (l,) probability from which a label is predicted.
+        trials: every penalty that was tried; `accuracy` is the share of right decisions at 0.5 on held-out rows.
         best: the chosen one.
     """
 
@@ -80,22 +79,18 @@ def evaluate_one_vs_rest(
     Raises:
         DataError: fewer than three rows, or no label that some have and some have not.
     """
-    began = time.perf_counter()
-    features, labels = train
-    cut = len(labels)
-    if validation is not None:
-        features, labels = FeatureRows.of(features).join(validation[0]), np.concatenate([labels, validation[1]])
+    began, cut = time.perf_counter(), len(train[1])
+    features, labels = join_rows(train, validation)
     varied = labels[:cut].any(0) & ~labels[:cut].all(0)
     if len(labels) < 3 or not varied.any():
         raise DataError("several labels need three training images or more, and a label that only some of them have.")
-    rows = FeatureSet(features, "training features", **how)
-    wanted = FeatureSet(test, "test features", **how)
-    if wanted.dimension != rows.dimension:
-        raise DataError(f"training features have {rows.dimension} columns and test features {wanted.dimension}.")
-    folds = _folds(len(labels), seed) if validation is None else np.where(np.arange(len(labels)) < cut, -1, 0)
+    rows, wanted = prepare_rows(features, test, **how)
+    folds = np.random.default_rng(seed).permutation(len(labels)) % min(FOLDS, len(labels))
+    if validation is not None:
+        folds = np.where(np.arange(len(labels)) < cut, -1, 0)
     with one_thread(labels.size * rows.dimension < _THREADS_PAY):
         trials, left_out, held = _search(rows, labels, folds, penalties)
-        best = int(np.argmin([trial.log_loss or 0.0 for trial in trials]))
+        best = int(np.argmin(_losses(trials)))
         thresholds = _thresholds(labels[held], left_out[best])
         final = None
         for penalty in penalties[: best + 1]:
@@ -124,31 +119,33 @@ class _Fit:
 def _search(
     rows: FeatureSet, labels: BoolArray, folds: npt.NDArray[np.int64], penalties: Sequence[float]
 ) -> tuple[list[Trial], list[FloatArray], npt.NDArray[np.int64]]:
-    """Every penalty, probabilities of the rows left out under each, and which rows those are."""
-    numbers = [fold for fold in np.unique(folds).tolist() if fold >= 0]
+    """Return a trial per penalty, the probabilities of the held-out rows under each, and the numbers of those rows."""
     held = np.flatnonzero(folds >= 0)
-    fits: dict[int, _Fit | None] = dict.fromkeys(numbers)
+    truth = labels[held]
+    fits: dict[int, _Fit] = {}
     trials: list[Trial] = []
     tables: list[FloatArray] = []
     for penalty in penalties:
-        table = np.empty(labels.shape)
-        for fold in numbers:
-            fits[fold] = _fit(rows, labels, folds != fold, penalty, fits[fold])
+        found = np.empty(labels.shape)
+        for fold in np.unique(folds[held]).tolist():
+            fits[fold] = _fit(rows, labels, folds != fold, penalty, fits.get(fold))
             own = np.flatnonzero(folds == fold)
-            table[own] = fits[fold].probabilities(rows.take(own))  # type: ignore[union-attr]
-        table = table[held]
-        truth = labels[held]
+            found[own] = fits[fold].probabilities(rows.take(own))
+        table = found[held]
         loss = float(-np.log(np.clip(np.where(truth, table, 1 - table), 1e-7, None)).mean())
         trials.append(Trial({"regularization": penalty}, float(((table >= 0.5) == truth).mean()), loss))
         tables.append(table)
-        losses = [trial.log_loss or 0.0 for trial in trials]
-        if len(losses) > _RISES and all(losses[-1 - i] > losses[-2 - i] for i in range(_RISES)):
+        if len(trials) > _RISES and bool((np.diff(_losses(trials)[-1 - _RISES :]) > 0).all()):
             break
     return trials, tables, held
 
 
+def _losses(trials: Sequence[Trial]) -> list[float]:
+    return [trial.log_loss or 0.0 for trial in trials]
+
+
 def _fit(rows: FeatureSet, labels: BoolArray, chosen: BoolArray, penalty: float, start: _Fit | None) -> _Fit:
-    """The solution of one penalty, from that of a stronger one where there is one."""
+    """Solve for one penalty, from the solution for a stronger one if there is one."""
     count = int(chosen.sum())
     if start is None:
         mean = sum(block.sum(0) for block, _ in _blocks(rows, chosen, labels)) / count
@@ -158,18 +155,17 @@ def _fit(rows: FeatureSet, labels: BoolArray, chosen: BoolArray, penalty: float,
         weights[-1] = np.log(share / (1 - share))
         start = _Fit(weights, mean, (spread / count / rows.dimension) ** 0.5 or 1.0)  # type: ignore[arg-type]
     shape, first = start.weights.shape, start
-    prepared = (
-        [((x - first.mean) / first.scale, y) for x, y in _blocks(rows, chosen, labels)]
-        if rows.tensor is not None
-        else None
-    )
+
+    def scaled() -> Iterator[tuple[Tensor, Tensor]]:
+        return (((x - first.mean) / first.scale, y) for x, y in _blocks(rows, chosen, labels))
+
+    prepared = list(scaled()) if rows.tensor is not None else None
 
     def value(flat: FloatArray) -> tuple[float, FloatArray]:
         weights = torch.from_numpy(flat.reshape(shape))
         small = weights.float()
         loss, gradient = 0.0, torch.zeros(shape, dtype=torch.float64)
-        source = prepared or (((x - first.mean) / first.scale, y) for x, y in _blocks(rows, chosen, labels))
-        for block, truth in source:
+        for block, truth in prepared or scaled():
             scores = block @ small[:-1] + small[-1]
             loss += float(torch.nn.functional.softplus(torch.where(truth, -scores, scores)).double().sum())
             off = torch.sigmoid(scores) - truth.float()
@@ -194,12 +190,8 @@ def _blocks(rows: FeatureSet, chosen: BoolArray, labels: BoolArray) -> Iterator[
             yield rows.read(start, stop)[own], torch.from_numpy(labels[start:stop])[own]
 
 
-def _folds(count: int, seed: int) -> npt.NDArray[np.int64]:
-    return np.random.default_rng(seed).permutation(count) % min(FOLDS, count)
-
-
 def _thresholds(truth: BoolArray, probabilities: FloatArray) -> FloatArray:
-    """Per label, the probability from which saying it has the best F1; 0.5 where no row has the label."""
+    """Return per label the threshold with the best F1; 0.5 if no row has the label."""
     found = np.full(truth.shape[1], 0.5)
     for label in np.flatnonzero(truth.any(0)):
         order = np.argsort(-probabilities[:, label], kind="stable")
@@ -209,5 +201,5 @@ def _thresholds(truth: BoolArray, probabilities: FloatArray) -> FloatArray:
         ends = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
         best = int(ends[np.argmax(f1[ends])])
         below = ordered[best + 1] if best + 1 < len(ordered) else 0.0
-        found[label] = (ordered[best] + below) / 2  # halfway to the first that is not said
+        found[label] = (ordered[best] + below) / 2  # halfway to the first that is not predicted
     return found

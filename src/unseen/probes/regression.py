@@ -1,13 +1,13 @@
-"""Ridge regression from features to a number, its penalty chosen by leaving out each row in turn.
+"""Ridge regression from features to a number, its penalty chosen by leave-one-out cross-validation.
 
 Papers:     Hoerl & Kennard, "Ridge regression", Technometrics 1970
             Allen, "The relationship between variable selection and data augmentation and a method for prediction",
-            Technometrics 1974 (PRESS: the residuals of left-out rows in closed form)
+            Technometrics 1974 (PRESS: the residuals of held-out rows in closed form)
 Shapes:     X (n, d) features and y (n,) numbers, both centred; X'X / n = U diag(s) U', z = X U
-Implements: w(l) = U diag(1 / (s + l)) U'X'y / n for all penalties l; the residual of a row that was left out is
-            r / (1 - h), with h = 1 / n + sum_j z_j^2 / (n (s_j + l)). Rows are read twice, whatever their number
-Differs:    features are not scaled to unit length, as classifiers have them: how bright or how full an image is may be
-            the number that is asked for. Penalties are shares of the features' mean variance instead
+Implements: w(l) = U diag(1 / (s + l)) U'X'y / n for all penalties l; the residual of a held-out row is
+            r / (1 - h), with h = 1 / n + sum_j z_j^2 / (n (s_j + l)). Rows are read twice
+Differs:    features are not scaled to unit length, as for classifiers: the target may be how bright or how full an
+            image is. Penalties are shares of the features' mean variance instead
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ import numpy.typing as npt
 from torch import Tensor
 
 from unseen.core.errors import DataError
-from unseen.features.rows import FeatureRows
 from unseen.probes.outcome import Trial
-from unseen.probes.rows import FeatureSet
+from unseen.probes.rows import FeatureSet, join_rows, prepare_rows
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -34,11 +33,11 @@ PENALTIES = tuple(10.0 ** (k / 2) for k in range(-12, 11))
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """Predictions of the test rows, with what chose the penalty.
+    """Predictions of the test rows, with the search for the penalty.
 
     Attributes:
         predictions: (m,).
-        trials: every penalty; `Trial.accuracy` is the R^2 of rows that were left out.
+        trials: every penalty; `Trial.accuracy` is the R^2 of held-out rows.
         best: the chosen one.
     """
 
@@ -50,25 +49,8 @@ class Regression:
 
 
 @dataclass(frozen=True, eq=False)
-class _Moments:
-    """Sums over rows, in float64."""
-
-    count: int
-    x: FloatArray
-    y: float
-    xx: FloatArray
-    xy: FloatArray
-
-    def solve(self) -> _Path:
-        mean, level = self.x / self.count, self.y / self.count
-        spectrum, basis = np.linalg.eigh(self.xx / self.count - np.outer(mean, mean))
-        inside = basis.T @ (self.xy / self.count - mean * level)
-        return _Path(self.count, mean, level, np.clip(spectrum, 0, None), basis, inside)
-
-
-@dataclass(frozen=True, eq=False)
 class _Path:
-    """The solutions of every penalty."""
+    """The solutions for every penalty."""
 
     count: int
     mean: FloatArray
@@ -78,12 +60,12 @@ class _Path:
     inside: FloatArray
 
     def shrinking(self, penalties: Sequence[float]) -> FloatArray:
-        """(d, penalties): 1 / (s + l)."""
+        """Return (d, penalties): 1 / (s + l)."""
         strength = np.asarray(penalties) * max(float(self.spectrum.mean()), 1e-300)
         return np.asarray(1 / (self.spectrum[:, None] + strength[None]))
 
     def predict(self, block: FloatArray, penalties: Sequence[float]) -> tuple[FloatArray, FloatArray]:
-        """(rows, penalties) predictions, and what each row of training weighs in its own."""
+        """Return predictions (rows, penalties), and the weight of each training row in its own prediction."""
         z = (block - self.mean) @ self.basis
         shrinking = self.shrinking(penalties)
         return z @ (shrinking * self.inside[:, None]) + self.level, (z**2) @ shrinking / self.count + 1 / self.count
@@ -102,26 +84,22 @@ def evaluate_regression(
     Args:
         train: features (n, d) and numbers (n,).
         test: features (m, d).
-        validation: rows to choose the penalty by, instead of those left out; the final fit has them too.
+        validation: rows to choose the penalty by, instead of cross-validation; the final fit has them too.
         penalties: to choose from, as shares of the features' mean variance.
         how: of `FeatureSet`: `square_root`, `memory_limit`.
 
     Raises:
         DataError: fewer than three rows, or all with the same number.
     """
-    began = time.perf_counter()
-    features, numbers = train
-    cut = len(numbers)
-    if validation is not None:
-        features, numbers = FeatureRows.of(features).join(validation[0]), np.concatenate([numbers, validation[1]])
+    began, cut = time.perf_counter(), len(train[1])
+    features, numbers = join_rows(train, validation)
     if len(numbers) < 3 or np.ptp(numbers[:cut]) == 0:
         raise DataError("a regression needs three training images or more, with different numbers.")
-    how = {"normalize": False, **how}
-    rows = FeatureSet(features, "training features", **how)
+    rows, wanted = prepare_rows(features, test, **{"normalize": False, **how})
     scale = float(numbers.std())
     y = (numbers - numbers.mean()) / scale  # sums of large numbers lose digits
     chosen = np.arange(len(y)) < cut
-    path = _moments(rows, y, chosen).solve()
+    path = _solve(rows, y, chosen)
     errors = np.zeros(len(penalties))
     held = chosen if validation is None else ~chosen
     for start, stop in rows.blocks():
@@ -132,13 +110,10 @@ def evaluate_regression(
             errors += ((off if validation is not None else off / np.maximum(1 - weight, 1e-9)) ** 2).sum(0)
     r2 = 1 - errors / ((y[held] - y[held].mean()) ** 2).sum()
     trials = tuple(Trial({"regularization": p}, float(v)) for p, v in zip(penalties, r2, strict=True))
-    # Of penalties as good as each other, the strongest.
+    # Of equally good penalties, the strongest.
     best = max(i for i, value in enumerate(r2) if value >= r2.max() - 1e-9)
     if validation is not None:
-        path = _moments(rows, y, np.ones(len(y), np.bool_)).solve()
-    wanted = FeatureSet(test, "test features", **how)
-    if wanted.dimension != rows.dimension:
-        raise DataError(f"training features have {rows.dimension} columns and test features {wanted.dimension}.")
+        path = _solve(rows, y, np.ones(len(y), np.bool_))
     best_one = [penalties[best]]
     parts = [path.predict(_doubles(wanted.read(*bounds)), best_one)[0][:, 0] for bounds in wanted.blocks()]
     predictions = np.concatenate(parts) * scale + numbers.mean()
@@ -147,12 +122,13 @@ def evaluate_regression(
 
 
 def explained(numbers: FloatArray, predictions: FloatArray) -> FloatArray:
-    """(n,) per image, what it adds to R^2: their mean is R^2."""
+    """Return the contribution (n,) of each image to R^2: their mean is R^2."""
     spread = float(((numbers - numbers.mean()) ** 2).mean())
     return np.asarray(1 - (numbers - predictions) ** 2 / spread) if spread else np.full(len(numbers), np.nan)
 
 
-def _moments(rows: FeatureSet, y: FloatArray, chosen: npt.NDArray[np.bool_]) -> _Moments:
+def _solve(rows: FeatureSet, y: FloatArray, chosen: npt.NDArray[np.bool_]) -> _Path:
+    """Solve for every penalty, from sums over the chosen rows in float64."""
     d = rows.dimension
     count, x, total, xx, xy = 0, np.zeros(d), 0.0, np.zeros((d, d)), np.zeros(d)
     for start, stop in rows.blocks():
@@ -162,7 +138,9 @@ def _moments(rows: FeatureSet, y: FloatArray, chosen: npt.NDArray[np.bool_]) -> 
             count, x, total = count + len(values), x + block.sum(0), total + float(values.sum())
             xx += block.T @ block
             xy += values @ block
-    return _Moments(count, x, total, xx, xy)
+    mean, level = x / count, total / count
+    spectrum, basis = np.linalg.eigh(xx / count - np.outer(mean, mean))
+    return _Path(count, mean, level, np.clip(spectrum, 0, None), basis, basis.T @ (xy / count - mean * level))
 
 
 def _doubles(block: Tensor) -> FloatArray:

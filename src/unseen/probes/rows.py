@@ -21,6 +21,7 @@ from torch import Tensor
 
 from unseen.core.errors import DataError
 from unseen.core.files import release_pages
+from unseen.features.rows import FeatureRows
 from unseen.probes.sampling import IntArray as IntArray
 from unseen.probes.solvers import MEMORY_LIMIT as MEMORY_LIMIT
 
@@ -54,7 +55,7 @@ class FeatureSet:
     Args:
         rows: the features, (n, d).
         name: what they are, for messages ("training features").
-        normalize: scale every row to unit length; a row of zeros stays as it is.
+        normalize: scale every row to unit length; a row of zeros stays unchanged.
         square_root: a power of one half.
         power: exponent of every value, with its sign kept: below 1 it evens out features that are rectified and pooled.
         memory_limit: bytes that a solver's working copies may take before rows are streamed instead.
@@ -260,3 +261,27 @@ def shuffled_batches(features: FeatureSet, rows: IntArray, order: Tensor, size: 
             for batch in torch.split(turns[:whole], size) if whole else ():
                 yield mixed[batch], places[batch]
             left, left_places = mixed[turns[whole:]], places[turns[whole:]]
+
+
+def join_rows(
+    train: tuple[Any, npt.NDArray[Any]], validation: tuple[Any, npt.NDArray[Any]] | None
+) -> tuple[Any, npt.NDArray[Any]]:
+    """Return features and targets of the training rows, followed by those of a validation split if there is one."""
+    if validation is None:
+        return train
+    return FeatureRows.of(train[0]).join(validation[0]), np.concatenate([train[1], validation[1]])
+
+
+def prepare_rows(train: Any, test: Any, **how: Any) -> tuple[FeatureSet, FeatureSet]:
+    """Return training and test features, as `FeatureSet(..., **how)`.
+
+    Raises:
+        DataError: they have different numbers of columns.
+    """
+    rows, wanted = FeatureSet(train, "training features", **how), FeatureSet(test, "test features", **how)
+    if rows.dimension != wanted.dimension:
+        raise DataError(
+            f"training features have {rows.dimension} columns and test features {wanted.dimension}. "
+            "Extract both with the same model."
+        )
+    return rows, wanted

@@ -92,7 +92,7 @@ def draw_rows(
         if count == "all":
             draws.append(Draw(seed, count, tuning, validation, everything, own))
             continue
-        if count < 1:
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise UsageError(f"shots are whole numbers from 1, or 'all'; found {count!r}.")
         few = tuning[_few(labels[tuning], count, np.random.default_rng([seed, _TUNING]))]
         final = everything[_few(labels[everything], count, np.random.default_rng([seed, _FINAL]))] if refit else few

@@ -58,7 +58,7 @@ class TrainingRows:
             in every epoch.
 
     Attributes:
-        basis: (d, n) orthonormal columns that span the rows, or None where rows are left as they are.
+        basis: (d, n) orthonormal columns that span the rows, or None if rows are not changed.
     """
 
     def __init__(self, data: LabelledRows, rows: IntArray, memory_limit: int = MEMORY_LIMIT) -> None:

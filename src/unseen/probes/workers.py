@@ -25,7 +25,7 @@ Given = ParamSpec("Given")
 
 
 class Workers:
-    """A pool of single-threaded workers, and one driver thread that hands out pieces to them.
+    """A pool of single-threaded workers, and one driver thread that distributes pieces to them.
 
     Use as a context manager. `run` and `submit` are for the caller; `ordered` is for code inside `run`.
     """

@@ -9,8 +9,9 @@ operations. Only the leading terms count: matrix products, decompositions and it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -72,6 +73,8 @@ class ScoreCard:
         epochs: of a score that trains the network itself.
         parts: for a score that is a mean over images: function of the same arguments that returns one value per image,
             (n,), NaN for images that are not scored. Scores of half-samples are then means of these values.
+        targets: the score for values and several labels: function of features and their targets, (n,) or (n, t); None
+            for a score that needs classes.
         version: raised whenever the same features get another score; it is part of the identity of a result.
     """
 
@@ -86,6 +89,7 @@ class ScoreCard:
     tells: bool = False
     epochs: int = 0
     parts: Callable[..., npt.NDArray[np.float64]] | None = None
+    targets: Callable[..., float] | None = None
     version: int = 1
     paper: str = ""
     citation: str = ""
@@ -214,13 +218,20 @@ def _failed_card(name: str, error: UnseenError) -> MethodCard:
 
 def find_score(name: str) -> ScoreCard:
     """Return the card of a score; nleep-pca50-2x is N-LEEP with half the energy and two Gaussians per class."""
-    if name not in SCORES:
-        from unseen.ranking.scores.nleep import variant  # imports this module
-
-        if (card := variant(name)) is not None:
-            return card
+    if name in SCORES:
+        return SCORES[name]
+    if (found := variant_of(name)) is None:
         raise UnknownNameError("ranking score", name, REGISTRY, hint="List them with: unseen ls scores.")
-    return SCORES[name]
+    energy, count = found
+    options = {"energy": energy / 100, "components_per_class": count, "starts": 1}
+    title = f"N-LEEP, PCA {energy} %, {count} per class"
+    return replace(SCORES["nleep"], id=name, name=title, options=options, cost=None, notes="")
+
+
+def variant_of(name: str) -> tuple[int, int] | None:
+    """Return the percentage of PCA energy and the Gaussians per class of a cell of NeuCRaB's Fig. 2; None otherwise."""
+    found = re.fullmatch(r"nleep-pca([1-9]\d?)-([1-9]\d?)x", name)
+    return None if found is None else (int(found[1]), int(found[2]))
 
 
 def score_terms(

@@ -12,7 +12,7 @@ from unseen.core.records import DatasetCard, ModelCard
 from unseen.results.comparability import value_text
 from unseen.results.info import MetricStyle
 from unseen.results.table import format_interval
-from unseen.stats import Interval, decide
+from unseen.stats import Candidate, Interval, decide
 
 if TYPE_CHECKING:
     from unseen.reports.blocks import Standing
@@ -103,15 +103,58 @@ def interval_text(interval: Interval, style: MetricStyle) -> str:
 SIGNIFICANT, TIED, UNTESTED = "significant", "statistically tied", "no confidence interval"
 
 
+_CHANCE = "chance"
+
+
+def established(candidates: Mapping[str, Candidate], names: Mapping[str, str], chance: float | None = None) -> str:
+    """State which trained models are significantly better than random weights and than chance; "" if none is.
+
+    Args:
+        candidates: by model.
+        chance: value of guessing; None if it is unknown.
+    """
+    if chance:
+        candidates = {**candidates, _CHANCE: Candidate(interval=Interval(chance, chance, chance))}
+    decision = decide(candidates)
+    trained = [model for model in decision.order if model != _CHANCE and not is_reference(model)]
+    found: dict[tuple[str, ...], list[str]] = {}
+    for baseline in (model for model in decision.order if model == _CHANCE or is_reference(model)):
+        gaps = {model: decision.pairs[model, baseline] for model in trained}
+        better = tuple(model for model, gap in gaps.items() if gap.significant and gap.value > 0)
+        if better:
+            least = min((gaps[model] for model in better), key=lambda gap: gap.value)
+            lead = f"{'at least ' if len(better) > 1 else ''}{100 * least.value:.1f} points"
+            value = f"{100 * decision.intervals[baseline].value:.1f}\u202f%"
+            than = f"than {names.get(baseline, baseline)} ({value}; by {lead} {format_interval(least, PERCENT)})"
+            found.setdefault(better, []).append(than)
+    texts = []
+    for better, baselines in found.items():
+        everyone = f"All {len(trained)} trained models are" if len(better) == len(trained) > 1 else ""
+        some = f"{listed([names[model] for model in better], 4)} {'is' if len(better) == 1 else 'are'}"
+        texts.append(f"{everyone or some} significantly better {' and '.join(baselines)}.")
+    return " ".join(texts)
+
+
 def lead_sentence(
-    standings: Sequence[Standing], names: Mapping[str, str], verb: str = "leads"
+    standings: Sequence[Standing], names: Mapping[str, str], verb: str = "leads", chance: float | None = None
 ) -> tuple[str, str, bool]:
-    """State which model is first and which are statistically tied with it.
+    """State what is established, then which model is first and which are statistically tied with it.
+
+    Args:
+        chance: value of guessing; None if it is unknown.
 
     Returns:
-        The sentence, a word or two on the evidence, and whether the first model is significantly better than the rest.
+        The sentences, a word or two on the evidence, and whether one of them states a significant difference.
     """
-    decision = decide({each.model: each.candidate for each in standings})
+    candidates = {each.model: each.candidate for each in standings}
+    text, evidence, significant = _lead(candidates, names, verb)
+    if len(standings) > 1 and (found := established(candidates, names, chance)):
+        return f"{found} {text}", SIGNIFICANT, True
+    return text, evidence, significant
+
+
+def _lead(candidates: Mapping[str, Candidate], names: Mapping[str, str], verb: str) -> tuple[str, str, bool]:
+    decision = decide(candidates)
     if not decision.order:
         return "No model has a value.", "", False
     best, *others = decision.order

@@ -27,7 +27,8 @@ from unseen.core.records import Cell, Result
 SEED = "seed"
 
 #: What a cell's dataset states about the setting, such as {"dataset": "vtab:pets", "size": "full"}.
-Place = Callable[[Cell], Mapping[str, Any]]
+Place = Callable[[Cell], Mapping[str, object]]
+Setting = Mapping[str, Any]
 
 _EXTRACTION = "extraction"
 _NEWEST = "newest"
@@ -45,8 +46,8 @@ class Group:
     """
 
     results: tuple[Result, ...]
-    setting: Mapping[str, Any]
-    differs: Mapping[str, Any]
+    setting: Setting
+    differs: Setting
     older: int = 0
 
     @property
@@ -63,7 +64,7 @@ class Group:
         return found
 
 
-def dataset_name(cell: Cell) -> Mapping[str, Any]:
+def dataset_name(cell: Cell) -> Mapping[str, object]:
     """Return the usual place: the name of the dataset."""
     return {"dataset": cell.dataset}
 
@@ -84,9 +85,9 @@ def comparable(
     """
     kept, overtaken = _newest(results)
     free = {*axes, *over}
-    alike: dict[str, tuple[str, dict[str, Any]]] = {}  # few settings, many results: each is held once
-    settings: list[tuple[Result, str, dict[str, Any]]] = []
-    newest: dict[tuple[str, str], Any] = {}
+    alike: dict[str, tuple[str, Setting]] = {}  # few settings, many results: each is held once
+    settings: list[tuple[Result, str, dict[str, str | int]]] = []
+    newest: dict[tuple[str, str], str | int] = {}
     for result in kept:
         if result.ok:
             setting, revisions = _setting(result.cell, free, axes, place, datasets)
@@ -95,8 +96,8 @@ def comparable(
             settings.append((result, key, revisions))
             for name, value in revisions.items():
                 before = newest.get((key, name))
-                newest[key, name] = max(value, before) if isinstance(before, int) else value
-    found: dict[str, tuple[dict[str, Any], list[Result]]] = {}
+                newest[key, name] = max(value, before) if isinstance(value, int) and isinstance(before, int) else value
+    found: dict[str, tuple[Setting, list[Result]]] = {}
     for result, key, revisions in settings:
         older = {name: value for name, value in revisions.items() if value != newest[key, name]}
         setting = {**alike[key][1]}
@@ -155,18 +156,19 @@ def older_note(count: int) -> str:
     return f"{count:,} older {'result' if count == 1 else 'results'} of other weights or data left out" if count else ""
 
 
-def value_text(value: Any) -> str:
+def value_text(value: object) -> str:
     """Return a parameter as it was written in the study."""
     if isinstance(value, float):
         return f"{value:g}"
     return value if isinstance(value, str) else canonical_json(value)
 
 
-def sort_key(value: Any) -> tuple[bool, float, list[tuple[str, int]]]:
+def sort_key(value: object) -> tuple[bool, float, list[tuple[str, int]]]:
     """Return a key that sorts numbers by size and before words (1, 2, 16, all), also within words (R2 before R10)."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    words = [] if number else re.findall(r"(\D*)(\d{0,15})", str(value))
-    return not number, float(value) if number else 0.0, [(text, int(digits or 0)) for text, digits in words]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return False, float(value), []
+    words = re.findall(r"(\D*)(\d{0,15})", str(value))
+    return True, 0.0, [(text, int(digits or 0)) for text, digits in words]
 
 
 def _newest(results: Iterable[Result]) -> tuple[list[Result], Counter[tuple[str, ...]]]:
@@ -201,13 +203,13 @@ def purpose(cell: Cell) -> tuple[str, ...]:
 
 def _setting(
     cell: Cell, free: Collection[str], axes: Collection[str], place: Place, datasets: Collection[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[Setting, dict[str, str | int]]:
     """Return what must be the same, and the revisions of weights, data and methods on an axis."""
     along = {str(cell.parameters[name]) for name in axes if name in cell.parameters}
     weights, _, data = cell.revision.partition("+")
     source = canonical_json([cell.dataset, *(cell.parameters.get(name) for name in datasets)])
     version: list[str] = []
-    revisions: dict[str, Any] = {f"weights {cell.model}": weights, f"data {source}": data}
+    revisions: dict[str, str | int] = {f"weights {cell.model}": weights, f"data {source}": data}
     for part in cell.version.split():
         method, mark, number = part.rpartition(".")
         if mark and method in along and number.isdecimal():
@@ -219,18 +221,18 @@ def _setting(
     return {name: value for name, value in setting.items() if name not in free}, revisions
 
 
-def _flat(parameters: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _flat(parameters: Mapping[str, object], above: str = "") -> dict[str, object]:
+    found: dict[str, object] = {}
     for name, value in sorted(parameters.items()):
         found |= _flat(value, f"{above}{name} ") if isinstance(value, Mapping) else {f"{above}{name}": value}
     return found
 
 
-def _differing(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+def _differing(settings: Sequence[Setting]) -> list[str]:
     """Return the names of what is not the same in all settings, in the order of the settings."""
     names = dict.fromkeys(name for setting in settings for name in setting)
     return [name for name in names if len({canonical_json(s.get(name, _absent(name))) for s in settings}) > 1]
 
 
-def _absent(name: str) -> Any:
+def _absent(name: str) -> str | None:
     return _NEWEST if name in ("weights", "data") or name.startswith("version of ") else None

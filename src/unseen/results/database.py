@@ -24,14 +24,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypedDict, Unpack
 
 from unseen.core.errors import StoreError, StoreWarning, UsageError
 from unseen.core.records import Cell, Result
 from unseen.results import rows as stored
 from unseen.results.connection import close, connect_for_reading, connect_for_writing, explained, prepare, transaction
-from unseen.results.rows import COLUMNS, NESTED, RowReader, insert, long_rows, to_row
+from unseen.results.rows import COLUMNS, NESTED, Fields, RowReader, insert, long_rows, to_row
 
 FILE_NAME = "results.sqlite"
 
@@ -171,7 +170,7 @@ class ResultsDatabase:
         only_failed: bool = False,
         brief: bool = False,
         **names: Unpack[Selection],
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Fields]:
         """Yield long form: one dictionary per (cell, metric) of the newest results.
 
         Results of older weights or data are left out (see `overtaken`). A failed cell is one row whose `metric` and
@@ -247,9 +246,7 @@ class ResultsDatabase:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def find(self, key: str) -> tuple[str, Result]:
@@ -300,11 +297,11 @@ class ResultsDatabase:
         without = {row["id"] for row in self._in_chunks(dropped, ids)}
         return [number for number in ids if number not in without]
 
-    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+    def _rows(self, query: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
         with self._lock, explained(self.path, "read"):
             return self._connection.execute(query, values).fetchall()
 
-    def _in_chunks(self, query: str, values: Sequence[Any]) -> Iterator[sqlite3.Row]:
+    def _in_chunks(self, query: str, values: Sequence[object]) -> Iterator[sqlite3.Row]:
         """Yield the rows of a query with `{marks}` in it, for some hundred values at a time."""
         for start in range(0, len(values), _CHUNK):
             some = values[start : start + _CHUNK]

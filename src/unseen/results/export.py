@@ -35,7 +35,7 @@ from unseen.core.files import write_whole
 from unseen.core.guard import guarded
 from unseen.core.records import Cell, Result, read_details
 from unseen.results.database import FILE_NAME, ResultsDatabase
-from unseen.results.rows import check_content
+from unseen.results.rows import Fields, check_content
 
 Row = Mapping[str, Any]
 
@@ -64,7 +64,7 @@ def csv_lines(rows: Iterable[Row], parameters: Iterable[str]) -> Iterator[str]:
         yield csv_line([flat.get(name) for name in columns])
 
 
-def csv_line(values: Iterable[Any]) -> str:
+def csv_line(values: Iterable[object]) -> str:
     """Return a line of CSV that no spreadsheet takes for formulas."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow([harmless(value) for value in values])
@@ -80,7 +80,7 @@ def json_lines(rows: Iterable[Row]) -> Iterator[str]:
     yield "[]\n" if before == "[" else "\n]\n"
 
 
-def to_json(value: Any, *, indent: int | None = 2) -> str:
+def to_json(value: object, *, indent: int | None = 2) -> str:
     """Return strict JSON: numbers that it lacks are "NaN", "Infinity" or "-Infinity", which `float` reads."""
     return json.dumps(_strict(value), indent=indent, ensure_ascii=False, allow_nan=False)
 
@@ -123,19 +123,19 @@ def write_parquet(rows: Iterable[Row], kinds: Mapping[str, Collection[type]], ta
         write_whole(Path(target), content)
 
 
-def _flat(row: Row) -> dict[str, Any]:
+def _flat(row: Row) -> Fields:
     """Return a row with a column per parameter, and with JSON texts for nested values."""
     own = {f"{_PREFIX}{name}": value for name, value in row["parameters"].items()}
     return {**row, **own, **{name: to_json(row[name], indent=None) for name in _NESTED if name in row}}
 
 
-def _field(value: Any) -> str:
+def _field(value: object) -> str:
     if isinstance(value, str):
         return value
     return repr(value) if isinstance(value, float) else to_json(value, indent=None)
 
 
-def harmless(value: Any) -> str:
+def harmless(value: object) -> str:
     """Return a field that no spreadsheet takes for a formula: a text that begins like one has an apostrophe before it.
 
     Numbers are unchanged; what came as a text is a text, whatever it looks like.
@@ -144,7 +144,7 @@ def harmless(value: Any) -> str:
     return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text
 
 
-def _strict(value: Any) -> Any:
+def _strict(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if isinstance(value, Mapping):
@@ -211,7 +211,7 @@ def read_source(path: Path) -> list[Result]:
         return _exported(json.loads(path.read_text(encoding="utf-8")), path)
 
 
-def _exported(rows: Any, path: Path) -> list[Result]:
+def _exported(rows: object, path: Path) -> list[Result]:
     """Return the valid successes of an export."""
     found: dict[str, Result | None] = {}
     metrics: dict[str, dict[str, float]] = {}
@@ -229,7 +229,7 @@ def _exported(rows: Any, path: Path) -> list[Result]:
     return [result for result in found.values() if result is not None]
 
 
-def _exported_result(row: dict[str, Any], metrics: Mapping[str, float], path: Path) -> Result | None:
+def _exported_result(row: Row, metrics: Mapping[str, float], path: Path) -> Result | None:
     """Return the result of a row, without its metrics; None, with a warning, if its content is invalid."""
     cell = Cell.from_dict({key: row[key] for key in _CELL})
     if cell.id != row["cell"]:

@@ -79,7 +79,7 @@ class Summary:
     parameters: Mapping[str, Any]
     metric: str
     values: tuple[float, ...]
-    seeds: tuple[Any, ...]
+    seeds: tuple[object, ...]
     value: float
     std: float
     candidate: Candidate

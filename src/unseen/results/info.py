@@ -25,6 +25,7 @@ from unseen.core.registry import Registry, load_object
 if TYPE_CHECKING:
     from unseen.benchmarks.benchmark import Benchmark
 
+#: Parameters of a cell, or details of a result.
 Parameters = Mapping[str, Any]
 #: The section of a benchmark that has none of its own.
 SCORES_SECTION = "unseen.reports.scores:scores_section"
@@ -118,7 +119,7 @@ def _styles(benchmark: str) -> Mapping[str, MetricStyle]:
     return _known_styles(info_of(benchmark) if benchmark else NO_INFO)
 
 
-def stored_chance(details: Mapping[str, Any]) -> float | None:
+def stored_chance(details: Parameters) -> float | None:
     """Return the chance level that a result states, or one in the number of its classes; None if it has neither."""
     value, classes = details.get("chance"), details.get("classes")
     if isinstance(value, int | float):
@@ -168,7 +169,7 @@ class BenchmarkInfo:
     citations: tuple[str, ...]
     metrics: tuple[MetricStyle, ...]
     columns: tuple[str, ...] = ()
-    chance: Callable[[Mapping[str, Any]], float | None] = stored_chance
+    chance: Callable[[Parameters], float | None] = stored_chance
     targets: tuple[str, ...] = ("class",)
     task: str = "image-classification"
     section: str = SCORES_SECTION
@@ -207,8 +208,8 @@ _BUILT_IN = {
     "multilabel": ("probe.targets:MultilabelBenchmark", "probe.info:MULTILABEL"),
     "cog": ("cog.protocol:CogBenchmark", "cog.details:COG"),
     "cog-finetune": ("cog.protocol:CogFinetuneBenchmark", "cog.details:COG_FINETUNE"),
-    "zsl": ("zsl.protocol:ZslBenchmark", "zsl.info:ZSL"),
-    "clip": ("clip.protocol:ClipBenchmark", "clip.info:CLIP"),
+    "zsl": ("zsl.protocol:ZslBenchmark", "zsl:ZSL"),
+    "clip": ("clip.protocol:ClipBenchmark", "clip:CLIP"),
     "vtab": ("vtab.protocol:VtabBenchmark", "vtab.info:VTAB"),
     "rank": ("rank.protocol:RankBenchmark", "rank.details:RANK"),
 }

@@ -22,8 +22,9 @@ from typing import Any
 from unseen.core.errors import StoreError
 from unseen.core.files import sync_folder
 from unseen.results.connection import close, connect_for_writing, explained, prepare, transaction
-from unseen.results.rows import COLUMNS, NESTED, RowReader, insert, references
+from unseen.results.rows import COLUMNS, NESTED, Fields, RowReader, insert, references
 
+Record = list[Any]
 _MAGIC = b"SQLite format 3\0"
 #: Page sizes to try if the header does not state one, the usual one first.
 _PAGE_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536, 512)
@@ -59,11 +60,11 @@ class Repair:
 class Found:
     """Rows of a damaged file: results and metrics by their ids, shared values by their digests."""
 
-    results: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    results: dict[int, list[Fields]] = field(default_factory=dict)
     metrics: dict[int, dict[int, tuple[str, Any]]] = field(default_factory=dict)
     shared: dict[str, str] = field(default_factory=dict)
 
-    def add(self, key: int, record: list[Any]) -> None:
+    def add(self, key: int, record: Record) -> None:
         """Add a record, recognised by its shape."""
         kinds = [type(value) for value in record]
         if key > 0 and _FIRST_VERSION <= len(record) <= len(_STORED) and record[0] is None and kinds[1:9] == [str] * 8:
@@ -154,7 +155,7 @@ class _Pages:
                 found.update(struct.unpack_from(f">{leaves}I", page, 8))
         return found
 
-    def _records(self, number: int) -> Iterator[tuple[int, list[Any]]]:
+    def _records(self, number: int) -> Iterator[tuple[int, Record]]:
         """Yield the records of one page with their row ids; 0 in an index. Skip what cannot be read."""
         page, start = self._page(number), 100 if number == 1 else 0
         kind = page[start]
@@ -166,7 +167,7 @@ class _Pages:
             with suppress(ValueError, IndexError, struct.error):
                 yield self._cell(page, struct.unpack_from(">H", page, place)[0], kind)
 
-    def _cell(self, page: bytes, at: int, kind: int) -> tuple[int, list[Any]]:
+    def _cell(self, page: bytes, at: int, kind: int) -> tuple[int, Record]:
         length, at = _varint(page, at + (4 if kind == _INDEX_INTERIOR else 0))
         key, at = _varint(page, at) if kind == _TABLE_LEAF else (0, at)
         if not 0 < length < _LARGEST:
@@ -198,10 +199,10 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     return value - (1 << 64) if value >= 1 << 63 else value, at + 9
 
 
-def _record(payload: bytes) -> list[Any]:
+def _record(payload: bytes) -> Record:
     """Return the columns of a record."""
     end, at = _varint(payload, 0)
-    place, values = end, list[Any]()
+    place, values = end, Record()
     while at < end:
         kind, at = _varint(payload, at)
         width = (kind - 12) // 2 if kind >= 12 else _WIDTHS.get(kind, -1)

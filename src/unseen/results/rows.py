@@ -41,6 +41,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "zsl": ("method", "fold", "split"),
 }
 
+Fields = dict[str, Any]
 Row = Mapping[str, Any] | sqlite3.Row
 Metrics = Sequence[tuple[str, Any]]
 
@@ -52,11 +53,11 @@ _ANSWERS = re.compile(r"(\d{1,15}):([A-Za-z0-9+/]*)(={0,2})", re.ASCII)
 _SKIPPED = '"skipped":'
 
 
-def to_row(study: str, result: Result) -> tuple[dict[str, Any], list[tuple[str, float | None]], dict[str, str]]:
+def to_row(study: str, result: Result) -> tuple[Fields, list[tuple[str, float | None]], dict[str, str]]:
     """Return the columns of a result, its metrics, and the values that are stored once, by their digests."""
     cell = result.cell
     shared: dict[str, str] = {}
-    values: dict[str, Any] = {
+    values: Fields = {
         **{name: getattr(cell, name) for name in ("benchmark", "version", "model", "dataset", "revision")},
         "study": study,
         "cell": cell.id,
@@ -74,7 +75,9 @@ def to_row(study: str, result: Result) -> tuple[dict[str, Any], list[tuple[str, 
     return values | {"digest": row_digest(values, metrics)}, metrics, shared
 
 
-def insert(connection: sqlite3.Connection, row: Mapping[str, Any], metrics: Metrics, shared: Mapping[str, str]) -> None:
+def insert(
+    connection: sqlite3.Connection, row: Mapping[str, object], metrics: Metrics, shared: Mapping[str, str]
+) -> None:
     """Write a result: its columns, its metrics, and those shared values that are not stored yet."""
     names, marks = ", ".join(row), ", ".join("?" * len(row))
     statement = f"INSERT INTO result ({names}) VALUES ({marks})"  # noqa: S608, only our own names
@@ -99,7 +102,7 @@ def references(rows: Iterable[Sequence[str]]) -> set[str]:
     return {digest for row in rows for text in row for digest in _REFERENCE.findall(text)}
 
 
-def long_rows(result: Result, metrics: Sequence[str] | None = None, *, brief: bool = False) -> list[dict[str, Any]]:
+def long_rows(result: Result, metrics: Sequence[str] | None = None, *, brief: bool = False) -> list[Fields]:
     """Return one row per metric of a result (those in `metrics`, or all); of a failure, one without metric and value.
 
     Args:
@@ -125,11 +128,11 @@ class RowReader:
         brief: leave `sweep`, `details` and `environment` empty.
     """
 
-    def __init__(self, load: Callable[[list[str]], Iterable[Sequence[Any]]], *, brief: bool = False) -> None:
+    def __init__(self, load: Callable[[list[str]], Iterable[Sequence[object]]], *, brief: bool = False) -> None:
         self._load, self._brief = load, brief
         self._texts: dict[str, str] = {}
-        self._parsed: dict[str, Any] = {}
-        self._parameters: dict[str, dict[str, Any]] = {}
+        self._parsed: Fields = {}
+        self._parameters: dict[str, Fields] = {}
         self._records: dict[str, RunRecord] = {}
 
     def fetch(self, rows: Sequence[Row]) -> None:
@@ -184,7 +187,7 @@ class RowReader:
 
     def _result(self, row: Row, metrics: Metrics) -> Result:
         details, record = self._details(row)
-        cell, nested = self._cell(row), dict[str, Any]()
+        cell, nested = self._cell(row), Fields()
         check_content(cell, details)
         if not self._brief:
             sweep, environment = (self._whole(json.loads(row[name])) for name in ("sweep", "environment"))
@@ -201,8 +204,8 @@ class RowReader:
             **nested,
         )
 
-    def _details(self, row: Row) -> tuple[Mapping[str, Any], RunRecord]:
-        details: Mapping[str, Any] = {}
+    def _details(self, row: Row) -> tuple[Mapping[str, object], RunRecord]:
+        details: Mapping[str, object] = {}
         if "details" in self._columns(row):
             details = self._unpack_values(row["details"])
         text = row["record"]
@@ -222,7 +225,7 @@ class RowReader:
     def _packed(self, row: Row) -> list[str]:
         return [str(row[name]) for name in self._columns(row)]
 
-    def _unpack_values(self, text: str) -> dict[str, Any]:
+    def _unpack_values(self, text: str) -> Fields:
         values = self._whole(json.loads(text))
         if not isinstance(values, dict):
             raise TypeError("not a mapping")
@@ -238,7 +241,7 @@ class RowReader:
         return self._parsed[digest]
 
 
-def check_content(cell: Cell, details: Mapping[str, Any]) -> None:
+def check_content(cell: Cell, details: Mapping[str, object]) -> None:
     """Check what readers of stored results rely on.
 
     Raises:
@@ -255,7 +258,7 @@ def check_content(cell: Cell, details: Mapping[str, Any]) -> None:
             raise ValueError("its answers per test image are incomplete")
 
 
-def _facts(record: RunRecord) -> dict[str, Any]:
+def _facts(record: RunRecord) -> Fields:
     """Return what a record states, without what follows from it and without empty fields."""
     return {
         name: value
@@ -264,7 +267,7 @@ def _facts(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def _pack(what: str, value: Any, shared: dict[str, str]) -> str:
+def _pack(what: str, value: object, shared: dict[str, str]) -> str:
     """Return the JSON of a value, or of a reference to it if it is long; then add it to `shared`, by its digest."""
     text = to_json(what, value)
     if len(text) < _LONG:
@@ -274,7 +277,7 @@ def _pack(what: str, value: Any, shared: dict[str, str]) -> str:
     return to_json(what, {_KEY: digest})
 
 
-def _pack_values(what: str, values: Mapping[str, Any], shared: dict[str, str]) -> str:
+def _pack_values(what: str, values: Mapping[str, object], shared: dict[str, str]) -> str:
     """Return the JSON of a mapping whose values are packed one by one: what repeats is one of them, seldom all."""
     return f"{{{','.join(f'{to_json(what, str(k))}:{_pack(what, v, shared)}' for k, v in values.items())}}}"
 
@@ -283,7 +286,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def to_json(what: str, value: Any) -> str:
+def to_json(what: str, value: object) -> str:
     """Return JSON that Python reads back to the same bits; NaN and the infinities are written by name."""
 
     def plain(odd: Any) -> Any:

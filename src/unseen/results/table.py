@@ -89,11 +89,11 @@ class TableCell:
         """Value and interval, or note, on one line, such as "71.3 [69.9, 72.6]"; words alone."""
         return f"{self.shown} {self.below}" if self.value is not None and self.below else self.shown
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the cell as JSON values, numbers in full precision."""
         if self.value is None:
             return {"text": self.text} if self.text else {}
-        found: dict[str, Any] = {"value": self.value, "mark": self.mark}
+        found: dict[str, object] = {"value": self.value, "mark": self.mark}
         if self.interval is not None and math.isfinite(self.interval.low):
             found |= {"low": self.interval.low, "high": self.interval.high, "level": self.interval.level}
         found |= {name: value for name, value in (("n", self.n), ("chance", self.chance)) if value is not None}
@@ -125,7 +125,7 @@ class Table:
     notes: Sequence[str] = ()
     footnote: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the table as JSON values, numbers in full precision."""
         rows = [{"name": row[0].shown, "cells": [cell.to_dict() for cell in row[1:]]} for row in self.rows]
         texts = {"caption": self.caption, "columns": list(self.columns), "notes": list(self.notes)}

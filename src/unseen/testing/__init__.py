@@ -1,4 +1,4 @@
-"""Contract suites: what the house expects of a source, a benchmark, a method. Plug-ins run them on themselves.
+"""Contract suites: rules for sources, benchmarks and methods, which plug-ins can run on themselves.
 
     from unseen.testing import check_score
     from my_package.scores import CARD

@@ -2,10 +2,10 @@
 
 Paper:      Akata, Perronnin, Harchaoui & Schmid, "Label-embedding for image classification", TPAMI 2016 [P]
 Shapes:     margins (b, c) = Delta + F(x, y) - F(x, y_n), 0 at y_n
-Implements: GBU Eqs. (5), (6) with alpha_i = 1 / i, by sampling as in WSABIE: wrong classes are drawn without
+Implements: GBU Eqs. (5), (6) with alpha_i = 1 / i, by sampling as in WSABIE: wrong classes are sampled without
             replacement until one violates; found at draw k, its rank is estimated by floor((c - 1) / k), and the step's
             weight is the harmonic number of that
-Differs:    all classes are drawn at once, as a random order of columns: the same distribution without a loop
+Differs:    all classes are sampled at once, as a random order of columns: the same distribution without a loop
 Expected:   GBU Table 3, PS: SUN 58.1, CUB 54.9, AWA1 59.9, AWA2 62.5, aPY 39.7
 """
 

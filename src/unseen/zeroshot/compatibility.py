@@ -67,7 +67,7 @@ class CompatibilityMethod(EarlyStoppedMethod):
         epochs: passes over the images.
         batch_size: images per step.
         margin: by which the right class should win.
-        seed: of the order of images, and of drawn classes.
+        seed: of the order of images, and of sampled classes.
     """
 
     learning_rate: float = 0.1

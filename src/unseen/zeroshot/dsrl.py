@@ -8,7 +8,7 @@ Implements: discriminative sparse non-negative matrix factorisation: min over Z,
             attributes; GBU Eqs. (19), (20)
 Differs:    the exact form of the discriminative term of [P] was not available: it is the squared hinge on the scores,
             as [P] describes it in words. Values below 0 (word vectors, centred features) are kept as a second set of
-            non-negative dimensions, max(0, -x). The unlabelled images are those that `scores` is given
+            non-negative dimensions, max(0, -x). The unlabelled images are those that `scores` receives
 Expected:   GBU Table 2: SUN 86.0, CUB 57.6, AWA1 87.7, aPY 47.8 (features and splits of [P])
 """
 

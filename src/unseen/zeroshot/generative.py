@@ -110,7 +110,7 @@ class GenerativeMethod(EarlyStoppedMethod):
         self.weights_ = learned.arrays()
 
     def _remember(self, X: FloatArray, y: IntArray) -> None:
-        """Keep `real` images of each training class, drawn by the seed."""
+        """Keep `real` images of each training class, sampled by the seed."""
         order = np.random.default_rng(self.seed).permutation(len(y))
         kept = [order[y[order] == c][: self.real] for c in range(int(y.max()) + 1)]
         rows = np.sort(np.concatenate(kept))
@@ -124,7 +124,7 @@ class GenerativeMethod(EarlyStoppedMethod):
         raise NotImplementedError
 
     def _encoded(self, X: FloatArray, rng: np.random.Generator | None) -> FloatArray:
-        """Return (n, q) codes of images: sampled if `rng` is given (training), else their means (test)."""
+        """Return (n, q) codes of images: sampled with an `rng` (training), else their means (test)."""
         return self._scaled(X)
 
     def _prepare(self, S: FloatArray) -> FloatArray:
@@ -152,7 +152,7 @@ class GenerativeMethod(EarlyStoppedMethod):
 
 
 class Layers:
-    """Linear layers for torch and, once learned, for numpy: weights drawn by a seed, the same on every device."""
+    """Linear layers for torch and, once learned, for numpy: weights sampled by a seed, the same on every device."""
 
     def __init__(self, sizes: dict[str, tuple[int, int]], generator: torch.Generator, device: str) -> None:
         import torch

@@ -2,7 +2,7 @@
 
 Paper:      Xian et al., "Latent embeddings for zero-shot classification", CVPR 2016 [P]
 Shapes:     X (n, d) features; S (c, a) class embeddings; W (K, d, a)
-Implements: GBU Eq. (10) with the loss of Eq. (4); one wrong class is drawn per image and step. Where right and wrong
+Implements: GBU Eq. (10) with the loss of Eq. (4); one wrong class is sampled per image and step. Where right and wrong
             class choose the same map, it is moved by their difference, otherwise each moves its own
 Differs:    a step takes the sum of the gradients of a batch. The products V = W S' are kept up to date in place of W,
             which is the same path: each step moves W along embeddings

@@ -2,7 +2,7 @@
 
 Shapes:     X (n, d) features; y (n,) rows of S; S (c, a) class embeddings, one row per class
 Contract:   `fit` learns from the classes that occur in y. It does not use other rows of S, so that the embeddings of
-            all classes can be passed without a leak. `scores` has one column per row of the S it is given, greater is
+            all classes can be passed without a leak. `scores` has one column per row of its S, greater is
             better; `predict` is its arg-max. Parameters are keyword arguments of the constructor and are never changed.
             `@parameters` makes them from the annotated fields of a class
 Cards:      the file of a method is complete: `card` describes it, `version` counts the changes of its numbers (the
@@ -144,9 +144,7 @@ class ZeroShotMethod(BaseEstimator):  # type: ignore[misc]
         self.signatures_ = embeddings[self.classes_]
         self.n_features_in_ = features.shape[1]
         if len(self.classes_) < 2:
-            raise DataError(
-                f"{type(self).__name__} needs at least two training classes, {len(self.classes_)} was given."
-            )
+            raise DataError(f"{type(self).__name__} needs at least two training classes; found {len(self.classes_)}.")
 
     def _check(self, X: npt.ArrayLike, S: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         if not hasattr(self, "classes_"):

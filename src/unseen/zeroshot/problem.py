@@ -159,6 +159,13 @@ def no_images(dimension: int) -> Images:
     return Images(np.empty((0, dimension), np.float32), np.empty(0, np.int64))
 
 
+def join_images(images: Mapping[str, Images], splits: Sequence[str]) -> Images:
+    """Return the images of some splits, one after the other; none if there are no such splits."""
+    parts = [images[split] for split in splits if split in images]
+    parts = parts or [no_images(next(iter(images.values())).X.shape[1])]
+    return Images(np.concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts]))
+
+
 @dataclass(frozen=True, eq=False)
 class ClassSplit:
     """Seen and unseen classes by index, folds of the seen ones, and entries of the split file that were ignored."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unseen.core.errors import DataError, UsageError
-from unseen.core.extras import import_extra
+from unseen.core.extras import ensure_torchvision, import_extra
 from unseen.core.records import MethodCard
 from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod, unit_rows
 
@@ -113,8 +113,6 @@ def read_templates(source: str) -> tuple[str, ...]:
     if source == "plain":
         return PLAIN
     if source in ("openai", "simple"):
-        from unseen.core.extras import ensure_torchvision
-
         ensure_torchvision()
         open_clip = import_extra("open_clip", "clip")
         shipped = open_clip.OPENAI_IMAGENET_TEMPLATES if source == "openai" else open_clip.SIMPLE_IMAGENET_TEMPLATES

@@ -22,7 +22,7 @@ from unseen.benchmarks.cog.analysis import (
     relative_to,
     settings,
 )
-from unseen.benchmarks.cog.figures import Request, View, draw, levels_chart
+from unseen.benchmarks.cog.figures import VIEW_FIGURES, Request, View, draw
 from unseen.benchmarks.cog.section import cog_section
 from unseen.cli import main
 from unseen.cli.cog.run import show_levels
@@ -47,7 +47,7 @@ FUNNEL = [{"filter": "seen", "dropped": 9, "left": 40}]
 
 
 def made_up(model: str, level: str, shots: int | str, accuracy: float, **changes: Any) -> Result:
-    """Half a thousand test images of twelve concepts, ever further away from level to level."""
+    """Half a thousand test images of twelve concepts, increasingly distant from level to level."""
     number = 0 if level == "seen" else int(level[1:])
     rng = np.random.default_rng([MODELS.index(model) if model in MODELS else 99, len(level), number])
     right = rng.uniform(size=(CLASSES, PER_CLASS)) < accuracy
@@ -110,9 +110,9 @@ def test_models_and_categories_are_chosen(many: list[Result]) -> None:
     cards = known_cards(set(MODELS))
     assert len(cards) == 31
     request = Request(many, cards)
-    all_of_them, said = draw("levels", request)
+    all_of_them, sentences = draw("levels", request)
     assert words_of(all_of_them).count('"s-DINO"') > 1
-    assert said[0].startswith("With all images accuracy falls significantly, by ")
+    assert sentences[0].startswith("With all images accuracy falls significantly, by ")
     few = words_of(draw("levels", Request(many, cards, models=["cog:s-dino", "*deit-s"]))[0])
     assert "s-DINO" in few and "a-DeiT-S" in few and "s-SwAV" not in few
     category, _ = draw("relative", Request(many, cards, category="web data"))
@@ -144,7 +144,7 @@ def test_few_shot_levels_are_chosen(many: list[Result]) -> None:
         draw("few-shot", Request(many, levels=["L9"]))
 
 
-def test_another_seen_set_takes_the_place_of_the_first() -> None:
+def test_another_seen_set_replaces_the_first() -> None:
     """Fig. D: the blurred ImageNet-1K in place of the other."""
     results = [made_up("cog:s-dino", f"L{n}", "all", 0.6, dataset=f"imagenet:cog-l{n}") for n in (1, 2)]
     results += [made_up("cog:s-dino", "seen", "all", 0.9, dataset="imagenet:in1k")]
@@ -167,8 +167,8 @@ def test_another_seen_set_takes_the_place_of_the_first() -> None:
 
 def test_rankings_by_several_measures(many: list[Result]) -> None:
     text = run_of(MODELS[:2], rerank="text")
-    chart, said = draw("rankings", Request([*many[: len(text)], *text], baseline=MODELS[1]))
-    assert [line.partition(":")[0] for line in said] == ["lin", "lin, re-ranked by text"]
+    chart, sentences = draw("rankings", Request([*many[: len(text)], *text], baseline=MODELS[1]))
+    assert [line.partition(":")[0] for line in sentences] == ["lin", "lin, re-ranked by text"]
     assert "random draws" in words_of(chart)
     with pytest.raises(UsageError, match="differ in more"):
         draw("rankings", Request([*many, *run_of(MODELS[:1], solver="paper")]))
@@ -182,8 +182,8 @@ def test_controls_need_controls(many: list[Result]) -> None:
 
 def test_frozen_beside_fine_tuned(many: list[Result]) -> None:
     tuned = [made_up(MODELS[0], level, "all", 0.95, benchmark="cog-finetune") for level in LEVELS]
-    chart, said = draw("finetune", Request([*many, *tuned]))
-    assert len(said) == 4 and "frozen / fine-tuned 0." in said[0]
+    chart, sentences = draw("finetune", Request([*many, *tuned]))
+    assert len(sentences) == 4 and "frozen / fine-tuned 0." in sentences[0]
     assert '"low"' in words_of(chart), "with the interval over test images"
     with pytest.raises(DataError, match="cog finetune"):
         draw("finetune", Request(many))
@@ -195,16 +195,17 @@ def test_the_ranking_shows_levels_gaps_and_pictures(many: list[Result], tmp_path
 
     levels = Levels((Level("L1", concepts(0, 10)), Level("L2", concepts(14, 10))), (concepts(10, 4),), "lin")
     levels.save(tmp_path / "levels.json")
-    chart, said = draw("ranking", Request(file=tmp_path / "levels.json"))
-    assert said == ["24 eligible concepts in 2 levels; 4 fell into gaps."]
-    assert set(re.findall('"level": "([^"]+)"', words_of(chart))) == {"L1", "L2", "left out"}
+    chart, sentences = draw("ranking", Request(file=tmp_path / "levels.json"))
+    assert sentences == ["24 eligible concepts in 2 levels; 4 fell into gaps."]
+    assert set(re.findall('"level": "([^"]+)"', words_of(chart))) == {"L1", "L2"}
+    assert '["L1", "L2", "left out"]' in words_of(chart)  # the legend
     shown = words_of(draw("ranking", Request(many, picture=lambda dataset, name: f"data:{dataset}/{name}"))[0])
     assert shown.count("data:d:x/L1 concept") == 2 and shown.count("data:d:x/L3 concept") == 2
 
 
 def test_the_kin_of_a_concept() -> None:
-    _, said = draw("kin", Request(concept="tiger cat"))
-    values = [float(line.rpartition(": ")[2]) for line in said]
+    _, sentences = draw("kin", Request(concept="tiger cat"))
+    values = [float(line.rpartition(": ")[2]) for line in sentences]
     assert values == sorted(values, reverse=True) and len(values) == 6
     assert values[0] > 0.7 and values[-1] < 0.1
     animal = draw("kin", Request(concept="leopard"))[1]
@@ -258,7 +259,7 @@ def test_no_axis_goes_beyond_all_images() -> None:
     results = [made_up("cog:s-dino", level, "all", 1.1) for level in LEVELS]
     keys = series_keys(["cog:s-dino"], {"cog:s-dino": "s-DINO"}, {})
     (group,) = settings(results)
-    spec = to_spec(levels_chart(View.of(group, keys, lambda dataset, name: "")))
+    spec = to_spec(VIEW_FIGURES["levels"].charts(View.of(group, keys, lambda dataset, name: ""))[""])
     domains = re.findall(r'"domain": \[(0\.\d+), ([0-9.]+)\]', words_of(spec))
     assert domains and all(float(high) <= 1 for _, high in domains)
 
@@ -319,7 +320,7 @@ def test_the_section_of_many_models(many: list[Result]) -> None:
     assert first.rows[0][0].picture == "data:L1 concept 0" and first.rows[0][0].note == "n100"
 
 
-def test_random_weights_are_called_so_and_squeeze_nothing() -> None:
+def test_random_weights_far_below_are_not_charted() -> None:
     results = run_of(["cog:s-dino"])
     low = [made_up("random:resnet50", level, "all", 0.05) for level in LEVELS]
     section = cog_section(Material([*results, *low]), "cog")

@@ -309,7 +309,7 @@ def test_from_a_root_to_a_page(
 
 
 @pytest.mark.slow
-def test_a_check_says_what_is_wrong(
+def test_a_check_lists_problems(
     tree_module: ModuleType, tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tree = tree_module.make_imagenet(tmp_path / "data")

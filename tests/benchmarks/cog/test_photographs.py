@@ -47,7 +47,7 @@ def test_two_cells_computed_anew(tool: ModuleType, made: str, golden_data: Path,
     dataset = bench.dataset(name)
     domains = make_domains(dataset, DomainRecipe(levels=5)).domains
     row = next(line for line in made.splitlines() if line.startswith(f"| {tool.MODELS[MODEL]} |"))
-    told = dict(zip(("seen", "L1", "L2", "L3", "L4", "L5"), re.findall(r"(\d+\.\d) (?:±|\[)", row), strict=True))
+    stated = dict(zip(("seen", "L1", "L2", "L3", "L4", "L5"), re.findall(r"(\d+\.\d) (?:±|\[)", row), strict=True))
     for level in ("seen", "L5"):
         labels = domains[level].labels
         splits = {}
@@ -61,4 +61,4 @@ def test_two_cells_computed_anew(tool: ModuleType, made: str, golden_data: Path,
         seeds = (22, 37, 45, 77, 93)
         records = probe_splits(splits, solver="logistic", shots=(1,), seeds=seeds, validation="drawn")
         top1 = 100 * float(np.mean([record.top1 for record in records.values()]))
-        assert abs(top1 - float(told[level])) <= 2.0, f"{level}: {top1:.1f}, the page says {told[level]}"
+        assert abs(top1 - float(stated[level])) <= 2.0, f"{level}: {top1:.1f}, the page says {stated[level]}"

@@ -28,7 +28,7 @@ from unseen.benchmarks.cog.analysis import (
     statements,
     trend_sentences,
 )
-from unseen.benchmarks.cog.domains import DomainRecipe, given_domain, make_domains
+from unseen.benchmarks.cog.domains import DomainRecipe, dataset_domain, make_domains
 from unseen.benchmarks.cog.protocol import _balance, restrict
 from unseen.benchmarks.workbench import SplitRows
 from unseen.concepts import build_levels, read_taxonomy
@@ -45,7 +45,7 @@ from unseen.study import Outcome, Study, run_study
 
 @pytest.fixture
 def world(tmp_path: Path, make_folder: Callable[..., Path]) -> tuple[str, dict[str, str]]:
-    """A folder of 14 classes that are leaves of an ontology, 4 of them seen, the others ever further away."""
+    """A folder of 14 classes that are leaves of an ontology, 4 of them seen, the others increasingly distant."""
     images = make_folder(tmp_path / "world", classes=14, per_class=6)
     edges = ["child,parent", "near,root", "middle,root", "far,root"]
     homes = ["near"] * 8 + ["middle"] * 3 + ["far"] * 3
@@ -77,7 +77,7 @@ def test_domains_are_disjoint_and_of_one_size(world: tuple[str, dict[str, str]])
     assert similarity[0] == 1.0
 
 
-def test_levels_of_a_file_are_taken_as_they_are(world: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+def test_levels_of_a_file_are_used_unchanged(world: tuple[str, dict[str, str]], tmp_path: Path) -> None:
     dataset, file = load_dataset(world[0]), tmp_path / "levels.json"
     made = make_domains(dataset, DomainRecipe(**world[1], levels=2, size=3))
     ids = {name: [c.id for c in domain.concepts] for name, domain in made.domains.items()}
@@ -85,10 +85,10 @@ def test_levels_of_a_file_are_taken_as_they_are(world: tuple[str, dict[str, str]
     file.write_text(json.dumps({"near": ids["L2"], "far": ids["L1"]}))
     recipe = DomainRecipe(**world[1], levels=str(file))
     assert recipe.domain_names(world[0]) == ["seen", "L1", "L2"]
-    given = make_domains(dataset, recipe)
-    assert {c.id for c in given.domains["L1"].concepts} == set(ids["L2"])
-    assert (given.domains["L1"].mean_similarity or 0) < (given.domains["L2"].mean_similarity or 0)
-    assert given.account.size == 3
+    read = make_domains(dataset, recipe)
+    assert {c.id for c in read.domains["L1"].concepts} == set(ids["L2"])
+    assert (read.domains["L1"].mean_similarity or 0) < (read.domains["L2"].mean_similarity or 0)
+    assert read.account.size == 3
     # Written by ourselves, with similarities, and put in order again by another measure.
     build = build_levels(read_taxonomy(world[1]["ontology"]), [*ids["L1"], *ids["L2"]], ["class0"], levels=2, size=3)
     build.save(file)
@@ -125,7 +125,7 @@ def test_an_edited_file_of_levels_makes_other_cells(world: tuple[str, dict[str, 
 
 
 def test_no_level_is_copied(world: tuple[str, dict[str, str]], tmp_path: Path) -> None:
-    """Restricted and balanced rows are views: an index over the one set of rows, which is read when asked for."""
+    """Restricted and balanced rows are views: an index over the one set of rows, which is read on access."""
     features = np.arange(60.0).reshape(30, 2)
     rows = SplitRows(features, np.arange(30) % 6, np.arange(30), 30)
     some = restrict(rows, np.array([1, 4]))
@@ -167,7 +167,7 @@ def test_too_few_concepts_are_refused(images: Path, world: tuple[str, dict[str, 
     ],
 )
 def test_imagenet_comes_in_levels(dataset: str, domain: str | None) -> None:
-    assert given_domain(dataset) == domain
+    assert dataset_domain(dataset) == domain
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_the_section_is_on_the_page(outcome: Outcome, tmp_path: Path) -> None:
     from unseen.study import write_report
 
     page = write_report(outcome.results, tmp_path / "page.html", title="CoG").read_text()
-    for words in ("Top-1 by level", "Few-shot on L3", "Every unseen concept", "random draws"):
+    for words in ("Top-1 by level", "Few-shot: L3", "Every unseen concept", "random draws"):
         assert words in page
 
 
@@ -257,18 +257,19 @@ def made_up(model: str, level: str, accuracy: float, seed: int = 0, images: int 
     return Result(cell, {"top1": float(correct.mean())}, details={"correct": pack_correct(correct), "similarity": 0.5})
 
 
-def test_statements_say_what_is_true() -> None:
+def test_statements_name_the_better_model() -> None:
     results = [
         *[made_up("a", level, acc) for level, acc in (("seen", 0.8), ("L1", 0.6), ("L5", 0.5))],
         *[made_up("b", level, acc) for level, acc in (("seen", 0.7), ("L1", 0.6), ("L5", 0.6))],
         *[made_up("c", level, acc) for level, acc in (("seen", 0.8), ("L1", 0.6), ("L5", 0.5))],
     ]
     scores = level_scores(results)
-    said = statements(scores, {"a": "A", "b": "B", "c": "C"})
-    assert said[0].startswith("A is significantly better than B on seen (by ")
-    assert "; B is significantly better than A on L5 (by " in said[0]
-    assert said[0].endswith("; A and B are statistically tied on L1.")
-    assert said[1] == "A and C are statistically tied on all levels."
+    sentences = statements(scores, {"a": "A", "b": "B", "c": "C"})
+    better, worse, tied = sentences[0].split("; ")
+    assert better.startswith("A against B: significantly better on seen (+")
+    assert worse.startswith("significantly worse on L5 (-")
+    assert tied == "statistically tied on L1."
+    assert sentences[1] == "A against C: statistically tied on seen, L1 and L5."
     decisions = decide_levels(scores)
     assert decisions["seen", "all"].pairs["a", "b"].significant
     assert decisions["L5", "all"].pairs["b", "a"].significant
@@ -313,8 +314,8 @@ def concepts_of(level: str, accuracy: np.ndarray, similarity: float) -> list[Con
 def test_a_fall_at_every_step_needs_significant_steps() -> None:
     """40 % on L1 and 20 % on L2 of ten images each are no fall; the claim needs every step to be significant."""
     few = [*concepts_of("L1", np.array([0.5, 0.3]), 0.9), *concepts_of("L2", np.array([0.2, 0.2]), 0.5)]
-    said = trend_sentences([], few, {"m": "M"})
-    assert len(said) == 1 and said[0].startswith("No significant trend with distance")
+    sentences = trend_sentences([], few, {"m": "M"})
+    assert len(sentences) == 1 and sentences[0].startswith("No significant trend with distance")
     rng = np.random.default_rng(0)
     levels = {"L1": (0.8, 0.9), "L2": (0.6, 0.6), "L3": (0.3, 0.3)}
     steep = [s for level, (mean, x) in levels.items() for s in concepts_of(level, rng.normal(mean, 0.02, 12), x)]

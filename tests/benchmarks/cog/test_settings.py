@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from unseen.benchmarks.cog.analysis import concept_scores, level_scores, settings
-from unseen.benchmarks.cog.figures import View, levels_chart
+from unseen.benchmarks.cog.figures import VIEW_FIGURES, View
 from unseen.benchmarks.cog.section import cog_finetune_section, cog_section
 from unseen.cli import main
 from unseen.core.errors import UsageError
@@ -70,10 +70,10 @@ def test_two_runs_are_not_averaged(tmp_path: Path, capsys: pytest.CaptureFixture
     assert not (tmp_path / "levels.svg").exists()
 
 
-def test_the_section_shows_both_runs_apart(tmp_path: Path) -> None:
+def test_the_section_shows_both_runs_separately(tmp_path: Path) -> None:
     section = cog_section(Material([*two_runs(), made_up(0.5, "L1", model="m:b")]), "cog")
     assert section is not None
-    assert "shown apart: (1) levels 5, solver fast; (2) levels 3, solver ncm." in section.prose[0]
+    assert "shown separately: (1) levels 5, solver fast; (2) levels 3, solver ncm." in section.prose[0]
     tables = [table for table in section.tables if "top-1 accuracy (%) by level" in table.caption]
     assert [table.caption.partition(" · ")[2] for table in tables] == ["levels 5, solver fast", "levels 3, solver ncm"]
     shown = [[row[2].full for row in table.rows] for table in tables]
@@ -86,7 +86,7 @@ def test_the_section_shows_both_runs_apart(tmp_path: Path) -> None:
         assert save_chart(figure.spec, tmp_path / f"{number}.svg").stat().st_size > 1000
 
 
-def test_one_run_has_no_words_more_than_before() -> None:
+def test_one_setting_has_no_words() -> None:
     section = cog_section(Material(two_runs()[:15]), "cog")
     assert section is not None
     assert "settings" not in " ".join(section.prose)
@@ -106,9 +106,7 @@ def test_the_levels_of_imagenet_are_one_benchmark() -> None:
     (group,) = settings(results)
     assert [s.level for s in level_scores(group.results)] == ["seen", "L1", "L2"]
     more = [*results, made_up(0.6, "L1", dataset="imagenet:cog-l1?root=/b&train=16", revision="w+3")]
-    assert len(settings(more)) == 3, (
-        "levels of other draws are not mixed, and it cannot be said whose the seen ones are"
-    )
+    assert len(settings(more)) == 3, "levels of other draws are not mixed, and the seen ones belong to no single one"
     blurred = [*results, made_up(0.6, "seen", dataset="imagenet:in1k-blurred", revision="w+4")]
     assert len(settings(blurred)) == 3
 
@@ -132,6 +130,6 @@ def test_fine_tuning_stands_beside_probes_on_the_same_concepts() -> None:
 def test_colours_are_those_of_the_legend() -> None:
     keys = series_keys(["m:a", "m:b"], {"m:a": "a", "m:b": "b"}, {})
     (group,) = settings([made_up(0.5, level, model="m:b") for level in ("seen", "L1")])
-    only_b = levels_chart(View.of(group, keys, lambda dataset, name: ""))
+    only_b = VIEW_FIGURES["levels"].charts(View.of(group, keys, lambda dataset, name: ""))[""]
     scale = only_b.to_dict()["layer"][0]["encoding"]["color"]["scale"]
     assert (scale["domain"], scale["range"]) == (["b"], [keys["m:b"].colour]), "its own, though it stands alone"

@@ -78,7 +78,7 @@ def test_draws_are_centred_on_the_score_of_all_images_and_scaled_to_their_number
     assert first_share(plain) == pytest.approx(np.mean(1 + 2 * centred / 3 > 0), abs=0.01)
 
 
-def test_a_score_that_some_lack_does_not_count_and_says_why() -> None:
+def test_a_score_that_some_candidates_lack_does_not_count_and_the_reason_is_noted() -> None:
     records = [
         {"leep": failed("a", "leep", "no class head", None), "logme": record(1, [1, 1])},
         {"leep": record(-1, [-1, -1]), "logme": record(2, [2, 2])},
@@ -133,7 +133,7 @@ def test_what_does_not_belong_together_is_refused() -> None:
         answer([])
 
 
-HARD = np.arange(1000) % 10 == 0  # a tenth of the images is wrong for everybody
+HARD = np.arange(1000) % 10 == 0  # a tenth of the images is wrong for all candidates
 
 
 def hits(errors: int, begin: int = 0) -> np.ndarray:
@@ -156,7 +156,7 @@ def test_a_clear_lead_in_accuracy() -> None:
     assert found.candidates[0].best_share > 0.99
 
 
-def test_equals_are_said_and_the_cheapest_is_recommended() -> None:
+def test_ties_are_reported_and_the_cheapest_is_recommended() -> None:
     results = [
         probed("a", hits(10), flops=900),
         probed("b", hits(12, 300), flops=300),
@@ -173,7 +173,7 @@ def test_equals_are_said_and_the_cheapest_is_recommended() -> None:
     assert [c.may_be_best for c in found.candidates] == [True, True, True, False]
 
 
-def test_who_has_little_chance_is_said_but_not_recommended_for_being_cheap() -> None:
+def test_a_cheap_candidate_with_little_chance_is_reported_but_not_recommended() -> None:
     good, poor = np.arange(90) >= 18, np.arange(90) < 60
     found = answer([probed("a", good, flops=900), probed("b", poor, flops=1)])
     assert not found.clear
@@ -188,17 +188,17 @@ def test_a_difference_of_few_images_is_not_clear_and_order_and_share_agree() -> 
     assert found.candidates[0].best_share >= found.candidates[1].best_share
 
 
-def test_one_checkpoint_under_two_names_is_said_and_beats_nobody() -> None:
+def test_one_checkpoint_under_two_names_is_reported_and_compared_once() -> None:
     results = [probed("a", hits(0), checkpoint="w"), probed("b", hits(0), checkpoint="w"), probed("c", hits(90))]
     found = answer(results)
     assert found.notes == ("b has the weights of a: they are one checkpoint under two names",)
-    assert found.clear  # its twin is no rival
+    assert found.clear  # the second name is not compared
     assert [c.model for c in found.equals] == ["a"]
     assert "b" not in found.recommendation.split("The lead")[0].split()
     assert found.candidates[1].expected == found.candidates[0].expected
 
 
-def test_what_cannot_be_said_is_not_said() -> None:
+def test_without_an_accuracy_no_candidate_is_recommended() -> None:
     found = answer([scored("a", "logme", 2.0), scored("b", "logme", 1.0)])
     assert found.choice is None and "No accuracy could be estimated" in found.recommendation
     (only,) = answer([probed("a", hits(0))]).equals

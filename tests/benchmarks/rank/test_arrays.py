@@ -61,7 +61,7 @@ def test_logme_of_values_is_the_evidence_at_its_maximum() -> None:
     assert logme_targets(rows, np.eye(2)[labels]) == pytest.approx(logme(rows, labels), abs=1e-9)
 
 
-def test_kinds_and_rubbish(arrays: tuple) -> None:
+def test_kinds_of_targets_and_invalid_input(arrays: tuple) -> None:
     features, hidden = arrays
     assert kind_of(np.array(["a", "b"])) == "classes"
     assert kind_of(np.array([1.0, 2.0])) == "classes"
@@ -95,7 +95,7 @@ def test_2500_classes_of_20_images_have_a_whole_answer() -> None:
     assert "The lead is significant" in found.recommendation
 
 
-def test_what_would_take_hours_is_left_out_and_said() -> None:
+def test_scores_that_would_take_hours_are_skipped_and_noted() -> None:
     assert affordable(50_000, 2048, 2500) == (DEFAULT_SCORES, [])
     kept, notes = affordable(1_000_000, 1024, 1000)
     assert "knn" not in kept and "logme" in kept
@@ -129,7 +129,7 @@ def test_a_column_of_labels_is_the_labels(arrays: tuple) -> None:
 
 
 def test_rows_without_a_label_do_not_count_as_right() -> None:
-    """Noise cannot foretell labels, however many rows have none."""
+    """Noise cannot predict labels, however many rows have none."""
     generator = np.random.default_rng(0)
     noise, labels = generator.normal(size=(200, 8)), np.zeros((200, 4), int)
     labels[np.arange(40), np.arange(40) % 4] = 1

@@ -126,7 +126,7 @@ def test_every_option_changes_the_cells_that_it_concerns_and_no_other() -> None:
         assert {score for score in before if after.get(score, before[score]) != before[score]} == concerned, name
 
 
-def test_options_that_nobody_asks_for_are_declared_idle() -> None:
+def test_options_that_no_cell_uses_are_declared_idle() -> None:
     assert RankBenchmark().idle() == {
         "learning_rates",
         "steps",
@@ -216,7 +216,7 @@ def test_every_score_and_the_truth_on_real_networks(images: Path, home: Path, sm
     assert "highest Kendall's tau with fine-tuned accuracy" in section.prose[-1]
 
 
-def test_a_truth_that_was_interrupted_goes_on(
+def test_an_interrupted_truth_resumes(
     images: Path, home: Path, small_model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A probe and a sweep of two, stopped in the last: what the first of the sweep has reached is not trained again."""

@@ -57,7 +57,7 @@ def test_a_table_keeps_values_and_labels_in_every_split(folder: Path) -> None:
     assert set(np.unique(by_column.split("test").targets)) == {0.0, 1.0}
 
 
-def test_values_are_told_by_r2_that_scikit_learn_confirms(folder: Path, tmp_path: Path) -> None:
+def test_values_have_an_r2_that_scikit_learn_confirms(folder: Path, tmp_path: Path) -> None:
     name = f"csv:{folder}/values.csv?label=level&target=number"
     found = rank_checkpoints(name, [GOOD, POOR], home=tmp_path, report=False, resamples=4)
     assert found.measure == "R2" and "R\u00b2" in found.recommendation and not found.failed

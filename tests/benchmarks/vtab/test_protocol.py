@@ -304,25 +304,25 @@ def make_adapter(tmp_path: Path) -> Callable[..., FinetuneAdapter]:
 
 
 def test_the_space_is_that_of_appendix_i() -> None:
-    drawn = sample_settings(300, images=1000, size=224)
-    assert {s["batch_size"] for s in drawn} == {128, 256, 512}
-    assert {s["crop"] for s in drawn} == {"resize", "resize-crop", "shortest-crop", "inception", "pad-crop"}
-    views = {(s["eval_resize"], s["eval_size"]) for s in drawn}
+    sampled = sample_settings(300, images=1000, size=224)
+    assert {s["batch_size"] for s in sampled} == {128, 256, 512}
+    assert {s["crop"] for s in sampled} == {"resize", "resize-crop", "shortest-crop", "inception", "pad-crop"}
+    views = {(s["eval_resize"], s["eval_size"]) for s in sampled}
     assert views == {(0, 224), (0, 320), (0, 384), (256, 224), (352, 320), (448, 384)}
-    by_steps = [s for s in drawn if s["schedule"] == "steps"]
+    by_steps = [s for s in sampled if s["schedule"] == "steps"]
     assert {s["steps"] for s in by_steps} == {2500, 5000, 10_000, 20_000, 40_000}
-    by_epochs = [s for s in drawn if s["schedule"] == "epochs"]
+    by_epochs = [s for s in sampled if s["schedule"] == "epochs"]
     assert {s["epochs"] for s in by_epochs} == {100, 200, 300, 400, 500}
     assert all(s["steps"] == -(-s["epochs"] * 1000 // s["batch_size"]) for s in by_epochs)
     assert 100 < len(by_steps) < 200
     for optimizer, low, high in (("sgd", 1e-3, 1.0), ("adam", 1e-5, 1e-2)):
-        rates = [s["learning_rate"] for s in drawn if s["optimizer"] == optimizer]
+        rates = [s["learning_rate"] for s in sampled if s["optimizer"] == optimizer]
         assert low <= min(rates) < 3 * low
         assert high / 3 < max(rates) <= high
-    assert all(1e-5 <= s["weight_decay"] <= 1e-1 for s in drawn)
-    assert sample_settings(10, images=1000, size=224) == drawn[:10]
-    assert sample_settings(10, images=1000, size=224, seed=1) != drawn[:10]
-    assert sample_settings(1, images=1000, size=224, longest=7)[0] == {**drawn[0], "steps": 7}
+    assert all(1e-5 <= s["weight_decay"] <= 1e-1 for s in sampled)
+    assert sample_settings(10, images=1000, size=224) == sampled[:10]
+    assert sample_settings(10, images=1000, size=224, seed=1) != sampled[:10]
+    assert sample_settings(1, images=1000, size=224, longest=7)[0] == {**sampled[0], "steps": 7}
 
 
 def without_time(selection: Selection) -> list[dict[str, Any]]:

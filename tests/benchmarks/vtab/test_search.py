@@ -35,7 +35,7 @@ def search(trials: int, **more: Any) -> Study:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """As the search in a process of its own has."""
+    """Use one thread, as the search in a subprocess does."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

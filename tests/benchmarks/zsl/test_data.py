@@ -16,8 +16,8 @@ import pytest
 from scipy.io import loadmat, savemat
 
 from unseen.benchmarks.zsl.analysis import settings
-from unseen.benchmarks.zsl.look import look_figures
 from unseen.benchmarks.zsl.published import printed_value
+from unseen.benchmarks.zsl.section import look_figures
 from unseen.cli import main
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.records import Result

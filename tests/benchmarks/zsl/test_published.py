@@ -12,7 +12,6 @@ from unseen.benchmarks.zsl.published import (
     DATASETS,
     printed_tables,
     published_results,
-    published_value,
     source,
     table,
 )
@@ -46,12 +45,12 @@ def test_tables_agree_with_one_another() -> None:
             assert table(4).value(method, f"{dataset}:{dataset}") == table(3).value(method, f"{dataset} PS")
 
 
-def test_values_for_our_cells() -> None:
-    assert published_value("xlsa17:CUB", "ALE", "zsl", "PS") == pytest.approx(0.549)
-    assert published_value("xlsa17:CUB?split=SS", "ALE", "zsl", "SS") == pytest.approx(0.532)
-    assert published_value("xlsa17:APY", "DAP", "tr", "PS") == pytest.approx(0.783)
-    assert published_value("xlsa17:APY", "DAP", "tr", "SS") is None
-    assert published_value("packaged:emoji", "DAP", "zsl", "PS") is None
+def test_values_by_training_set_test_set_method_and_split() -> None:
+    results = published_results()
+    assert results["CUB", "CUB", "ALE", "PS"].metrics["zsl"] == pytest.approx(0.549)
+    assert results["CUB", "CUB", "ALE", "SS"].metrics["zsl"] == pytest.approx(0.532)
+    assert results["aPY", "aPY", "DAP", "PS"].metrics["tr"] == pytest.approx(0.783)
+    assert "tr" not in results["aPY", "aPY", "DAP", "SS"].metrics
 
 
 def test_numbers_are_results_with_a_source() -> None:

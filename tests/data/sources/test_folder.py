@@ -396,7 +396,7 @@ def test_incomplete_lists(make_folder: MakeFolder) -> None:
         load_dataset(f"folder:{root}?train=train.txt")
     with pytest.raises(UsageError, match="give lists for all splits"):
         load_dataset(f"folder:{root}?train=train.txt&test=0.2")
-    with pytest.raises(DataError, match="there is no file"):
+    with pytest.raises(DataError, match="No such file"):
         load_dataset(f"folder:{root}?train=train.txt&test=nowhere.txt")
     (root / "train.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="as UTF-8 text"):

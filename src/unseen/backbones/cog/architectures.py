@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import torch
@@ -18,9 +19,6 @@ from unseen.backbones.sources.torchvision import create_torchvision
 from unseen.core.errors import UnknownNameError
 from unseen.core.extras import ensure_torchvision
 
-#: From whether the class head is built to a network with random weights and its forward function.
-Builder = Callable[[bool], tuple[nn.Module, Forward]]
-
 
 def build_network(architecture: str, *, head: bool) -> tuple[nn.Module, Forward]:
     """Build a network with random weights, in evaluation mode, and its forward function.
@@ -30,25 +28,20 @@ def build_network(architecture: str, *, head: bool) -> tuple[nn.Module, Forward]
     """
     if architecture not in ARCHITECTURES:
         raise UnknownNameError("architecture of ImageNet-CoG", architecture, ARCHITECTURES)
-    module, forward = ARCHITECTURES[architecture](head)
-    return module.eval(), forward
+    build, forward = ARCHITECTURES[architecture]
+    return build(1000 if head else 0).eval(), forward
 
 
-def class_token_forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return a transformer's class token after the last norm; a distillation token is ignored."""
-    model: Any = module
-    tokens = model.forward_features(images)
-    return tokens[:, 0], model.forward_head(tokens)
+def _timm(name: str) -> Callable[[int], nn.Module]:
+    return lambda classes: create_timm(name, num_classes=classes)
 
 
-def features_forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return `forward_features` (one vector per image) and its logits by `forward_head`."""
-    model: Any = module
-    features = model.forward_features(images)
-    return features, model.forward_head(features)
+def _torchvision(name: str) -> Callable[[int], nn.Module]:
+    # torchvision initialises weights on construction, a minute of random numbers that are overwritten later.
+    return lambda _classes: create_torchvision(name, init_weights=False)
 
 
-def _resnet_same(*, convolutions: bool) -> Builder:
+def _resnet_same(*, convolutions: bool) -> Callable[[int], nn.Module]:
     """Build a ResNet-50 padded as in TensorFlow and JAX: strided layers are padded at the end first.
 
     Args:
@@ -56,60 +49,41 @@ def _resnet_same(*, convolutions: bool) -> Builder:
             TensorFlow code pads convolutions itself, evenly).
     """
 
-    def build(head: bool) -> tuple[nn.Module, Forward]:
-        ensure_torchvision()
-        from timm import layers as timm_layers
-
-        layers: Any = timm_layers
-        model: Any = create_timm("resnet50", num_classes=1000 if head else 0)
+    def build(classes: int) -> nn.Module:
+        model = create_timm("resnet50", num_classes=classes)
+        layers: Any = import_module("timm.layers")
         model.maxpool = layers.create_pool2d("max", kernel_size=3, stride=2, padding="same")
-        strided = [
-            (name, module)
-            for name, module in model.named_modules()
-            if isinstance(module, nn.Conv2d) and module.stride != (1, 1) and module.kernel_size != (1, 1)
-        ]
-        for name, module in strided if convolutions else ():
-            owner, _, last = name.rpartition(".")
-            same = layers.Conv2dSame(
-                module.in_channels, module.out_channels, module.kernel_size, module.stride, bias=False
-            )
-            setattr(model.get_submodule(owner), last, same)
-        return model, timm_forward
+        for name, layer in list(model.named_modules()) if convolutions else ():
+            if isinstance(layer, nn.Conv2d) and layer.stride != (1, 1) and layer.kernel_size != (1, 1):
+                same = layers.Conv2dSame(
+                    layer.in_channels, layer.out_channels, layer.kernel_size, layer.stride, bias=False
+                )
+                model.set_submodule(name, same)
+        return model
 
     return build
 
 
-def _with_head(name: str, forward: Forward, **arguments: Any) -> Builder:
-    """Build a network of timm whose published file always has its class head."""
-    return lambda _head: (create_timm(name, **arguments), forward)
+#: A transformer's class token after the last norm; a distillation token is ignored.
+_CLASS_TOKEN = classifier_forward("head")
 
-
-def _optional_head(name: str) -> Builder:
-    return lambda head: (create_timm(name, num_classes=1000 if head else 0), timm_forward)
-
-
-def _torchvision(name: str, classifier: str) -> Builder:
-    # torchvision initialises weights on construction, a minute of random numbers that are overwritten later.
-    return lambda _head: (create_torchvision(name, init_weights=False), classifier_forward(classifier))
-
-
-#: Builders by architecture of a card; the argument is whether the file has a class head.
-ARCHITECTURES: dict[str, Builder] = {
-    "resnet50": _optional_head("resnet50"),
-    "resnet152": _optional_head("resnet152"),
-    "resnet50-same": _resnet_same(convolutions=True),
-    "resnet50-same-pool": _resnet_same(convolutions=False),
+#: By architecture of a card: from the number of classes (0 without a head) to the network, and its forward function.
+ARCHITECTURES: dict[str, tuple[Callable[[int], nn.Module], Forward]] = {
+    "resnet50": (_timm("resnet50"), timm_forward),
+    "resnet152": (_timm("resnet152"), timm_forward),
+    "resnet50-same": (_resnet_same(convolutions=True), timm_forward),
+    "resnet50-same-pool": (_resnet_same(convolutions=False), timm_forward),
     # timm calls the projection of the attention pool a classifier: with 1024 outputs it is `encode_image`.
-    "resnet50_clip": _with_head("resnet50_clip", output_forward, num_classes=1024),
-    "efficientnet_b1": _with_head("efficientnet_b1", timm_forward),
-    "efficientnet_b4": _with_head("efficientnet_b4", timm_forward),
-    "deit_small_patch16_224": _with_head("deit_small_patch16_224", class_token_forward),
-    "deit_small_distilled_patch16_224": _with_head("deit_small_distilled_patch16_224", class_token_forward),
-    "deit_base_distilled_patch16_384": _with_head("deit_base_distilled_patch16_384", class_token_forward),
-    "inception_v3": _torchvision("inception_v3", "fc"),
-    "vgg19_bn": _torchvision("vgg19_bn", "classifier.6"),
-    "t2t-vit-t-14": lambda _head: (T2TViT(), class_token_forward),
-    "nat-m4": lambda _head: (NATNet(), features_forward),
+    "resnet50_clip": (lambda _classes: create_timm("resnet50_clip", num_classes=1024), output_forward),
+    "efficientnet_b1": (_timm("efficientnet_b1"), timm_forward),
+    "efficientnet_b4": (_timm("efficientnet_b4"), timm_forward),
+    "deit_small_patch16_224": (_timm("deit_small_patch16_224"), _CLASS_TOKEN),
+    "deit_small_distilled_patch16_224": (_timm("deit_small_distilled_patch16_224"), _CLASS_TOKEN),
+    "deit_base_distilled_patch16_384": (_timm("deit_base_distilled_patch16_384"), _CLASS_TOKEN),
+    "inception_v3": (_torchvision("inception_v3"), classifier_forward("fc")),
+    "vgg19_bn": (_torchvision("vgg19_bn"), classifier_forward("classifier.6")),
+    "t2t-vit-t-14": (lambda _classes: T2TViT(), _CLASS_TOKEN),
+    "nat-m4": (lambda _classes: NATNet(), classifier_forward("classifier")),
 }
 
 
@@ -153,64 +127,46 @@ class InvertedBlock(nn.Module):
     def __init__(self, width_in: int, width: int, kernel: int, stride: int, expansion: int, attends: bool) -> None:
         super().__init__()
         middle = width_in * expansion
-        parts = nn.ModuleDict()
+        parts = OrderedDict[str, nn.Module]()
         if expansion != 1:
             parts["inverted_bottleneck"] = _convolution(width_in, middle, 1, act=True)
         parts["depth_conv"] = _convolution(middle, middle, kernel, stride=stride, groups=middle, act=True)
         if attends:
             parts["depth_conv"].add_module("se", SqueezeExcite(middle))
         parts["point_linear"] = _convolution(middle, width, 1)
-        self.mobile_inverted_conv = parts
+        self.mobile_inverted_conv = nn.Sequential(parts)
         self.has_shortcut = stride == 1 and width_in == width
 
     def forward(self, maps: Tensor) -> Tensor:
-        out = maps
-        for part in self.mobile_inverted_conv.values():
-            out = part(out)
+        out: Tensor = self.mobile_inverted_conv(maps)
         return maps + out if self.has_shortcut else out
 
 
 class NATNet(nn.Module):
-    """The subnet; `forward` gives class logits, `forward_features` what enters the classifier."""
+    """The subnet, from images to class logits."""
 
-    def __init__(
-        self,
-        stages: tuple[Stage, ...] = NAT_M4,
-        *,
-        stem: int = 24,
-        mix: int = 1536,
-        classes: int = 1000,
-    ) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.first_conv = _convolution(3, stem, 3, stride=2, act=True)
-        blocks: list[nn.Module] = [InvertedBlock(stem, stem, 3, 1, 1, attends=False)]
-        width = stem
-        for stage in stages:
+        width = 24
+        self.first_conv = _convolution(3, width, 3, stride=2, act=True)
+        blocks: list[nn.Module] = [InvertedBlock(width, width, 3, 1, 1, attends=False)]
+        for stage in NAT_M4:
             stride = stage.stride
             for kernel, expansion in stage.blocks:
                 blocks.append(InvertedBlock(width, stage.width, kernel, stride, expansion, stage.attends))
                 width, stride = stage.width, 1
-        self.blocks = nn.ModuleList(blocks)
+        self.blocks = nn.Sequential(*blocks)
         self.final_expand_layer = _convolution(width, 6 * width, 1, act=True)
         self.feature_mix_layer = nn.Sequential(
-            OrderedDict(conv=nn.Conv2d(6 * width, mix, 1, bias=False), act=nn.Mish())
+            OrderedDict(conv=nn.Conv2d(6 * width, 1536, 1, bias=False), act=nn.Mish())
         )
-        self.classifier = nn.Sequential(OrderedDict(linear=nn.Linear(mix, classes)))
-
-    def forward_features(self, images: Tensor) -> Tensor:
-        maps = self.first_conv(images)
-        for block in self.blocks:
-            maps = block(maps)
-        pooled = self.final_expand_layer(maps).mean(dim=(2, 3), keepdim=True)
-        mixed: Tensor = self.feature_mix_layer(pooled)
-        return mixed.flatten(1)
-
-    def forward_head(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.classifier(features)
-        return logits
+        self.classifier = nn.Sequential(OrderedDict(linear=nn.Linear(1536, 1000)))
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.forward_head(self.forward_features(images))
+        maps = self.final_expand_layer(self.blocks(self.first_conv(images)))
+        mixed = self.feature_mix_layer(maps.mean(dim=(2, 3), keepdim=True))
+        logits: Tensor = self.classifier(mixed.flatten(1))
+        return logits
 
 
 def _convolution(
@@ -284,47 +240,28 @@ class TokensToToken(nn.Module):
 
 
 class T2TViT(nn.Module):
-    """The whole network; `forward` gives class logits, `forward_features` every token after the last norm."""
+    """The whole network, T2T-ViT-t-14, from images of 224 pixels to class logits."""
 
-    def __init__(
-        self,
-        *,
-        depth: int = 14,
-        width: int = 384,
-        heads: int = 6,
-        mlp_ratio: float = 3.0,
-        token_width: int = 64,
-        size: int = 224,
-        classes: int = 1000,
-    ) -> None:
+    def __init__(self) -> None:
         super().__init__()
         ensure_torchvision()
         from timm.models.vision_transformer import Block
 
-        positions = (size // 16) ** 2 + 1
-        self.tokens_to_token = TokensToToken(width, token_width)
+        width = 384
+        self.tokens_to_token = TokensToToken(width, 64)
         self.cls_token = nn.Parameter(torch.zeros(1, 1, width))
-        self.pos_embed = nn.Parameter(sinusoid_positions(positions, width), requires_grad=False)
-        self.blocks = nn.ModuleList(
-            Block(width, heads, mlp_ratio=mlp_ratio, qkv_bias=False, norm_layer=nn.LayerNorm) for _ in range(depth)
+        self.pos_embed = nn.Parameter(sinusoid_positions((224 // 16) ** 2 + 1, width), requires_grad=False)
+        self.blocks = nn.Sequential(
+            *(Block(width, 6, mlp_ratio=3.0, qkv_bias=False, norm_layer=nn.LayerNorm) for _ in range(14))
         )
         self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, classes)
-
-    def forward_features(self, images: Tensor) -> Tensor:
-        tokens = self.tokens_to_token(images)
-        tokens = torch.cat([self.cls_token.expand(tokens.shape[0], -1, -1), tokens], dim=1) + self.pos_embed
-        for block in self.blocks:
-            tokens = block(tokens)
-        normed: Tensor = self.norm(tokens)
-        return normed
-
-    def forward_head(self, tokens: Tensor) -> Tensor:
-        logits: Tensor = self.head(tokens[:, 0])
-        return logits
+        self.head = nn.Linear(width, 1000)
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.forward_head(self.forward_features(images))
+        tokens = self.tokens_to_token(images)
+        tokens = torch.cat([self.cls_token.expand(tokens.shape[0], -1, -1), tokens], dim=1) + self.pos_embed
+        logits: Tensor = self.head(self.norm(self.blocks(tokens))[:, 0])
+        return logits
 
 
 def sinusoid_positions(positions: int, width: int) -> Tensor:

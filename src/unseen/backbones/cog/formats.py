@@ -49,7 +49,7 @@ def read_published(model: CogModel, path: Path) -> Tensors:
     return _FORMATS[model.format](model, path)
 
 
-class Record(dict[str, Any]):
+class Record(dict[str, object]):
     """Stand-in for an object of an unknown class: the attributes that the file has for it."""
 
     def __new__(cls, *_: object) -> Record:
@@ -63,7 +63,7 @@ class Record(dict[str, Any]):
             self.update(state)
 
 
-def read_torch_file(source: Path | bytes, name: str) -> Any:
+def read_torch_file(source: Path | bytes, name: str) -> object:
     """Read the containers and tensors of a torch file; an object of another class becomes a `Record`.
 
     Args:
@@ -78,7 +78,7 @@ def read_torch_file(source: Path | bytes, name: str) -> Any:
         return _read_torch(file, name)
 
 
-def _read_torch(file: BinaryIO, name: str) -> Any:
+def _read_torch(file: BinaryIO, name: str) -> object:
     file = _without_code(file)
     # A pickle of torch names built-in functions by the module that Python 2 had them in.
     names = [re.sub(r"^__builtin__\b", "builtins", each) for each in pickled_names(file, name) or ()]
@@ -100,7 +100,7 @@ def _without_code(file: BinaryIO) -> BinaryIO:
     return file
 
 
-def flatten(tree: Any) -> Tensors:
+def flatten(tree: object) -> Tensors:
     """Return every tensor of nested mappings under dotted names: the state dict of a TorchScript module."""
     found = ((path, name, tensor) for path, tensors in state_dicts(tree) for name, tensor in tensors.items())
     return {f"{path}.{name}" if path else name: tensor for path, name, tensor in found}
@@ -114,7 +114,7 @@ def _read_state_dict(model: CogModel, path: Path) -> Tensors:
     """Read the first of the card's containers that has tensors."""
     tree = read_torch_file(*_zipped_torch_file(path)) if model.format == "zip" else read_torch_file(path, path.name)
     for container in model.containers:
-        inside: Any = tree
+        inside = tree
         for key in filter(None, container.split(".")):
             inside = inside.get(key) if isinstance(inside, Mapping) else None
         tensors = {str(k): v for k, v in inside.items() if isinstance(v, Tensor)} if isinstance(inside, Mapping) else {}

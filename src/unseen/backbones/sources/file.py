@@ -10,7 +10,7 @@ tensors that agree with the network in order and shape under other names.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from unseen.backbones.backbone import FEATURES, Backbone
 from unseen.backbones.checkpoints import LoadReport, load_into, read_checkpoint, rename_in_order
 from unseen.backbones.load import DEFAULT_ARCHITECTURES, BackboneSource, ModelName, architecture, build_backbone
 from unseen.backbones.model_files import check_weights_file, may_hold_several_networks
-from unseen.backbones.networks import Choice, find_network, guess_architecture, head_name
+from unseen.backbones.networks import find_network, guess_architecture, head_name
 from unseen.core.errors import CheckpointError
 from unseen.core.identity import file_digest
 from unseen.core.records import ModelCard
@@ -33,7 +33,7 @@ _OPTIONS = ("arch", "key", "ema", "partial", "rename")
 class FileSource(BackboneSource):
     """Checkpoints on this machine."""
 
-    pattern, hint = "file:PATH?arch=timm:NAME", "your own checkpoint; the path alone does too, arch is then guessed"
+    pattern, hint = "file:PATH?arch=timm:NAME", "your own checkpoint; the path alone is enough, arch is then inferred"
     paths = ("",)
 
     def check(self, name: ModelName) -> None:
@@ -51,13 +51,9 @@ class FileSource(BackboneSource):
         if not arch:
             arch, share = guess_architecture(checkpoint, path.name, name.options.get("key"))
             notes.append(f"the architecture was inferred: {arch} fits ({100 * share:.0f} % of its tensors)")
-        filled = _filled(name, arch, path, checkpoint)
-        notes.append(f"{path.name}: {filled.report.sentence()}")
-        if filled.headless:
-            notes.append("the class head is not in the file: features only, no class probabilities")
+        built = _fill(name, arch, path, checkpoint)
         card = ModelCard(id=str(name), name=Path(name.rest).name, group="file", architecture=arch, source=name.rest)
-        loaded = _record(filled, path, arch, name)
-        return replace(filled.backbone, card=card, notes=tuple(notes), loaded=loaded)
+        return replace(built, card=card, notes=(*notes, *built.notes))
 
     def revision(self, name: ModelName) -> str:
         path = _existing(name)
@@ -66,28 +62,12 @@ class FileSource(BackboneSource):
         return f"sha256 {file_digest(path)[:16]}{rule}"
 
 
-@dataclass(frozen=True, eq=False)
-class _Filled:
-    """A network with the weights of a file, and how they fitted.
-
-    Attributes:
-        choice: which network of the file was loaded.
-        head: name of the class head; None if the architecture has none.
-        headless: whether the file has no class head.
-    """
-
-    backbone: Backbone
-    report: LoadReport
-    choice: Choice
-    head: str | None
-    headless: bool
-
-
-def _filled(name: ModelName, arch: str, path: Path, checkpoint: Any) -> _Filled:
-    """Build the architecture and load the file's weights into it."""
+def _fill(name: ModelName, arch: str, path: Path, checkpoint: object) -> Backbone:
+    """Build the architecture, load the file's weights into it, and record how they fit."""
     built = build_backbone(arch, name)
     choice = find_network(checkpoint, built.module, name.options.get("key"), ema=name.flag("ema"))
-    tensors, prefix = choice.network.tensors, choice.network.prefix
+    chosen = choice.network
+    tensors, prefix = chosen.tensors, chosen.prefix
     head, renamed = head_name(built.module), name.flag("rename")
     if renamed:
         own = {key: tensor for key, tensor in tensors.items() if key.startswith(prefix)}
@@ -106,31 +86,29 @@ def _filled(name: ModelName, arch: str, path: Path, checkpoint: Any) -> _Filled:
             f"{path.name} has other tensor names than {arch}, but all {len(agreeing)} agree in order and shape. "
             "Add rename=true to load them in this order."
         )
-    headless = _check(report, head, path, arch, partial=name.flag("partial"))
+    outside = tuple(n for n in report.missing if head is None or not n.startswith(f"{head}."))
+    _check(report, outside, path, arch, partial=name.flag("partial"))
     choice.require_unique(path.name)
-    if headless:
+    notes = [f"{path.name}: {report.sentence()}"]
+    if report.missing and not outside:
+        notes.append("the class head is not in the file: features only, no class probabilities")
         built = build_backbone(arch, name, 0)
         load_into(built.module, tensors, prefix)
-    return _Filled(built, report, choice, head, headless)
-
-
-def _record(filled: _Filled, path: Path, arch: str, name: ModelName) -> LoadedModel:
-    """Return how the file was loaded; tensors of alternative networks do not count as unused."""
-    choice, report = filled.choice, filled.report
-    chosen = choice.network
+    # Tensors of alternative networks do not count as unused.
     others = tuple(each.prefix for each in choice.alternatives if each.container == chosen.container and each.prefix)
-    return LoadedModel(
+    loaded = LoadedModel(
         file=path.name,
         network=chosen.path if choice.alternatives or "key" in name.options else "",
         alternatives=tuple(each.path for each in choice.alternatives),
         architecture=arch,
         inferred=not _arch(name),
         matched=report.matched,
-        missing=tuple(n for n in report.missing if filled.head is None or not n.startswith(f"{filled.head}.")),
-        unused=tuple(n for n in report.unused if not (others and n.startswith(others))),
+        missing=outside,
+        unused=tuple(n for n in report.unused if not n.startswith(others)),
         resized=report.resized,
         layer=FEATURES,
     )
+    return replace(built, notes=tuple(notes), loaded=loaded)
 
 
 def _existing(name: ModelName) -> Path:
@@ -154,9 +132,8 @@ def _head_classes(tensors: Mapping[str, Tensor], prefix: str, head: str, model: 
     return int(weight.shape[0]) if weight.shape != own.shape and weight.shape[1:] == own.shape[1:] else None
 
 
-def _check(report: LoadReport, head: str | None, path: Path, architecture: str, *, partial: bool) -> bool:
-    """Return whether only the class head is missing; raise if more is missing and `partial` is false."""
-    outside = [n for n in report.missing if head is None or not n.startswith(f"{head}.")]
+def _check(report: LoadReport, outside: tuple[str, ...], path: Path, architecture: str, *, partial: bool) -> None:
+    """Raise if nothing fits, or if tensors outside the class head are missing and `partial` is false."""
     if report.matched == 0:
         raise CheckpointError(
             f"{path.name} does not fit {architecture}: no tensor matches by name and shape. First in the file: "
@@ -167,4 +144,3 @@ def _check(report: LoadReport, head: str | None, path: Path, architecture: str, 
             f"{path.name} fits {architecture} only in part: {report.sentence()}. Give the right arch=, or partial=true "
             f"to leave the rest at random."
         )
-    return bool(report.missing) and not outside

@@ -1,9 +1,9 @@
 """`hf:ORG/NAME[@REV]` and `transformers:PATH`: vision models of the transformers library.
 
-Options: `output` says which of their outputs is the features: "cls" (the class token), "mean" (over patch tokens or
+Options: `output` selects the features: "cls" (the class token), "mean" (over patch tokens or
 positions), "pooled" (the model's own pooler), "projected" (the image embedding of a model with two towers). Without it:
 projected for two towers, else the class token where there is one, else the mean. `trust_remote_code=true` runs code
-that the repository brings; nothing else does. Preprocessing is that of the model's own image processor.
+of the repository; nothing else does. Preprocessing is that of the model's own image processor.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class HfSource(TransformersSource):
     def revision(self, name: ModelName) -> str:
         repository, revision = self._place(name)
         config = cached_file(repository, "config.json", revision)
-        # The cache keeps a snapshot per commit: its folder says which.
+        # The cache keeps a snapshot per commit: its folder is named after it.
         return f"{repository} {config.resolve().parent.name if config else revision or 'main'}"
 
     def _place(self, name: ModelName) -> tuple[str, str | None]:
@@ -192,7 +192,8 @@ def _text_tower(model: Any, tokenizer: Any) -> TextTower:
         tokens = tokenizer(list(texts), padding="max_length", truncation=True, max_length=longest, return_tensors="pt")
         with torch.inference_mode():
             found = model.get_text_features(**tokens)
-        return getattr(found, "pooler_output", found).float().numpy()  # type: ignore[no-any-return]
+        embedded: npt.NDArray[np.float32] = getattr(found, "pooler_output", found).float().numpy()
+        return embedded
 
     return embed
 

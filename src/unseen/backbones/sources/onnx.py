@@ -24,7 +24,7 @@ _SIDE = 224
 class OnnxSource(BackboneSource):
     """Graphs on this machine."""
 
-    pattern, hint = "onnx:FILE", "an exported graph; the path alone does too: mine.onnx"
+    pattern, hint = "onnx:FILE", "an exported graph; the path alone is enough: mine.onnx"
     paths = ("",)
 
     def check(self, name: ModelName) -> None:

@@ -2,7 +2,7 @@
 
 A folder holds open_clip_config.json and open_clip_model.safetensors (or open_clip_pytorch_model.bin), as
 `push_to_hf_hub` writes them. Features are the image tower's output; the text tower gives class embeddings of the same
-space. Option: `weights=FILE` fills ARCH from a checkpoint of one's own.
+space. Option: `weights=FILE` loads ARCH from your own checkpoint.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ def _text_tower(model: Any, tokenizer: Any) -> TextTower:
 
     def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
         with torch.inference_mode():
-            return model.encode_text(tokenizer(list(texts))).float().numpy()  # type: ignore[no-any-return]
+            found: npt.NDArray[np.float32] = model.encode_text(tokenizer(list(texts))).float().numpy()
+        return found
 
     return embed
 

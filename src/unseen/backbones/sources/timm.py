@@ -50,8 +50,7 @@ class TimmSource(BackboneSource):
         check_timm(name.rest)
 
     def build(self, name: ModelName, classes: int | None = None) -> Backbone:
-        arguments: dict[str, Any] = {} if classes is None else {"num_classes": classes}
-        return timm_backbone(create_timm(name.rest, **arguments), name, architecture=name.rest)
+        return timm_backbone(create_timm(name.rest, num_classes=classes), name, architecture=name.rest)
 
     def revision(self, name: ModelName) -> str:
         return f"timm {version('timm')}"
@@ -87,11 +86,11 @@ def _check_weights(name: ModelName) -> None:
         check_available(repository, "model.safetensors", what=f"timm:{name.rest}")
 
 
-def create_timm(name: str, *, pretrained: bool = False, **arguments: Any) -> nn.Module:
-    """Call `timm.create_model` and raise errors of this package."""
+def create_timm(name: str, *, pretrained: bool = False, num_classes: int | None = None) -> nn.Module:
+    """Call `timm.create_model`, with the usual number of classes by default, and raise errors of this package."""
     check_timm(name)
     try:
-        model: nn.Module = _timm().create_model(name, pretrained=pretrained, **arguments)
+        model: nn.Module = _timm().create_model(name, pretrained=pretrained, num_classes=num_classes)
     except (OSError, RuntimeError, ValueError) as error:
         first = first_line(error)
         raise BackboneError(

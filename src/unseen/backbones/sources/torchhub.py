@@ -1,7 +1,7 @@
-"""`torchhub:FOLDER/NAME`: what the `hubconf.py` of a checkout on this machine builds.
+"""`torchhub:FOLDER/NAME`: models of the `hubconf.py` in a checkout on this machine.
 
-A hubconf is code, and it runs. So a checkout is one that the user has made: a folder. A repository of the network,
-`torchhub:OWNER/REPO/NAME?trust=true`, is fetched and run only where `trust=true` says so.
+A hubconf is code, and it runs. So a checkout is a folder that the user has made. A repository of the network,
+`torchhub:OWNER/REPO/NAME?trust=true`, is fetched and run only with `trust=true`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TorchHubSource(BackboneSource):
     """Models of a `hubconf.py`."""
 
     pattern = "torchhub:FOLDER/NAME"
-    hint = "what a checkout's hubconf.py builds; OWNER/REPO/NAME of the network only with ?trust=true"
+    hint = "a model of a checkout's hubconf.py; OWNER/REPO/NAME of the network only with ?trust=true"
 
     def check(self, name: ModelName) -> None:
         name.check_options("trust")

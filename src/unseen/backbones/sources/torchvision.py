@@ -58,7 +58,7 @@ def check_torchvision(name: str) -> None:
         raise UnknownNameError("torchvision model", name, names)
 
 
-def create_torchvision(name: str, *, weights: str | None = None, **arguments: Any) -> nn.Module:
+def create_torchvision(name: str, *, weights: str | None = None, **arguments: object) -> nn.Module:
     """Call `torchvision.models.get_model` and raise errors of this package."""
     check_torchvision(name)
     import torch

@@ -30,7 +30,7 @@ _CARD = ModelCard(
 class Xlsa17Source(BackboneSource):
     """Names of published features."""
 
-    listed = False  # it is no model that could be run
+    listed = False  # it cannot be run
 
     def cards(self) -> Iterator[ModelCard]:
         yield _CARD

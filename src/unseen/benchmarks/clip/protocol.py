@@ -1,9 +1,9 @@
-"""Prompts over all classes of a dataset: what a model with two towers knows without any training image.
+"""Prompts over all classes of a dataset: accuracy of a model with two towers without any training image.
 
 Paper:      Radford et al., "Learning transferable visual models from natural language supervision", ICML 2021 [P]
 Implements: section 3.1 of [P] by `unseen.zeroshot.prompt`; per image and per class, with intervals over test images
-Differs:    the leak audit is that of the zero-shot benchmark, against ImageNet-1K: what such models were trained on is
-            mostly not known
+Differs:    the leak audit is that of the zero-shot benchmark, against ImageNet-1K: the training data of such
+            models are mostly unknown
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unseen.benchmarks.benchmark import Benchmark
-from unseen.benchmarks.clip.info import CLIP
+from unseen.benchmarks.clip import CLIP
 from unseen.benchmarks.workbench import (
     PROMPT_VERSION,
     Wanted,
@@ -44,8 +44,8 @@ class ClipBenchmark(Benchmark):
     info: ClassVar[BenchmarkInfo] = CLIP
 
     templates: str = option("openai", file=True, help="openai (80), simple (7), plain (1), or a file with {} per line.")
-    text_model: str = option("", help="Model whose text tower is asked; the cell's own by default.")
-    split: str = option("test", help="Whose images are classified.")
+    text_model: str = option("", help="Model with the text tower; by default the evaluated model.")
+    split: str = option("test", help="Split to classify.")
 
     def check(self, dataset: Dataset) -> None:
         dataset.split(self.split)
@@ -78,7 +78,7 @@ class ClipBenchmark(Benchmark):
         if untested := [name for name, value in zip(names, per_class, strict=True) if np.isnan(value)]:
             bench.recorder.note(
                 f"{len(untested)} classes are candidates without a {self.split} image, so that the mean per-class "
-                f"accuracy leaves them out: {', '.join(map(repr, untested))}"
+                f"accuracy excludes them: {', '.join(map(repr, untested))}"
             )
         interval = accuracy_interval(correct)
         yield Result(

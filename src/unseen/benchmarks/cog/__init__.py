@@ -1,1 +1,1 @@
-"""ImageNet-CoG: unseen concepts, ever further from the training ones."""
+"""ImageNet-CoG: unseen concepts, increasingly distant from the training ones."""

@@ -24,7 +24,7 @@ import numpy as np
 
 from unseen.benchmarks.cog.details import ALL as ALL
 from unseen.benchmarks.cog.details import CogDetails, CogParameters, Shots
-from unseen.benchmarks.cog.domains import CONTROL, SEEN, DomainRecipe, given_domain
+from unseen.benchmarks.cog.domains import CONTROL, SEEN, DomainRecipe, dataset_domain
 from unseen.core.names import Name
 from unseen.core.records import Cell, Result
 from unseen.reports.wording import counted, listed
@@ -142,12 +142,12 @@ def settings(results: Iterable[Result], benchmark: str = "cog") -> list[Group]:
     """
     own = [result for result in results if result.cell.benchmark == benchmark]
     names = {result.cell.dataset: Name.parse(result.cell.dataset) for result in own}
-    seen = {dataset for dataset in names if given_domain(dataset) == SEEN}
-    levels = {str(names[d].options): names[d].options for d in names if given_domain(d) not in (None, SEEN)}
+    seen = {dataset for dataset in names if dataset_domain(dataset) == SEEN}
+    levels = {str(names[d].options): names[d].options for d in names if dataset_domain(d) not in (None, SEEN)}
     together = len(seen) == 1 and len(levels) == 1
 
     def place(cell: Cell) -> Mapping[str, str]:
-        if given_domain(cell.dataset) is None or (cell.dataset in seen and not together):
+        if dataset_domain(cell.dataset) is None or (cell.dataset in seen and not together):
             return {"dataset": cell.dataset}
         read = next(iter(levels.values())) if cell.dataset in seen else names[cell.dataset].options
         return {"dataset": "imagenet:cog", **{f"levels' {name}": value for name, value in read.items()}}
@@ -368,17 +368,16 @@ def statements(
     found = []
     for pair in combinations(dict.fromkeys(s.model for s in whole), 2) if pairs is None else pairs:
         own = {level: decision.pairs[pair] for level, decision in decisions.items() if pair in decision.pairs}
-        tested = {level: each for level, each in own.items() if each.known}
+        verdicts: dict[str, list[str]] = defaultdict(list)
+        for level, each in own.items():
+            if each.significant:
+                verdict = "significantly better" if each.value > 0 else "significantly worse"
+                verdicts[verdict].append(f"{level} ({_points(each)})")
+            elif each.known:
+                verdicts["statistically tied"].append(level)
+        parts = [f"{verdict} on {listed(levels)}" for verdict, levels in sorted(verdicts.items())]
         first, second = (names.get(model, model) for model in pair)
-        parts = []
-        for better, worse, sign in ((first, second, 1), (second, first, -1)):
-            won = {level: each for level, each in tested.items() if each.significant and sign * each.value > 0}
-            sizes = [f"{level} (by {_points(_scaled(each, sign), sign='')})" for level, each in won.items()]
-            parts += [f"{better} is significantly better than {worse} on {listed(sizes)}"] if won else []
-        tied = [level for level, each in tested.items() if not each.significant]
-        on = "all levels" if len(tied) == len(tested) else listed(tied)
-        parts += [f"{first} and {second} are statistically tied on {on}"] if tied else []
-        found += [f"{'; '.join(parts)}."] if parts else []
+        found += [f"{first} against {second}: {'; '.join(parts)}."] if parts else []
     return found
 
 

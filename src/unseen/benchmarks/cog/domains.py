@@ -102,21 +102,24 @@ class DomainRecipe:
     """Options that define the domains."""
 
     seen: str = option("imagenet-1k", file=True, help="Training classes of the models: imagenet-1k, or a file of ids.")
-    levels: Positive | str = option(
-        5, file=True, help="Number of levels of unseen concepts, or a file of them (unseen cog levels --out FILE)."
+    levels: Positive | str = option(5, file=True, help="Number of levels, or a file made by `unseen cog levels`.")
+    size: Natural = option(0, rare=True, help="Classes per domain; 0 means as many as all domains can have.")
+    measure: str = option("lin", rare=True, help="Measure that ranks the unseen classes: lin, wu-palmer, text ...")
+    rerank: str = option("", rare=True, help="Another measure that ranks the chosen classes again (supplement D).")
+    vectors: str = option(
+        "", file=True, rare=True, help="Word vectors for text: a word2vec, GloVe or Wikipedia2Vec file."
     )
-    size: Natural = option(0, help="Classes per domain; 0 means as many as all domains can have.")
-    measure: str = option("lin", help="Measure that ranks the unseen classes: lin, wu-palmer, text ...")
-    rerank: str = option("", help="Another measure that ranks the chosen classes again (supplement D).")
-    vectors: str = option("", file=True, help="Word vectors for text: a word2vec, GloVe or Wikipedia2Vec file.")
     controls: Natural = option(
-        0, neutral="a control's draw does not depend on how many follow it", help="Random control levels (15 in D)."
+        0,
+        neutral="the sample of a control does not depend on how many follow it",
+        rare=True,
+        help="Random control levels (15 in supplement D).",
     )
     ontology: str = option("", file=True, help="Your own edge list; WordNet by default.")
     drop_unknown: bool = option(
-        False, help="Drop classes and seen concepts that the ontology lacks; otherwise they are an error."
+        False, rare=True, help="Drop classes and seen concepts that the ontology lacks; otherwise they are an error."
     )
-    draw_seed: int = option(0, help="Seed of the samples of seen classes and controls.")
+    draw_seed: int = option(0, rare=True, help="Seed of the samples of seen classes and controls.")
 
     def __post_init__(self) -> None:
         if isinstance(self.levels, str) and self.levels.isdecimal():  # a command line has texts only
@@ -130,7 +133,7 @@ class DomainRecipe:
 
     def domain_names(self, dataset: str) -> list[str]:
         """Return the domains of a dataset in order; one, if it is itself a level of ImageNet-CoG."""
-        if (domain := given_domain(dataset)) is not None:
+        if (domain := dataset_domain(dataset)) is not None:
             return [domain]
         if isinstance(self.levels, int):
             unseen = [f"L{i + 1}" for i in range(self.levels)]
@@ -179,7 +182,7 @@ def check_domains(dataset: Dataset, recipe: DomainRecipe) -> None:
             raise UnknownNameError("measure", measure, [*MEASURES, "text"])
     if "text" not in (recipe.measure, recipe.rerank):
         recipe.refuse_unused("vectors")
-    if given_domain(dataset.id) is not None:
+    if dataset_domain(dataset.id) is not None:
         recipe.refuse_unused("levels", "size", "rerank", "controls", "ontology")
     elif isinstance(recipe.levels, str):
         recipe.refuse_unused("size", "measure")
@@ -215,7 +218,7 @@ def _make_domains(dataset: Dataset, recipe: DomainRecipe, _content: str) -> Doma
     sampled: tuple[Level, ...] = ()
     size = 0
     why = dict.fromkeys(ids, "")
-    if (domain := given_domain(dataset.id)) is not None:
+    if (domain := dataset_domain(dataset.id)) is not None:
         levels = Levels((Level(domain, _rank(taxonomy, own, seen, measure)),), measure=recipe.measure)
     elif isinstance(recipe.levels, str):
         levels = _read_own_levels(recipe.levels, dataset.id, own, seen)
@@ -379,7 +382,7 @@ def _sample(ids: Sequence[str], size: int, seed: int) -> list[str]:
     return [ids[i] for i in sorted(chosen.tolist())]
 
 
-def given_domain(dataset: str) -> str | None:
+def dataset_domain(dataset: str) -> str | None:
     """Return the domain of a dataset that is one: "seen", or "L3" for imagenet:cog-l3; None for any other dataset."""
     scheme, _, rest = dataset.partition("?")[0].partition(":")
     if scheme != "imagenet":

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ from unseen.benchmarks.cog.analysis import (
     trend_sentences,
 )
 from unseen.benchmarks.cog.details import CogDetails
-from unseen.benchmarks.cog.domains import SEEN, given_domain
+from unseen.benchmarks.cog.domains import SEEN, dataset_domain
 from unseen.concepts import (
     Levels,
     corpus_information,
@@ -99,6 +99,7 @@ class View:
         picture: returns a picture of a class of a dataset.
         baseline: the model that others are compared with; "" for none.
         datasets: names of datasets by id, for captions.
+        few_shot: levels of few-shot charts; by default the first, the middle and the last.
     """
 
     group: Group
@@ -108,6 +109,7 @@ class View:
     picture: Picture = lambda dataset, name: ""
     baseline: str = ""
     datasets: Mapping[str, str] = field(default_factory=dict)
+    few_shot: Sequence[str] = ()
 
     @classmethod
     def of(cls, group: Group, keys: Mapping[str, Key], picture: Picture) -> View:
@@ -121,7 +123,13 @@ class View:
 
     @property
     def trained(self) -> list[str]:
-        return trained_models(self.keys)
+        """The models whose weights are not random; all, if every model has random weights."""
+        return [model for model in self.keys if not is_reference(model)] or list(self.keys)
+
+    @property
+    def reference(self) -> str:
+        """The model that others are compared with by default."""
+        return next((model for model in self.trained if self.keys[model].group == REFERENCE), self.trained[0])
 
     @property
     def levels(self) -> list[str]:
@@ -142,18 +150,6 @@ class View:
         return measure_fall(self.concepts, self.trained)
 
 
-def trained_models(models: Iterable[str]) -> list[str]:
-    """Return the models whose weights are not random; all, if every model has random weights."""
-    every = list(models)
-    return [model for model in every if not is_reference(model)] or every
-
-
-def reference_model(keys: Mapping[str, Key]) -> str:
-    """Return the model that others are compared with by default."""
-    trained = trained_models(keys)
-    return next((model for model in trained if keys[model].group == REFERENCE), trained[0])
-
-
 def spread(levels: Sequence[str]) -> list[str]:
     """Return the first, the middle and the last level."""
     return list(dict.fromkeys((levels[0], levels[len(levels) // 2], levels[-1])))
@@ -162,29 +158,37 @@ def spread(levels: Sequence[str]) -> list[str]:
 # ---- charts ----------------------------------------------------------------------------------------------------------
 
 
-def levels_chart(view: View, include: Sequence[float] = ()) -> Lines:
-    """Return top-1 by level with all images (Fig. 3a, D), or its difference to the baseline in points (Fig. 3b to 3e).
-
-    Args:
-        include: values that the axis contains, so that several charts have one scale.
-    """
-    own = [score for score in view.scores if score.shots == ALL and not score.control]
-    return _lines(view, own, "level", include=include)
+def _level_charts(view: View) -> dict[str, Chart]:
+    """Return top-1 by level with all images (Fig. 3a, D)."""
+    own = _whole(view)
+    return {"": _lines(view, own, "level")} if own else {}
 
 
-def relative_charts(view: View) -> dict[str, Lines]:
-    """Return a chart of differences to the baseline for each category of models, on one scale (Fig. 3b to 3e)."""
+def _relative_charts(view: View) -> dict[str, Chart]:
+    """Return differences to the baseline by level; of many models by category, on one scale (Fig. 3b to 3e)."""
+    own = _whole(view)
+    if not own:
+        return {}
     categories: dict[str, dict[str, Key]] = defaultdict(dict)
     for model, key in view.keys.items():
         if model != view.baseline:
-            categories[key.group][model] = key
-    base, span = {view.baseline: view.keys[view.baseline]}, list(levels_chart(view).ends())
-    return {name: levels_chart(replace(view, keys={**own, **base}), span) for name, own in categories.items()}
+            categories[key.group if len(view.keys) > FEW else ""][model] = key
+    base, span = {view.baseline: view.keys[view.baseline]}, list(_lines(view, own, "level").ends())
+    every = categories or {"": {}}
+    views = {name: replace(view, keys={**members, **base}) for name, members in every.items()}
+    return {name: _lines(each, own, "level", include=span) for name, each in views.items()}
 
 
-def few_shot_charts(view: View, levels: Sequence[str]) -> dict[str, Lines]:
+def _whole(view: View) -> list[LevelScore]:
+    """Return the scores with all images, without controls."""
+    return [score for score in view.scores if score.shots == ALL and not score.control]
+
+
+def _few_shot_charts(view: View) -> dict[str, Chart]:
     """Return top-1 over images per concept by level, on one scale (Fig. 4, F), or relative to the baseline (Fig. G)."""
-    own = {level: [score for score in view.scores if score.level == level] for level in levels}
+    if len(order_shots(view.scores)) < 2:
+        return {}
+    own = {level: [s for s in view.scores if s.level == level] for level in view.few_shot or spread(view.levels)}
     span = [end for part in own.values() for end in _lines(view, part, "shots").ends()]
     return {level: _lines(view, part, "shots", f" on {level}", span) for level, part in own.items()}
 
@@ -219,7 +223,7 @@ def _row(view: View, score: LevelScore) -> dict[str, Any]:
     }
 
 
-def control_chart(view: View) -> Lines | None:
+def _control_charts(view: View) -> dict[str, Chart]:
     """Return levels against random control levels: points over the mean of a model's controls (supplement, Fig. C).
 
     The band contains all controls of all models, each minus the mean of its model.
@@ -230,8 +234,8 @@ def control_chart(view: View) -> Lines | None:
     points = [(s, 100 * (s.mean - means[s.model])) for s in own if s.model in means]
     random = [value for score, value in points if score.control]
     if not random:
-        return None
-    return Lines(
+        return {}
+    chart = Lines(
         rows=[{**_row(view, score), "value": value} for score, value in points if not score.control],
         keys=[*view.keys.values()],
         x="level",
@@ -240,9 +244,10 @@ def control_chart(view: View) -> Lines | None:
         tooltip=_TOOLTIP,
         height=_HEIGHT,
     )
+    return {"": chart}
 
 
-def images_chart(view: View) -> Lines:
+def _image_charts(view: View) -> dict[str, Chart]:
     """Return training images per concept, concepts sorted, one line per level (supplement, Fig. E)."""
     rows: list[dict[str, Any]] = []
     own = [score for score in view.concepts if score.model == view.concepts[0].model]
@@ -251,7 +256,7 @@ def images_chart(view: View) -> Lines:
         # Every fifth of a thousand concepts gives the same line.
         places = range(0, len(counts), max(1, len(counts) // 200))
         rows += [{"level": level, "concepts": i + 1, "value": counts[i]} for i in places]
-    return Lines(
+    chart = Lines(
         rows=rows,
         series="level",
         x="concepts",
@@ -261,10 +266,11 @@ def images_chart(view: View) -> Lines:
         steps=True,
         height=_HEIGHT,
     )
+    return {"": chart} if rows else {}
 
 
-def distance_chart(view: View) -> Scatter | None:
-    """Return accuracy per unseen concept over its similarity to the nearest seen one; None without lines.
+def _distance_charts(view: View) -> dict[str, Chart]:
+    """Return accuracy per unseen concept over its similarity to the nearest seen one.
 
     Every model has a line; the points are those of the model under the pointer, or of the one that the reader chooses.
     """
@@ -274,7 +280,7 @@ def distance_chart(view: View) -> Scatter | None:
         if score.level != SEEN and score.model in models:
             by_concept[-round(score.similarity, 4), score.level, score.concept][score.model] = score
     if not by_concept:
-        return None
+        return {}
     rows: list[dict[str, Any]] = []
     step = -(-len(by_concept) // MOST_PICTURES)
     for place, (_, own) in enumerate(sorted(by_concept.items())):
@@ -291,7 +297,7 @@ def distance_chart(view: View) -> Scatter | None:
         for m in models
         for x in (rows[-1]["similarity"], rows[0]["similarity"])
     ]
-    return Scatter(
+    chart = Scatter(
         rows=rows,
         keys=[view.keys[model] for model in models],
         x="similarity",
@@ -302,6 +308,7 @@ def distance_chart(view: View) -> Scatter | None:
         tooltip=_CONCEPT_TOOLTIP,
         height=340,
     )
+    return {"": chart}
 
 
 def finetune_chart(found: Sequence[Ratio]) -> Lines | None:
@@ -389,20 +396,24 @@ class Request:
         name, wanted = Name.parse(result.cell.dataset), self.seen.removeprefix("imagenet:")
         if (name.scheme, name.rest) == ("imagenet", "cog"):
             return name.options.get("seen", "in1k") == wanted
-        return given_domain(result.cell.dataset) != SEEN or name.rest == wanted
+        return dataset_domain(result.cell.dataset) != SEEN or name.rest == wanted
 
     def view(self, *, relative: bool = False) -> View:
         """Return the results to show, with a baseline if the chart is `relative` to one."""
-        group = only(self.groups(), self.setting)
-        view = View.of(group, self.keys([group]), self.picture)
-        base = self.base(view.keys) if relative else ""
-        return replace(view, keys=self.chosen(view.keys, base), baseline=base)
+        view = self.every_model(only(self.groups(), self.setting))
+        base = self.base(view) if relative else ""
+        unseen = [level for level in view.levels if level != SEEN]
+        levels = view.levels if self.levels == ["all"] else list(self.levels) or spread(unseen or view.levels)
+        if unknown := set(levels).difference(view.levels):
+            raise UnknownNameError("level with results", min(unknown), view.levels)
+        return replace(view, keys=self.chosen(view.keys, base), baseline=base, few_shot=levels)
 
-    def keys(self, groups: Sequence[Group]) -> dict[str, Key]:
-        """Return the legend entries of all models, each with its category."""
-        models, cards = list(dict.fromkeys(m for group in groups for m in group.by_model())), self.cards or {}
-        found = series_keys(models, short_names(models, cards), cards)
-        return {model: replace(key, group=family(model, cards)) for model, key in found.items()}
+    def every_model(self, group: Group) -> View:
+        """Return the results of all models, whose legend entries have their categories."""
+        models, cards = list(group.by_model()), self.cards or {}
+        keys = series_keys(models, short_names(models, cards), cards)
+        categories = {model: replace(key, group=family(model, cards)) for model, key in keys.items()}
+        return View.of(group, categories, self.picture)
 
     def chosen(self, keys: Mapping[str, Key], base: str = "") -> dict[str, Key]:
         """Return the legend entries of the requested models and of `base`."""
@@ -416,12 +427,14 @@ class Request:
         label = key.label.lower()
         return not self.models or any(fnmatchcase(model, p) or fnmatchcase(label, p.lower()) for p in self.models)
 
-    def base(self, keys: Mapping[str, Key]) -> str:
+    def base(self, view: View) -> str:
         """Return the id of the baseline."""
-        named = [model for model, key in keys.items() if self.baseline in (model, key.label)]
-        if self.baseline and not named:
-            raise UnknownNameError("model with results", self.baseline, keys)
-        return named[0] if named else reference_model(keys)
+        if self.baseline is None:
+            return view.reference
+        for model, name in view.names.items():
+            if self.baseline in (model, name):
+                return model
+        raise UnknownNameError("model with results", self.baseline, view.names)
 
     def class_picture(self, identifier: str) -> str:
         """Return the picture of the class of `data` with a WordNet id; "" if there is none."""
@@ -430,56 +443,28 @@ class Request:
         return self.picture(self.data.id, self.data.class_names[self.data.wnids.index(identifier)])
 
 
-def draw(kind: str, request: Request) -> Drawn:
-    """Return the figure of a name, and sentences on what it shows.
-
-    Raises:
-        UnknownNameError: an unknown kind, model or category.
-        DataError: there are no results for it.
-    """
-    if kind not in FIGURES:
-        raise UnknownNameError("chart", kind, FIGURES)
-    return FIGURES[kind](request)
+def _draw_view(figure: CogFigure, request: Request) -> Drawn:
+    """Return the charts of a figure side by side, and its sentences."""
+    view = request.view(relative=figure.relative)
+    charts = figure.charts(view)
+    if not charts:
+        raise DataError(figure.missing)
+    panels = Panels(charts=list(charts.values()), titles=list(charts))
+    return panels if len(charts) > 1 else panels.charts[0], figure.sentences(view)
 
 
-def _panels(charts: Mapping[str, Chart], columns: int) -> Chart:
-    """Return one chart, or several side by side."""
-    if len(charts) == 1:
-        return next(iter(charts.values()))
-    return Panels(charts=list(charts.values()), titles=list(charts), columns=columns)
-
-
-def _draw_levels(request: Request) -> Drawn:
-    view = request.view()
+def _level_sentences(view: View) -> list[str]:
     sentences = [text] if (text := answer(view.fall, None, view.controls)) else []
-    if len(view.keys) <= FEW:
-        sentences += trend_sentences(view.scores, view.concepts, view.names)
-    return levels_chart(view), sentences
+    return sentences + trend_sentences(view.scores, view.concepts, view.names)
 
 
-def _draw_relative(request: Request) -> Drawn:
-    view = request.view(relative=True)
+def _relative_sentences(view: View) -> list[str]:
     pairs = [(view.baseline, model) for model in view.keys if model != view.baseline]
-    sentences = statements(view.scores, view.names, pairs) if len(pairs) <= FEW else []
-    return _panels(relative_charts(view) or {"": levels_chart(view)}, 2), sentences
+    return statements(view.scores, view.names, pairs) if len(pairs) <= FEW else []
 
 
-def _draw_few_shot(request: Request, *, relative: bool = False) -> Drawn:
-    view = request.view(relative=relative)
-    unseen = [level for level in view.levels if level != SEEN]
-    chosen = view.levels if request.levels == ["all"] else list(request.levels) or spread(unseen)
-    for level in chosen:
-        if level not in view.levels:
-            raise UnknownNameError("level with results", level, view.levels)
-    return _panels(few_shot_charts(view, chosen), 3), []
-
-
-def _draw_controls(request: Request) -> Drawn:
-    view = request.view()
-    chart = control_chart(view)
-    if chart is None:
-        raise DataError("that study has no control levels. Run it with --controls 15.")
-    return chart, [view.controls]
+def _slope_sentences(view: View) -> list[str]:
+    return [f"{slope_sentence(view.names[model], line)}." for model, line in view.lines.items() if model in view.keys]
 
 
 def _draw_rankings(request: Request) -> Drawn:
@@ -490,8 +475,8 @@ def _draw_rankings(request: Request) -> Drawn:
             f"these runs differ in more than how concepts are ranked ({', '.join(groups[0].differs)}); file runs that "
             "differ in --measure and --rerank alone under a study of their own with --study."
         )
-    keys = request.keys(groups)
-    base = request.base(keys)
+    view = request.every_model(groups[0])
+    base = request.base(view)
     rows: list[dict[str, Any]] = []
     sentences: list[str] = []
     controls: list[float] = []
@@ -507,7 +492,7 @@ def _draw_rankings(request: Request) -> Drawn:
         rows=rows,
         series="ranking",
         x="level",
-        y=Axis(f"top-1 of {keys[base].label}"),
+        y=Axis(f"top-1 of {view.names[base]}"),
         rule=sum(controls) / len(controls) if controls else None,
         band=(min(controls), max(controls)) if controls else None,
         band_text=f"{len(controls)} random draws",
@@ -516,26 +501,14 @@ def _draw_rankings(request: Request) -> Drawn:
     return chart, sentences
 
 
-def _draw_distance(request: Request) -> Drawn:
-    view = request.view()
-    chart = distance_chart(view)
-    if chart is None:
-        raise DataError("a line through concepts needs three unseen ones or more with accuracies of their own.")
-    return chart, [f"{slope_sentence(view.names[model], line)}." for model, line in view.lines.items()]
-
-
 def _draw_finetuning(request: Request) -> Drawn:
     group = only(request.groups("cog-finetune"), request.setting)
-    names = {model: key.label for model, key in request.chosen(request.keys([group])).items()}
+    names = {model: key.label for model, key in request.chosen(request.every_model(group).keys).items()}
     found = ratios(group, request.groups(), names)
     chart = finetune_chart(found)
     if chart is None:
         raise DataError("no frozen probes on the same concepts are in that study; `unseen cog finetune` makes both.")
     return chart, [f"{r.name}, {r.frozen.level}: frozen / fine-tuned {r.ratio.value:.3f}" for r in found]
-
-
-def _draw_images(request: Request) -> Drawn:
-    return images_chart(request.view()), []
 
 
 def _draw_ranking(request: Request) -> Drawn:
@@ -587,20 +560,81 @@ def _draw_kin(request: Request) -> Drawn:
     return chart, [f"{row['name']}: {row['value']:.3f}" for row in rows]
 
 
+@dataclass(frozen=True)
+class CogFigure:
+    """A figure of the results of one setting, on the page and for `unseen cog chart`.
+
+    Attributes:
+        charts: its charts by title; none if the results lack what it shows.
+        sentences: what it shows in words.
+        missing: what to do if there are no charts.
+        relative: whether it compares with a baseline.
+    """
+
+    title: str
+    charts: Callable[[View], Mapping[str, Chart]]
+    sentences: Callable[[View], Sequence[str]] = lambda view: ()
+    missing: str = ""
+    caption: str = ""
+    relative: bool = False
+    wide: bool = False
+
+
+_MORE_SHOTS = "few-shot charts need several numbers of shots. Run with --shots 1 2 4 all."
+VIEW_FIGURES: Mapping[str, CogFigure] = {
+    "levels": CogFigure(
+        "Top-1 by level",
+        _level_charts,
+        _level_sentences,
+        "that study has no results with all training images. Run it with --shots all.",
+        wide=True,
+    ),
+    "relative": CogFigure(
+        "Relative to a baseline",
+        _relative_charts,
+        _relative_sentences,
+        "that study has no results with all training images. Run it with --shots all.",
+        relative=True,
+    ),
+    "distance": CogFigure(
+        "Every unseen concept against its distance",
+        _distance_charts,
+        _slope_sentences,
+        "a line through concepts needs three unseen ones or more with accuracies of their own.",
+        "A point per concept, of one model; a line per model. Point at a concept to see its name.",
+        wide=True,
+    ),
+    "few-shot": CogFigure("Few-shot", _few_shot_charts, missing=_MORE_SHOTS),
+    "few-shot-relative": CogFigure("Few-shot, relative", _few_shot_charts, missing=_MORE_SHOTS, relative=True),
+    "controls": CogFigure(
+        "Levels against random draws of concepts",
+        _control_charts,
+        lambda view: [view.controls],
+        "that study has no control levels. Run it with --controls 15.",
+        "Zero is the mean of a model's controls; the band contains all of them.",
+    ),
+    "images": CogFigure("Training images per concept", _image_charts, missing="no result has images per concept."),
+}
 #: Every figure by its name.
 FIGURES: Mapping[str, Callable[[Request], Drawn]] = {
     "kin": _draw_kin,
     "ranking": _draw_ranking,
-    "levels": _draw_levels,
-    "relative": _draw_relative,
-    "few-shot": _draw_few_shot,
-    "few-shot-relative": lambda request: _draw_few_shot(request, relative=True),
-    "distance": _draw_distance,
-    "controls": _draw_controls,
     "rankings": _draw_rankings,
-    "images": _draw_images,
     "finetune": _draw_finetuning,
+    **{name: partial(_draw_view, figure) for name, figure in VIEW_FIGURES.items()},
 }
+
+
+def draw(kind: str, request: Request) -> Drawn:
+    """Return the figure of a name, and sentences on what it shows.
+
+    Raises:
+        UnknownNameError: an unknown kind, model or category.
+        DataError: there are no results for it.
+    """
+    if kind not in FIGURES:
+        raise UnknownNameError("chart", kind, FIGURES)
+    return FIGURES[kind](request)
 
 
 def _label(identifier: str) -> str:

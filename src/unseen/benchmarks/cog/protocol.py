@@ -71,7 +71,9 @@ class CogBenchmark(ProbeOptions, DomainBenchmark):
     # 2: the corpus of the information content is pinned, so that a dataset's own classes do not change it.
     version: ClassVar[int] = 2
 
-    balanced: Natural = option(0, help="Training images per class, the same for all; 0 means all (supplement A.4).")
+    balanced: Natural = option(
+        0, rare=True, help="Training images per class, the same for all; 0 means all (supplement A.4)."
+    )
 
     def __post_init__(self) -> None:
         DomainRecipe.__post_init__(self)

@@ -27,26 +27,12 @@ from unseen.benchmarks.cog.analysis import (
     order_shots,
     ratios,
     settings,
-    slope_sentence,
     statements,
     trend_sentences,
 )
 from unseen.benchmarks.cog.details import CogDetails, CogParameters, Shots
 from unseen.benchmarks.cog.domains import CONTROL
-from unseen.benchmarks.cog.figures import (
-    MOST_PICTURES,
-    Picture,
-    View,
-    control_chart,
-    distance_chart,
-    few_shot_charts,
-    finetune_chart,
-    images_chart,
-    levels_chart,
-    reference_model,
-    relative_charts,
-    spread,
-)
+from unseen.benchmarks.cog.figures import MOST_PICTURES, VIEW_FIGURES, Picture, View, finetune_chart
 from unseen.core.records import Result
 from unseen.reports.blocks import (
     ChartBlock,
@@ -61,12 +47,13 @@ from unseen.reports.blocks import (
     Text,
     TextBlock,
 )
-from unseen.reports.wording import counted, listed
+from unseen.reports.wording import counted, is_reference, listed
 from unseen.results import Group
 from unseen.results.comparability import older_note
 from unseen.results.grid import Column, Grid, order_models
 from unseen.results.info import TOP1, MetricStyle, info_of
 from unseen.results.table import default_tables, grid_tables
+from unseen.stats import decide
 from unseen.stats.means import Mean, share_interval
 
 #: Concepts of a level in a table; a level with more has this number, evenly along its ranking.
@@ -230,9 +217,30 @@ def _answer(view: View) -> str:
 def _headline(view: View) -> Headline | None:
     if view.fall is None:
         return None
-    significant = view.fall.change.significant
+    found = _versus_random(view)
+    significant = view.fall.change.significant or bool(found)
     evidence = "significant" if significant else "not significant"
-    return Headline("Unseen concepts", answer(view.fall, None, ""), evidence, significant)
+    return Headline("Unseen concepts", f"{found} {answer(view.fall, None, '')}".strip(), evidence, significant)
+
+
+def _versus_random(view: View) -> str:
+    """State at which levels all trained models are significantly better than random weights; "" if at none."""
+    random = [model for model in view.keys if is_reference(model)]
+    leads: dict[str, float] = {}
+    for level in view.levels:
+        whole = [score for score in view.scores if (score.level, score.shots) == (level, ALL)]
+        decision = decide({score.model: score.summary.candidate for score in whole})
+        pairs = [decision.pairs.get((model, other)) for model in view.trained for other in random]
+        known = [pair for pair in pairs if pair is not None and pair.significant and pair.value > 0]
+        if known and len(known) == len(pairs):
+            leads[level] = min(pair.value for pair in known)
+    if not leads:
+        return ""
+    where = f"all {len(view.levels)} levels" if len(leads) == len(view.levels) else f"{listed(list(leads))}"
+    return (
+        f"On {where}, all {counted(len(view.trained), 'trained model')} are significantly better than random weights, "
+        f"by at least {100 * min(leads.values()):.1f} points."
+    )
 
 
 def _standings(view: View) -> list[Standing]:
@@ -266,40 +274,21 @@ def _statements(view: View) -> Iterator[Text]:
         yield Text(f"{' '.join(found)} {note}", "Compared")
 
 
-def _levels(view: View) -> Figure:
-    values = "; ".join(f"{view.names[s.model]} {s.level} {s.text}" for s in view.scores if s.shots == ALL)
+def _figures(view: View) -> Iterator[Figure]:
     charted = _charted(view)
+    charted = replace(charted, baseline=charted.reference)
     absent = [key.label for model, key in view.keys.items() if model not in charted.keys]
-    caption = f"{listed(absent)}: far below the others, shown in the table only." if absent else ""
-    wide = len(charted.keys) > FEW
-    return Figure("Top-1 by level", levels_chart(charted), f"Top-1 by level: {values}.", caption, wide=wide)
-
-
-def _relative(view: View) -> Iterator[Figure]:
-    """Yield the differences to a baseline: one figure per category if there are many models."""
-    shown = _charted(view)
-    if len(shown.keys) < 2 or ALL not in order_shots(view.scores):
-        return
-    shown = replace(shown, baseline=reference_model(shown.keys))
-    name = shown.names[shown.baseline]
-    charts = relative_charts(shown) if len(shown.keys) > FEW else {"": levels_chart(shown)}
-    for category, chart in charts.items():
-        title = f"{category}: relative to {name}" if category else f"relative to {name}"
-        yield Figure(title[0].upper() + title[1:], chart, f"Top-1 by level minus that of {name}.")
-
-
-def _few_shot(view: View) -> list[Figure]:
-    if len(order_shots(view.scores)) < 2:
-        return []
-    return [
-        Figure(f"Few-shot on {level}", chart, f"Top-1 on {level} over training images per concept.")
-        for level, chart in few_shot_charts(_charted(view), spread(view.levels)).items()
-    ]
-
-
-def _slopes(view: View) -> str:
-    slopes = "; ".join(slope_sentence(view.names[model], line) for model, line in view.lines.items())
-    return f"Accuracy per concept over similarity to the nearest seen concept: {slopes}"
+    for name in ("levels", "relative", "distance", "few-shot", "controls", "images"):
+        figure = VIEW_FIGURES[name]
+        if figure.relative and len(charted.keys) < 2:
+            continue
+        shown = charted if figure.relative else replace(charted, baseline="")
+        caption = figure.caption
+        if name == "levels" and absent:
+            caption = f"{listed(absent)}: far below the others, shown in the table only."
+        for part, chart in figure.charts(shown).items():
+            title = f"{figure.title}: {part}" if part else figure.title
+            yield Figure(title, chart, " ".join(figure.sentences(shown)), caption, wide=figure.wide)
 
 
 def _older(found: Sequence[View | _Finetuned]) -> str:
@@ -316,27 +305,7 @@ cog_section = SectionSpec[View](
         _standings,
         TextBlock(_method),
         _statements,
-        _levels,
-        _relative,
-        ChartBlock(
-            "Every unseen concept against its distance",
-            lambda view: distance_chart(_charted(view)),
-            alt=_slopes,
-            caption="A point per concept, of one model; a line per model. Point at a concept to see its name.",
-            wide=True,
-        ),
-        _few_shot,
-        ChartBlock[View](
-            "Levels against random draws of concepts",
-            lambda view: control_chart(_charted(view)),
-            alt=lambda view: f"Points over the mean of random control levels. {view.controls}",
-            caption="Zero is the mean of a model's controls; the band contains all of them.",
-        ),
-        ChartBlock[View](
-            "Training images per concept",
-            lambda view: images_chart(view) if view.concepts else None,
-            alt="Images per concept, by level.",
-        ),
+        _figures,
         TableBlock[View](lambda view: level_tables(view.group, view.scores, {**view.datasets, **view.names})),
         TableBlock(_funnel_table, folded=True),
         TableBlock(_concept_tables, folded=True),

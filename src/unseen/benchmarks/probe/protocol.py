@@ -31,7 +31,9 @@ class ProbeBenchmark(ProbeOptions, Benchmark):
     info: ClassVar[BenchmarkInfo] = PROBE
 
     validation: Validation = option(
-        "own", help="own: select on the dataset's validation split if it has one; drawn: on a fifth of train."
+        "own",
+        help="own: select on the dataset's validation split where it has one; drawn: on a fifth of train.",
+        rare=True,
     )
 
     def suited(self, dataset: Dataset) -> Benchmark:

@@ -15,8 +15,8 @@ from unseen.stats import Decision, decide
 
 #: A cheap candidate is recommended only if it comes first in at least this share of samples.
 FAIR = 0.1
-#: What a candidate costs, the measure that decides first: attribute, and its name in a sentence.
-_COSTS = (("flops", "operations per image"), ("parameters", "parameters"))
+#: What a candidate costs, the cost that decides first: attribute, and its name in a sentence.
+_COSTS = {"flops": "operations per image", "parameters": "parameters"}
 #: What is expected, in a sentence.
 _MEASURES = {"accuracy": "", "R2": "R\u00b2 ", "precision": "a precision of "}
 
@@ -177,7 +177,7 @@ class CheckpointRanking:
         for all of these candidates; otherwise, and among equal costs, the highest expected accuracy decides.
         """
         rivals = self._rivals
-        known = [name for name, _ in _COSTS if all(getattr(c, name) is not None for c in rivals)]
+        known = [name for name in _COSTS if all(getattr(c, name) is not None for c in rivals)]
         return min(rivals, key=lambda c: (*(getattr(c, name) for name in known), c.rank), default=None)
 
     @property
@@ -254,6 +254,8 @@ class CheckpointRanking:
         expect = f"expect {_MEASURES[self.measure]}{self.expected_text(choice)} with a linear head."
         texts = [f"Fine-tune {choice.named(names)}: {only}{expect}", self._versus_guessing()]
         if len(rivals) > 1:
+            excluded = [] if self.clear else [c for c in rivals if c not in self.equals]
+            texts.append(f"Ruled out, significantly behind: {self._listed(excluded, names)}." if excluded else "")
             texts.append(self._lead(rivals[1], names) if self.clear else self._tie(choice, names))
             others = [c.named(names) for c in self._distinct if c is not choice][: max(self.top, 1) - 1]
             texts.append(f"Then try {listed(others)}." if others else "")
@@ -313,7 +315,7 @@ class CheckpointRanking:
 
 def _why(choice: Candidate, others: Sequence[Candidate], name: str) -> str:
     """State why the choice is preferred to candidates that are tied with it, by the costs that are known."""
-    for attribute, unit in _COSTS:
+    for attribute, unit in _COSTS.items():
         own, theirs = getattr(choice, attribute), [getattr(c, attribute) for c in others]
         if own is None or None in theirs or all(own == each for each in theirs):
             continue

@@ -31,7 +31,8 @@ GROWTH = 3
 LEAST_CANDIDATES, LEAST_GROWTH = 5, 3.0
 #: Share of a budget that the first round may take, and the share of the rest that is kept in reserve.
 _FIRST_SHARE, _RESERVE = 0.2, 0.1
-_LONGEST = 1.0
+#: Seconds that the speed of one checkpoint is measured.
+_SHORTEST, _LONGEST = 1e-3, 1.0
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def pilot(budget: float, bench: Workbench, dataset: str, split: str, models: Seq
     images, how = bench.dataset(dataset).split(split), bench.how
     per_image = measured = 0.0
     start = perf_counter()
-    seconds = min(_LONGEST, 0.05 * budget / len(models))
+    seconds = min(_LONGEST, max(0.05 * budget / len(models), _SHORTEST))
     for model in models:
         with suppress(UnseenError):  # it fails again, and is reported, when it is ranked
             measured += seconds + min(0.5, seconds)  # with the warm-up

@@ -58,21 +58,23 @@ class RankBenchmark(Benchmark):
     info: ClassVar[BenchmarkInfo] = RANK
 
     scores: tuple[str, ...] = option(DEFAULT_SCORES, axis="score", help="Ids of unseen ls scores, or all.")
-    layers: tuple[str, ...] = option(("pooled",), axis="layer", help="Layers to score; each is a candidate.")
-    split: str = option("train", help="Split to score.")
-    sample: Natural = option(0, help="Images to score, sampled with classes in proportion; 0 means all.")
-    resamples: Natural = option(40, help="Half-samples behind the intervals of the scores.")
+    layers: tuple[str, ...] = option(("pooled",), axis="layer", help="Layers to score; each is a candidate.", rare=True)
+    split: str = option("train", help="Split to score.", rare=True)
+    sample: Natural = option(0, help="Images to score, sampled with classes in proportion; 0 means all.", rare=True)
+    resamples: Natural = option(40, help="Half-samples behind the intervals of the scores.", rare=True)
     seed: Natural = option(0, help="Random seed of samples, scores and fine-tuning.")
     truth: bool = option(False, help="Also fine-tune every checkpoint, to evaluate the scores.")
     learning_rates: tuple[Rate, ...] = option(
-        (0.001, 0.0001), help="Learning rates of --truth, each with every number of steps."
+        (0.001, 0.0001), help="Learning rates of --truth, each with every number of steps.", rare=True
     )
     steps: tuple[Positive, ...] = option(
-        (100, 500), help="Steps of --truth, in addition to the linear probe before them."
+        (100, 500), help="Steps of --truth, in addition to the linear probe before them.", rare=True
     )
-    truth_seeds: Positive = option(3, help="Seeds of --truth for the chosen setting; their mean is reported.")
-    batch_size: Positive = option(32, help="Images per step of fine-tuning.")
-    early_learning_rate: Rate = option(0.01, help="Learning rate of scores that fine-tune for a few epochs.")
+    truth_seeds: Positive = option(
+        3, help="Seeds of --truth for the chosen setting; their mean is reported.", rare=True
+    )
+    batch_size: Positive = option(32, help="Images per step of fine-tuning.", rare=True)
+    early_learning_rate: Rate = option(0.01, help="Learning rate of scores that fine-tune for a few epochs.", rare=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,7 +124,7 @@ class RankBenchmark(Benchmark):
             raise DataError(f"{where}; ranking by {kind} needs at least {FEWEST}.")
         if self.truth:
             raise UsageError(f"fine-tuning is for classes; {dataset!r} has {kind}.")
-        unfit = [name for name in self.score_names() if name not in (EXPECTED, "logme")]
+        unfit = [name for name in self.score_names() if name != EXPECTED and find_score(name).targets is None]
         if unfit:
             raise UsageError(
                 f"{', '.join(unfit)} need classes; {dataset!r} has {kind}, for which there are a ridge regression and "

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -49,7 +49,7 @@ from unseen.data.dataset import CLASS, NUMBER, SEVERAL
 from unseen.data.subset import select
 from unseen.metrics import softmax
 from unseen.ranking.cards import FEATURES, LBFGS_STEPS, ScoreCard, Sizes, find_score, score_flops, score_terms
-from unseen.ranking.inputs import FloatArray, IntArray, check_features, mean_over_images, stratified_rows
+from unseen.ranking.inputs import FloatArray, IntArray, Tell, check_features, mean_over_images, stratified_rows
 from unseen.ranking.ridge import class_hits, label_parts, value_parts
 from unseen.stats import Candidate, Interval
 from unseen.stats.means import estimate_mean, share_interval, t_interval
@@ -129,29 +129,31 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
         lost = {split.names[i]: "the image has no label" for i in index[~kept]}
         values, wanted, index = values[kept], wanted[kept], index[kept]
     (count, width), counts = values.shape, np.unique(wanted, return_counts=True)[1]
-    features = {"probabilities": softmax(values.astype(np.float64))} if card.needs_head else {"features": values}
-    (inputs,) = features.values()
+    kind, inputs = ("probabilities", softmax(values.astype(np.float64))) if card.needs_head else ("features", values)
     notes = [f"{len(lost):,} images without a label were left out"] if lost else []
     began = perf_counter()
     with one_thread(), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         parts = None if card.parts is None else card.parts(inputs, wanted, **card.arguments(seed, notes.append))
 
-        def terms(some: IntArray | slice, tell: Callable[[str], None] | None = None) -> tuple[float, ...]:
+        def terms(some: IntArray | slice, tell: Tell | None = None) -> tuple[float, ...]:
             if parts is not None:
                 return (float(np.nanmean(parts[some])),)
-            own = {name: given[some] for name, given in features.items()}
-            return score_terms(card, wanted[some], **own, seed=seed, tell=tell)
-
-        def sample_terms(some: IntArray) -> tuple[float, ...]:
             try:
-                return terms(some)
+                return score_terms(card, wanted[some], **{kind: inputs[some]}, seed=seed, tell=tell)
             except UnseenError:
-                return ()  # the half-sample is too small for the score
+                if tell is None:  # a half-sample is too small for the score
+                    return ()
+                raise
 
         whole = terms(slice(None), notes.append)
         seconds = perf_counter() - began
         samples = half_samples(rows.labels if target == CLASS else np.zeros(count, np.int64), resamples, seed)
-        draws = tuple(pool.map(sample_terms, samples))
+        draws = tuple(pool.map(terms, samples))
+    classes = len(counts) if target == CLASS else wanted.shape[1] if wanted.ndim == 2 else 1
+    dimensions = int(images.bench.card(cell.model).feature_dim or width) if card.needs_head else width
+    flops = score_flops(card, count, dimensions, classes, width) if target == CLASS else 0.0
+    # The head is no part of a forward pass for features.
+    head = 2.0 * count * dimensions * width if card.needs_head else 0.0
     details = replace(
         images.about,
         terms=whole,
@@ -160,24 +162,14 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
         notes=tuple(notes),
         images=count,
         measure=MEASURES[target],
-        classes=wanted.shape[1] if wanted.ndim == 2 else 1,
-        dimensions=width,
+        classes=classes,
+        majority=float(counts.max() / count) if target == CLASS else None,
+        dimensions=dimensions,
+        head=width if card.needs_head else RankDetails.head,
+        gflops=(flops + head) / 1e9,
         score_seconds=seconds,
         hits=written_hits(parts, index, rows.total) if parts is not None and card.id == EXPECTED else "",
     )
-    if target == CLASS:
-        dimensions = int(images.bench.card(cell.model).feature_dim or width) if card.needs_head else width
-        flops = score_flops(card, count, dimensions, len(counts), width)
-        if card.needs_head:  # the head, which a forward pass for features does not include
-            flops += 2.0 * count * dimensions * width
-        details = replace(
-            details,
-            classes=len(counts),
-            majority=float(counts.max() / count),
-            dimensions=dimensions,
-            head=width if card.needs_head else details.head,
-            gflops=flops / 1e9,
-        )
     # A score that is relative to all candidates is computed from the terms of all of them when results are read.
     names = [f"term_{number}" for number in range(1, len(whole) + 1)] if card.pool_relative else ["score"]
     return Result(
@@ -190,14 +182,12 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
 
 
 def _for_targets(card: ScoreCard, target: str) -> ScoreCard:
-    """Return the variant of a score for values and several labels: of the expected value and of LogME."""
-    from unseen.ranking.scores.logme import logme_targets  # loads scipy, which planning does not need
-
+    """Return the variant of a score for values and several labels."""
     if card.id == EXPECTED:
         return replace(card, parts=value_parts if target == NUMBER else label_parts)
-    if card.id != "logme":
+    if card.targets is None:
         raise DataError(f"{card.id} needs classes; the targets of these images are of the kind {target!r}.")
-    return replace(card, compute=logme_targets)
+    return replace(card, compute=card.targets)
 
 
 def half_samples(labels: IntArray, count: int, seed: int) -> list[IntArray]:

@@ -24,8 +24,7 @@ from unseen.benchmarks.rank.table import (
 )
 from unseen.core.errors import DataError
 from unseen.core.records import Result
-from unseen.ranking.cards import find_score
-from unseen.ranking.scores.nleep import variant_of
+from unseen.ranking.cards import find_score, variant_of
 from unseen.reports.blocks import Figure, Headline, Material, Part, Section, Standing, Text, assemble
 from unseen.reports.charts import Axis, Bars, Dots, Matrix, Panels, Scatter
 from unseen.reports.wording import SIGNIFICANT, TIED, family, is_reference, listed, short_names

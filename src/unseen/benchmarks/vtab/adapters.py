@@ -10,16 +10,15 @@ and a killed process loses at most one training: the selection depends on the fi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from unseen.backbones import Backbone
-from unseen.benchmarks.vtab.search import Selection, select
+from unseen.benchmarks.vtab.search import Selection, Trial, select
 from unseen.core.errors import DataError, DiskFullError, OutOfMemoryError, UnavailableError, UnseenError
 from unseen.core.files import write_whole
 from unseen.core.run_record import RunRecord, split_record
@@ -30,6 +29,9 @@ from unseen.finetuning import train as training
 from unseen.finetuning.train import FinetuneOptions as FinetuneOptions
 from unseen.finetuning.views import EvalView, TrainView
 from unseen.probes.lightweight import LinearSetting, fit_linear, predict, sweep_linear
+
+#: Seed of the trials of a search.
+_SEED = 0
 
 
 @dataclass(eq=False)
@@ -48,7 +50,7 @@ class LinearAdapter:
     rows: IntArray
     count: int
     classes: int
-    settings: Sequence[Mapping[str, Any]]
+    settings: Sequence[Trial]
     record: RunRecord = field(default_factory=RunRecord)
 
     def tune(self) -> Selection:
@@ -83,13 +85,12 @@ class FinetuneAdapter:
     val: Split
     test: Split
     classes: int
-    settings: Sequence[Mapping[str, Any]]
+    settings: Sequence[Trial]
     options: FinetuneOptions
     folder: Path
     name: Callable[..., str]
     rungs: Sequence[float] = ()
     tolerant: bool = False
-    seed: int = 0
     record: RunRecord = field(default_factory=RunRecord)
 
     def tune(self) -> Selection:
@@ -118,11 +119,11 @@ class FinetuneAdapter:
     def advance(self, trial: int, share: float) -> None:
         """Train one candidate up to a share of its steps, evaluate it on val, and store the outcome."""
         setting = self.settings[trial]
-        path, before = self._place("trial", setting, self.seed), self._outcome(trial)
+        path, before = self._place("trial", setting), self._outcome(trial)
         until = ceil(share * int(setting["steps"]))
-        outcome: dict[str, Any]
+        outcome: Trial
         try:
-            result = self._run((self.train, self.val), setting, self.seed, path, until)
+            result = self._run((self.train, self.val), setting, _SEED, path, until)
         except (DiskFullError, UnavailableError, OutOfMemoryError):  # not the fault of the setting
             raise
         except (UnseenError, RuntimeError, ValueError, ArithmeticError) as error:
@@ -148,7 +149,7 @@ class FinetuneAdapter:
             found = self._outcome(trial)
             if found["state"] == "training":
                 found["state"] = "pruned"
-                self._place("trial", setting, self.seed).with_suffix(".pt").unlink(missing_ok=True)
+                self._place("trial", setting).with_suffix(".pt").unlink(missing_ok=True)
             found.pop("rungs", None)
             trials.append(found)
         try:
@@ -190,10 +191,10 @@ class FinetuneAdapter:
         """Remove the outcomes of failed candidates, so that a later search tries them again."""
         for trial, setting in enumerate(self.settings):
             if self._outcome(trial).get("state") == "failed":
-                self._place("trial", setting, self.seed).unlink()
+                self._place("trial", setting).unlink()
 
     def _run(
-        self, images: tuple[Split, Split], setting: Mapping[str, Any], seed: int, path: Path, until: int | None = None
+        self, images: tuple[Split, Split], setting: Trial, seed: int, path: Path, until: int | None = None
     ) -> training.FinetuneResult:
         """Train on the first images and evaluate on the second; up to `until` steps."""
         options = self.options
@@ -218,13 +219,13 @@ class FinetuneAdapter:
             options=options,
         )
 
-    def _outcome(self, trial: int) -> dict[str, Any]:
+    def _outcome(self, trial: int) -> Trial:
         """Return the stored outcome of a candidate; empty if it was not trained."""
-        path = self._place("trial", self.settings[trial], self.seed)
+        path = self._place("trial", self.settings[trial])
         if not path.exists():
             return {}
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found: Trial = json.loads(path.read_text(encoding="utf-8"))
         return found
 
-    def _place(self, kind: str, setting: Mapping[str, Any], seed: int) -> Path:
-        return self.folder / f"{kind}-{self.name(kind, dict(setting), seed)}.json"
+    def _place(self, kind: str, setting: Trial, seed: int = _SEED) -> Path:
+        return self.folder / f"{kind}-{self.name(kind, setting, seed)}.json"

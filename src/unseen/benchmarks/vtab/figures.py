@@ -7,7 +7,7 @@ Differs:    what [P] shows as pictures only (Figures 6 to 13 and 17 to 20) is dr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -86,8 +86,8 @@ class FigureKind:
     """
 
     paper: str
-    setting: Callable[[Setting], Sequence[Figure]] | None = None
-    across: Callable[[Sequence[Setting]], Sequence[Figure]] | None = None
+    setting: Callable[[Setting], Iterable[Figure]] | None = None
+    across: Callable[[Sequence[Setting]], Iterable[Figure]] | None = None
     published: Sequence[Adaptation] = ()
     needs: str = f"there are no VTAB results of that study. {_RUN}"
 
@@ -106,19 +106,15 @@ def draw(name: str, own: Sequence[Setting] = (), *, size: Size = "1000", publish
     if name not in FIGURES:
         raise UnknownNameError("figure", name, tuple(FIGURES))
     kind = FIGURES[name]
-    figures = _published(kind, size) if published else []
-    for setting in own if kind.setting else ():
-        figures += _titled(setting_figures(setting, [kind]), setting.group.words)
-    figures += kind.across(own) if kind.across else []
+    figures = [*(_published(kind, size) if published else []), *_figures(kind, own)]
     if not figures:
         raise DataError(f"there is nothing to draw {kind.paper} of: {kind.needs}")
     return figures
 
 
-def setting_figures(setting: Setting, kinds: Sequence[FigureKind] = ()) -> list[Figure]:
-    """Return the figures of one setting, those that share a row of the page first; of all kinds by default."""
-    chosen = [kind.setting for kind in kinds or FIGURES.values() if kind.setting]
-    return _packed([figure for draw_setting in chosen for figure in draw_setting(setting)])
+def setting_figures(setting: Setting) -> list[Figure]:
+    """Return all figures of one setting."""
+    return _packed([figure for kind in FIGURES.values() if kind.setting for figure in kind.setting(setting)])
 
 
 def across_figures(own: Sequence[Setting]) -> list[Figure]:
@@ -136,12 +132,18 @@ def one_spec(figures: Sequence[Figure]) -> Mapping[str, object]:
     return beside([figure.vega for figure in figures], titles=[figure.title for figure in figures], columns=1)
 
 
+def _figures(kind: FigureKind, settings: Sequence[Setting]) -> list[Figure]:
+    found = list(kind.across(settings)) if kind.across and settings else []
+    if kind.setting:
+        for setting in settings:
+            found += _titled(kind.setting(setting), setting.group.words)
+    return found
+
+
 def _published(kind: FigureKind, size: Size) -> list[Figure]:
     chosen = [s for s in published_settings(size) if s.group.setting["table"] in kind.published]
-    found = list(kind.across(chosen)) if kind.across and chosen else []
-    for setting in chosen if kind.setting else ():
-        found += _titled(setting_figures(setting, [kind]), str(setting.group.setting["table"]))
-    return [replace(figure, folded=True) for figure in _titled(found, f"published, {size} examples")]
+    figures = _titled(_figures(kind, chosen), f"published, {size} examples")
+    return [replace(figure, folded=True) for figure in figures]
 
 
 def _packed(figures: Sequence[Figure]) -> list[Figure]:
@@ -149,7 +151,7 @@ def _packed(figures: Sequence[Figure]) -> list[Figure]:
     return sorted(figures, key=lambda figure: figure.wide)
 
 
-def _titled(figures: Sequence[Figure], words: str) -> list[Figure]:
+def _titled(figures: Iterable[Figure], words: str) -> list[Figure]:
     return [replace(figure, title=f"{figure.title} · {words}") if words else figure for figure in figures]
 
 
@@ -167,7 +169,7 @@ def _task_bars(values: Mapping[TaskInfo, float], axis: Axis = _TAU) -> Bars:
 # ---- one setting -----------------------------------------------------------------------------------------------------
 
 
-def _groups(setting: Setting) -> list[Figure]:
+def _groups(setting: Setting) -> Iterator[Figure]:
     """Draw the means by group of tasks of rows with the same tasks (Figure 3)."""
     parts: dict[str, list[str]] = {}
     for task in (tasks := reference_tasks(setting.rows)):
@@ -183,49 +185,50 @@ def _groups(setting: Setting) -> list[Figure]:
     caption = "Bars are means over the tasks of a group; lines are 95 % confidence intervals over test images."
     caption += f" Not shown: {missing} without all of these tasks." if missing else ""
     chart = Bars(rows=rows, series="part", keys=_GROUPS, x=Axis("mean top-1 accuracy", zero=True))
-    return [_figure("Accuracy by group of tasks", chart, caption, wide=True)] if rows else []
+    if rows:
+        yield _figure("Accuracy by group of tasks", chart, caption, wide=True)
 
 
-def _kinds(setting: Setting) -> list[Figure]:
+def _kinds(setting: Setting) -> Iterator[Figure]:
     """Draw a setting's models as separate kinds among the kinds of published methods (Figure 2)."""
-    rows = kind_means(setting.rows, setting.size) if setting.rows else []
-    caption = "Means over the published methods of a kind, fine-tuned, lightweight, on the tasks of your models; lines "
-    caption += "are one standard deviation over methods."
+    if not (rows := kind_means(setting.rows, setting.size)) or not setting.rows:
+        return
+    caption = "Means over the methods of a kind, lines are one standard deviation over them. Published methods were "
+    caption += "fine-tuned, lightweight."
     axis = Axis("mean top-1 accuracy", zero=True)
-    chart = Bars(rows=rows, y="group", series="kind", vertical=True, x=axis)
-    return [_figure("Kinds of methods", chart, caption)] if rows else []
+    yield _figure("Kinds of methods", Bars(rows=rows, y="group", series="kind", vertical=True, x=axis), caption)
 
 
-def _pairs(setting: Setting) -> list[Figure]:
+def _pairs(setting: Setting) -> Iterator[Figure]:
     """Draw the differences of two rows by task (Figures 4 and 15)."""
     found, names = pairs(setting.rows), setting.names
     titles = [f"{names[first.key]} less {names[second.key]}" for first, second in found]
     chart = Panels(charts=[_task_bars(differences(*pair), _POINTS) for pair in found], titles=titles)
     title = "Where the best model gains" if len(found) == 1 else "Pairs of methods"
-    return [Figure(title, chart, wide=len(found) > 1)] if found else []
+    if found:
+        yield Figure(title, chart, wide=len(found) > 1)
 
 
-def _aggregations(setting: Setting) -> list[Figure]:
+def _aggregations(setting: Setting) -> Iterator[Figure]:
     """Draw Kendall's tau between ways to aggregate (Table 4, and the rest of its matrix)."""
     scores = setting.rows
     if len(scores) < 3 or len(shared_tasks(scores)) < 2:
-        return []
+        return
     tasks, table = score_matrix(scores)
     ways = aggregations([task.data for task in tasks], [task.group for task in tasks])
     names, taus = tau_matrix(table, published_aggregations() if scores[0].source else ways)
     if np.isnan(taus[0, 1:]).all():  # all models are equal
-        return []
+        return
     rows = [
         {"x": names[j], "y": names[i], "value": float(tau), "shown": f"{tau:.2f}"}
         for (i, j), tau in np.ndenumerate(taus)
         if tau == tau
     ]
     caption = f"Kendall's tau between rankings of {len(scores)} models; 1 is the same order."
-    chart = Matrix(rows=rows, domain=(0.4, 1))
-    return [_figure("Do other aggregations rank these models alike?", chart, caption)]
+    yield _figure("Do other aggregations rank these models alike?", Matrix(rows=rows, domain=(0.4, 1)), caption)
 
 
-def _metrics(setting: Setting) -> list[Figure]:
+def _metrics(setting: Setting) -> Iterator[Figure]:
     """Draw the models in the order of each metric (Figure 7)."""
     panels = []
     for metric, means in metric_means(setting).items():
@@ -233,44 +236,40 @@ def _metrics(setting: Setting) -> list[Figure]:
         rows = [{"name": setting.names[row], "value": mean} for row, mean in ordered]
         panels.append(Bars(rows=rows, series="", x=Axis(METRICS[metric], kind="number", zero=True)))
     if len(panels) < 2 or len(panels[0].rows) < 2:
-        return []
+        return
     taus = [f"{METRICS[metric]} {tau:.2f}" for metric, tau in metric_agreement(setting).items()]
     caption = f"Kendall's tau with the ranking by top-1: {listed(taus)}." if taus else ""
     chart = Panels(charts=panels, titles=[panel.x.title for panel in panels], columns=3)
-    return [_figure("Models in the order of each metric", chart, caption, wide=True)]
+    yield _figure("Models in the order of each metric", chart, caption, wide=True)
 
 
-def _budgets(setting: Setting, *, by_task: bool = False) -> list[Figure]:
+def _budgets(setting: Setting, *, by_task: bool = False) -> Iterator[Figure]:
     """Draw accuracy over the number of steps: the mean over tasks (Figure 6), or task by task (Figures 19 and 20)."""
-    scores = setting.budgets
-    tasks = shared_tasks(scores)
-    if not tasks:
-        return []
+    infos = {task: info for row in setting.budgets for task, info in row.tasks.items()}
 
     def lines(tasks: Sequence[str], title: str) -> Lines:
-        rows = [{"name": setting.names[row.key], "steps": row.budget, "value": row.average(tasks)} for row in scores]
+        rows = [row for row in setting.budgets if all(task in row.summaries for task in tasks)]
+        points = [{"name": setting.names[row.key], "steps": row.budget, "value": row.average(tasks)} for row in rows]
         steps = Axis("steps of training", kind="log")
-        return Lines(rows=rows, x="steps", x_axis=steps, y=Axis(title), height=160 if by_task else 260)
+        return Lines(rows=points, x="steps", x_axis=steps, y=Axis(title), height=160 if by_task else 260)
 
-    if not by_task:
+    if infos and by_task:
+        titles = [info.title for info in infos.values()]
+        chart = Panels(charts=[lines([task], "top-1 accuracy") for task in infos], titles=titles)
+        yield _figure("Accuracy under a budget of steps, task by task", chart, wide=True)
+    elif tasks := shared_tasks(setting.budgets):
         caption = f"Means over the {len(tasks)} tasks that all of them have."
-        chart: Chart = lines(tasks, "mean top-1 accuracy")
-        return [_figure("Accuracy under a budget of steps", chart, caption)]
-    titles = [scores[0].tasks[task].title for task in tasks]
-    chart = Panels(charts=[lines([task], "top-1 accuracy") for task in tasks], titles=titles)
-    return [_figure("Accuracy under a budget of steps, task by task", chart, wide=True)]
+        yield _figure("Accuracy under a budget of steps", lines(tasks, "mean top-1 accuracy"), caption)
 
 
-def _good_values(setting: Setting) -> list[Figure]:
+def _good_values(setting: Setting) -> Iterator[Figure]:
     """Draw which values of the hyper-parameters are good, task by task (Figures 8 to 11), one figure per model."""
-    figures = []
     for (model, adaptation), by_task in searches(setting).items():
         names = dict.fromkeys(name for found in by_task.values() for name in found)
         panels = [_good_panel(n, {task: found[n] for task, found in by_task.items() if n in found}) for n in names]
         caption = "Green: values of settings within two points of the best of the task; red: the best."
         title = f"Good values: {setting.material.names[model]} ({adaptation})"
-        figures.append(_figure(title, Panels(charts=panels, columns=4), caption, wide=True))
-    return figures
+        yield _figure(title, Panels(charts=panels, columns=4), caption, wide=True)
 
 
 def _good_panel(name: str, found: Mapping[str, Sensitivity]) -> Dots:
@@ -288,12 +287,11 @@ def _good_panel(name: str, found: Mapping[str, Sensitivity]) -> Dots:
     return Dots(rows=rows, y="task", series="kind", keys=_GOOD, x=axis, width=170)
 
 
-def _violins(setting: Setting) -> list[Figure]:
+def _violins(setting: Setting) -> Iterator[Figure]:
     """Draw how all settings of a search did, by value of each hyper-parameter (Figures 12 and 13), per model.
 
     Of more than two tasks, those of the paper are shown, or the first two.
     """
-    figures = []
     for (model, adaptation), by_task in searches(setting).items():
         usual = [task for task in _VIOLINS if task in by_task]
         for task in list(by_task) if len(by_task) <= 2 else usual or list(by_task)[:2]:
@@ -302,8 +300,8 @@ def _violins(setting: Setting) -> list[Figure]:
             best = listed([f"{name} {_short(each.best)}" for name, each in found.items()])
             caption = f"Mirrored densities of validation accuracy, by value or by range of values. Best: {best}."
             title = f"All settings on {task}: {setting.material.names[model]} ({adaptation})"
-            figures += [_figure(title, Panels(charts=panels, columns=3), caption, wide=True)] if panels else []
-    return figures
+            if panels:
+                yield _figure(title, Panels(charts=panels, columns=3), caption, wide=True)
 
 
 def _violin(found: Sensitivity) -> Distribution:
@@ -317,12 +315,11 @@ def _short(value: object) -> str:
     return f"{value:.2g}" if isinstance(value, float) else str(value)
 
 
-def _unseen_tasks(setting: Setting) -> list[Figure]:
+def _unseen_tasks(setting: Setting) -> Iterator[Figure]:
     """Draw how well other tasks predict the ranking on a task (Figure 21)."""
-    scores = setting.rows
-    if len(scores) < 3 or not {*DECATHLON} < {*shared_tasks(scores)}:
-        return []
-    taus = unseen_task_taus(scores)
+    if len(setting.rows) < 3 or not {*DECATHLON} < {*shared_tasks(setting.rows)}:
+        return
+    taus = unseen_task_taus(setting.rows)
     panels = [
         _task_bars({info: tau for info, (tau, _) in taus.items()}),
         _task_bars(
@@ -334,46 +331,47 @@ def _unseen_tasks(setting: Setting) -> list[Figure]:
     caption = f"On average tau is {both[0]:.2f} with all other tasks and {both[1]:.2f} with the four that the Visual "
     caption += "Decathlon shares with VTAB. After Figure 21: scores on the Decathlon's other tasks are not published."
     chart = Panels(charts=panels, titles=titles)
-    return [_figure("What predicts an unseen task?", chart, caption, wide=True)]
+    yield _figure("What predicts an unseen task?", chart, caption, wide=True)
 
 
 # ---- several settings ------------------------------------------------------------------------------------------------
 
 
-def _linear(own: Sequence[Setting]) -> list[Figure]:
+def _linear(own: Sequence[Setting]) -> Iterator[Figure]:
     """Draw Kendall's tau between linear and fine-tuned scores by task (Figures 5 and 16)."""
     title = "Does linear evaluation rank models as fine-tuning does?"
     caption = "Kendall's tau between the rankings of the same {} models; tasks on which one of the two gives all "
     caption += "models the same score are not shown."
-    return [_figure(title, _task_bars(taus), caption.format(count)) for count, taus in linear_taus(own)]
+    for count, taus in linear_taus(own):
+        yield _figure(title, _task_bars(taus), caption.format(count))
 
 
-def _sweeps(own: Sequence[Setting]) -> list[Figure]:
+def _sweeps(own: Sequence[Setting]) -> Iterator[Figure]:
     """Draw what the heavyweight search gained over the lightweight sweep, by task (Figure 14)."""
     gains = {f"{own[0].material.names[row.model]} ({row.adaptation})": points for row, points in sweep_gains(own)}
     means = [f"{title} {np.mean(list(points.values())):+.1f}" for title, points in gains.items()]
     chart = Panels(charts=[_task_bars(points, _POINTS) for points in gains.values()], titles=list(gains))
     caption = f"Points of top-1 accuracy, heavyweight less lightweight. Mean gains: {listed(means)}."
-    return [_figure("What the heavyweight search gains", chart, caption, wide=True)] if gains else []
+    if gains:
+        yield _figure("What the heavyweight search gains", chart, caption, wide=True)
 
 
-def _scale(own: Sequence[Setting]) -> list[Figure]:
+def _scale(own: Sequence[Setting]) -> Iterator[Figure]:
     """Draw scores over the number of parameters: means over VTAB's tasks (Figure 17), and ImageNet (Figure 18)."""
-    figures = []
     for setting in own:
         tasks = reference_tasks(setting.rows)
         means = {row.model: row.average(tasks) for row in setting.rows if row.adaptation != "scratch"}
         scaled = _scaled(setting.material, means, "Larger models", f"mean top-1 over {len(tasks)} tasks")
-        figures += _titled(scaled, setting.group.words)
+        yield from _titled(scaled, setting.group.words)
     found: dict[str, list[float]] = {}
-    for result in own[0].material.results if own else ():
+    for result in own[0].material.results:
         if result.ok and result.cell.benchmark == IMAGENET_BENCHMARK and result.cell.dataset.startswith("imagenet:"):
             found.setdefault(result.cell.model, []).append(result.metrics["top1"])
     tops = {model: float(np.median(values)) for model, values in found.items()}
-    return figures + (_scaled(own[0].material, tops, "Larger models on ImageNet", "top-1 on ImageNet") if tops else [])
+    yield from _scaled(own[0].material, tops, "Larger models on ImageNet", "top-1 on ImageNet")
 
 
-def _scaled(material: Material, scores: Mapping[str, float], title: str, axis: str) -> list[Figure]:
+def _scaled(material: Material, scores: Mapping[str, float], title: str, axis: str) -> Iterator[Figure]:
     rows = [
         {"name": material.names[model], "family": family(model, material.cards), "value": score}
         | {"parameters": card.parameters / 1e6, "width": card.feature_dim or 1}
@@ -382,7 +380,8 @@ def _scaled(material: Material, scores: Mapping[str, float], title: str, axis: s
     ]
     size = Axis("parameters (millions)", kind="log")
     chart = Scatter(rows=rows, x="parameters", x_axis=size, y=Axis(axis), series="family", size="width", label="name")
-    return [_figure(title, chart, "Colour is the family, size the width of the features.")] if len(rows) > 1 else []
+    if len(rows) > 1:
+        yield _figure(title, chart, "Colour is the family, size the width of the features.")
 
 
 _LIGHT: tuple[Adaptation, ...] = ("lightweight",)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.vtab.info import VTAB, VtabDetails, VtabParameters
 from unseen.benchmarks.vtab.published_tables import GROUPS, task_info
-from unseen.benchmarks.vtab.search import RUNGS, TRIALS, SealedTest, Selection, sample_settings
+from unseen.benchmarks.vtab.search import RUNGS, TRIALS, SealedTest, Selection, Trial, sample_settings
 from unseen.benchmarks.workbench import Wanted, Workbench
 from unseen.core.errors import BackboneError, DataError, UnknownNameError, UsageError
 from unseen.core.identity import digest, option
@@ -64,38 +64,41 @@ class VtabBenchmark(Benchmark):
 
     name: ClassVar[str] = "vtab"
     info: ClassVar[BenchmarkInfo] = VTAB
-    version: ClassVar[int] = 2  # warm-up of the authors' script; evaluation crops and draws of the heavyweight search
+    version: ClassVar[int] = 2  # warm-up of the authors' script; evaluation crops and samples of the heavyweight search
 
     adaptation: Literal["linear", "finetune", "scratch"] = option(
         "linear", help="linear: a layer on stored features; finetune; scratch: the same architecture, random."
     )
     sweep: Literal["lightweight", "heavyweight"] = option("lightweight", help="heavyweight is the random search.")
-    learning_rates: tuple[Rate, ...] = option((0.1, 0.01), help="Of the lightweight sweep.")
-    steps: tuple[Positive, ...] = option((2500, 10_000), help="Of the lightweight sweep.")
-    batch_size: Positive = option(512, help="Of the lightweight sweep.")
+    learning_rates: tuple[Rate, ...] = option((0.1, 0.01), help="Learning rates of the lightweight sweep.")
+    steps: tuple[Positive, ...] = option((2500, 10_000), help="Training steps of the lightweight sweep.")
+    batch_size: Positive = option(512, help="Batch size of the lightweight sweep.")
     budgets: tuple[Positive, ...] = option(
-        (), axis="budget", help="Steps to report one by one instead of choosing among --steps (Figure 6)."
+        (), axis="budget", help="Steps to report one by one instead of choosing among --steps (Figure 6).", rare=True
     )
-    trials: Positive = option(TRIALS, help="Of the heavyweight search.")
-    longest: Natural = option(0, help="Longest schedule of the heavyweight search; 0 for no cap.")
-    prune: bool = option(False, help="Give up the worse half of the search after 1/3 and 2/3 of its steps.")
-    seeds: tuple[int, ...] = option((0, 1, 2), axis="seed", count=(0, 1, 2), help="Of the final runs.")
+    trials: Positive = option(TRIALS, help="Settings of the heavyweight search.", rare=True)
+    longest: Natural = option(0, help="Longest schedule of the heavyweight search; 0 for no cap.", rare=True)
+    prune: bool = option(False, help="Stop the worse half of the search after 1/3 and 2/3 of its steps.", rare=True)
+    seeds: tuple[int, ...] = option((0, 1, 2), axis="seed", count=(0, 1, 2), help="Seeds of the final runs.")
     preprocessing: Literal["plain", "own", "tf"] = option(
-        "plain", help="plain resizes both sides; tf does so as the authors' TensorFlow; own is the model's."
+        "plain", help="plain resizes both sides; tf does so as the authors' TensorFlow; own is the model's.", rare=True
     )
-    patches: bool = option(False, help="Look at images patch by patch (Appendix C).")
+    patches: bool = option(False, help="Pass images patch by patch (Appendix C).", rare=True)
     reduced_strides: bool = option(
-        False, help="With --patches: the first and the last strided convolution step by one (Appendix C)."
+        False, help="With --patches: the first and the last strided convolution step by one (Appendix C).", rare=True
     )
-    start: Literal["zero", "probe"] = option("zero", help="Of the head that is fine-tuned: zero, or a linear probe.")
-    micro_batch: Natural = option(0, help="Images per forward pass when fine-tuning, where memory is short.")
+    start: Literal["zero", "probe"] = option("zero", help="Initial head of fine-tuning: zero, or a linear probe.")
+    micro_batch: Natural = option(
+        0, help="Images per forward pass of fine-tuning, if memory is short; 0 for the batch size.", rare=True
+    )
     feeders: Natural | Literal["auto"] = option(
         "auto",
-        neutral="what an image becomes is drawn for it alone",
+        neutral="every image has its own random generator",
         help="Processes that decode images for fine-tuning; auto: none on the CPU, up to eight for a GPU.",
+        rare=True,
     )
     cache_bytes: Natural = option(
-        CACHE_BYTES, neutral="a cache", help="Bytes of decoded images that fine-tuning keeps between epochs."
+        CACHE_BYTES, neutral="a cache", help="Bytes of decoded images that fine-tuning keeps between epochs.", rare=True
     )
 
     def __post_init__(self) -> None:
@@ -219,7 +222,7 @@ class VtabBenchmark(Benchmark):
             tolerant=heavy,
         )
 
-    def _sweep(self, budget: int) -> list[dict[str, Any]]:
+    def _sweep(self, budget: int) -> list[Trial]:
         """Return the lightweight sweep; a probe to start from is one of its settings, with no step after it."""
         probe = [(self.learning_rates[0], 0)] if self.adaptation != "linear" and self.start == "probe" else []
         grid = [(rate, steps) for steps in ((budget,) if budget else self.steps) for rate in self.learning_rates]

@@ -111,32 +111,26 @@ class Ranking:
             older: how many results of older weights or data were dropped.
         """
         called, caption = self._names(names), self._caption(names)
-        found = [self._table(self.ordered, self.columns, caption, called, self._notes(older))] if self.rows else []
+        parts: list[tuple[str, Sequence[ModelScores], Sequence[Column], Sequence[str]]] = []
+        if self.rows:
+            parts.append((caption, self.ordered, self.columns, self._notes(older)))
         if self.incomplete:
-            others = {task: info for row, _ in self.incomplete for task, info in row.tasks.items()}
-            rows, columns = [row for row, _ in self.incomplete], _task_columns({**self.tasks, **others})
+            rows = [row for row, _ in self.incomplete]
+            columns = _task_columns({**self.tasks, **{task: info for row in rows for task, info in row.tasks.items()}})
             notes = [f"{called[row.key]}: {lacks}." for row, lacks in self.incomplete]
-            found.append(self._table(rows, columns, f"{caption}: incomplete, not ranked", called, notes))
-        return found
-
-    def _table(
-        self,
-        rows: Sequence[ModelScores],
-        columns: Sequence[Column],
-        caption: str,
-        called: Mapping[str, str],
-        notes: Sequence[str],
-    ) -> Table:
-        heads = ["method" if any(row.source for row in rows) else "model", *(column.head for column in columns)]
-        return Table(
-            caption,
-            heads,
-            [[_head(row, called[row.key]), *(self._cell(row, column) for column in columns)] for row in rows],
-            range(1, len(heads)),
-            ["" if row.source else row.model for row in rows],  # filters are for the user's models
-            groups=["", *(column.group for column in columns)],
-            notes=notes,
-        )
+            parts.append((f"{caption}: incomplete, not ranked", rows, columns, notes))
+        return [
+            Table(
+                title,
+                ["method" if any(row.source for row in rows) else "model", *(column.head for column in columns)],
+                [[_head(row, called[row.key]), *(self._cell(row, column) for column in columns)] for row in rows],
+                range(1, 1 + len(columns)),
+                ["" if row.source else row.model for row in rows],  # filters are for the user's models
+                groups=["", *(column.group for column in columns)],
+                notes=notes,
+            )
+            for title, rows, columns, notes in parts
+        ]
 
     def _cell(self, row: ModelScores, column: Column) -> TableCell:
         ranked = row.key in self.candidates.get(column, {})
@@ -155,26 +149,27 @@ class Ranking:
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the rows as JSON values, scores in percent."""
-        called, best = self._names({}), self.decisions[self.mean]
-        means = [column for column in self.columns if len(column.tasks) > 1]
-        found: list[dict[str, Any]] = []
-        for row in self.ordered:
-            interval = best.intervals[row.key]
-            limits = (interval.low, interval.high) if interval.known else (None, None)
-            found.append(
-                {"mean": 100 * interval.value}
-                | {name: end and 100 * end for name, end in zip(("low", "high"), limits, strict=True)}
-                | {"means": {c.head: 100 * self.decisions[c].intervals[row.key].value for c in means}}
-                | {"places": best.places.get(row.key), "mark": mark_of(row.key, best)}
-            )
-        found += [{"mean": None, "incomplete": lacks} for _, lacks in self.incomplete]
-        rows = [*self.ordered, *(row for row, _ in self.incomplete)]
-        return [
-            {"method": called[row.key], "model": row.model, "own": not row.source, "source": row.source}
-            | {"scores": {task: 100 * value for task, value in row.medians.items()}, **own}
-            | {"setting": self.setting, "table": self.table, "size": self.size}
-            for row, own in zip(rows, found, strict=True)
-        ]
+        called, found = self._names({}), list[dict[str, Any]]()
+        for row, lacks in [*((row, "") for row in self.ordered), *self.incomplete]:
+            name = {"method": called[row.key], "model": row.model, "own": not row.source, "source": row.source}
+            scores = {task: 100 * value for task, value in row.medians.items()}
+            own = {"mean": None, "incomplete": lacks} if lacks else self._means(row.key)
+            place = {"setting": self.setting, "table": self.table, "size": self.size}
+            found.append({**name, "scores": scores, **own, **place})
+        return found
+
+    def _means(self, key: str) -> dict[str, Any]:
+        """Return the means of a row and its place, as JSON values."""
+        best, means = self.decisions[self.mean], [column for column in self.columns if len(column.tasks) > 1]
+        interval = best.intervals[key]
+        return {
+            "mean": 100 * interval.value,
+            "low": 100 * interval.low if interval.known else None,
+            "high": 100 * interval.high if interval.known else None,
+            "means": {column.head: 100 * self.decisions[column].intervals[key].value for column in means},
+            "places": best.places.get(key),
+            "mark": mark_of(key, best),
+        }
 
     def _names(self, short: Mapping[str, str]) -> dict[str, str]:
         """Return the name of each row by its key."""

@@ -25,6 +25,8 @@ from unseen.core.errors import DataError
 from unseen.data import Split
 from unseen.data.dataset import IntArray
 
+#: A setting of hyper-parameters by name, with its outcome once it was tried.
+Trial = dict[str, Any]
 BLANK = -1
 #: Keys of a trial that are not of its setting.
 OUTCOME = ("accuracy", "seconds", "state", "error", "rungs", "log_loss", "note")
@@ -48,7 +50,7 @@ _CHOICES: Mapping[str, Sequence[Any]] = {
 }
 
 
-def sample_settings(count: int, *, images: int, size: int, longest: int = 0, seed: int = 0) -> list[dict[str, Any]]:
+def sample_settings(count: int, *, images: int, size: int, longest: int = 0, seed: int = 0) -> list[Trial]:
     """Return settings out of the space of Appendix I. Setting `k` depends on `seed` and `k` alone.
 
     Args:
@@ -60,7 +62,7 @@ def sample_settings(count: int, *, images: int, size: int, longest: int = 0, see
     return [{**setting, "steps": min(setting["steps"], longest or setting["steps"])} for setting in found]
 
 
-def _sample(rng: np.random.Generator, images: int, size: int) -> dict[str, Any]:
+def _sample(rng: np.random.Generator, images: int, size: int) -> Trial:
     found = {name: values[int(rng.integers(len(values)))] for name, values in _CHOICES.items()}
     side, cut, epochs = found["eval_size"], found.pop("cut"), found.pop("epochs")
     if found["schedule"] == "epochs":
@@ -83,7 +85,7 @@ class Selection:
         chosen: position of the chosen one.
     """
 
-    trials: tuple[Mapping[str, Any], ...]
+    trials: tuple[Trial, ...]
     chosen: int
 
     @property
@@ -91,12 +93,12 @@ class Selection:
         return float(self.trials[self.chosen]["accuracy"])
 
     @property
-    def setting(self) -> dict[str, Any]:
+    def setting(self) -> Trial:
         """Return the chosen setting without its outcome."""
         return {key: value for key, value in self.trials[self.chosen].items() if key not in OUTCOME}
 
 
-def select(trials: Sequence[Mapping[str, Any]]) -> Selection:
+def select(trials: Sequence[Trial]) -> Selection:
     """Select the setting with the best validation accuracy; among equals the shortest training, then the first.
 
     Raises:

@@ -231,7 +231,10 @@ def human_table(own: Mapping[str, Sequence[ModelScores]], names: Mapping[str, st
     Args:
         own: rows by metric.
     """
-    rows = [(t, "mean_per_class", [_percent(s["chance"]), _percent(s["human"])]) for t, s in human_scores().items()]
+    titles, rows = task_titles(), []
+    for task, scores in human_scores().items():
+        cells = [TableCell(titles[task]), _percent(scores["chance"]), _percent(scores["human"])]
+        rows.append((task, "mean_per_class", cells))
     mine = {key: found for key, found in _by_row(own, size).items() if {task for _, task in found} & {*human_scores()}}
     columns = ["task", "chance", "raters", *(names[key] for key in mine)]
     return _table("Human raters (Table 3): mean per-class accuracy (%)", columns, _reference_rows(rows, mine))
@@ -243,7 +246,11 @@ def literature_table(own: Mapping[str, Sequence[ModelScores]], names: Mapping[st
     Args:
         own: rows by metric.
     """
-    rows = [(r.task, r.metric, [_percent(r.ours), _percent(r.theirs, r.reference)]) for r in literature()]
+    titles, rows = task_titles(), []
+    for row in literature():
+        name = titles[row.task] if row.metric == "top1" else f"{titles[row.task]}, {METRICS[row.metric]}"
+        cells = [TableCell(name), _percent(row.ours), _percent(row.theirs, row.reference)]
+        rows.append((row.task, row.metric, cells))
     mine = _by_row(own, "full")
     columns = ["task", "Sup-Ex-100%, heavyweight", "literature", *(names[key] for key in mine)]
     caption = "The best published method and the literature (Table 8), all examples (%)"
@@ -263,16 +270,12 @@ def _by_row(own: Mapping[str, Sequence[ModelScores]], size: Size) -> _ByRow:
 
 
 def _reference_rows(rows: Sequence[tuple[str, str, Sequence[TableCell]]], own: _ByRow) -> list[list[TableCell]]:
-    """Return rows of task, numbers of the paper, and those of a user's models in the same metric."""
-    notes, titles = {"mean_per_class": "mean per-class", "kappa": "quadratic kappa"}, task_titles()
-    return [
-        [
-            TableCell(titles[task], note=notes.get(metric, "")),
-            *cells,
-            *(replace(summary_cell(each.get((metric, task)), UNDECIDED), metric=PERCENT) for each in own.values()),
-        ]
-        for task, metric, cells in rows
-    ]
+    """Return rows of the paper by task and metric, with a user's models in the same metric."""
+    found = []
+    for task, metric, cells in rows:
+        mine = (summary_cell(summaries.get((metric, task)), UNDECIDED) for summaries in own.values())
+        found.append([*cells, *(replace(cell, metric=PERCENT) for cell in mine)])
+    return found
 
 
 def _percent(value: float, note: str = "") -> TableCell:

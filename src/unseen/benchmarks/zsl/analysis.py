@@ -1,26 +1,27 @@
-"""Methods compared over datasets: rank matrices and tests, from results and from the paper's own tables.
+"""Methods compared over datasets: rank matrices and tests, from results and from the paper's own tables; dataset sizes.
 
-Paper:      Xian et al., TPAMI 2018, Figs. 3, 4, 7, 8 and Table 4 with its paired t-test [P]
+Paper:      Xian et al., TPAMI 2018, Table 1, Figs. 2, 3, 4, 7, 8 and Table 4 with its paired t-test [P]
 Shapes:     values (methods, observations)
 Implements: an observation is one dataset and model, with parameters chosen on all validation folds or, as in Fig. 4 of
             [P], on one of them; these two are ranked separately, as are inductive and transductive methods, splits,
             test sets and all other settings. Friedman's test needs independent observations: it is computed only if
             each is of another dataset
+Differs:    t-SNE shows images of the test classes alone, sampled by a seed; [P] does not say which it shows
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from unseen.benchmarks.zsl.details import BENCHMARK, ZslParameters, parameters_of
+from unseen.benchmarks.zsl.details import BENCHMARK, Look, ZslParameters, parameters_of, plain_name, short_name
 from unseen.benchmarks.zsl.published import published_results, table
 from unseen.core.errors import UsageError
-from unseen.core.names import Name
 from unseen.core.records import Cell, Result
+from unseen.data import Dataset
 from unseen.metrics import (
     Friedman,
     PairedTTest,
@@ -32,14 +33,19 @@ from unseen.metrics import (
     rank_methods,
 )
 from unseen.results import Group, comparable
+from unseen.results.table import Table, TableCell
 from unseen.zeroshot.catalogue import load_method
+from unseen.zeroshot.method import unit_rows
+from unseen.zeroshot.problem import Images
 
 METRICS = ("zsl", "ts", "tr", "H")
-METHOD, FOLD = "method", "fold"
+METHOD = "method"
 #: In a setting: whether parameters were chosen on all validation folds or on one.
 CHOSEN = "parameters chosen on"
 #: In a setting: whether methods see all test images together.
 KIND = "methods"
+#: Images that t-SNE needs.
+LEAST_IMAGES = 10
 _LEVEL = 0.05
 
 
@@ -64,25 +70,48 @@ class MethodRanks:
     setting: str = ""
 
     @property
-    def test_text(self) -> str:
-        """Return the result of Friedman's test, or why there is none."""
-        if self.friedman is None or self.critical_difference is None:
-            several = self.table.ranks.shape[1] > 1 and len(self.table.methods) > 2
-            return "No test: several observations are of one dataset." if several else ""
-        test = self.friedman
-        return (
-            f"Friedman chi-square {test.statistic:.1f}, p = {test.p_value:.2g} (Iman-Davenport p = "
-            f"{test.f_p_value:.2g}); mean ranks {self.critical_difference:.2f} apart differ at {_LEVEL:.0%} (Nemenyi)."
-        )
+    def caption(self) -> str:
+        """Return the number of observations, Friedman's test or why there is none, and what is dropped."""
+        found, test = f"{len(self.observations)} observations.", self.friedman
+        if test is not None:
+            found += (
+                f" Friedman chi-square {test.statistic:.1f}, p = {test.p_value:.2g} (Iman-Davenport p = "
+                f"{test.f_p_value:.2g}); mean ranks {self.critical_difference:.2f} apart differ at {_LEVEL:.0%} "
+                "(Nemenyi)."
+            )
+        elif len(self.observations) > 1 and len(self.table.methods) > 2:
+            found += " No test: several observations are of one dataset."
+        return found + (f" Dropped for missing values: {', '.join(self.left_out)}." if self.left_out else "")
+
+    @property
+    def rows(self) -> Iterator[tuple[str, float, list[int]]]:
+        """Yield each method with its mean rank, and how often it is at each rank; best mean rank first."""
+        counts = self.table.counts.astype(int).tolist()
+        return zip(self.table.methods, self.table.mean_ranks.tolist(), counts, strict=True)
+
+    def to_table(self, title: str) -> Table:
+        """Return mean ranks, and how often each method is at each rank (Figs. 4 and 7 of the paper)."""
+        places = [str(place + 1) for place in range(len(self.table.methods))]
+        rows = [
+            [method, f"{mean:.2f}", *(str(count) if count else "·" for count in counts)]
+            for method, mean, counts in self.rows
+        ]
+        heads = ["method", "mean rank", *places]
+        return text_table(f"ranks by {title}", heads, rows, notes=[self.caption])
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(NamedTuple):
     """A sentence of the paper, and whether it follows from the printed numbers."""
 
     text: str
     holds: bool
     evidence: str
+
+
+def text_table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> Table:
+    """Return a table of words; all columns but the first are aligned as numbers."""
+    cells = [[TableCell(text) for text in row] for row in rows]
+    return Table(caption, heads, cells, range(1, len(heads)), notes=notes)
 
 
 def settings(
@@ -96,13 +125,13 @@ def settings(
     """
     own = [result for result in results if result.cell.benchmark == BENCHMARK]
 
-    def place(cell: Cell) -> dict[str, Any]:
+    def place(cell: Cell) -> dict[str, str]:
         parameters = ZslParameters.read(cell.parameters)
         chosen = "all folds" if parameters.on_all_folds else "one fold"
         kind = "transductive" if _is_transductive(parameters.method) else "inductive"
         return {"dataset": plain_name(cell.dataset), CHOSEN: chosen} | ({KIND: kind} if kinds else {})
 
-    return comparable(own, axes=(*axes, FOLD), over=(), place=place, datasets=("test_on",))
+    return comparable(own, axes=(*axes, "fold"), over=(), place=place, datasets=("test_on",))
 
 
 def main_settings(results: Sequence[Result], axis: str) -> list[Group]:
@@ -121,16 +150,6 @@ def _is_transductive(method: str) -> bool:
         return load_method(method).transductive
     except UsageError:
         return False
-
-
-def plain_name(dataset: str) -> str:
-    """Return the name of a dataset without its split and features, which are separate settings."""
-    return str(Name.parse(dataset).without("split", "features"))
-
-
-def short_name(dataset: str) -> str:
-    """Return the name of a dataset in the paper: AWA1 for `xlsa17:AWA1?root=...`."""
-    return Name.parse(plain_name(dataset)).rest.rpartition("/")[2] or plain_name(dataset)
 
 
 # ---- ranks -----------------------------------------------------------------------------------------------------------
@@ -161,25 +180,21 @@ def ranks_by_setting(results: Sequence[Result], metric: str, split: str | None =
     for group in settings(results):
         if split is not None and group.setting["split"] != split:
             continue
-        values: dict[str, dict[str, float]] = {}
-        datasets: dict[str, str] = {}
-        for result in group.results:
-            parameters = parameters_of(result)
-            if metric in result.metrics:
-                dataset = plain_name(result.cell.dataset)
-                name = f"{dataset} {result.cell.model}"
-                name += "" if parameters.on_all_folds else f" fold {parameters.fold}"
-                values.setdefault(name, {})[parameters.method] = result.metrics[metric]
-                datasets[name] = dataset
+        values: dict[tuple[str, str], dict[str, float]] = {}
+        for result in (each for each in group.results if metric in each.metrics):
+            parameters, dataset = parameters_of(result), plain_name(result.cell.dataset)
+            fold = "" if parameters.on_all_folds else f" fold {parameters.fold}"
+            place = (f"{dataset} {result.cell.model}{fold}", dataset)
+            values.setdefault(place, {})[parameters.method] = result.metrics[metric]
         most = max(map(len, values.values()), default=0)
-        full = {name: by_method for name, by_method in values.items() if len(by_method) == most}
+        full = {place: by_method for place, by_method in values.items() if len(by_method) == most}
         methods = dict.fromkeys(method for by_method in values.values() for method in by_method)
         common = [method for method in methods if all(method in by_method for by_method in full.values())]
         if len(common) < 2:
             continue
         columns = {method: [by_method[method] for by_method in full.values()] for method in common}
-        ranks = rank_values(columns, metric, list(full), datasets=len({datasets[name] for name in full}))
-        dropped = (*sorted(set(methods) - set(common)), *(name for name in values if name not in full))
+        ranks = rank_values(columns, metric, [name for name, _ in full], datasets=len({dataset for _, dataset in full}))
+        dropped = (*sorted(set(methods) - set(common)), *(place[0] for place in values if place not in full))
         found.append(replace(ranks, left_out=dropped, setting=group.words))
     return found
 
@@ -240,9 +255,9 @@ def harmonic_mismatches(tolerance: float = 0.1) -> list[tuple[str, str, float, f
 def check_statements() -> list[Statement]:
     """Check the paper's statements on Figs. 4 and 7 with its tables, which have one choice of parameters, not three."""
     ps, ss = published_ranks("zsl", "PS").table, published_ranks("zsl", "SS").table
-    ts, tr, h = (published_ranks(metric).table for metric in ("ts", "tr", "H"))
-    compatibility = {"ALE", "DEVISE", "SJE"}
-    classifiers = {"DAP", "IAP", "CONSE"}
+    by_metric = {metric: published_ranks(metric).table for metric in ("ts", "tr", "H")}
+    tr, classifiers = by_metric["tr"], {"DAP", "IAP", "CONSE"}
+    places = [(name, ranks.place("CMT*"), ranks.place("CMT")) for name, ranks in by_metric.items()]
     return [
         Statement("GFZSL and ALE lead on PS (Fig. 4)", set(ps.methods[:2]) == {"GFZSL", "ALE"}, _order(ps)),
         Statement("GFZSL leads on SS, SYNC is second (Fig. 4)", ss.methods[:2] == ("GFZSL", "SYNC"), _order(ss)),
@@ -251,8 +266,14 @@ def check_statements() -> list[Statement]:
             ps.place("SYNC") > ss.place("SYNC"),
             f"place {ss.place('SYNC')} on SS, {ps.place('SYNC')} on PS",
         ),
-        Statement("ALE, DEVISE and SJE lead on ts (Fig. 7)", set(ts.methods[:3]) == compatibility, _order(ts)),
-        Statement("ALE, DEVISE and SJE lead on H (Fig. 7)", set(h.methods[:3]) == compatibility, _order(h)),
+        *(
+            Statement(
+                f"ALE, DEVISE and SJE lead on {name} (Fig. 7)",
+                set(by_metric[name].methods[:3]) == {"ALE", "DEVISE", "SJE"},
+                _order(by_metric[name]),
+            )
+            for name in ("ts", "H")
+        ),
         Statement(
             "methods of attribute or object classifiers lead on tr (Fig. 7)",
             tr.methods[0] in classifiers and len(classifiers & set(tr.methods[:4])) >= 2,
@@ -260,8 +281,8 @@ def check_statements() -> list[Statement]:
         ),
         Statement(
             "CMT* is better than CMT in all cases (Fig. 7)",
-            all(t.place("CMT*") < t.place("CMT") for t in (ts, tr, h)),
-            ", ".join(f"{n} {t.place('CMT*')} against {t.place('CMT')}" for n, t in (("ts", ts), ("tr", tr), ("H", h))),
+            all(star < plain for _, star, plain in places),
+            ", ".join(f"{name} {star} against {plain}" for name, star, plain in places),
         ),
     ]
 
@@ -269,3 +290,42 @@ def check_statements() -> list[Statement]:
 def _order(ranks: RankTable, count: int = 3) -> str:
     pairs = zip(ranks.methods[:count], np.asarray(ranks.mean_ranks)[:count], strict=True)
     return ", ".join(f"{method} {rank:.1f}" for method, rank in pairs)
+
+
+# ---- datasets --------------------------------------------------------------------------------------------------------
+
+
+def dataset_sizes(datasets: Sequence[Dataset]) -> Table:
+    """Return Table 1 for some datasets, the number of the paper in brackets if it differs."""
+    heads = ["dataset", "attributes", "classes", "test classes", "images", "trainval", "test seen", "test unseen"]
+    rows = []
+    for dataset in datasets:
+        name, split = short_name(dataset.id), str(getattr(dataset, "protocol", "PS"))
+        sizes = {part: len(images) for part, images in dataset.splits.items()}
+        paper = ["attributes", "classes", "test_classes", "images"]
+        paper += ["ss_train", "", "ss_test"] if split == "SS" else ["ps_train", "ps_test_seen", "ps_test_unseen"]
+        own = [
+            getattr(dataset, "attributes", np.empty((0, 0))).shape[1],
+            len(dataset.class_names),
+            len(np.unique(dataset.split("test_unseen").labels)) if "test_unseen" in sizes else 0,
+            sum(sizes.values()),
+            *(sizes.get(part, 0) for part in ("trainval", "test_seen", "test_unseen")),
+        ]
+        printed = [table(1).value(name, column) for column in paper]
+        texts = [f"{o:,}" + ("" if p is None or p == o else f" ({p:,.0f})") for o, p in zip(own, printed, strict=True)]
+        rows.append([f"{name} {split}", *texts])
+    return text_table("datasets; the paper's Table 1 in brackets where it differs", heads, rows)
+
+
+def make_look(classes: Sequence[str], labels: np.ndarray, test: Images, seed: int, images: int = 400) -> Look:
+    """Return Fig. 2 of one dataset: images per class, and a t-SNE map of at most `images` test images."""
+    look = Look(tuple(classes), tuple(np.bincount(labels, minlength=len(classes)).tolist()))
+    if len(test) < LEAST_IMAGES:
+        return look
+    from sklearn.manifold import TSNE  # slow to import
+
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(test))[:images])
+    unit = unit_rows(np.asarray(test.X[chosen], np.float32))
+    points = TSNE(perplexity=min(30.0, (len(chosen) - 1) / 3), random_state=seed, init="pca").fit_transform(unit)
+    x, y = np.round(points.astype(float), 2).T.tolist()
+    return replace(look, x=tuple(x), y=tuple(y), labels=tuple(test.y[chosen].tolist()))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from unseen.core.errors import DataError
+from unseen.core.names import Name
 from unseen.core.records import Result
 from unseen.core.typed import Typed
 from unseen.results.grid import pack_correct, pack_values, unpack_correct, unpack_values
@@ -39,6 +40,22 @@ class ZslParameters(Typed):
 
 
 @dataclass(frozen=True)
+class Look(Typed):
+    """Fig. 2 of the paper for one dataset, small enough for a result.
+
+    Attributes:
+        counts: images per class.
+        x, y, labels: t-SNE coordinates and classes of some images of the test classes; empty for fewer than ten.
+    """
+
+    classes: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+    x: tuple[float, ...] = ()
+    y: tuple[float, ...] = ()
+    labels: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class ZslDetails(Typed):
     """Details of a zero-shot result.
 
@@ -49,7 +66,7 @@ class ZslDetails(Typed):
         indistinguishable_classes: classes whose embedding equals that of another class.
         audit: the findings of the leak audit.
         splits_digest: of the attributes and splits of a dataset of the paper.
-        look: `look.Look`, images per class and t-SNE points of Fig. 2.
+        look: `Look`, images per class and t-SNE points of Fig. 2.
         best: the chosen hyper-parameters.
         per_class: accuracy per unseen class, among unseen classes.
         curve: `ts` and `tr` of the seen-unseen curve; empty if there is none.
@@ -115,6 +132,17 @@ def parameters_of(result: Result) -> ZslParameters:
 def details_of(result: Result) -> ZslDetails:
     """Return the details of a result."""
     return ZslDetails.read(result.details)
+
+
+def plain_name(dataset: str) -> str:
+    """Return the name of a dataset without its split and features, which are separate settings."""
+    return str(Name.parse(dataset).without("split", "features"))
+
+
+def short_name(dataset: str) -> str:
+    """Return the name of a dataset in the paper: AWA1 for `xlsa17:AWA1?root=...`."""
+    name = Name.parse(plain_name(dataset)).rest.rpartition("/")[2] or plain_name(dataset)
+    return "aPY" if name == "APY" else name
 
 
 def pack_outcomes(outcomes: ImageOutcomes) -> dict[str, Any]:

@@ -16,14 +16,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from unseen.benchmarks.zsl.details import ALL_FOLDS, BENCHMARK, details_of, parameters_of
+from unseen.benchmarks.zsl.details import ALL_FOLDS, BENCHMARK, details_of, parameters_of, short_name
 from unseen.core.errors import UnknownNameError
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord
 from unseen.results.info import MetricStyle
 from unseen.results.table import Table, TableCell
 
-IMAGENET = "imagenet:21k"
 DATASETS = ("SUN", "CUB", "AWA1", "AWA2", "aPY")
 #: The model and the dimension of the features of the release, in `res101.mat`.
 MODEL, DIMENSIONS = "xlsa17:res101", 2048
@@ -83,48 +82,28 @@ def table(number: int) -> PublishedTable:
 def published_results() -> Mapping[tuple[str, str, str, str], Result]:
     """Return the numbers of Tables 3 to 6 as results, by (training set, test set, method, split).
 
-    Sets are named as in the tables. Table 4 repeats Table 3 where both sets are the same.
+    Sets are named as in the tables, ImageNet "21k". Table 4 repeats Table 3 where both sets are the same.
     """
     metrics: dict[tuple[str, str, str, str], dict[str, float]] = {}
-    for number, metric in ((3, "zsl"), (4, "zsl"), (5, "zsl"), (6, "")):
+    for number in (3, 4, 5, 6):
         for method, column in ((row, column) for row in table(number).rows for column in table(number).columns):
-            value = table(number).value(method, column)
-            home, _, end = column.partition(" " if number in (3, 6) else ":")
-            place = {
-                3: (home, home, method, end),
-                4: (home, end, method, "PS"),
-                5: (IMAGENET, IMAGENET, method, column),
-                6: (home, home, method, "PS"),
+            home, _, end = column.partition(":" if number == 4 else " ")
+            place, metric = {
+                3: ((home, home, method, end), "zsl"),
+                4: ((home, end, method, "PS"), "zsl"),
+                5: (("21k", "21k", method, column), "zsl"),
+                6: ((home, home, method, "PS"), end),
             }[number]
-            if value is not None:
-                metrics.setdefault(place, {})[metric or end] = value / 100
-    return {place: _published_result(place, found) for place, found in metrics.items()}
+            if (value := table(number).value(method, column)) is not None:
+                metrics.setdefault(place, {})[metric] = value / 100
+    return {place: _published_result(*place, found) for place, found in metrics.items()}
 
 
-def _published_result(place: tuple[str, str, str, str], metrics: Mapping[str, float]) -> Result:
-    home, target, method, split = place
+def _published_result(home: str, target: str, method: str, split: str, metrics: Mapping[str, float]) -> Result:
     parameters = {"method": method, "split": split, "fold": ALL_FOLDS, "calibration": 0.0}
-    parameters |= {"test_on": _dataset(target)} if target != home else {}
-    dataset = _dataset(home) + ("?split=SS" if split == "SS" else "")
+    parameters |= {"test_on": f"xlsa17:{target}"} if target != home else {}
+    dataset = "imagenet:21k" if home == "21k" else f"xlsa17:{home}{'?split=SS' if split == 'SS' else ''}"
     return Result(Cell(BENCHMARK, MODEL, dataset, parameters), metrics, record=RunRecord(source=source()))
-
-
-def _dataset(name: str) -> str:
-    return name if name == IMAGENET else f"xlsa17:{name}"
-
-
-def published_value(dataset: str, method: str, metric: str, split: str, test_on: str = "") -> float | None:
-    """Return the number of the paper for a cell, as a fraction; None if it has none.
-
-    Args:
-        dataset: an id such as `xlsa17:CUB`, or a name as in the tables.
-        method: a name as in the tables.
-        metric: "zsl" (Tables 3 to 5), "ts", "tr" or "H" (Table 6, PS only).
-        split: "PS" or "SS".
-        test_on: the test set, if it is another one (Table 4).
-    """
-    found = published_results().get((_name(dataset), _name(test_on or dataset), method, split))
-    return None if found is None else found.metrics.get(metric)
 
 
 def printed_tables(number: int, most: int = 6) -> list[Table]:
@@ -134,46 +113,37 @@ def printed_tables(number: int, most: int = 6) -> list[Table]:
     found = []
     for start in range(0, len(printed.columns), most):
         columns = printed.columns[start : start + most]
-        rows = []
-        for name in printed.rows:
-            values = (printed.value(name, column) for column in columns)
-            cells = (TableCell() if v is None else TableCell(value=v / 100, metric=style) for v in values)
-            rows.append([TableCell(name, name.lower()), *cells])
+        rows = [
+            [TableCell(name, name.lower())]
+            + [
+                TableCell() if math.isnan(v) else TableCell(value=v / 100, metric=style)
+                for v in values[start : start + most]
+            ]
+            for name, values in printed.rows.items()
+        ]
         caption = f"Table {number}: {printed.caption} (%)"
         found.append(Table(caption, ["method", *columns], rows, range(1, 1 + len(columns))))
     return found
 
 
-def _name(dataset: str) -> str:
-    """Return the name of a dataset in the tables."""
-    if dataset == IMAGENET:
-        return dataset
-    name = dataset.partition("?")[0].rpartition(":")[2]
-    return "aPY" if name.upper() == "APY" else name
+def printed_value(result: Result, metric: str, *, across: bool = False) -> float | None:
+    """Return the number of the paper for a result, as a fraction; None if the paper has none or its setting differs.
 
-
-def printed_beside(result: Result, *, across: bool = False) -> bool:
-    """Return whether a result has the attributes, features, split and protocol of the paper.
-
-    The features are identified by their name and dimension, because their digest is unknown.
+    The setting is the same if attributes, features, split and protocol are. The features are identified by their name
+    and dimension, because their digest is unknown.
 
     Args:
-        across: whether it may have been tested on another dataset, as in Table 4.
+        across: whether the result may have been tested on another dataset, as in Table 4.
     """
     cell, details, parameters = result.cell, details_of(result), parameters_of(result)
-    return (
+    home = short_name(cell.dataset)
+    place = (home, short_name(parameters.test_on or cell.dataset), parameters.method, parameters.split)
+    alike = (
         cell.model == MODEL
         and details.feature_dimensions == DIMENSIONS
         and details.embedding == "attributes"
-        and details.splits_digest == KNOWN_SPLITS.get(_name(cell.dataset))
+        and details.splits_digest == KNOWN_SPLITS.get(home)
         and not parameters.calibration
         and (across or not parameters.test_on)
     )
-
-
-def printed_value(result: Result, metric: str, *, across: bool = False) -> float | None:
-    """Return the number of the paper for a result, as a fraction; None if the paper has none or its setting differs."""
-    if not printed_beside(result, across=across):
-        return None
-    parameters = parameters_of(result)
-    return published_value(result.cell.dataset, parameters.method, metric, parameters.split, parameters.test_on)
+    return published_results()[place].metrics.get(metric) if alike and place in published_results() else None

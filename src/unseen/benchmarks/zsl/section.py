@@ -1,7 +1,7 @@
 """The section of zero-shot learning: a table and charts per model and dataset, then charts over all of them.
 
-Paper:      Xian et al., TPAMI 2018: Fig. 2 (`look.py`), Fig. 3 (folds), Figs. 4 and 7 (ranks), Figs. 5 and 6 (ImageNet
-            splits), Fig. 8 (transductive methods)
+Paper:      Xian et al., TPAMI 2018: Fig. 2 (images per class, t-SNE), Fig. 3 (folds), Figs. 4 and 7 (ranks), Figs. 5
+            and 6 (ImageNet splits), Fig. 8 (transductive methods)
 """
 
 from __future__ import annotations
@@ -10,18 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
+from unseen.benchmarks.workbench import Workbench
 from unseen.benchmarks.zsl.analysis import (
     KIND,
+    LEAST_IMAGES,
     METHOD,
     METRICS,
     MethodRanks,
+    make_look,
     on_all_folds,
-    plain_name,
     ranks_by_setting,
     settings,
 )
-from unseen.benchmarks.zsl.details import BENCHMARK, details_of, parameters_of
-from unseen.benchmarks.zsl.look import look_figures
+from unseen.benchmarks.zsl.details import Look, details_of, parameters_of, plain_name, short_name
 from unseen.benchmarks.zsl.tables import (
     Run,
     all_studies,
@@ -31,14 +34,17 @@ from unseen.benchmarks.zsl.tables import (
     inductive_and_transductive,
     method_table,
     runs_of,
+    style_of,
 )
+from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.reports.blocks import Figure, Headline, Material, SectionSpec, Standing, Text
-from unseen.reports.charts import Axis, Dots, Lines, Matrix, table_rows
+from unseen.reports.charts import Axis, Bars, Dots, Lines, Matrix, Panels, Scatter, table_rows
 from unseen.reports.scores import overview_chart
-from unseen.reports.wording import is_reference, lead_sentence, listed, short_names
-from unseen.results import Group, metric_style
+from unseen.reports.wording import is_reference, lead_sentence, short_names
+from unseen.results import Group
 from unseen.results.table import Table
+from unseen.zeroshot.problem import Images
 
 #: Models whose methods have charts of their own; the other models have tables.
 _MOST = 2
@@ -84,12 +90,11 @@ class _Content:
                 found.append((group, max(means, key=lambda method: (means[method], method))))
         return found
 
-    def place(self, group: Group, before: str, names: Mapping[str, str] | None = None) -> str:
+    def place(self, group: Group, before: str, names: Mapping[str, str]) -> str:
         """Return dataset and split of a setting after some letters; "" if there is only one setting."""
-        if len(self.compared) < 2:
-            return ""
         dataset = plain_name(group.results[0].cell.dataset)
-        return f"{before}{(names or {}).get(dataset, dataset)}, {parameters_of(group.results[0]).split}"
+        words = f"{before}{names.get(dataset, dataset)}, {parameters_of(group.results[0]).split}"
+        return words if len(self.compared) > 1 else ""
 
 
 def _means(group: Group) -> dict[str, float]:
@@ -117,7 +122,7 @@ def _standing(question: str, result: Result) -> Standing:
 def _standings(content: _Content) -> list[Standing]:
     """Return ZSL of every model with one method per setting."""
     return [
-        _standing(f"Unseen classes: {method}, among unseen classes{content.place(group, ', ')}", result)
+        _standing(f"Unseen classes: {method}, among unseen classes{content.place(group, ', ', {})}", result)
         for group, method in content.compared
         for result in group.results
         if parameters_of(result).method == method
@@ -133,7 +138,7 @@ def _method_standings(results: Sequence[Result]) -> list[Standing]:
 def _headlines(content: _Content) -> list[Headline | Text]:
     """Return one headline per setting: the best model, or the best method if there is one model.
 
-    It states whether the first candidate is significantly above chance, and which are statistically tied with it.
+    It states which candidates are significantly above chance, and which are statistically tied with the first.
     """
     found = []
     for group, method in content.compared:
@@ -143,16 +148,12 @@ def _headlines(content: _Content) -> list[Headline | Text]:
         if len(own) == 1:
             own, suffix = _method_standings(group.results), ""
             names = {each.model: each.model for each in own}
-        text, evidence, clear = lead_sentence(own, names)
-        best = max(own, key=lambda each: each.value)
-        above = best.low > details.chance
-        chance = f"chance is {100 * details.chance:.1f}\u202f%"
-        chance += "" if above or not best.interval.known else ", which the confidence interval contains"
+        text, evidence, significant = lead_sentence(own, names, chance=details.chance)
         question = f"Unseen classes{content.place(group, ' of ', content.datasets)}"
         if details.chance:  # unknown for published numbers
-            text = f"{text.removesuffix('.')} (per-class accuracy among {details.unseen_classes} unseen classes"
-            text, evidence = f"{text}{suffix}; {chance}).", evidence if above else "not above chance"
-        found.append(Headline(question, text, evidence, clear and above))
+            text = f"{text} Values are per-class accuracy among {details.unseen_classes} unseen classes{suffix}; "
+            text += f"chance is {100 * details.chance:.1f}\u202f%."
+        found.append(Headline(question, text, evidence, significant))
     return [*found, *(Text(headline.text, answer=True) for headline in found if len(found) == 1)]
 
 
@@ -166,7 +167,7 @@ def _model_figures(content: _Content) -> Iterator[Figure]:
             models = {row.model for row in rows}
             keys = {model: key for model, key in content.material.keys.items() if model in models}
             yield Figure(
-                "ZSL accuracy by method and model" + (content.place(group, " · ") if len(several) > 1 else ""),
+                "ZSL accuracy by method and model" + (content.place(group, " · ", {}) if len(several) > 1 else ""),
                 overview_chart(rows, keys),
                 caption="Methods ordered by their mean over models; bars are 95 % confidence intervals over test "
                 "images.",
@@ -189,7 +190,7 @@ def _runs(content: _Content) -> Iterator[Figure | Table | Text]:
         tables.append(method_table(run, folded=run.model not in leading))
         if run.model in leading:
             yield _method_figure(run, tables[-1])
-            yield from _curve_figure(run)
+            yield from filter(None, [_curve_figure(run)])
             methods = _method_standings(run.results)
             yield Text(lead_sentence(methods, {each.model: each.model for each in methods})[0], lead=run.title)
     yield from sorted(tables, key=lambda table: table.folded)
@@ -197,15 +198,13 @@ def _runs(content: _Content) -> Iterator[Figure | Table | Text]:
 
 def _leading_models(results: Sequence[Result]) -> list[str]:
     """Return the models with the highest zero-shot accuracies."""
-    best: dict[str, float] = {}
-    for result in results:
-        if "zsl" in result.metrics:
-            best[result.cell.model] = max(result.metrics["zsl"], best.get(result.cell.model, 0.0))
-    return sorted(best, key=lambda model: (is_reference(model), -best[model], model))[:_MOST]
+    known = [result for result in results if "zsl" in result.metrics]
+    known.sort(key=lambda r: (is_reference(r.cell.model), -r.metrics["zsl"], r.cell.model))
+    return list(dict.fromkeys(result.cell.model for result in known))[:_MOST]
 
 
 def _method_figure(run: Run, table: Table) -> Figure:
-    titles = {metric_style(m, BENCHMARK).heading: metric_style(m, BENCHMARK).title for m in METRICS}
+    titles = {style_of(m).heading: style_of(m).title for m in METRICS}
     rows = [{**row, "column": titles[row["column"]]} for row in table_rows(table) if row["column"] in titles]
     axis, chance = replace(_ACCURACY, zero=True), details_of(run.results[0]).chance or None
     return Figure(
@@ -229,25 +228,24 @@ def _folds_figure(run: Run, table: Table) -> Figure:
     )
 
 
-def _curve_figure(run: Run) -> Iterator[Figure]:
-    """Draw the seen-unseen curves of a run; nothing if no result has one."""
-    curves = [(r.metrics["AUSUC"], r) for r in run.results if details_of(r).curve and details_of(r).has_area]
-    if not curves:
-        return
-    curves.sort(key=lambda pair: -pair[0])
+def _curve_figure(run: Run) -> Figure | None:
+    """Draw the seen-unseen curves of a run; None if no result has one."""
+    found = [r for r in run.results if details_of(r).curve and details_of(r).has_area]
+    found.sort(key=lambda result: -result.metrics["AUSUC"])
     rows = [
         {"name": parameters_of(result).method, "ts": ts, "value": tr, "step": step}
-        for _, result in curves
+        for result in found
         for step, (ts, tr) in enumerate(zip(*(details_of(result).curve[name] for name in ("ts", "tr")), strict=True))
     ]
-    areas = "; ".join(f"{parameters_of(result).method} {100 * area:.1f}" for area, result in curves)
+    areas = "; ".join(f"{parameters_of(r).method} {100 * r.metrics['AUSUC']:.1f}" for r in found)
     x, y = Axis("ts, unseen classes"), Axis("tr, seen classes")
-    yield Figure(
+    figure = Figure(
         f"Seen-unseen curve · {run.title}",
         Lines(rows=rows, x="ts", x_axis=x, y=y, points=False, path="step", height=320),
         f"Seen-unseen curves on {run.title}; area in percent: {areas}.",
         "A constant is subtracted from the scores of seen classes.",
     )
+    return figure if found else None
 
 
 # ---- all runs together -----------------------------------------------------------------------------------------------
@@ -287,11 +285,10 @@ def _transductive_figure(content: _Content) -> Figure | None:
 
 def rank_matrix(ranks: MethodRanks) -> Matrix:
     """Draw how often each method is at each rank, best mean rank first (Figs. 4 and 7 of the paper)."""
-    table = ranks.table
     rows = [
         {"method": f"{method} [{mean:.1f}]", "rank": place, "value": count, "shown": str(count or "")}
-        for method, mean, counts in zip(table.methods, table.mean_ranks.tolist(), table.counts.tolist(), strict=True)
-        for place, count in enumerate(map(int, counts), 1)
+        for method, mean, counts in ranks.rows
+        for place, count in enumerate(counts, 1)
     ]
     return Matrix(rows=rows, x="rank", y="method", x_title="rank")
 
@@ -300,12 +297,76 @@ def _rank_figures(content: _Content) -> Iterator[Figure]:
     """Draw Figs. 4 and 7 for every setting with several observations; of one, the table is the ranking."""
     for ranks in (ranks for metric in METRICS for ranks in ranks_by_setting(content.results, metric)):
         if len(ranks.observations) > 1:
-            title = metric_style(ranks.metric, BENCHMARK).title + (f" · {ranks.setting}" if ranks.setting else "")
-            best = ", ".join(ranks.table.methods[:3])
-            dropped = f" Dropped for missing values: {listed(ranks.left_out)}." if ranks.left_out else ""
-            caption = f"{len(ranks.observations)} observations; mean ranks in brackets. {ranks.test_text}".strip()
-            alt = f"Rank matrix by {title}: {best} have the best mean ranks."
-            yield Figure(f"Ranks by {title}", rank_matrix(ranks), alt, caption + dropped, folded=True)
+            title = " · ".join(filter(None, (style_of(ranks.metric).title, ranks.setting)))
+            alt = f"Rank matrix by {title}: {', '.join(ranks.table.methods[:3])} have the best mean ranks."
+            caption = f"Mean ranks in brackets. {ranks.caption}"
+            yield Figure(f"Ranks by {title}", rank_matrix(ranks), alt, caption, folded=True)
+
+
+# ---- data (Fig. 2) ---------------------------------------------------------------------------------------------------
+
+
+def _label(dataset: str, split: str) -> str:
+    return short_name(dataset) + (" SS" if split == "SS" else "")
+
+
+def look_chart(bench: Workbench, names: Sequence[str], models: Sequence[str], *, images: int, seed: int) -> Panels:
+    """Draw Fig. 2 of datasets: images per class as bars, and a map of the features of a model per dataset."""
+    looks = {}
+    for name, model in zip(names, models, strict=True):
+        dataset = bench.dataset(name)
+        split = "test_unseen" if "test_unseen" in dataset.splits else "test"
+        rows = bench.split(model, name, split)
+        if len(rows.labels) < LEAST_IMAGES:
+            raise DataError(f"t-SNE needs at least ten images; {plain_name(name)} has {len(rows.labels)} in {split}.")
+        labels = np.concatenate([part.labels for part in dataset.splits.values()])
+        test = Images(np.asarray(rows.features[:], np.float32), rows.labels)
+        label = _label(dataset.id, getattr(dataset, "protocol", "PS"))
+        looks[label] = make_look(dataset.class_names, labels, test, seed, images)
+    charts = [_counts_chart(looks), *(_map_chart(look) for look in looks.values())]
+    return Panels(charts=charts, titles=["images per class", *looks])
+
+
+def look_figures(results: Sequence[Result]) -> list[Figure]:
+    """Draw Fig. 2: bars of images per class, datasets of the same classes together, and a map per model and dataset."""
+    maps: dict[tuple[str, str], Figure] = {}
+    counted: dict[tuple[str, ...], dict[str, Look]] = {}
+    for result in results:
+        look = Look.read(details_of(result).look)
+        name, model = _label(result.cell.dataset, parameters_of(result).split), result.cell.model
+        if look.classes:
+            counted.setdefault(look.classes, {}).setdefault(name, look)
+        if look.x and (name, model) not in maps:
+            maps[name, model] = Figure(
+                f"{name}: t-SNE of {model}",
+                _map_chart(look),
+                f"{len(look.x)} images of the test classes of {name} in the plane, coloured by class.",
+                "Images of the test classes alone, by their features; images that are near are alike (Fig. 2).",
+            )
+    bars = [
+        Figure(f"Images per class: {', '.join(looks)}", _counts_chart(looks), caption="All splits (Fig. 2).", wide=True)
+        for looks in counted.values()
+    ]
+    return [*bars, *maps.values()]
+
+
+def _counts_chart(looks: Mapping[str, Look]) -> Bars:
+    """Draw images per class as bars, the most first, datasets side by side."""
+    rows = [
+        {"dataset": name, "class": look.classes[c], "value": look.counts[c]}
+        for name, look in looks.items()
+        for c in sorted(range(len(look.classes)), key=lambda c: -look.counts[c])
+    ]
+    axis = Axis("images", kind="number", zero=True)
+    return Bars(rows=rows, y="class", series="dataset", x=axis, vertical=True)
+
+
+def _map_chart(look: Look) -> Scatter:
+    """Draw images in the plane, a colour per class."""
+    places = zip(look.x, look.y, look.labels, strict=True)
+    rows = [{"class": look.classes[c], "x": x, "value": y} for x, y, c in places]
+    hidden = Axis(kind="number", hidden=True)
+    return Scatter(rows=rows, series="class", x_axis=hidden, y=hidden, tooltip={"class": "class"})
 
 
 def _prose(content: _Content) -> Iterator[Text]:

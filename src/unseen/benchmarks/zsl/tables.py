@@ -9,28 +9,19 @@ set alone; every other setting has its own row or table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from unseen.benchmarks.zsl.analysis import (
-    CHOSEN,
-    METHOD,
-    METRICS,
-    main_settings,
-    on_all_folds,
-    plain_name,
-    settings,
-    short_name,
-)
-from unseen.benchmarks.zsl.details import BENCHMARK, details_of, parameters_of
-from unseen.benchmarks.zsl.info import ZSL
+from unseen.benchmarks.zsl import ZSL
+from unseen.benchmarks.zsl.analysis import CHOSEN, METHOD, METRICS, main_settings, on_all_folds, settings
+from unseen.benchmarks.zsl.details import BENCHMARK, details_of, parameters_of, plain_name, short_name
 from unseen.benchmarks.zsl.published import printed_value, source
 from unseen.core.records import Result
 from unseen.results.comparability import older_note
-from unseen.results.grid import candidate_of
-from unseen.results.info import metric_style
+from unseen.results.grid import candidate_of, summary_of
+from unseen.results.info import MetricStyle, metric_style
 from unseen.results.table import MARK_NOTE, Table, TableCell, mark_of, run_findings
-from unseen.stats import Candidate, Decision, Interval, decide, unpaired_difference
+from unseen.stats import Candidate, Decision, decide, unpaired_difference
 from unseen.zeroshot.problem import IMAGENET_SPLITS
 
 _PAIRS = (("ALE", "ALE-tran"), ("GFZSL", "GFZSL-tran"))
@@ -64,15 +55,14 @@ def runs_of(results: Collection[Result], names: Mapping[str, str]) -> list[Run]:
     found = []
     for group in settings(list(results), (METHOD,)):
         differs = {name: value for name, value in group.differs.items() if name not in ("dataset", "split", CHOSEN)}
-        words = replace(group, differs=differs).words
         for model, own in group.by_model().items():
             dataset = plain_name(own[0].cell.dataset)
             dataset = names.get(own[0].cell.dataset, names.get(dataset, dataset))
+            words = replace(group, differs=differs).words
             parts = (dataset, parameters_of(own[0]).split, names.get(model, model), words)
             headline = "H" if any("H" in result.metrics for result in own) else "zsl"
             own.sort(key=lambda r: (-r.metrics.get(headline, 0.0), -r.metrics.get("zsl", 0.0)))
-            title = " · ".join(part for part in parts if part)
-            found.append(Run(title, model, own, on_all_folds(group), group.older))
+            found.append(Run(" · ".join(filter(None, parts)), model, own, on_all_folds(group), group.older))
     return found
 
 
@@ -81,27 +71,25 @@ def zsl_tables(results: Collection[Result], names: Mapping[str, str], metrics: S
     return [method_table(run) if run.on_all_folds else folds_table(run) for run in runs_of(results, names)]
 
 
+def style_of(metric: str) -> MetricStyle:
+    """Return how a metric of zero-shot learning is shown."""
+    return metric_style(metric, BENCHMARK)
+
+
 def candidate(result: Result, metric: str) -> Candidate:
     """Return the candidate of `stats.decide` for one result that has the metric."""
-    return candidate_of([result], metric_style(metric, BENCHMARK))
-
-
-def interval(result: Result, metric: str) -> Interval:
-    """Return a metric of one result with its confidence interval."""
-    found = candidate(result, metric).interval
-    assert found is not None
-    return found
+    return candidate_of([result], style_of(metric))
 
 
 def decide_methods(results: Sequence[Result], metric: str) -> Decision:
     """Decide which methods differ, image by image if their outcomes are stored."""
-    return decide({parameters_of(r).method: candidate(r, metric) for r in results if metric in r.metrics})
+    return decide({parameters_of(r).method: candidate(r, metric) for r in _with(results, metric)})
 
 
 def method_table(run: Run, *, folded: bool = False) -> Table:
     """Return the methods of a run by metrics, with the numbers of the paper where they are of the same question."""
     shown = [m for m in ZSL.columns if any(m in r.metrics for r in run.results)]
-    decisions = {metric: decide_methods(_with(run.results, metric), metric) for metric in shown}
+    decisions = {metric: decide_methods(run.results, metric) for metric in shown}
     paper = [m for m in METRICS if any(printed_value(r, m) is not None for r in run.results)]
     rows = []
     for result in run.results:
@@ -111,37 +99,32 @@ def method_table(run: Run, *, folded: bool = False) -> Table:
         cells = [_cell(result, metric, decisions[metric]) for metric in shown]
         printed = [number(printed_value(result, metric), metric) for metric in paper]
         rows.append([TableCell(method, method.lower(), note=note, hint=chosen), *cells, *printed])
-    heads = [metric_style(m, BENCHMARK).heading for m in shown]
-    heads += [f"{metric_style(m, BENCHMARK).title}, paper" for m in paper]
+    heads = [style_of(m).heading for m in shown] + [f"{style_of(m).title}, paper" for m in paper]
     marked = any(cell.mark for row in rows for cell in row)
     notes = [*_run_notes(run), f"{MARK_NOTE}." if marked else "", f"Paper: {source()}." if paper else ""]
-    return Table(
-        f"By method · {run.title}",
-        ["method", *heads],
-        rows,
-        numeric=range(1, 1 + len(heads)),
-        folded=folded,
-        notes=[note for note in notes if note],
-    )
+    table = _table(f"By method · {run.title}", ["method"], heads, rows)
+    return replace(table, folded=folded, notes=[note for note in notes if note])
 
 
 def folds_table(run: Run) -> Table:
     """Return ZSL of methods with hyper-parameters chosen on each validation fold alone (Fig. 3 of the paper)."""
-    by_fold: dict[int | str, list[Result]] = {}
-    for result in _with(run.results, "zsl"):
-        by_fold.setdefault(parameters_of(result).fold, []).append(result)
-    folds = sorted(by_fold, key=str)
-    decisions = {fold: decide_methods(by_fold[fold], "zsl") for fold in folds}
-    cells = {
-        (parameters_of(result).method, fold): _cell(result, "zsl", decisions[fold])
-        for fold in folds
-        for result in by_fold[fold]
-    }
-    methods = dict.fromkeys(method for method, _ in cells)
-    rows = [[words(method), *(cells.get((method, fold), TableCell()) for fold in folds)] for method in methods]
-    columns = ["method", *(f"fold {fold}" for fold in folds)]
+    results = _with(run.results, "zsl")
+    folds = sorted({parameters_of(result).fold for result in results}, key=str)
+    cells: dict[str, dict[int | str, TableCell]] = {}
+    for fold in folds:
+        own = [result for result in results if parameters_of(result).fold == fold]
+        decision = decide_methods(own, "zsl")
+        for result in own:
+            cells.setdefault(parameters_of(result).method, {})[fold] = _cell(result, "zsl", decision)
+    rows = [[words(method), *(by_fold.get(fold, TableCell()) for fold in folds)] for method, by_fold in cells.items()]
+    table = _table(f"ZSL by fold (%) · {run.title}", ["method"], [f"fold {fold}" for fold in folds], rows)
     notes = ["Hyper-parameters chosen on one fold of validation classes alone.", *_run_notes(run)]
-    return Table(f"ZSL by fold (%) · {run.title}", columns, rows, range(1, len(columns)), folded=True, notes=notes)
+    return replace(table, folded=True, notes=notes)
+
+
+def _table(caption: str, names: Sequence[str], heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
+    """Return a table whose first columns are names and the others numbers."""
+    return Table(caption, [*names, *heads], rows, range(len(names), len(names) + len(heads)))
 
 
 def words(text: str) -> TableCell:
@@ -151,23 +134,22 @@ def words(text: str) -> TableCell:
 
 def number(value: float | None, metric: str = "zsl") -> TableCell:
     """Return a cell with the value of a metric; an empty one for None."""
-    return TableCell(value=value, metric=metric_style(metric, BENCHMARK)) if value is not None else TableCell()
+    return TableCell(value=value, metric=style_of(metric)) if value is not None else TableCell()
 
 
 def measured(result: Result | None, metric: str = "zsl") -> TableCell:
     """Return a cell with a metric of a result and its interval; an empty one if there is none."""
     if result is None or metric not in result.metrics:
         return TableCell()
-    return replace(
-        number(float(result.metrics[metric]), metric), interval=interval(result, metric), cells=(result.cell.id,)
-    )
+    cell = number(float(result.metrics[metric]), metric)
+    return replace(cell, interval=summary_of([result], metric).interval, cells=(result.cell.id,))
 
 
 def _cell(result: Result, metric: str, decision: Decision) -> TableCell:
-    if result not in _with([result], metric):
+    if not _with([result], metric):
         return TableCell(hint="no result")
     details = details_of(result)
-    images: Mapping[str, int] = {"zsl": details.test_images, "ts": details.test_images, "tr": details.seen_test_images}
+    images = {"zsl": details.test_images, "ts": details.test_images, "tr": details.seen_test_images}
     name = metric.removesuffix("_per_image")
     return replace(
         measured(result, metric),
@@ -184,9 +166,8 @@ def _with(results: Sequence[Result], metric: str) -> list[Result]:
 
 def _run_notes(run: Run) -> list[str]:
     details, calibration = details_of(run.results[0]), parameters_of(run.results[0]).calibration
-    text: Callable[[float], str] = metric_style("zsl", BENCHMARK).text
-    known = any(interval(r, m).known for r in run.results for m in METRICS if m in r.metrics)
-    findings = run_findings(run.results)
+    known = any(summary_of([r], m).interval.known for r in run.results for m in METRICS if m in r.metrics)
+    shared, findings = details.indistinguishable_classes, run_findings(run.results)
     found = [
         "Accuracies are means over classes unless the heading states otherwise",
         "95 % confidence interval over test images in brackets" if known else "",
@@ -194,46 +175,17 @@ def _run_notes(run: Run) -> list[str]:
         f"{details.train_images:,} training images",
         f"{details.test_images:,} test images of unseen and {details.seen_test_images:,} of seen classes",
         f"embedding {details.embedding} ({details.embedding_dimensions} dimensions)",
-        f"{details.indistinguishable_classes} classes share the embedding of another"
-        if details.indistinguishable_classes
-        else "",
-        f"chance {text(details.chance)} %" if details.chance else "",
+        f"{shared} classes share the embedding of another" if shared else "",
+        f"chance {100 * details.chance:.1f} %" if details.chance else "",
         f"calibrated stacking {calibration}" if calibration else "",
         "transductive methods see all test images together" if details.transductive else "",
     ]
-    sentences = ["; ".join(part for part in found if part), f"Leak audit: {details.audit}" if details.audit else ""]
+    sentences = ["; ".join(filter(None, found)), f"Leak audit: {details.audit}" if details.audit else ""]
     sentences += [older_note(run.older), f"Run record: {'; '.join(findings)}" if findings else ""]
     return [f"{text.rstrip('.')}." for text in sentences if text]
 
 
 # ---- studies of the paper --------------------------------------------------------------------------------------------
-
-
-def splits_compared(results: Sequence[Result]) -> Table:
-    """Return the accuracy on unseen classes on SS and on PS, where both were run."""
-    rows = []
-    for dataset, rest, values in _places(results):
-        for method in dict.fromkeys(method for method, _ in values):
-            ss, ps = (values.get((method, split)) for split in ("SS", "PS"))
-            if ss is not None and ps is not None:
-                change = unpaired_difference(interval(ps, "zsl"), interval(ss, "zsl"))
-                cells = [measured(ss), measured(ps), replace(number(change.value), interval=change)]
-                rows.append([words(f"{dataset} {rest}"), words(method), *cells])
-    return Table("SS against PS: ZSL (%)", ["data", "method", "SS", "PS", "change"], rows, range(2, 5))
-
-
-def inductive_and_transductive(results: Sequence[Result]) -> Table:
-    """Return ALE and GFZSL beside their transductive forms."""
-    rows = []
-    for dataset, rest, values in _places(results):
-        for split in dict.fromkeys(split for _, split in values):
-            for plain, transductive in _PAIRS:
-                before, after = values.get((plain, split)), values.get((transductive, split))
-                if before is not None and after is not None:
-                    pair = [measured(each, metric) for metric in ("zsl", "H") for each in (before, after)]
-                    rows.append([words(f"{dataset} {split} {rest}"), words(plain), *pair])
-    columns = ["data", "method", "ZSL", "ZSL, transductive", "H", "H, transductive"]
-    return Table("transductive beside inductive (%)", columns, rows, range(2, 6))
 
 
 def all_studies(results: Sequence[Result]) -> list[Table]:
@@ -242,39 +194,56 @@ def all_studies(results: Sequence[Result]) -> list[Table]:
     return [table for table in (*made, inductive_and_transductive(results)) if table.rows]
 
 
+def splits_compared(results: Sequence[Result]) -> Table:
+    """Return the accuracy on unseen classes on SS and on PS, where both were run."""
+    rows = []
+    for data, method, by_split in _by_method(results):
+        if "SS" in by_split and "PS" in by_split:
+            ss, ps = by_split["SS"], by_split["PS"]
+            change = unpaired_difference(summary_of([ps], "zsl").interval, summary_of([ss], "zsl").interval)
+            cells = [measured(ss), measured(ps), replace(number(change.value), interval=change)]
+            rows.append([words(data), words(method), *cells])
+    return _table("SS against PS: ZSL (%)", ["data", "method"], ["SS", "PS", "change"], rows)
+
+
+def inductive_and_transductive(results: Sequence[Result]) -> Table:
+    """Return ALE and GFZSL beside their transductive forms."""
+    rows = []
+    for dataset, rest, values in _places(results):
+        for split in dict.fromkeys(split for _, split in values):
+            for pair in _PAIRS:
+                both = [values[method, split] for method in pair if (method, split) in values]
+                if len(both) == 2:
+                    cells = [measured(each, metric) for metric in ("zsl", "H") for each in both]
+                    rows.append([words(f"{dataset} {split} {rest}"), words(pair[0]), *cells])
+    heads = ["ZSL", "ZSL, transductive", "H", "H, transductive"]
+    return _table("transductive beside inductive (%)", ["data", "method"], heads, rows)
+
+
 def cross_dataset_tables(results: Sequence[Result]) -> list[Table]:
     """Return Table 4 for each setting: ZSL of each method, trained on one dataset and tested on it or on another."""
     found = []
     for group in main_settings(results, "test_on"):
         for model, own in group.by_model().items():
-            by_method: dict[str, dict[str, Result]] = {}
+            by_method: dict[str, dict[tuple[str, str], Result]] = {}
             for result in own:
-                home = short_name(result.cell.dataset)
-                target = short_name(parameters_of(result).test_on or result.cell.dataset)
-                by_method.setdefault(parameters_of(result).method, {})[f"{home}:{target}"] = result
-            pairs = list(dict.fromkeys(pair for by_pair in by_method.values() for pair in by_pair))
-            if all(_same(pair) for pair in pairs):
+                parameters = parameters_of(result)
+                pair = short_name(result.cell.dataset), short_name(parameters.test_on or result.cell.dataset)
+                by_method.setdefault(parameters.method, {})[pair] = result
+            pairs = dict.fromkeys(pair for by_pair in by_method.values() for pair in by_pair)
+            if all(home == target for home, target in pairs):
                 continue
-            pairs.sort(key=lambda pair: (pair.partition(":")[0], not _same(pair)))
-            printed = [pair for pair in pairs if any(_printed(r.get(pair)) is not None for r in by_method.values())]
+            order = sorted(pairs, key=lambda pair: (pair[0], pair[0] != pair[1]))
+            printed = [pair for pair in order if any(_printed(r.get(pair)) is not None for r in by_method.values())]
             rows = [
-                [
-                    words(model),
-                    words(method),
-                    *(measured(by_pair.get(pair)) for pair in pairs),
-                    *(number(_printed(by_pair.get(pair))) for pair in printed),
-                ]
+                [words(model), words(method), *(measured(by_pair.get(pair)) for pair in order)]
+                + [number(_printed(by_pair.get(pair))) for pair in printed]
                 for method, by_pair in by_method.items()
             ]
+            heads = [*map(":".join, order), *(f"{':'.join(pair)}, paper" for pair in printed)]
             title = "across datasets, training set : test set: ZSL (%)" + (f" · {group.words}" if group.words else "")
-            columns = ["model", "method", *pairs, *(f"{pair}, paper" for pair in printed)]
-            found.append(Table(title, columns, rows, range(2, len(columns))))
+            found.append(_table(title, ["model", "method"], heads, rows))
     return found
-
-
-def _same(pair: str) -> bool:
-    home, _, target = pair.partition(":")
-    return home == target
 
 
 def _printed(result: Result | None) -> float | None:
@@ -283,18 +252,21 @@ def _printed(result: Result | None) -> float | None:
 
 def imagenet_splits(results: Sequence[Result]) -> Table:
     """Return Table 5 and the numbers of Figs. 5 and 6: each method and measure over the ImageNet splits."""
-    rows = []
     columns = [s for s in IMAGENET_SPLITS if any(parameters_of(r).split == s for r in results if r.ok)]
+    rows = []
+    for data, method, by_split in _by_method(results):
+        for metric in IMAGENET_METRICS:
+            cells = [measured(by_split.get(split), metric) for split in columns]
+            if any(cell.value is not None for cell in cells):
+                rows.append([words(data), words(method), words(style_of(metric).title), *cells])
+    return _table("ImageNet splits (%)", ["data", "method", "measure"], columns, rows)
+
+
+def _by_method(results: Sequence[Result]) -> Iterator[tuple[str, str, dict[str, Result]]]:
+    """Yield dataset with model and setting, method, and the results of each split."""
     for dataset, rest, values in _places(results):
-        for method in dict.fromkeys(method for method, split in values if split in columns):
-            own = {split: values[method, split] for split in columns if (method, split) in values}
-            for metric in IMAGENET_METRICS:
-                cells = [measured(own.get(split), metric) for split in columns]
-                if any(cell.value is not None for cell in cells):
-                    title = metric_style(metric, BENCHMARK).title
-                    rows.append([words(f"{dataset} {rest}"), words(method), words(title), *cells])
-    heads = ["data", "method", "measure", *columns]
-    return Table("ImageNet splits (%)", heads, rows, range(3, len(heads)))
+        for method in dict.fromkeys(method for method, _ in values):
+            yield f"{dataset} {rest}", method, {split: r for (own, split), r in values.items() if own == method}
 
 
 def _places(results: Sequence[Result]) -> Iterator[tuple[str, str, Mapping[tuple[str, str], Result]]]:

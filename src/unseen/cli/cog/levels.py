@@ -56,7 +56,7 @@ def levels(
     images: Annotated[
         Path | None, typer.Option(help="Folder with a sub-folder or a tar file of images per concept.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the levels to this JSON file.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the levels to this JSON file.")] = None,
     seen: Annotated[str, typer.Option(help="imagenet-1k, or a file with one concept per line.")] = "imagenet-1k",
     number: Annotated[int, typer.Option("--levels", metavar="N", help="Number of levels.")] = 5,
     size: Annotated[int, typer.Option(help="Concepts per level.")] = 1000,
@@ -84,7 +84,9 @@ def levels(
     split: Annotated[Path | None, typer.Option(help="The authors' cog_concepts_split_file.pkl, to check.")] = None,
 ) -> None:
     """Build levels of unseen concepts, increasingly distant from the seen ones."""
-    taxonomy = _taxonomy(ontology, root)
+    if root is not None and ontology is None:
+        raise UsageError("--root goes with --ontology; WordNet has a root of its own.")
+    taxonomy = load_wordnet() if ontology is None else read_taxonomy(ontology, root=root)
     images_of = _counts(counts, images, taxonomy, needed=ontology is None or bool(min_images))
     seen_name, seen_ids = _seen(seen, taxonomy)
     dropped = None if discard is None else () if discard == "none" else tuple(read_class_list(discard))
@@ -112,29 +114,18 @@ def levels(
         _print_comparison(made, published)
     if split is not None:
         _print_split(made, split)
-    if out is not None:
-        made.save(out)
-        say(f"Written to {out}.")
-
-
-def _taxonomy(ontology: Path | None, root: str | None) -> Taxonomy:
-    if ontology is not None:
-        return read_taxonomy(ontology, root=root)
-    if root is not None:
-        raise UsageError("--root goes with --ontology; WordNet has a root of its own.")
-    return load_wordnet()
+    if output is not None:
+        made.save(output)
+        say(f"Written to {output}.")
 
 
 def _counts(counts: Path | None, images: Path | None, taxonomy: Taxonomy, *, needed: bool) -> dict[str, int]:
     """Return images per concept; 0 for every concept of an ontology if counts are not needed."""
-    if counts is not None and images is None:
-        found = read_counts(counts)
-    elif images is not None and counts is None:
-        found = count_concepts(images)
-    elif counts is None and images is None and not needed:
+    if counts is None and images is None and not needed:
         return dict.fromkeys(taxonomy.ids, 0)
-    else:
+    if (counts is None) == (images is None):
         raise UsageError("give either --counts FILE or --images FOLDER: how many images does each concept have?")
+    found = read_counts(counts) if counts is not None else count_concepts(images or Path())
     check_wnids(found, taxonomy)
     return found
 
@@ -201,7 +192,7 @@ def _print_split(levels: Levels, path: Path) -> None:
 
 def check(
     root: Annotated[Path | None, typer.Argument(help="ImageNet-21K: folders or tar files per concept.")] = None,
-    levels: Annotated[Path | None, typer.Option(help="Levels, from `unseen cog levels --out`.")] = None,
+    levels: Annotated[Path | None, typer.Option(help="Levels, from `unseen cog levels --output`.")] = None,
     in1k: Annotated[Path | None, typer.Option(help="ImageNet-1K, to check too.")] = None,
     split: Annotated[Path | None, typer.Option(help="The authors' image lists.")] = None,
     train: Annotated[int, typer.Option(help="Most training images per concept.")] = 1300,

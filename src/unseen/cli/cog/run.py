@@ -12,14 +12,17 @@ import typer
 from unseen.backbones.load import resolve_model
 from unseen.benchmarks import Workbench
 from unseen.benchmarks.cog.analysis import concept_scores, level_scores, order_shots, settings, trend_sentences
+from unseen.benchmarks.cog.check import PAPER_SHOTS
+from unseen.benchmarks.cog.details import ALL
 from unseen.benchmarks.cog.domains import CONTROL, DomainRecipe
 from unseen.benchmarks.cog.figures import FIGURES, Request, draw
 from unseen.benchmarks.cog.noise import NoiseReport, label_noise
 from unseen.benchmarks.cog.section import images_text, level_tables
-from unseen.cli.options import DEFAULT_MODELS, Draft, HomeOption, JsonOption, ModelsOption, split_names, study_command
+from unseen.cli.options import DEFAULT_MODELS, HomeOption, JsonOption, ModelsOption, split_names
 from unseen.cli.papers import dataset_cards_of, display_names, known_cards, model_cards_of
 from unseen.cli.progress import ConsoleProgress
 from unseen.cli.results import show_results
+from unseen.cli.run import Draft, study_command
 from unseen.cli.tables import console, print_json, print_model, print_table
 from unseen.concepts import ClassMapping, load_wordnet, map_classes, read_mapping, read_seen
 from unseen.core.class_table import OPEN
@@ -175,16 +178,16 @@ def _show_setting(group: Group, names: Mapping[str, str]) -> None:
         console().print(sentence, soft_wrap=True, markup=False)
 
 
-RUN = study_command(
+run = study_command(
     "cog",
     data=_DATA,
     models=DEFAULT_MODELS,
     title="Concept generalization",
-    defaults={"shots": ["1", "2", "4", "8", "16", "32", "64", "128", "all"], "levels": None},
+    defaults={"shots": [str(shots) for shots in (*PAPER_SHOTS[1:], ALL)], "levels": None},
     prepare=_prepare,
     show=show_levels,
 )
-FINETUNE = study_command(
+finetune = study_command(
     "cog-finetune",
     data=_DATA,
     models=DEFAULT_MODELS[:1],
@@ -196,7 +199,7 @@ FINETUNE = study_command(
 
 def chart(
     kind: Annotated[str, typer.Argument(help=f"One of: {', '.join(FIGURES)}.")],
-    out: Annotated[Path, typer.Option("--out", help="Output file: .html, .svg, .png or .pdf.")],
+    output: Annotated[Path, typer.Option("--output", help="File to write: .html, .svg, .png or .pdf.")],
     study: Annotated[str, typer.Option("--study", help="Name of the study.")] = "cog",
     models: Annotated[
         list[str] | None, typer.Option("--models", metavar="NAME ...", help="Models: ids, names or patterns.")
@@ -239,10 +242,10 @@ def chart(
         data=bench.dataset(resolve_dataset(data, Path.cwd())) if data else None,
     )
     drawn, words = draw(kind, request)
-    save_chart(drawn, out)
+    save_chart(drawn, output)
     for line in words:
         console().print(line, soft_wrap=True, markup=False)
-    console().print(f"Chart: {out}", soft_wrap=True, markup=False)
+    console().print(f"Chart: {output}", soft_wrap=True, markup=False)
 
 
 def _results(home: Path, study: str) -> list[Result]:
@@ -301,22 +304,18 @@ def _print_noise(model: str, report: NoiseReport, most: int) -> None:
     ]
     if rows:
         columns = ["image", "labelled", "looks like", "probability", "of its label", "neighbours"]
-        numeric = ("probability", "of its label", "neighbours")
-        print_table(columns, rows, title=model, numeric=numeric, prose=("image", "labelled", "looks like"))
-    crossing = sum(
-        bool(s.labelled_domain and s.suggested_domain) and s.labelled_domain != s.suggested_domain
-        for s in report.suspects
-    )
+        print_table(columns, rows, title=model, numeric=columns[3:], prose=columns[:3])
+    crossing = sum(s.suggested_domain not in ("", s.labelled_domain) for s in report.suspects if s.labelled_domain)
     shares = ", ".join(f"{pair} {share:.1%}" for pair, share in report.overconfident.items())
-    left = f" {report.skipped:,} images of classes with too few images were not judged." if report.skipped else ""
+    skipped = f" {report.skipped:,} images of classes with too few images were not judged." if report.skipped else ""
     found = (
         f"{model}: {len(report.suspects):,} of {report.images:,} images look like another of the "
-        f"{report.classes:,} concepts, by a calibrated classifier that has not seen them (right on "
-        f"{report.accuracy:.1%}) and by their neighbours; {crossing:,} of them like one of another level.{left}"
+        f"{report.classes:,} concepts, by a calibrated held-out classifier (correct on {report.accuracy:.1%}) and by "
+        f"their neighbours; {crossing:,} of them like one of another level.{skipped}"
     )
     advice = (
         "Look at each before you change a label: an image may show two concepts. On photographs with 2 % of the "
-        "labels flipped about nine of ten that were listed had been flipped (docs/cog.md)."
+        "labels flipped, about nine of ten listed images had a flipped label (docs/cog.md)."
     )
     paper = (
         f"Supplement A.3, surer than 0.99 of concepts that the classifier does not know: {shares}. With few "

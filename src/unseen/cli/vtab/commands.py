@@ -87,7 +87,7 @@ def check(
 
 def chart(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(FIGURES)}.")],
-    out: Annotated[Path, typer.Option("--out", help="Where to: .html, .svg, .png or .pdf.")],
+    out: Annotated[Path, typer.Option("--output", help="File to write: .html, .svg, .png or .pdf.")],
     size: _SizeOption = "1000",
     study: _StudyOption = None,
     only: Annotated[
@@ -161,7 +161,7 @@ def compare(
     ] = None,
     study: Annotated[str, typer.Option("--study", help="The study with your results.")] = "vtab",
     page: Annotated[
-        Path | None, typer.Option("--page", metavar="FILE", help="Also write all results of the study to this .html.")
+        Path | None, typer.Option("--output", metavar="FILE", help="Also write all results of the study to this .html.")
     ] = None,
     home: HomeOption = None,
     as_json: JsonOption = False,

@@ -116,8 +116,8 @@ def _from_folders(root: Path, shares: Mapping[str, float | None], seed: int, lay
             )
         names[split] = [found.names[i] for i in rows]
         labels[split] = np.asarray([index[name] for name in arranged.classes[split]], np.int64)
-    endings = _other_files(found, arranged)
-    images = _Images(classes, names, labels, endings.total(), (*arranged.notes, *_scan_notes(found, endings)))
+    ignored, notes = _describe_rest(found, arranged)
+    images = _Images(classes, names, labels, ignored, (*arranged.notes, *notes))
     if len(names) == 1:
         return _split_off(images, shares, seed)
     if given := [split for split, share in shares.items() if share is not None]:
@@ -136,7 +136,8 @@ def _is_split_of(path: str) -> bool:
 
 def _refuse_empty(root: Path, arranged: Arranged, links: Collection[str]) -> None:
     for split, rows in arranged.rows.items():
-        folder, prefix = root / arranged.folders.get(split, ""), f"{arranged.folders.get(split, '')}/".lstrip("/")
+        own = arranged.folders.get(split, "")
+        folder, prefix = root / own, f"{own}/".lstrip("/")
         full = {name.partition("/")[0] for name in arranged.classes[split]}
         full |= {link.removeprefix(prefix) for link in links}
         if empty := [name for name in subfolders(folder) if name not in full]:
@@ -147,18 +148,13 @@ def _refuse_empty(root: Path, arranged: Arranged, links: Collection[str]) -> Non
             raise DataError(f"{str(folder)!r} holds no image in class folders.")
 
 
-def _other_files(found: Found, arranged: Arranged) -> Counter[str]:
-    """Return the number of files in class folders that are not images, by ending."""
+def _describe_rest(found: Found, arranged: Arranged) -> tuple[int, list[str]]:
+    """Return the number of files in class folders that are not images, and sentences on these and on unused links."""
     inside = tuple(f"{folder}/" for folder in arranged.folders.values())
     endings: Counter[str] = Counter()
     for (folder, ending), count in found.others.items():
         if folder and (not inside or folder.startswith(inside)):
             endings[ending or "no ending"] += count
-    return endings
-
-
-def _scan_notes(found: Found, endings: Counter[str]) -> list[str]:
-    """Return sentences on files that are not images, and on links that were not followed."""
     notes = []
     if endings:
         shown = ", ".join(ending for ending, _ in endings.most_common(_MOST_ENDINGS))
@@ -166,7 +162,7 @@ def _scan_notes(found: Found, endings: Counter[str]) -> list[str]:
     if found.links:
         more = f" and {len(found.links) - 1:,} more" if len(found.links) > 1 else ""
         notes.append(f"Links inside class folders, or to a folder above, were not followed: {found.links[0]}{more}.")
-    return notes
+    return endings.total(), notes
 
 
 def _split_off(images: _Images, shares: Mapping[str, float | None], seed: int) -> _Images:
@@ -182,9 +178,10 @@ def _split_off(images: _Images, shares: Mapping[str, float | None], seed: int) -
 
 
 def _assemble(root: Path, options: Options, images: _Images, names_file: str | None, wnids_file: str | None) -> Dataset:
-    trained = set(images.labels["train"].tolist())
-    if missing := [each for i, each in enumerate(images.classes) if i not in trained]:
-        raise DataError(f"the class {missing[0]!r} has no image in train. Every class needs images to train on.")
+    missing = np.setdiff1d(np.arange(len(images.classes)), images.labels["train"])
+    if len(missing):
+        name = images.classes[missing[0]]
+        raise DataError(f"the class {name!r} has no image in train. Every class needs images to train on.")
     wnids: list[str | None] = [each if is_wnid(each) else None for each in images.classes]
     if wnids_file is not None:
         wnids = read_wnids(root / wnids_file, images.classes)
@@ -212,8 +209,5 @@ def _assemble(root: Path, options: Options, images: _Images, names_file: str | N
 
 def _make_split(root: Path, names: Sequence[str], labels: IntArray) -> Split:
     return Split(
-        names=names,
-        labels=labels,
-        open=lambda i: open_image(root / names[i]),
-        content_key=lambda i: content_key(root / names[i]),
+        names, labels, lambda i: open_image(root / names[i]), content_key=lambda i: content_key(root / names[i])
     )

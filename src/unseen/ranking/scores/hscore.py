@@ -62,7 +62,7 @@ CARD = ScoreCard(
     hscore,
     gram_flops,
     citation="Bao et al., ICIP 2019",
-    notes="says nothing with fewer images than dimensions",
+    notes="is constant with fewer images than dimensions",
 )
 REGULARISED = ScoreCard(
     "hscore-regularised",

@@ -10,13 +10,11 @@ Differs:    the fixed point runs to a change of the evidence below 1e-10 per ima
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from unseen.ranking.cards import FEATURES, ScoreCard, Sizes, gram_flops
-from unseen.ranking.inputs import FloatArray, check_features
+from unseen.ranking.inputs import FloatArray, IntArray, check_features
 from unseen.ranking.ridge import check_targets
 from unseen.ranking.spectrum import Spectrum, decompose
 
@@ -41,7 +39,7 @@ def logme_targets(features: npt.ArrayLike, targets: npt.ArrayLike) -> float:
     return _evidence(spectrum, spectrum.left.T @ columns, (columns**2).sum(axis=0))
 
 
-def _evidence(spectrum: Spectrum, projected: FloatArray, lengths: npt.NDArray[Any]) -> float:
+def _evidence(spectrum: Spectrum, projected: FloatArray, lengths: FloatArray | IntArray) -> float:
     """Return the maximum evidence per image, averaged over the columns of targets.
 
     Args:
@@ -78,4 +76,4 @@ def _cost(s: Sizes) -> float:
     return gram_flops(s) + 8 * s.m * s.c * _USUAL_STEPS
 
 
-CARD = ScoreCard("logme", "LogME", FEATURES, logme, _cost, citation="You et al., ICML 2021")
+CARD = ScoreCard("logme", "LogME", FEATURES, logme, _cost, targets=logme_targets, citation="You et al., ICML 2021")

@@ -18,9 +18,6 @@ Expected:   [P] Table 1, Group I: Recall@1 75, Pearson 84.30, Kendall 76.00
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 
@@ -136,21 +133,3 @@ CARD = ScoreCard(
     citation=NEUCRAB,
     notes="nleep-pca50-2x: half of the PCA energy, two Gaussians per class, one start",
 )
-
-_VARIANT = re.compile(r"nleep-pca([1-9]\d?)-([1-9]\d?)x")
-
-
-def variant(name: str) -> ScoreCard | None:
-    """Return the card of a cell of Fig. 2, such as nleep-pca50-2x; None for any other name."""
-    if (found := variant_of(name)) is None:
-        return None
-    energy, count = found
-    options = {"energy": energy / 100, "components_per_class": count, "starts": 1}
-    title = f"N-LEEP, PCA {energy} %, {count} per class"
-    return replace(CARD, id=name, name=title, options=options, cost=None, notes="")
-
-
-def variant_of(name: str) -> tuple[int, int] | None:
-    """Return the percentage of PCA energy and the Gaussians per class of a variant's name."""
-    found = _VARIANT.fullmatch(name)
-    return None if found is None else (int(found[1]), int(found[2]))

@@ -17,7 +17,6 @@ needs the sorted distances and the ranks of the pairs within a class, not two ra
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,8 @@ import numpy.typing as npt
 from unseen.ranking.cards import FEATURES, ScoreCard, Sizes
 from unseen.ranking.inputs import IntArray, Tell, check_features, standardise, stratified_rows
 from unseen.ranking.spectrum import principal_components
+
+Floats = npt.NDArray[np.floating]
 
 LIMIT = 8000
 
@@ -46,8 +47,7 @@ def parc(
         seed: of the sample of more images.
         tell: called when a sample is taken.
     """
-    given = np.asarray(features)
-    rows, known = check_features(given, labels)
+    rows, known = check_features(features, labels)
     index = known.index
     if len(rows) > limit:
         if tell is not None:
@@ -60,11 +60,11 @@ def parc(
         # greatest size is positive.
         rows = rows * np.sign(rows[np.abs(rows).argmax(axis=0), np.arange(rows.shape[1])])
     # Ranks of 18 million pairs do not need more digits than the features have.
-    scaled = standardise(rows, rows).astype(np.result_type(given.dtype, np.float32), copy=False)
+    scaled = standardise(rows, rows).astype(np.result_type(np.asarray(features).dtype, np.float32), copy=False)
     return _rank_correlation(_distances(scaled), index)
 
 
-def _distances(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _distances(rows: Floats) -> Floats:
     """Return 1 - Pearson's r between all rows; a row without variance correlates with nothing."""
     centred = rows - rows.mean(axis=1, keepdims=True)
     lengths = np.linalg.norm(centred, axis=1, keepdims=True)
@@ -72,7 +72,7 @@ def _distances(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(1 - unit @ unit.T)
 
 
-def _rank_correlation(distances: npt.NDArray[Any], index: IntArray) -> float:
+def _rank_correlation(distances: Floats, index: IntArray) -> float:
     """Return Spearman's correlation of the lower triangle with "of two classes", ties at their average rank."""
     images = len(index)
     pairs = images * (images - 1) // 2
@@ -92,7 +92,7 @@ def _rank_correlation(distances: npt.NDArray[Any], index: IntArray) -> float:
     return covariance / float(np.sqrt(spread_labels * spread_ranks))
 
 
-def _lower(distances: npt.NDArray[Any], members: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+def _lower(distances: Floats, members: npt.NDArray[np.intp]) -> Floats:
     first, second = np.tril_indices(len(members), -1)
     return np.asarray(distances[members[first], members[second]])
 

@@ -19,7 +19,7 @@ Differs:    the released code averages p instead of log p ("in case of instabili
             discriminant vectors are formed: all of them together give U U' = (S_W^lambda)^-1, and those beyond c - 1
             add the same to every class, which cancels in the softmax. The discriminants of ETran are shrunk too, so
             that they exist where images are few; the released code of [E] averages the energy over 0.5 % of the images
-            through a slip of units; half, as [E] says, is taken here.
+            through a slip of units; half, as in [E], is taken here.
 
 ETran is relative to the pool: adding or removing a candidate changes the scores of all others. With far fewer images
 than dimensions, any features separate all classes and SFDA is close to 0 for every checkpoint: do not rank by it then.
@@ -132,7 +132,7 @@ CARD = ScoreCard(
     sfda,
     _cost,
     citation="Shao et al., ECCV 2022",
-    notes="says nothing with far fewer images than dimensions",
+    notes="is nearly constant with far fewer images than dimensions",
 )
 ETRAN = ScoreCard(
     "etran",

@@ -36,7 +36,6 @@ from unseen.data.load import DatasetSource, load_dataset
 from unseen.data.matlab import read_variables
 from unseen.data.sources.imagenet.cog import (
     Caps,
-    Chosen,
     balanced_rows,
     choose_splits,
     lists_digest,
@@ -53,7 +52,12 @@ ROOT_VARIABLES = {
 }
 LEVELS_VARIABLE = "UNSEEN_COG_LEVELS"
 
-_LICENSE = "ImageNet terms of access: research and education, no commercial use"
+_CARD = DatasetCard(
+    id="",
+    group="imagenet",
+    paper="cog",
+    license="ImageNet terms of access: research and education, no commercial use",
+)
 # Options that say where things are. Features are known by what is in the images.
 _PLACES = ("root", "levels", "split", "val_labels", "classes", "limit", "per_class")
 
@@ -64,9 +68,7 @@ class ImageNetSource(DatasetSource):
     paths = ("root", "in1k", "levels", "split", "val_labels")
 
     def cards(self) -> Iterable[DatasetCard]:
-        common = DatasetCard(
-            id="", group="imagenet", paper="cog", splits=("train", "test"), source="image-net.org", license=_LICENSE
-        )
+        common = replace(_CARD, splits=("train", "test"), source="image-net.org")
         for name, title in (("in1k", "ImageNet-1K (ILSVRC-2012)"), ("in1k-blurred", "ImageNet-1K, faces blurred")):
             yield replace(
                 common,
@@ -151,8 +153,7 @@ def _load_level(level: str, options: Options) -> Dataset:
     levels = read_levels(path)
     if level not in levels:
         raise UnknownNameError(f"level of {str(path)!r}", f"cog-{level}", [f"cog-{each}" for each in levels])
-    root, chosen, seed = _draw(level, levels[level], options)
-    splits, notes = dict(chosen.splits), chosen.notes
+    root, splits, notes, seed = _sample(level, levels[level], options)
     if balanced is not None:
         train = splits["train"]
         splits["train"] = train.take(balanced_rows(train.names, train.labels, balanced, seed))
@@ -167,18 +168,18 @@ def _load_whole(options: Options) -> Dataset:
     seen = options.choice("seen", ("in1k", "in1k-blurred"))
     places = {"root": options.text("in1k"), "val_labels": options.text("val_labels")}
     given = {key: value for key, value in places.items() if value is not None}
-    root, chosen, _ = _draw("of any name", concepts, options)
+    root, splits, notes, _ = _sample("of any name", concepts, options)
     trained = load_dataset(str(Name("imagenet", seen, given)))
-    unseen = _assemble("ImageNet-CoG, all levels", root, options, concepts, chosen.splits, chosen.notes)
+    unseen = _assemble("ImageNet-CoG, all levels", root, options, concepts, splits, notes)
     # Which ImageNet-1K stands beside them is nothing to the features of the unseen concepts.
     named = Name.parse(unseen.features_id).without("seen", "in1k")
     unseen = replace(unseen, features_id=str(replace(named, rest="cog-unseen")))
-    card = replace(unseen.card, name="ImageNet-CoG", notes="; ".join(filter(None, (trained.card.notes, chosen.notes))))
+    card = replace(unseen.card, name="ImageNet-CoG", notes="; ".join(filter(None, (trained.card.notes, notes))))
     return join_datasets(card, [trained, unseen])
 
 
-def _draw(level: str, concepts: Sequence[str], options: Options) -> tuple[Path, Chosen, int]:
-    """Return the root of ImageNet-21K, the images of some of its concepts, and the seed of their sample."""
+def _sample(level: str, concepts: Sequence[str], options: Options) -> tuple[Path, dict[str, Split], str, int]:
+    """Return the root of ImageNet-21K, the images of some of its concepts, notes on them, and the seed."""
     root = imagenet_root("cog", options.text("root"))
     split_file, defaults = options.text("split"), Caps()
     caps = Caps(
@@ -189,7 +190,7 @@ def _draw(level: str, concepts: Sequence[str], options: Options) -> tuple[Path, 
     seed = options.integer("seed") or 0
     options.finish()
     lists = read_image_lists(Path(split_file).expanduser(), concepts) if split_file else None
-    return root, choose_splits(find_tree(root), level, concepts, caps, seed=seed, lists=lists), seed
+    return root, *choose_splits(find_tree(root), level, concepts, caps, seed=seed, lists=lists), seed
 
 
 def _load_in1k(name: str, options: Options) -> Dataset:
@@ -206,15 +207,7 @@ def _assemble(
     title: str, root: Path, options: Options, classes: Sequence[str], splits: Mapping[str, Split], notes: str
 ) -> Dataset:
     return Dataset(
-        card=DatasetCard(
-            id=options.dataset,
-            name=title,
-            group="imagenet",
-            paper="cog",
-            source=str(root),
-            license=_LICENSE,
-            notes=notes,
-        ),
+        card=replace(_CARD, id=options.dataset, name=title, source=str(root), notes=notes),
         class_names=_class_names(classes),
         wnids=[each if is_wnid(each) else None for each in classes],
         splits=splits,
@@ -224,10 +217,10 @@ def _assemble(
 
 def _class_names(classes: Sequence[str]) -> list[str]:
     """Return the first word of each synset; all its words if two synsets share the first."""
-    words = lemmas()
-    first = [words.get(each, each).partition(",")[0].strip() for each in classes]
+    words = [lemmas().get(each, each) for each in classes]
+    first = [each.partition(",")[0].strip() for each in words]
     count = Counter(first)
-    return [words.get(each, each) if count[name] > 1 else name for each, name in zip(classes, first, strict=True)]
+    return [each if count[name] > 1 else name for each, name in zip(words, first, strict=True)]
 
 
 CLASSES = 1000
@@ -254,10 +247,9 @@ def find_in1k(root: Path) -> In1k:
         DataError: there are none.
     """
     for base in (root / each for each in _BASES):
-        train = next((base / each for each in _TRAIN if (base / each).exists()), None)
-        val = next((base / each for each in _VAL if (base / each).exists()), None)
-        if train is not None and val is not None:
-            return In1k(root, base, train, val)
+        train, val = ([base / each for each in names if (base / each).exists()] for names in (_TRAIN, _VAL))
+        if train and val:
+            return In1k(root, base, train[0], val[0])
     inside = ", ".join(subfolders(root)[:5]) if root.is_dir() else "not a folder"
     raise DataError(
         f"{str(root)!r} ({inside or 'no folder in it'}) is no root of ImageNet-1K. Expected are train/ and val/, or "
@@ -269,7 +261,7 @@ def read_in1k(found: In1k, val_labels: Path | None = None) -> tuple[list[str], d
     """Return wnids in the order of the labels, train and test splits, and notes.
 
     Args:
-        val_labels: what the validation images show, if they lie in a heap and nothing beside them says so.
+        val_labels: classes of the validation images, if these are in one folder without a list of classes.
     """
     tree = find_tree(found.train)
     classes = [each for each in tree.concepts if is_wnid(each)]
@@ -301,26 +293,26 @@ def read_validation(found: In1k, val_labels: Path | None, classes: Sequence[str]
         mine = zip(kept, tree.every([each for _, each in kept]), strict=True)
         others = tree.every([each for each in tree.concepts if each not in set(classes)])
         return [(i, np.arange(len(i)), label) for (label, _), i in mine], sum(map(len, others))
-    heap = images_in_folder(place, "") if place.is_dir() else images_in_tar(place, "")
+    flat = images_in_folder(place, "") if place.is_dir() else images_in_tar(place, "")
     places = [found.base, found.root, place if place.is_dir() else place.parent, found.root / "ILSVRC"]
     path = val_labels or find_val_labels(places)
-    return _sort_heap(heap, read_val_labels(path, classes), path, classes)
+    return _sort_flat(flat, read_val_labels(path, classes), path, classes)
 
 
-def _sort_heap(heap: Images, labels: Mapping[str, str], path: Path, classes: Sequence[str]) -> tuple[list[_Part], int]:
+def _sort_flat(flat: Images, labels: Mapping[str, str], path: Path, classes: Sequence[str]) -> tuple[list[_Part], int]:
     """Return images of one flat folder by class, named as if each class had a folder."""
     rows: dict[str, list[int]] = {wnid: [] for wnid in classes}
     names = []
-    for row, name in enumerate(heap.names):
+    for row, name in enumerate(flat.names):
         file = name.rpartition("/")[2]
         if _stem(file) not in labels:
             raise DataError(f"{str(path)!r} does not have {name!r}. It has {len(labels):,} images.")
         wnid = labels[_stem(file)]
         names.append(f"{wnid}/{file}")
         rows.setdefault(wnid, []).append(row)
-    named = replace(heap, names=tuple(names))
+    named = replace(flat, names=tuple(names))
     parts = [(named, np.asarray(rows[wnid]), label) for label, wnid in enumerate(classes) if rows[wnid]]
-    return parts, len(heap) - sum(len(own) for _, own, _ in parts)
+    return parts, len(flat) - sum(len(own) for _, own, _ in parts)
 
 
 _KAGGLE = "LOC_val_solution.csv"

@@ -5,8 +5,8 @@
     one tar   fall11_whole.tar or ILSVRC2012_img_train.tar, which holds n01440764.tar and so on
 
 In every layout an image is called `n01440764/n01440764_18.JPEG`, and images are in the order of their names: so
-draws, fingerprints and stored features do not depend on how the images are kept. Where a concept has both a folder
-and a tar file, the tar is taken: it is whole or refused, while a folder may be half unpacked.
+samples, fingerprints and stored features do not depend on the layout. If a concept has both a folder and a tar file,
+the tar is used: it is whole or refused, while a folder may be half unpacked.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Images:
 
     Attributes:
         names: relative to the root, the same in every layout.
-        open: gives image `i`, not decoded.
-        size: gives the bytes of image `i` on disk, without reading it.
+        open: returns image `i`, not decoded.
+        size: returns the bytes of image `i` on disk, without reading it.
     """
 
     names: tuple[str, ...]
@@ -103,7 +103,7 @@ class ImageTree:
 
 
 def find_tree(root: Path) -> ImageTree:
-    """Find out what lies below a root. Only the root itself is read.
+    """Return the concepts below a root. Only the root itself is read.
 
     Raises:
         DataError: there is no such root, or nothing in it that could be a concept.

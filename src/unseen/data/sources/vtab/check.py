@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from unseen.core.errors import DataError, UnseenError
@@ -69,25 +69,23 @@ def ready_tasks(root: Path) -> list[str]:
 
 
 def _check(task: VtabTask, root: Path, *, hashes: bool) -> TaskStatus:
-    expected = expected_sizes(task)
-    known = (task.name, task.title, task.group)
-    source = ""
+    status = TaskStatus(task.name, task.title, task.group, "missing", expected=expected_sizes(task))
     try:
         found = locate(task, root)
         if found is None:
-            return TaskStatus(*known, "missing", expected=expected, advice=how_to_get(task))
-        source = f"{TITLES[found.kind]}: {found.place}"
+            return replace(status, advice=how_to_get(task))
+        status = replace(status, source=f"{TITLES[found.kind]}: {found.place}")
         with guarded(found.place, f"the files of {task.title}", advice="Get them again."):
             loaded = read_task(task, found)
-        return _status(task, loaded, source, expected, hashes=hashes)
+        return _inspect(status, loaded, hashes=hashes)
     except (UnseenError, OSError) as error:
-        advice = str(error)
-    return TaskStatus(*known, "broken", source, expected=expected, advice=advice)
+        return replace(status, state="broken", advice=str(error))
 
 
-def _status(task: VtabTask, loaded: LoadedTask, source: str, expected: dict[str, int], *, hashes: bool) -> TaskStatus:
-    sizes = {name: len(split) for name, split in loaded.dataset.splits.items()}
-    problems = [f"{name} has {sizes[name]:,} of {count:,}" for name, count in expected.items() if sizes[name] != count]
+def _inspect(status: TaskStatus, loaded: LoadedTask, *, hashes: bool) -> TaskStatus:
+    splits = loaded.dataset.splits
+    sizes = {name: len(split) for name, split in splits.items()}
+    problems = [f"{name} has {sizes[name]:,} of {n:,}" for name, n in status.expected.items() if sizes[name] != n]
     lost: dict[str, int] = {}
     for name, examples in loaded.examples.items():
         missing = _missing(examples)
@@ -95,48 +93,41 @@ def _status(task: VtabTask, loaded: LoadedTask, source: str, expected: dict[str,
             lost[name] = len(missing)
             first, why = missing[0]
             problems.append(f"{name}: {len(missing):,} images are missing, such as {examples.names[first]!r} ({why})")
-        elif (reason := _decode_error(examples, 0)) is not None:
+            continue
+        try:
+            decode_rgb(examples.open(0))
+        except (DataError, OSError) as error:
             lost[name] = 1
-            problems.append(f"{name}: {examples.names[0]!r} cannot be decoded ({reason})")
-    found: dict[str, str] = {}
-    shared: dict[str, int] = {}
+            problems.append(f"{name}: {examples.names[0]!r} cannot be decoded ({error})")
+    status = replace(status, sizes=sizes, selection=loaded.selection, split_hash=loaded.split_hash)
     if hashes and not lost:
-        digests = {name: content_digests(split) for name, split in loaded.dataset.splits.items()}
-        lost = {name: count for name, keys in digests.items() if (count := sum(key is None for key in keys))}
+        digests = {name: content_digests(split) for name, split in splits.items()}
+        lost = {name: count for name, keys in digests.items() if (count := keys.count(None))}
         for name in lost:
             example = loaded.examples[name].names[digests[name].index(None)]
             problems.append(f"{name}: {lost[name]:,} images cannot be decoded, such as {example!r}")
         shared = {f"{a}-{b}": n for (a, b), n in shared_images(loaded.dataset, digests).items() if n}
+        status = replace(status, shared=shared)
         if not lost:
-            found["hash"] = content_hash(loaded.dataset, digests=digests)
-            found["test_hash"] = content_hash(loaded.dataset, ("test",), digests)
-    return TaskStatus(
-        task.name,
-        task.title,
-        task.group,
-        "incomplete" if problems else "ready",
-        source,
-        sizes,
-        expected,
-        "; ".join(problems),
-        shared=shared,
-        selection=loaded.selection,
-        split_hash=loaded.split_hash,
-        lost=lost,
-        **found,
-    )
+            status = replace(
+                status,
+                hash=content_hash(loaded.dataset, digests=digests),
+                test_hash=content_hash(loaded.dataset, ("test",), digests),
+            )
+    return replace(status, state="incomplete" if problems else "ready", advice="; ".join(problems), lost=lost)
 
 
 def _missing(examples: Examples) -> list[tuple[int, str]]:
     """Return the positions of missing images, with the reason."""
     find = examples.find
+    if find is None:
+        return []
 
     def check(chunk: Sequence[int]) -> list[tuple[int, str]]:
         found = []
         for i in chunk:
             try:
-                if find is not None:
-                    find(i)
+                find(i)
             except (DataError, OSError) as error:
                 found.append((i, getattr(error, "strerror", None) or str(error)))
         return found
@@ -144,12 +135,3 @@ def _missing(examples: Examples) -> list[tuple[int, str]]:
     chunks = [range(i, min(i + _CHUNK, len(examples))) for i in range(0, len(examples), _CHUNK)]
     with ThreadPoolExecutor(_THREADS) as pool:
         return [each for some in pool.map(check, chunks) for each in some]
-
-
-def _decode_error(examples: Examples, i: int) -> str | None:
-    """Return why image `i` cannot be decoded, or None if it can."""
-    try:
-        decode_rgb(examples.open(i))
-    except (DataError, OSError) as error:
-        return str(error)
-    return None

@@ -8,10 +8,9 @@ wds.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -28,16 +27,16 @@ from unseen.data.sources.vtab.original import find_original, read_original
 from unseen.data.sources.vtab.tasks import OPTIONS, Rule, VtabTask, vtab_task, vtab_tasks
 from unseen.data.sources.vtab.tfds import find_tfds, read_tfds
 
-Kind = Literal["1k", "tfds", "original", "wds"]
-KINDS: tuple[Kind, ...] = ("1k", "tfds", "original", "wds")
+#: The forms of the data, in the order in which they are tried.
 TITLES = {"1k": "VTAB-1k folder", "tfds": "TFDS records", "original": "original files", "wds": "webdataset shards"}
+KINDS = tuple(TITLES)
 
 
 @dataclass(frozen=True)
 class Location:
     """Where the data of a task are, and in what form."""
 
-    kind: Kind
+    kind: str
     place: Path
 
 
@@ -46,22 +45,14 @@ class LoadedTask:
     """A task and how its examples were chosen.
 
     Attributes:
-        own: why the examples are not, or may not be, the authors' own; "" if they are.
-        provenance: whose examples they are, as in the run record.
+        selection: one clause on whose choice of examples this is.
         split_hash: of the chosen examples, by what TFDS calls them; "" if unknown.
     """
 
-    location: Location
     examples: Mapping[str, Examples]
     dataset: Dataset
-    own: str
-    provenance: Provenance
+    selection: str
     split_hash: str
-
-    @property
-    def selection(self) -> str:
-        """Return one clause on whose choice of examples this is."""
-        return _selection(self.own, self.provenance)
 
 
 class VtabSource(DatasetSource):
@@ -78,13 +69,11 @@ class VtabSource(DatasetSource):
                 "vtab:mini is a suite of six datasets, not one: run it with `unseen vtab run --tasks mini`."
             )
         task = vtab_task(name)
-        size = options.choice("size", ("1000", "full"))
-        root = options.text("root")
+        size, root = options.choice("size", ("1000", "full")), options.text("root")
         source = options.choice("source", ("auto", *KINDS))
         options.finish()
         folder = Path(root).expanduser() if root else default_root()
-        kinds = KINDS if source == "auto" else (source,)
-        return load_task(task, folder, size=size, kinds=kinds)  # type: ignore[arg-type]
+        return load_task(task, folder, size=size, kinds=KINDS if source == "auto" else (source,))
 
 
 def default_root() -> Path:
@@ -93,9 +82,9 @@ def default_root() -> Path:
     return Path(chosen).expanduser() if chosen else home() / "vtab"
 
 
-def locate(task: VtabTask, root: Path, kinds: Iterable[Kind] = KINDS) -> Location | None:
+def locate(task: VtabTask, root: Path, kinds: Iterable[str] = KINDS) -> Location | None:
     """Return the first form in which the data of a task are below `root`, or None."""
-    finders: dict[Kind, Callable[[], Path | None]] = {
+    finders: dict[str, Callable[[], Path | None]] = {
         "1k": lambda: find_1k(root, task.folder),
         "tfds": lambda: find_tfds(root, task.tfds),
         "original": lambda: find_original(task.data, root),
@@ -105,25 +94,22 @@ def locate(task: VtabTask, root: Path, kinds: Iterable[Kind] = KINDS) -> Locatio
     return next((Location(kind, place) for kind, place in found if place is not None), None)
 
 
-def load_task(
-    task: VtabTask, root: Path, *, size: Literal["1000", "full"] = "1000", kinds: Iterable[Kind] = KINDS
-) -> Dataset:
+def load_task(task: VtabTask, root: Path, *, size: str = "1000", kinds: Sequence[str] = KINDS) -> Dataset:
     """Load a task with its splits train, val and test; its card states whose choice of examples it is.
 
     Raises:
         DataError: its data are missing below `root` or damaged, or one example is in two splits.
     """
-    tried = tuple(kinds)
-    found = locate(task, root, tried)
+    found = locate(task, root, kinds)
     if found is None:
         raise DataError(
-            f"vtab:{task.name}: nothing below {root} looks like it. {how_to_get(task, tried)} Set the folder "
+            f"vtab:{task.name}: nothing below {root} looks like it. {how_to_get(task, kinds)} Set the folder "
             "with root=, or with UNSEEN_VTAB; `unseen vtab check ROOT` lists the data that it finds."
         )
     return read_task(task, found, size=size).dataset
 
 
-def read_task(task: VtabTask, found: Location, *, size: Literal["1000", "full"] = "1000") -> LoadedTask:
+def read_task(task: VtabTask, found: Location, *, size: str = "1000") -> LoadedTask:
     """Load a task from one form of its data."""
     if found.kind == "1k" and size == "full":
         raise DataError(
@@ -132,22 +118,22 @@ def read_task(task: VtabTask, found: Location, *, size: Literal["1000", "full"] 
     splits = _read_splits(task, found, size)
     _refuse_overlap(task, splits)
     shared = task.data != task.name and found.kind in ("tfds", "original")
-    own = splits["train"].own or splits["val"].own
-    provenance = _provenance(found.kind, splits, size)
+    provenance, selection = _provenance(found.kind, splits, size)
     chosen = split_hash(splits)
+    known = list(splits["test"].class_names)
     dataset = Dataset(
         card=replace(
             task.card,
-            notes=f"{OPTIONS}; examples: {_selection(own, provenance)}; split hash {chosen or 'unknown'}",
+            notes=f"{OPTIONS}; examples: {selection}; split hash {chosen or 'unknown'}",
         ),
-        class_names=_class_names(task, splits["test"]),
+        class_names=known if len(known) == task.classes else list(map(str, range(task.classes))),
         splits={split: _labelled(task, examples, found.kind, shared=shared) for split, examples in splits.items()},
         # Tasks on the same images share their features.
         features_id=f"vtab:{task.data}?size={size}&source={found.kind}" if shared else task.card.id,
         record=RunRecord(provenance=provenance),
         expected=expected_sizes(task, size),
     )
-    return LoadedTask(found, splits, dataset, own, provenance, chosen)
+    return LoadedTask(splits, dataset, selection, chosen)
 
 
 def expected_sizes(task: VtabTask, size: str = "1000") -> dict[str, int]:
@@ -156,7 +142,7 @@ def expected_sizes(task: VtabTask, size: str = "1000") -> dict[str, int]:
     return dict(zip(("train", "val", "test"), sizes, strict=True))
 
 
-def how_to_get(task: VtabTask, kinds: Iterable[Kind] = KINDS) -> str:
+def how_to_get(task: VtabTask, kinds: Iterable[str] = KINDS) -> str:
     """Return one sentence on which files to put where."""
     ways = {
         "1k": f"{task.folder}/ of a VTAB-1k folder",
@@ -199,32 +185,21 @@ def _judged(task: VtabTask, official: Mapping[str, Examples]) -> dict[str, Examp
     return judged
 
 
-def _provenance(kind: Kind, splits: Mapping[str, Examples], size: str) -> Provenance:
-    """Return whose 1,000 examples these are; "" for the full data, of which there is one version."""
+def _provenance(kind: str, splits: Mapping[str, Examples], size: str) -> tuple[Provenance, str]:
+    """Return whose 1,000 examples these are, as in the run record ("" for the full data) and as a clause."""
     own = [part for part in (splits["train"], splits["val"]) if part.own]
     if not own:
-        return "authors' subset" if size == "1000" else ""
+        return "authors' subset" if size == "1000" else "", "the authors'"
     if not all(part.certain for part in own):
-        return "unknown"
-    return "community folder" if kind == "wds" else "own sample"
+        return "unknown", f"unknown, {own[0].own}"
+    return "community folder" if kind == "wds" else "own sample", f"not the authors', {own[0].own}"
 
 
-def _selection(own: str, provenance: Provenance) -> str:
-    if not own:
-        return "the authors'"
-    return f"unknown, {own}" if provenance == "unknown" else f"not the authors', {own}"
-
-
-def _labelled(task: VtabTask, examples: Examples, kind: Kind, *, shared: bool) -> Split:
+def _labelled(task: VtabTask, examples: Examples, kind: str, *, shared: bool) -> Split:
     rule = task.rule if kind in ("tfds", "original") else Rule()  # lists and shards contain classes
     labels = rule(examples.fields[rule.field], task.classes)
     primary = np.zeros_like(labels) if shared else labels
     return Split(examples.names, labels, examples.open, content_key=examples.content_key, primary_labels=primary)
-
-
-def _class_names(task: VtabTask, examples: Examples) -> list[str]:
-    known = list(examples.class_names)
-    return known if len(known) == task.classes else [str(number) for number in range(task.classes)]
 
 
 def _refuse_overlap(task: VtabTask, splits: Mapping[str, Examples]) -> None:

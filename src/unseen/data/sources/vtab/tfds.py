@@ -20,7 +20,7 @@ import re
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,7 @@ from unseen.core.guard import guarded
 from unseen.core.wire import Value, as_message, fields, masked_crc32c, varints
 from unseen.data.array_record import ArrayRecordFile
 from unseen.data.columns import read_lines
-from unseen.data.dataset import Float32Array, IntArray, locator
+from unseen.data.dataset import AnyArray, Float32Array, IntArray, locator
 from unseen.data.decode import decode_rgb, open_image
 from unseen.data.sources.vtab.examples import Examples, from_bytes, is_record_order, record_order
 from unseen.data.sources.vtab.tasks import class_names
@@ -115,11 +115,11 @@ def first_number(features: Mapping[str, Feature], name: str) -> int:
     return int(values[0])
 
 
-def image_bytes(features: Mapping[str, Feature], name: str = "image") -> bytes:
+def image_bytes(features: Mapping[str, Feature]) -> bytes:
     """Return the encoded image of a record."""
-    values = features.get(name)
+    values = features.get("image")
     if not isinstance(values, list) or len(values) != 1:
-        raise DataError(f"a record has no image {name!r}; it has: {', '.join(features) or 'nothing'}.")
+        raise DataError(f"a record has no image; it has: {', '.join(features) or 'nothing'}.")
     return values[0]
 
 
@@ -181,25 +181,21 @@ def read_tfds(folder: Path, data: str, splits: Collection[str]) -> dict[str, Exa
         data: the task's images, which decide how to read the annotations.
         splits: which to read; CLEVR's test split, for one, has no annotations.
     """
-    shards: dict[tuple[str, str], dict[int, Path]] = {}
-    counts: dict[tuple[str, str], int] = {}
-    for path, match in _shards(folder):
-        kind = (match["split"], match["format"])
-        shards.setdefault(kind, {})[int(match["number"])] = path
-        counts[kind] = int(match["count"])
     found = {}
     for split in splits:
-        kinds = [kind for kind in shards if kind[0] == split]
-        whole = [kind for kind in kinds if len(shards[kind]) == counts[kind]]
-        if not kinds:
+        shards: dict[tuple[str, int], dict[int, Path]] = {}
+        for path, match in _shards(folder):
+            if match["split"] == split:
+                shards.setdefault((match["format"], int(match["count"])), {})[int(match["number"])] = path
+        if not shards:
             raise DataError(f"{folder} has no records of split {split!r}. Copy the whole folder.")
-        if not whole:
-            missing = next(number for number in range(counts[kinds[0]]) if number not in shards[kinds[0]])
+        (form, count), paths = max(shards.items(), key=lambda each: len(each[1]) == each[0][1])
+        if missing := [number for number in range(count) if number not in paths]:
             raise DataError(
-                f"{folder}: shard {missing} of {counts[kinds[0]]} of split {split!r} is missing. Copy the whole folder."
+                f"{folder}: shard {missing[0]} of {count} of split {split!r} is missing. Copy the whole folder."
             )
-        paths = [path for _, path in sorted(shards[whole[0]].items())]
-        found[split] = _read_split(split, [_FORMATS[whole[0][1]](path) for path in paths], folder, data)
+        files = [_FORMATS[form](path) for _, path in sorted(paths.items())]
+        found[split] = _read_split(split, files, folder, data)
     return found
 
 
@@ -209,9 +205,8 @@ def _shards(folder: Path) -> list[tuple[Path, re.Match[str]]]:
 
 def _read_split(split: str, files: Sequence[RecordFile | ArrayRecordFile], folder: Path, data: str) -> Examples:
     records = Records(files)
-    read_fields = FIELDS.get(data, _class_fields)
     cached = lru_cache(maxsize=64)(records.__getitem__)  # an image and its key are often read one after the other
-    read = [(read_fields(record), _key(record, data)) for record in records]
+    read = [(_fields(record, data), _key(record, data)) for record in records]
     rows, names = [row for row, _ in read], [name for _, name in read]
     columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
     path = folder / "label.labels.txt"
@@ -266,34 +261,28 @@ _OWN: Mapping[str, str] = {
 }
 
 
-def _class_fields(features: Mapping[str, Feature]) -> dict[str, float]:
-    return {"label": first_number(features, "label")}
+#: Annotations of datasets that have several numbers per example, after "label_".
+_LABELS = {"dsprites": ("x_position", "orientation"), "smallnorb": ("azimuth", "elevation")}
 
 
-def _clevr_fields(features: Mapping[str, Feature]) -> dict[str, float]:
-    depths = np.asarray(features.get("objects/pixel_coords", []), np.float64).reshape(-1, 3)[:, 2]
-    return {"objects": len(depths), "closest": float(depths.min(initial=np.inf))}
+def _fields(record: Mapping[str, Feature], data: str) -> dict[str, float]:
+    """Return the numbers that labels are made of."""
 
+    def depths(name: str) -> AnyArray:
+        return np.asarray(record.get(name, []), np.float64).reshape(-1, 3)[:, 2]
 
-def _kitti_fields(features: Mapping[str, Feature]) -> dict[str, float]:
-    kinds = np.asarray(features.get("objects/type", []), np.int64)
-    depths = np.asarray(features.get("objects/location", []), np.float64).reshape(-1, 3)[:, 2]
-    return {"closest": float(depths[kinds < _VEHICLES].min(initial=NO_VEHICLE))}
-
-
-def _label_fields(features: Mapping[str, Feature], names: Sequence[str]) -> dict[str, float]:
-    return {name: first_number(features, f"label_{name}") for name in names}
+    if data == "clevr":
+        found = depths("objects/pixel_coords")
+        return {"objects": len(found), "closest": float(found.min(initial=np.inf))}
+    if data == "kitti":
+        kinds = np.asarray(record.get("objects/type", []), np.int64)
+        return {"closest": float(depths("objects/location")[kinds < _VEHICLES].min(initial=NO_VEHICLE))}
+    if data in _LABELS:
+        return {name: first_number(record, f"label_{name}") for name in _LABELS[data]}
+    return {"label": first_number(record, "label")}
 
 
 def _black_and_white(data: bytes) -> Image.Image:
     """Decode an image of dSprites, whose pixels are 0 and 1."""
     pixels = np.asarray(decode_rgb(open_image(data)))
     return Image.fromarray(np.asarray(np.minimum(pixels, 1) * 255, np.uint8))
-
-
-FIELDS: Mapping[str, Callable[[Mapping[str, Feature]], dict[str, float]]] = {
-    "clevr": _clevr_fields,
-    "kitti": _kitti_fields,
-    "dsprites": partial(_label_fields, names=("x_position", "orientation")),
-    "smallnorb": partial(_label_fields, names=("azimuth", "elevation")),
-}

@@ -128,17 +128,19 @@ def check_labels(splits: AttributeSplits, labels: IntArray, folder: Path) -> Non
 
 def read_folds(folder: Path, class_names: Sequence[str], unseen_labels: IntArray) -> tuple[ClassFold, ...]:
     """Read the three folds of training classes from the class lists, checked against the test classes."""
-    listed = {name: read_classes(folder / f"{name}.txt", class_names) for name in ("trainvalclasses", "testclasses")}
-    seen, unseen = set(listed["trainvalclasses"].tolist()), set(listed["testclasses"].tolist())
-    if both := seen & unseen:
-        raise DataError(f"{folder}: {class_names[min(both)]!r} is in testclasses.txt and in trainvalclasses.txt.")
-    if set(np.unique(unseen_labels).tolist()) != unseen:
+
+    def read(name: str) -> IntArray:
+        return read_classes(folder / f"{name}.txt", class_names)
+
+    seen, unseen = read("trainvalclasses"), read("testclasses")
+    if len(both := np.intersect1d(seen, unseen)):
+        raise DataError(f"{folder}: {class_names[both[0]]!r} is in testclasses.txt and in trainvalclasses.txt.")
+    if not np.array_equal(np.unique(unseen_labels), np.unique(unseen)):
         raise DataError(f"{folder}: testclasses.txt does not name the classes of the test images.")
     folds = []
     for number in (1, 2, 3):
-        train = read_classes(folder / f"trainclasses{number}.txt", class_names)
-        val = read_classes(folder / f"valclasses{number}.txt", class_names)
-        if np.intersect1d(train, val).size or not (set(train.tolist()) | set(val.tolist())) <= seen:
+        train, val = read(f"trainclasses{number}"), read(f"valclasses{number}")
+        if np.intersect1d(train, val).size or not np.isin([*train, *val], seen).all():
             raise DataError(
                 f"{folder}: fold {number} must divide the classes of trainvalclasses.txt into train and val."
             )
@@ -168,9 +170,8 @@ def read_classes(path: Path, class_names: Sequence[str]) -> IntArray:
 def class_rows(names: Sequence[str], class_names: Sequence[str], where: str) -> IntArray:
     """Return the sorted class indices of some names."""
     index = {name: i for i, name in enumerate(class_names)}
-    for name in names:
-        if name not in index:
-            raise DataError(f"{where}: {name!r} is not among the {len(index)} classes of att_splits.mat.")
+    if unknown := [name for name in names if name not in index]:
+        raise DataError(f"{where}: {unknown[0]!r} is not among the {len(index)} classes of att_splits.mat.")
     return np.asarray(sorted(index[name] for name in names), np.int64)
 
 

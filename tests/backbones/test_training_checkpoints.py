@@ -58,7 +58,7 @@ def test_frameworks_nest_and_wrap(kind: str, trained: nn.Module, tmp_path: Path)
     assert found.has_head == (kind not in ("dino", "mae", "byol"))
 
 
-def test_an_average_of_the_weights_is_asked_for(trained: nn.Module, tmp_path: Path) -> None:
+def test_ema_true_selects_the_averaged_weights(trained: nn.Module, tmp_path: Path) -> None:
     state = trained.state_dict()
     slow = {k: v * 0.5 if v.is_floating_point() else v for k, v in state.items()}
     torch.save({"state_dict": state, "state_dict_ema": slow}, tmp_path / "c.pth")
@@ -68,7 +68,7 @@ def test_an_average_of_the_weights_is_asked_for(trained: nn.Module, tmp_path: Pa
     assert torch.equal(plain[name], state[name]) and torch.equal(ema[name], slow[name])
 
 
-def test_positions_are_resized_and_that_is_said(tmp_path: Path) -> None:
+def test_positions_are_resized_with_a_note(tmp_path: Path) -> None:
     import timm
 
     torch.manual_seed(1)
