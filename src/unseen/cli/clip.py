@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import typer
 
-from unseen.core.typed import Details
 from unseen.cli.parser import Command, Group
 from unseen.cli.results import show_results
 from unseen.cli.run import study_command
 from unseen.cli.tables import console
-
-if TYPE_CHECKING:
 from unseen.core.records import Result
+from unseen.core.typed import Details
 
 clip_commands = typer.Typer(
     name="clip", cls=Group, help="Prompts: classes known only by their names.", no_args_is_help=True
