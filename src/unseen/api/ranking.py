@@ -307,7 +307,7 @@ def rank_study(
 ) -> tuple[Study, list[str]]:
     """Return the study behind a ranking, and a note for every model that is named twice."""
     if not models:
-        raise UsageError("name at least one checkpoint to rank, such as packaged:efficientnet-lite0 or timm:resnet50.")
+        raise UsageError("name at least one checkpoint to rank, such as --models timm:resnet50 mine.pth.")
     named = [model for each in models for line in _listed(each) for model in expand_models(line)]
     resolved = [resolve_model(model, Path()) for model in named]
     doubled = [model for i, model in enumerate(resolved) if model in resolved[:i]]

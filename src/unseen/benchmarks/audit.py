@@ -343,7 +343,7 @@ class _Probe:
             "more labels score higher",
             saturated or _is_better(self.correct, few),
             f"{found}: nothing left to gain" if saturated else found,
-            "More images do not help: labels may be noisy, or there are too few test images to show it.",
+            "The gain is not significant: labels may be noisy, or there are too few test images to show it.",
             model=self.model,
             status="warning",
         )

@@ -69,7 +69,7 @@ EXAMPLES |= {
     ),
     "vtab run": (
         "unseen vtab run --tasks caltech101 --root data/ --models timm:resnet50",
-        "unseen vtab run procedural --models packaged:efficientnet-lite0 --adaptation linear",
+        "unseen vtab run procedural:shapes-count --models packaged:efficientnet-lite0",
     ),
     "vtab check": ("unseen vtab check data/", "unseen vtab check data/ --json"),
     "vtab analyse": ("unseen vtab analyse", "unseen vtab analyse --size full"),

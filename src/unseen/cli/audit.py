@@ -273,7 +273,7 @@ def audit(
         typer.Argument(metavar="DATA", help="A file with one class per line, or a dataset (packaged:emoji, photos/)."),
     ] = None,
     classes: Annotated[
-        str | None, typer.Option("--classes", "--data", metavar="DATA", help="The same, as an option.")
+        str | None, typer.Option("--classes", "--data", metavar="DATA", help="The classes, like the argument DATA.")
     ] = None,
     seen: Annotated[str, typer.Option(help="imagenet-1k, imagenet-21k, or a file of wnids or names.")] = "imagenet-1k",
     mapping: Annotated[Path | None, typer.Option(help="Ids that you chose: class<TAB>wnid per line.")] = None,

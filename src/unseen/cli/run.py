@@ -150,7 +150,7 @@ def _study_parameters(benchmark: str, data: Sequence[str], models: Sequence[str]
     argument, several = typer.Argument(metavar="DATA", help=about, show_default=False), list[str] | None
     return [
         parameter("data", Annotated[several, argument]),
-        parameter("data_option", Annotated[several, option("--data", "DATA ...", "The same, as an option")]),
+        parameter("data_option", Annotated[several, option("--data", "DATA ...", "Datasets, like the argument DATA")]),
         parameter("models", Annotated[several, option("--models", "NAME ...", MODELS_HELP + otherwise(models))]),
         parameter(
             "study",

@@ -70,12 +70,12 @@ class ZslBenchmark(Benchmark):
     methods: tuple[str, ...] = option(
         ("all",),
         axis="method",
-        help="Methods, or groups of them: all (of the paper), inductive, transductive, generative; they add up.",
+        help="Methods or groups: all (of the paper), inductive, transductive, generative; several can be combined.",
     )
     split: str = option(
         "PS",
         file=True,
-        help="PS, SS, an ImageNet split such as 2-hops, or file:PATH, an unseen class per line; xlsa17 brings one.",
+        help="PS, SS, an ImageNet split such as 2-hops, or file:PATH with one unseen class per line.",
     )
     embedding: str = option(
         "auto", file=True, help="attributes, glove, prompts, or a file; auto takes what the dataset brings."

@@ -259,7 +259,9 @@ def _results(home: Path, study: str) -> list[Result]:
 
 def noise(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A dataset whose classes have ids.")] = "packaged:emoji",
-    data_option: Annotated[str | None, typer.Option("--data", metavar="DATA", help="The same, as an option.")] = None,
+    data_option: Annotated[
+        str | None, typer.Option("--data", metavar="DATA", help="The dataset, like the argument DATA.")
+    ] = None,
     models: ModelsOption = None,
     confidence: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Least calibrated probability of another concept.")

@@ -29,7 +29,7 @@ _TasksOption = Annotated[
     typer.Option(
         "--tasks",
         metavar="NAME ...",
-        help="mini (the default), all, ready (tasks with data), a group, or names of tasks; beside DATA.",
+        help="mini (the default), all, ready (tasks with data), a group, or names of tasks; in addition to DATA.",
         rich_help_panel=DATA_PANEL,
     ),
 ]
