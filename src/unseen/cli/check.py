@@ -26,7 +26,10 @@ def check(
         str, typer.Argument(metavar="DATA", help="A dataset with class labels (photos/, packaged:grocery).")
     ],
     models: Annotated[
-        list[str] | None, typer.Option("--models", metavar="MODEL ...", help="Model names or checkpoint paths.")
+        list[str] | None,
+        typer.Option(
+            "--models", metavar="MODEL ...", help="Model names or checkpoint paths; packaged Lite0 by default."
+        ),
     ] = None,
     seen: Annotated[
         str, typer.Option(metavar="SET", help="Training classes of the models: imagenet-1k or imagenet-21k.")
