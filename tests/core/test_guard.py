@@ -92,7 +92,7 @@ def test_ordinary_pickles_are_accepted(protocol: int) -> None:
     scan(data)
     scan(data + b"what follows is another's")
     for cut in range(0, len(data) - 1, 997):
-        with pytest.raises(RefusedPickle):
+        with pytest.raises(ValueError, match=r".+"):
             scan(data[:cut])
 
 

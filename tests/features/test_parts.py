@@ -11,7 +11,7 @@ from unseen.backbones import load_backbone
 from unseen.core.errors import StoreError
 from unseen.data import load_dataset
 from unseen.features import Extraction, FeatureStore, extract
-from unseen.features.extraction import describe, extract_parts, keep_part
+from unseen.features.extraction import describe, extract_parts
 
 LAYERS = ("pooled", "logits")
 
@@ -43,7 +43,7 @@ def add(world: tuple[object, ...], store: FeatureStore, starts: list[int]) -> No
         how=how,
         starts=starts,
         part_size=4,
-        give=lambda keys, part, notes: keep_part(store, keys, part, total=total, part_size=4, provenance=notes),
+        give=lambda keys, part, notes: store.add_layers(keys, part, total=total, part_size=4, provenance=notes),
     )
 
 

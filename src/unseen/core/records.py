@@ -47,21 +47,33 @@ class Preprocessing(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelCard(_Record):
-    """What is known of a model without loading it. `None` means: known only once it is loaded.
+class MethodCard(_Record):
+    """Facts about a benchmark, a probe, a zero-shot method or a ranking score, known without importing it.
 
     Attributes:
-        id: the permanent name, such as `timm:resnet50`.
+        id: the permanent name.
         group: a family to list it under, such as the category of a paper.
         paper: the benchmark whose table lists it ("cog"), or "".
-        parameters: count without the classifier head.
-        flops: multiply-adds per image at `preprocessing.size`, times two.
     """
 
     id: str
     name: str = ""
     group: str = ""
     paper: str = ""
+    citation: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard(MethodCard):
+    """Facts about a model, known without loading it; `None` for those that are known only once it is loaded.
+
+    Attributes:
+        id: the permanent name, such as `timm:resnet50`.
+        parameters: count without the classifier head.
+        flops: multiply-adds per image at `preprocessing.size`, times two.
+    """
+
     architecture: str = ""
     parameters: int | None = None
     flops: int | None = None
@@ -69,13 +81,11 @@ class ModelCard(_Record):
     preprocessing: Preprocessing | None = None
     source: str = ""
     license: str = ""
-    citation: str = ""
-    notes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetCard(_Record):
-    """What is known of a dataset without reading its images.
+class DatasetCard(MethodCard):
+    """Facts about a dataset, known without reading its images.
 
     Attributes:
         id: the permanent name, such as `packaged:grocery`.
@@ -83,30 +93,12 @@ class DatasetCard(_Record):
         label_sets: the labellings to choose from by `?labels=`; the first is the default.
     """
 
-    id: str
-    name: str = ""
-    group: str = ""
-    paper: str = ""
     splits: tuple[str, ...] = ("train", "val", "test")
     label_sets: tuple[str, ...] = ()
     classes: int | None = None
     images: int | None = None
     source: str = ""
     license: str = ""
-    citation: str = ""
-    notes: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class MethodCard(_Record):
-    """What is known of a method without importing it: a benchmark, a probe, a zero-shot method, a ranking score."""
-
-    id: str
-    name: str = ""
-    group: str = ""
-    paper: str = ""
-    citation: str = ""
-    notes: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,9 @@ looking up strings. Reading is tolerant: a missing or ill-typed value of an old 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from typing import Any, Self, get_type_hints
 
 import msgspec
@@ -25,12 +27,8 @@ class Typed:
         hints = _hints(cls)
         found: dict[str, Any] = {}
         for field in fields(cls):
-            if field.name not in values:
-                continue
-            try:
+            with suppress(KeyError, msgspec.ValidationError, TypeError):  # the value becomes the default
                 found[field.name] = msgspec.convert(values[field.name], hints[field.name], strict=True)
-            except (msgspec.ValidationError, TypeError):
-                continue  # an ill-typed value becomes the default
         return cls(**found)
 
     def to_dict(self) -> dict[str, Any]:
@@ -44,11 +42,4 @@ class Typed:
         return found
 
 
-_HINTS: dict[type, dict[str, Any]] = {}
-
-
-def _hints(kind: type) -> dict[str, Any]:
-    """Return the types of the fields of a class, resolved once per class."""
-    if kind not in _HINTS:
-        _HINTS[kind] = get_type_hints(kind)
-    return _HINTS[kind]
+_hints = cache(get_type_hints)

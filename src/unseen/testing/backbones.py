@@ -9,7 +9,7 @@ import torch
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.load import BackboneSource, ModelName
 from unseen.core.records import ModelCard
-from unseen.testing.claims import check_ids, claim, refuses
+from unseen.testing.claims import check_cards, claim, refuses
 
 
 def check_backbone_source(
@@ -29,14 +29,7 @@ def check_backbone_source(
         build: names of architectures to build without weights; tiny ones will do.
     """
     made = source() if isinstance(source, type) else source
-    claim(isinstance(made, BackboneSource), f"{made!r} is no BackboneSource")
-    cards = list(made.cards())
-    claim(all(isinstance(card, ModelCard) for card in cards), "cards() yields something that is no ModelCard")
-    check_ids((card.id for card in cards), scheme)
-    claim(
-        not made.pattern or made.pattern.startswith(f"{scheme}:"), f"the pattern {made.pattern!r} is not {scheme}:..."
-    )
-    claim(made.listed or bool(made.pattern) or bool(cards), "nothing of it is ever listed: give a pattern, or cards")
+    check_cards(made, BackboneSource, ModelCard, scheme)
     for name in load:
         _check_loading(made, ModelName.parse(name))
     claim(not build or made.builds, f"{scheme} has no build(), but architectures to build were given")
