@@ -56,7 +56,7 @@ def test_a_stand_in_records_the_arguments_in_the_file(protocol: int) -> None:
 def test_stand_ins_of_classes_sets_and_objects_made_without_a_call() -> None:
     assert loads(b"\x80\x02ca.b\nC\n.", stand_ins=True) == StandIn("a.b.C")
     assert loads(b"\x80\x02ca.b\nC\nK\x07\x85\x81.", stand_ins=True) == StandIn("a.b.C", (7,))
-    assert loads(b"\x80\x04ca\nC\n)R(K\x07K\x08\x90.") == StandIn("a.C", (), None, {0: 7, 1: 8})
+    assert loads(b"\x80\x04ca\nC\n)R(K\x07K\x08\x90.", stand_ins=True) == StandIn("a.C", (), None, {0: 7, 1: 8})
 
 
 def test_parts_of_arrays_and_cycles() -> None:

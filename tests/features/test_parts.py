@@ -114,7 +114,7 @@ def test_an_entry_that_has_all_parts_is_completed(world: tuple[object, ...], tmp
         assert found is not None
         object.__setattr__(found, "state", "partial")
         save_manifest(manifest.parent, found)
-    keep_part(store, described.keys, None, total=described.total, part_size=4, provenance={})
+    store.add_layers(described.keys, {}, total=described.total, part_size=4, provenance={})
     assert content(store.root) == expected
 
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("without_flushing")
 
 @dataclass
 class Watched(NoProgress):
-    """Keeps what it is told, and ends the work once enough images are through."""
+    """Record all events, and end the work after a number of images."""
 
     most: int = 10**9
     begun: list[tuple[str, int, int]] = field(default_factory=list)
@@ -54,7 +54,7 @@ def values(found: Any) -> list[float]:
 
 
 def test_each_layer_has_its_own_numbers(world: Any, store: FeatureStore) -> None:
-    """Also where they are kept in another order than they are asked for."""
+    """Also if they are stored in another order than they are requested."""
     found = extract(world.backbone, world.dataset(range(10)), "train", store, layers=("deep", *BOTH), how=HOW)
     assert {layer: values(one) for layer, one in found.items()} == {
         layer: [factor * i for i in range(10)] for layer, factor in world.factors.items()

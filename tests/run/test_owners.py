@@ -81,7 +81,7 @@ def test_when_a_process_was_started_at() -> None:
 def test_who_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     assert process_is_alive(dead()) is False
     me = f"{here()}|{os.getpid()}"
-    assert process_is_alive(me) is True, "started_at nobody knows when"
+    assert process_is_alive(me) is True, "with an unknown start time"
     assert process_is_alive(f"{me}||x") is True
     assert process_is_alive(f"{me}|{started_at(os.getpid())}0|x") is False, "another has the number now"
     for odd in ("", here(), f"{here()}|", f"{here()}|a|1|x", f"{here()}|-1|1|x", f"x{me}"):
@@ -91,7 +91,7 @@ def test_who_lives(monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", refused)
-    assert process_is_alive(f"{me}|1|x") is True, "somebody else's"
+    assert process_is_alive(f"{me}|1|x") is True, "a process of another user"
 
 
 def test_work_is_taken_in_lots(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_work_is_taken_in_lots(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert other.acquire([]) == []
         assert held(one) == {**dict.fromkeys("ce", one.owner), **dict.fromkeys("abdfg", other.owner)}
         other.release(iter("ac"))
-        assert set(held(one)) == set("bcdefg"), "nobody lets go of what is another's"
+        assert set(held(one)) == set("bcdefg"), "a run releases only its own leases"
 
 
 def test_leases_last_as_long_as_they_say(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,7 @@ def test_results_are_collected_by_their_owner(tmp_path: Path) -> None:
     with inbox.watched("s", filed.append, lambda owner: owner == "one"):
         assert [thread.daemon for thread in threading.enumerate() if thread.name == "inbox"] == [True]
     assert [r.cell.parameters["seed"] for r in filed] == [2, 1]
-    assert (tmp_path / "inbox").exists(), "somebody else's result lies there still"
+    assert (tmp_path / "inbox").exists(), "the result of another run stays"
 
 
 def test_a_failure_of_the_work_passes_and_what_was_left_is_filed(tmp_path: Path) -> None:

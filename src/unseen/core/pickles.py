@@ -61,11 +61,11 @@ class _Item:
 _MARK = _Item()
 
 
-def scan_pickle(stream: BinaryIO | mmap.mmap, size: int) -> None:
+def scan_pickle(stream: Any, size: int) -> None:
     """Read the opcodes of one pickle.
 
     Args:
-        stream: at the start of the pickle; reads never return more than the stream has.
+        stream: a `BytesIO` or memory map at the start of the pickle; reads never return more than the stream has.
         size: bytes of the stream.
 
     Raises:
@@ -78,9 +78,11 @@ def scan_pickle(stream: BinaryIO | mmap.mmap, size: int) -> None:
         op = _OPCODES.get(code := stream.read(1))
         if op is None:
             raise ValueError(f"there is no opcode {code!r}")
-        # `pickletools` expects ASCII strings, and Python 2 wrote any bytes.
-        read = type(stream).readline if op.name == "STRING" else op.arg.reader if op.arg is not None else None
-        argument = read(stream) if read is not None else None
+        argument = None
+        if op.name == "STRING":  # `pickletools` expects ASCII, and Python 2 wrote any bytes
+            stream.readline()
+        elif op.arg is not None:
+            argument = op.arg.reader(stream)
         if op.name == "STOP":
             return
         if op.name == "MARK":

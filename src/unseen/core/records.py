@@ -221,10 +221,10 @@ class Result(_Record):
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Read what `to_dict` of this or an earlier version wrote; ignore keys of a later version."""
         known = {f.name for f in dataclasses.fields(cls)}
-        given = {name: value for name, value in values.items() if name in known}
-        details, record = read_details(given.get("details", {}), given.get("record") or {})
-        given |= {"cell": Cell(**given["cell"]), "sweep": tuple(given.get("sweep", ())), "details": details}
-        return cls(**{**given, "record": record})
+        found = {name: value for name, value in values.items() if name in known}
+        details, record = read_details(found.get("details", {}), found.get("record") or {})
+        nested = {"cell": Cell(**found["cell"]), "sweep": tuple(found.get("sweep", ()))}
+        return cls(**{**found, **nested, "details": details, "record": record})
 
 
 def read_details(details: Mapping[str, Any], record: Mapping[str, Any]) -> tuple[Mapping[str, Any], RunRecord]:

@@ -42,4 +42,7 @@ class Typed:
         return found
 
 
-_hints = cache(get_type_hints)
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Return the types of the fields of a class."""
+    return get_type_hints(kind)

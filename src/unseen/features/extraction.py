@@ -326,15 +326,14 @@ def measure_speed(
         raise DataError("there is no image to measure the speed with.")
     runtime = make_runtime(backbone, device=device, precision=precision, threads=1, cache=graphs)
     size = 8 if runs_in_workers(runtime) else 128
-    done, began = 0, 0.0
-    # The first batches warm caches up; then count until time is up, repeating the images if they are few.
-    for warm in (True, False):
+    spans = batch_spans(0, len(images), part_size=len(images), batch_size=size)
+    speed = 0.0
+    for limit in (min(0.5, seconds), seconds):  # the first pass warms caches up
         done, began = 0, time.perf_counter()
-        limit = min(0.5, seconds) if warm else seconds
-        while time.perf_counter() - began < limit:
-            spans = batch_spans(0, len(images), part_size=len(images), batch_size=size)
+        while (passed := time.perf_counter() - began) < limit:  # images are repeated if they are few
             for batch in run_batches(images, backbone, runtime, spans, workers=0, truncated="accept"):
                 done += batch.count
                 if time.perf_counter() - began >= limit:
                     break
-    return done / (time.perf_counter() - began)
+        speed = done / max(passed, 1e-9)
+    return speed

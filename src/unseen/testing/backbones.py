@@ -1,4 +1,4 @@
-"""What a source of models must keep to."""
+"""Contract suite of sources of models."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def check_backbone_source(
     Args:
         source: or its class.
         scheme: under which it is registered.
-        load: names of models to load, without options, such as "hf:facebook/dinov2-small". None where weights cannot
-            be had in a test.
-        build: names of architectures to build without weights; tiny ones will do.
+        load: names of models to load, without options, such as "hf:facebook/dinov2-small". None if a test has no
+            weights.
+        build: names of architectures to build without weights; tiny ones suffice.
     """
     made = source() if isinstance(source, type) else source
     check_cards(made, BackboneSource, ModelCard, scheme)
@@ -56,7 +56,7 @@ def _check_loading(source: BackboneSource, name: ModelName) -> None:
 
 
 def _load(source: BackboneSource, name: ModelName) -> Backbone:
-    """As `load_backbone` does: what is drawn at random is the same every time."""
+    """Load a model with fixed random weights, as `load_backbone` does."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return source.load(name)

@@ -21,11 +21,11 @@ def refuses(what: str, call: Callable[[], Any]) -> str:
     try:
         call()
     except UnseenError as error:
-        claim(bool(str(error).strip()), f"{what}: {type(error).__name__} without a word")
+        claim(bool(str(error).strip()), f"{what}: {type(error).__name__} without a message")
         return str(error)
     except Exception as error:
         raise AssertionError(f"{what}: {type(error).__name__} was raised, not an UnseenError: {error}") from error
-    raise AssertionError(f"{what} was accepted; an UnseenError should say what is wrong")
+    raise AssertionError(f"{what} was accepted; an UnseenError is expected")
 
 
 def check_cards(source: Source[Any], kind: type, card_type: type[MethodCard], scheme: str) -> None:

@@ -1,4 +1,4 @@
-"""What a dataset, and a source of datasets, must keep to."""
+"""Contract suite of datasets and of sources of datasets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_dataset_source(source: DatasetSource | type[DatasetSource], *, scheme:
     Args:
         source: or its class.
         scheme: under which it is registered.
-        load: names of datasets to load, such as "csv:tests/data/few.csv"; small ones will do.
+        load: names of datasets to load, such as "csv:tests/data/few.csv"; small ones suffice.
     """
     made = source() if isinstance(source, type) else source
     check_cards(made, DatasetSource, DatasetCard, scheme)
