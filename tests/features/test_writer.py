@@ -104,7 +104,7 @@ def test_a_lock_that_one_thread_took_another_releases(tmp_path: Path) -> None:
     thread.join(20)
     with pytest.raises(StoreError, match="another process is writing"):
         take_lock(tmp_path / "x.lock", timeout=0)
-    taken[0].release()
+    taken[0].lock.release()
     take_lock(tmp_path / "x.lock", timeout=0).lock.release()
 
 

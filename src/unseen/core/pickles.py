@@ -78,7 +78,7 @@ def scan_pickle(stream: Any, size: int) -> None:
         op = _OPCODES.get(code := stream.read(1))
         if op is None:
             raise ValueError(f"there is no opcode {code!r}")
-        argument = None
+        argument: Any = None
         if op.name == "STRING":  # `pickletools` expects ASCII, and Python 2 wrote any bytes
             stream.readline()
         elif op.arg is not None:

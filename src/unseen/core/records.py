@@ -214,7 +214,7 @@ class Result(_Record):
 
     def to_dict(self) -> dict[str, Any]:
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "recorded"}
-        nested = {"cell": self.cell.to_dict(), "sweep": [dict(trial) for trial in self.sweep]}
+        nested: dict[str, Any] = {"cell": self.cell.to_dict(), "sweep": [dict(trial) for trial in self.sweep]}
         return {**values, **nested, "record": self.record.to_dict()}
 
     @classmethod
@@ -223,7 +223,7 @@ class Result(_Record):
         known = {f.name for f in dataclasses.fields(cls)}
         found = {name: value for name, value in values.items() if name in known}
         details, record = read_details(found.get("details", {}), found.get("record") or {})
-        nested = {"cell": Cell(**found["cell"]), "sweep": tuple(found.get("sweep", ()))}
+        nested: dict[str, Any] = {"cell": Cell(**found["cell"]), "sweep": tuple(found.get("sweep", ()))}
         return cls(**{**found, **nested, "details": details, "record": record})
 
 

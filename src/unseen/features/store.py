@@ -86,6 +86,11 @@ class Entry:
         return self.path.name
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The digest, and if known the model and the dataset."""
+        return (self.digest, *((self.manifest.key.model, self.manifest.key.dataset) if self.manifest else ()))
+
+    @property
     def state(self) -> Literal["complete", "partial", "damaged"]:
         if self.manifest is None:
             return "damaged" if self.problem else "partial"
@@ -262,9 +267,15 @@ class FeatureStore:
             UnknownNameError: no entry matches.
         """
         entries = list(self.entries())
-        if chosen := [entry for entry in entries if _matches(entry, pattern)]:
+        digits = len(pattern) >= _DIGEST_DIGITS
+        if chosen := [
+            entry
+            for entry in entries
+            if (digits and entry.digest.startswith(pattern))
+            or any(name == pattern or fnmatchcase(name, pattern) for name in entry.names)
+        ]:
             return chosen
-        known = {name for entry in entries for name in _names(entry)}
+        known = {name for entry in entries for name in entry.names}
         hint = "" if entries else f"The store in {self.root} is empty."
         raise UnknownNameError("stored features", pattern, known, hint=hint)
 
@@ -536,13 +547,3 @@ def _entry(folder: Path) -> Entry:
     modified = files.get(MANIFEST, folder.stat()).st_mtime
     size = sum(status.st_size for status in files.values())
     return Entry(folder, manifest, problem, size, datetime.fromtimestamp(modified, UTC))
-
-
-def _names(entry: Entry) -> tuple[str, ...]:
-    return (entry.digest, *((entry.manifest.key.model, entry.manifest.key.dataset) if entry.manifest else ()))
-
-
-def _matches(entry: Entry, pattern: str) -> bool:
-    if len(pattern) >= _DIGEST_DIGITS and entry.digest.startswith(pattern):
-        return True
-    return any(name == pattern or fnmatchcase(name, pattern) for name in _names(entry))
