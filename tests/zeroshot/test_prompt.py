@@ -229,7 +229,7 @@ def test_the_record_has_shared_prompts_and_classes_without_test_images(
     assert (result.record.classes_given, result.record.classes_used) == (8, 8)
     assert result.record.notes == (
         "2 classes share the prompt 'sea lion': 'sea lion', 'sea_lion'",
-        "1 classes are candidates without a test image, so that the mean per-class accuracy leaves them out: 'apple'",
+        "1 classes are candidates without a test image, so that the mean per-class accuracy excludes them: 'apple'",
     )
 
 

@@ -16,6 +16,7 @@ from unseen.core.errors import DataError, UsageError
 from unseen.core.records import Result
 from unseen.core.run_record import Recorder
 from unseen.core.search_record import search_record
+from unseen.core.typed import Details
 from unseen.data import Dataset
 from unseen.data.user_data import LabelledImages, divide
 from unseen.run.environment import capture_environment
@@ -98,7 +99,9 @@ def evaluate_features(
     environment = capture_environment()
     results = []
     for result in benchmark.evaluate(cells, bench):
-        record = bench.recorder.record.merge(search_record(result.sweep, result.details["best"])).merge(result.record)
+        record = bench.recorder.record.merge(search_record(result.sweep, Details.read(result.details).best)).merge(
+            result.record
+        )
         results.append(replace(result, environment=environment, record=record))
     return dataset, tuple(results)
 

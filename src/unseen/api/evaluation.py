@@ -17,6 +17,7 @@ from unseen.api.objects import STUDY, Data, Model, NamedObjects, run, workbench
 from unseen.core.errors import UsageError
 from unseen.core.records import Preprocessing, Result
 from unseen.core.run_record import RunRecord
+from unseen.core.typed import Details
 from unseen.features import Extraction, Progress
 from unseen.results.grid import summary_of, unpack_correct, unpack_values
 from unseen.stats import Candidate, Interval
@@ -92,23 +93,26 @@ class Evaluation(Answer):
     @cached_property
     def image_scores(self) -> npt.NDArray[np.float64]:
         """Per test image, its share of `score`, the mean over seeds."""
-        return np.asarray(np.mean([unpack_correct(str(result.details["correct"])) for result in self.results], axis=0))
+        return np.asarray(np.mean([unpack_correct(details.correct) for details in self._details], axis=0))
 
     @property
     def per_class(self) -> dict[str, float]:
         """Accuracy by class, the mean over seeds; NaN for a class without test images."""
         names = dict(enumerate(self.class_names))
-        return {names.get(int(label), label): value for label, value in self._means("per_class").items()}
+        return {
+            names.get(int(label), label): value
+            for label, value in self._means([details.per_class for details in self._details]).items()
+        }
 
     @property
     def tuned(self) -> tuple[Mapping[str, Any], ...]:
         """Per seed: the chosen setting; `results[i].sweep` has all that were tried."""
-        return tuple(dict(result.details["best"]) for result in self.results)
+        return tuple(details.best for details in self._details)
 
     @property
     def chance(self) -> float:
         """Accuracy of guessing."""
-        return float(self.results[0].details["chance"])
+        return self._details[0].chance or 0.0
 
     @property
     def record(self) -> RunRecord:
@@ -116,10 +120,10 @@ class Evaluation(Answer):
         return RunRecord.merged({result.cell.id: result.record for result in self.results})
 
     def headline(self) -> str:
-        details = self.results[0].details
+        details = self._details[0]
         return (
-            f"top-1 {_percent_interval(self.interval)} on {details['test_images']} test images of "
-            f"{details['classes']} classes (chance {percent(self.chance)}), {self.model}"
+            f"top-1 {_percent_interval(self.interval)} on {details.test_images} test images of "
+            f"{details.classes} classes (chance {percent(self.chance)}), {self.model}"
         )
 
     def rows(self) -> list[dict[str, Any]]:
@@ -133,14 +137,17 @@ class Evaluation(Answer):
                 "dataset": self.dataset,
                 **{name: result.cell.parameters.get(name) for name in parameters},
                 **{name: result.metrics[name] for name in metrics},
-                **{f"tuned {name}": value for name, value in result.details["best"].items()},
+                **{f"tuned {name}": value for name, value in details.best.items()},
             }
-            for result in self.results
+            for result, details in zip(self.results, self._details, strict=True)
         ]
 
-    def _means(self, table: str) -> dict[str, float]:
+    @cached_property
+    def _details(self) -> list[Details]:
+        return [Details.read(result.details) for result in self.results]
+
+    def _means(self, tables: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
         """Return the mean over seeds of a table of values by class or label; NaN where no test image has it."""
-        tables: list[dict[str, float | None]] = [result.details[table] for result in self.results]
         known = {label: [value for each in tables if (value := each[label]) is not None] for label in tables[0]}
         return {label: float(np.mean(values)) if values else float("nan") for label, values in known.items()}
 
@@ -158,7 +165,7 @@ class _TargetEvaluation(Evaluation):
     @cached_property
     def image_scores(self) -> npt.NDArray[np.float64]:
         """Per test image, its share of `score`, the mean over seeds."""
-        return np.asarray(np.mean([unpack_values(str(r.details["image_scores"])) for r in self.results], axis=0))
+        return np.asarray(np.mean([unpack_values(details.image_scores) for details in self._details], axis=0))
 
     def rows(self) -> list[dict[str, Any]]:
         return self._rows(("seed",), tuple(self.results[0].metrics))
@@ -183,7 +190,7 @@ class RegressionEvaluation(_TargetEvaluation):
         found, error = self.interval, self.interval_of("mae")
         return (
             f"R² {found.value:.3f} [{found.low:.3f}, {found.high:.3f}], mean absolute error {error.value:.4g} "
-            f"[{error.low:.4g}, {error.high:.4g}] on {self.results[0].details['test_images']} test images, {self.model}"
+            f"[{error.low:.4g}, {error.high:.4g}] on {self._details[0].test_images} test images, {self.model}"
         )
 
 
@@ -204,13 +211,13 @@ class MultilabelEvaluation(_TargetEvaluation):
     @property
     def per_label(self) -> dict[str, float]:
         """Average precision by label, the mean over seeds; NaN for a label that no test image has."""
-        return self._means("per_label")
+        return self._means([details.per_label for details in self._details])
 
     def headline(self) -> str:
-        details = self.results[0].details
+        details = self._details[0]
         return (
-            f"mean average precision {_percent_interval(self.interval)} on {details['test_images']} test images with "
-            f"{details['labels']} labels (chance {percent(self.chance)}), F1 {percent(self.metrics['f1_macro'])}, "
+            f"mean average precision {_percent_interval(self.interval)} on {details.test_images} test images with "
+            f"{details.labels} labels (chance {percent(self.chance)}), F1 {percent(self.metrics['f1_macro'])}, "
             f"{self.model}"
         )
 

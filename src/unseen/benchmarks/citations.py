@@ -18,6 +18,7 @@ from typing import Any
 from unseen.core.errors import UnseenError
 from unseen.core.identity import canonical_json
 from unseen.core.records import Cell, DatasetCard, ModelCard, Result
+from unseen.core.typed import Details
 from unseen.results.comparability import SEED, current, sort_key, value_text
 from unseen.results.info import info_of
 from unseen.results.render import latex_text
@@ -159,7 +160,7 @@ def _counts(results: Sequence[Result], seeds: str | None, names: Mapping[str, st
     datasets = sorted({names.get(result.cell.dataset, result.cell.dataset) for result in results})
     models = len({result.cell.model for result in results})
     text = f"{models} {'model' if models == 1 else 'models'} on {_listed(datasets)}"
-    tested = [n for r in results if isinstance(n := r.details.get("test_images"), int)]
+    tested = [n for r in results if (n := Details.read(r.details).test_images) is not None]
     if tested:
         text += f" ({' to '.join(dict.fromkeys(f'{n:,}' for n in (min(tested), max(tested))))} test images)"
     if seeds is not None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import typer
 
-from unseen.cli.options import study_command
 from unseen.cli.parser import EXAMPLES, Command, Group, make_command, root_options
 from unseen.core.registry import load_object
 from unseen.results.info import BENCHMARKS, info_of
@@ -132,9 +131,8 @@ def load_command(name: str) -> Any:
     if name in COMMANDS:
         target, text = COMMANDS[name]
         return make_command(name, load_object(target), text)
-    return make_command(
-        name, study_command(_benchmark_named(name) or name), f"Run the benchmark {name!r} of a plug-in."
-    )
+    command = load_object("unseen.cli.run:study_command")(_benchmark_named(name) or name)
+    return make_command(name, command, f"Run the benchmark {name!r} of a plug-in.")
 
 
 def _benchmark_named(name: str) -> str | None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import typer
 
-from unseen.cli.options import study_command
 from unseen.cli.parser import Command, Group
 from unseen.cli.results import show_results
+from unseen.cli.run import study_command
 from unseen.cli.tables import console
-
-if TYPE_CHECKING:
-    from unseen.core.records import Result
+from unseen.core.records import Result
+from unseen.core.typed import Details
 
 clip_commands = typer.Typer(
     name="clip", cls=Group, help="Prompts: classes known only by their names.", no_args_is_help=True
@@ -23,7 +21,7 @@ clip_commands = typer.Typer(
 def show_clip(results: Sequence[Result]) -> None:
     """Print the tables of all metrics, then the leak audit of each dataset."""
     show_results(results)
-    for audit in dict.fromkeys(f"{r.cell.dataset}: {r.details['audit']}" for r in results if r.ok):
+    for audit in dict.fromkeys(f"{r.cell.dataset}: {Details.read(r.details).audit}" for r in results if r.ok):
         console().print(f"Leak audit of {audit}", soft_wrap=True, markup=False)
 
 

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from unseen.benchmarks.compare import (
+    Duel,
+    board_json,
+    board_table,
+    boards,
+    comparison_page,
+    difference_chart,
+    duels,
+    leaderboard_page,
+    summary_lines,
+)
 from unseen.cli.options import HomeOption, JsonOption
 from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
 from unseen.cli.results import (
@@ -16,14 +27,13 @@ from unseen.cli.results import (
     check_known,
     chosen_of,
     open_results,
-    say_written,
 )
-from unseen.cli.tables import console, count, print_json, print_model
+from unseen.cli.tables import console, count, print_json, print_model, say_written
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
-
-if TYPE_CHECKING:
-    from unseen.benchmarks.compare import Duel
+from unseen.reports import save_chart
+from unseen.results.export import merge, write_lines
+from unseen.results.render import markdown_table
 
 
 def compare(
@@ -46,8 +56,6 @@ def compare(
 
     A and B are ids, or parts of ids that only one model has: lite0 stands for packaged:efficientnet-lite0.
     """
-    from unseen.benchmarks.compare import comparison_page, difference_chart, duels, summary_lines
-    from unseen.reports import save_chart
 
     chosen = chosen_of(study=study, benchmark=benchmark, dataset=dataset)
     with open_results(home) as database:
@@ -132,9 +140,6 @@ def leaderboard(
     home: HomeOption = None,
 ) -> None:
     """Rank models whose results compare, with ranges of places, on a static page without a server."""
-    from unseen.benchmarks.compare import board_json, board_table, boards, leaderboard_page
-    from unseen.results.export import merge, write_lines
-    from unseen.results.render import markdown_table
 
     if as_json and markdown == "-":
         raise UsageError("only one of --json and --markdown - can go to standard output.")

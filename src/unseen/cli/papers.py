@@ -2,7 +2,7 @@ r"""Stored results as text: names to show, tables, failures; for papers LaTeX, M
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
@@ -10,12 +10,12 @@ from rich.text import Text
 
 from unseen.backbones.load import BACKBONES
 from unseen.benchmarks.citations import bibtex, citation_keys, method_paragraphs
-from unseen.cli.results import say_written
-from unseen.cli.tables import count
+from unseen.cli.tables import count, say_written
 from unseen.core.errors import UsageError
 from unseen.core.names import Name
 from unseen.core.records import DatasetCard, ModelCard, Result
-from unseen.data import dataset_cards
+from unseen.core.source import C, Catalogue, S
+from unseen.data.load import SOURCES
 from unseen.reports.wording import setting_text, short_names
 from unseen.results import render
 from unseen.results.export import to_json, write_lines
@@ -111,12 +111,14 @@ def model_cards_of(found: Collection[Result]) -> dict[str, ModelCard]:
 
 def known_cards(models: Collection[str]) -> dict[str, ModelCard]:
     """Return the cards of models that their sources list, without loading a model."""
-    found: dict[str, ModelCard] = {}
-    for scheme in {model.partition(":")[0] for model in models}:
-        source = BACKBONES.get(scheme) if scheme in BACKBONES else None
-        if source is not None and source.listed:
-            found |= {card.id: card for card in source.cards() if card.id in models}
-    return found
+    return {name: card for name, card in _listed_cards(BACKBONES, models).items() if name in models}
+
+
+def _listed_cards(catalogue: Catalogue[S, C], names: Iterable[str]) -> dict[str, C]:
+    """Return all cards of the sources of some names, by id; other sources are not imported."""
+    schemes = {name.partition("?")[0].partition(":")[0] for name in names}
+    sources = [catalogue.get(scheme) for scheme in sorted(schemes) if scheme in catalogue]
+    return {card.id: card for source in sources if source.listed for card in source.cards()}
 
 
 def dataset_cards_of(found: Collection[Result]) -> dict[str, DatasetCard]:
@@ -124,9 +126,8 @@ def dataset_cards_of(found: Collection[Result]) -> dict[str, DatasetCard]:
 
     The folder of the data (`root`) is no part of a name, except its last part if datasets differ in it.
     """
-    listed = {card.id: card for card in dataset_cards()}
-    cards = {}
     datasets = {result.cell.dataset for result in found}
+    listed, cards = _listed_cards(SOURCES, datasets), {}
     parsed = {each: Name.parse(each).options for each in datasets if each.partition("?")[0] in listed}
     roots = {options["root"] for options in parsed.values() if "root" in options}
     for dataset, options in parsed.items():

@@ -11,10 +11,10 @@ import typer
 from unseen.benchmarks.benchmark import make_benchmark
 from unseen.benchmarks.rank.candidates import CheckpointRanking
 from unseen.benchmarks.rank.table import DECIDING, candidates_table
-from unseen.cli.options import Draft, Running, study_command
+from unseen.cli.options import Running
 from unseen.cli.parser import parameter
 from unseen.cli.progress import ConsoleProgress
-from unseen.cli.run import engine_options, print_findings, show_plan
+from unseen.cli.run import Draft, engine_options, print_findings, show_plan, study_command
 from unseen.cli.tables import console, print_json, print_table
 from unseen.core.errors import CellsFailedError, UsageError
 from unseen.core.options import make_options

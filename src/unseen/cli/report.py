@@ -10,12 +10,16 @@ from typing import Annotated
 
 import typer
 
+from unseen.benchmarks.workbench import Workbench, kept_cards
 from unseen.cli.options import HomeOption, JsonOption, split_names
 from unseen.cli.papers import dataset_cards_of, model_cards_of
 from unseen.cli.results import BenchmarkOption, DatasetOption, StudyOption, check_known, chosen_of, open_results
 from unseen.cli.tables import console, count, print_json, say
 from unseen.core.errors import UnknownNameError, UnseenError, UsageError
 from unseen.core.files import home as home_folder
+from unseen.reports.page import ClassPictures
+from unseen.reports.theme import FORMATS, write_figures
+from unseen.run.report import file_name, make_report
 
 
 def report(
@@ -50,10 +54,6 @@ def report(
 
     Without --study, one page contains the results of all studies; results that do not compare are shown separately.
     """
-    from unseen.benchmarks.workbench import Workbench, kept_cards
-    from unseen.reports.page import ClassPictures
-    from unseen.reports.theme import FORMATS, write_figures
-    from unseen.run.report import file_name, make_report
 
     chosen = chosen_of(study=study, benchmark=benchmark, dataset=dataset)
     with open_results(home) as database:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from unseen.api.rerun import Rerun
+from unseen.api.rerun import rerun as compute
 from unseen.backbones.load import resolve_model
 from unseen.cli.options import JsonOption
+from unseen.cli.papers import failure_lines, tables_of, write_papers
 from unseen.cli.parser import Command, Group
 from unseen.cli.progress import ConsoleProgress
-from unseen.cli.tables import console, count, print_json, print_model, say
+from unseen.cli.tables import console, count, print_json, print_model, say, say_written
 from unseen.core.errors import CellsFailedError, StoreError, UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
+from unseen.core.records import Result
 from unseen.results.comparability import current, older_note
 from unseen.results.database import FILE_NAME, ResultsDatabase
 from unseen.results.export import csv_lines, json_lines, write_lines, write_parquet
 from unseen.results.info import headline_first
 from unseen.results.repair import repair as repair_file
-
-if TYPE_CHECKING:
-    from unseen.api.rerun import Rerun
-    from unseen.core.records import Result
 
 Names = list[str] | None
 #: Names by column.
@@ -91,8 +91,6 @@ def results(
         if any(exports.values()):
             _export(database, chosen, metric, exports, only_failed=failed)
         if any(texts.values()):
-            from unseen.cli.papers import write_papers
-
             write_papers(database.latest(**chosen, include_failed=False), metric or (), texts)
         if any((*texts.values(), *exports.values())):
             return
@@ -230,7 +228,6 @@ def rerun(
 
     Features are extracted again. If a metric differs, what else has changed is listed: versions, device, weights, data.
     """
-    from unseen.api.rerun import rerun as compute
 
     with open_results(home) as database:
         _, stored = database.find(identifier)
@@ -324,12 +321,6 @@ def _export(
         say(f"{note}.", error=True)
 
 
-def say_written(target: str) -> None:
-    """Print on standard error which file was written; nothing for standard output."""
-    if target not in ("", "-"):
-        say(f"Written to {target}.", error=True)
-
-
 def show_results(
     found: Sequence[Result],
     metrics: Sequence[str] = (),
@@ -343,7 +334,6 @@ def show_results(
         metrics: the metrics to show; by default those that each benchmark declares.
         all_metrics: show every metric.
     """
-    from unseen.cli.papers import failure_lines, tables_of
 
     if all_metrics:
         metrics = list(dict.fromkeys(n for r in found for n in headline_first(r.metrics, r.cell.benchmark)))

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from inspect import Parameter
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unseen.backbones.load import check_backbone, expand_models, resolve_model
 from unseen.benchmarks import group_cells
+from unseen.benchmarks.benchmark import make_benchmark
 from unseen.benchmarks.workbench import Workbench
-from unseen.cli.options import Fields, Running, study_command
-from unseen.cli.parser import parameter, with_parameters
+from unseen.cli.options import COMMON_EXTRACTION, DATA_PANEL, MODELS_HELP, TAKEN, Fields, Running, split_names
+from unseen.cli.parser import made_late, parameter, with_parameters
 from unseen.cli.progress import ConsoleReporter
 from unseen.cli.results import show_results
 from unseen.cli.tables import console, count, print_json, print_table
@@ -24,6 +27,7 @@ from unseen.core.files import home as home_folder
 from unseen.core.options import make_options
 from unseen.core.records import Result
 from unseen.features import Extraction
+from unseen.results.info import BENCHMARKS, info_of
 from unseen.results.table import run_findings
 from unseen.run.execute import Outcome, run_study
 from unseen.run.executor import ENGINES, make_engine
@@ -32,6 +36,152 @@ from unseen.run.study import Study
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+# ---- commands made from benchmarks -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Draft:
+    """The study of a command line before it is checked; `prepare` of `study_command` may change it.
+
+    Attributes:
+        command: the words of the command, for messages.
+        benchmarks: by name, the options on the command line: texts by field.
+        extraction: the same for the extraction.
+        more: values of the command's own options.
+    """
+
+    command: str
+    name: str
+    title: str
+    data: list[str]
+    models: list[str]
+    benchmarks: dict[str, dict[str, Any]]
+    extraction: dict[str, Any]
+    more: dict[str, Any]
+    home: Path | None = None
+
+
+def study_command(
+    benchmark: str,
+    *,
+    data: Sequence[str] = (),
+    models: Sequence[str] = (),
+    title: str = "",
+    defaults: Mapping[str, Any] | None = None,
+    more: Sequence[Parameter] = (),
+    prepare: Callable[[Draft], None] | None = None,
+    show: Callable[[Sequence[Result]], None] | None = None,
+    run: Callable[[Draft, Running], None] | None = None,
+) -> Callable[[], None]:
+    """Return the function of a command that runs one benchmark on DATA; register it with `cls=Command`.
+
+    The benchmark is imported when the command runs.
+
+    Args:
+        benchmark: its registry name.
+        data, models: the default datasets and models.
+        title: title of the report.
+        defaults: texts by field that replace the defaults of the dataclass.
+        more: options of this command only.
+        prepare: changes the draft, for example replaces the name of a suite by its datasets.
+        show: prints the results; prints the tables of the benchmark by default.
+        run: runs the draft instead of `run_draft`.
+    """
+
+    def make() -> Callable[..., None]:
+        kind, info = BENCHMARKS.get(benchmark), info_of(benchmark)
+        names = {each.name for each in more}
+        own = Fields(kind, benchmark, "Protocol", TAKEN | names, defaults or {})
+        taken = TAKEN | names | {each.name for each in own.fields()}
+        how = Fields(Extraction, "extraction", "Feature extraction", taken, common=COMMON_EXTRACTION)
+
+        def body(values: dict[str, Any]) -> None:
+            draft = Draft(
+                command=f"unseen {info.command}",
+                name=values["study"],
+                title=title or info.question,
+                data=split_names([*(values["data"] or ()), *(values["data_option"] or ())]) or list(data),
+                models=split_names(values["models"]) or list(models),
+                benchmarks={benchmark: own.given(values)},
+                extraction=how.given(values),
+                more={name: values[name] for name in names},
+                home=values["home"],
+            )
+            if prepare is not None:
+                _check_models(draft.models)
+                prepare(draft)
+            if run is not None:
+                run(draft, Running.among(values))
+            else:
+                run_draft(draft, Running.among(values), show)
+
+        parameters = [
+            *_study_parameters(benchmark, data, models),
+            *more,
+            *own.parameters(),
+            *how.parameters(),
+            *Running.parameters(),
+        ]
+        return with_parameters(parameters, body)
+
+    return made_late(make)
+
+
+def _check_models(models: Sequence[str]) -> None:
+    """Raise `UnseenError` if a model does not exist, before a command reads data or writes a file."""
+    for model in models:
+        for name in expand_models(model):
+            check_backbone(resolve_model(name, Path.cwd()))
+
+
+def _study_parameters(benchmark: str, data: Sequence[str], models: Sequence[str]) -> list[Parameter]:
+    """Return the parameters DATA, --data, --models and --study."""
+
+    def option(name: str, metavar: str, text: str) -> Any:
+        return typer.Option(name, metavar=metavar, help=f"{text}.", rich_help_panel=DATA_PANEL)
+
+    def otherwise(names: Sequence[str]) -> str:
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return f"; {names[0]}{more} by default" if names else ""
+
+    about = f"Datasets, or folders of labelled images{otherwise(data)}."
+    argument, several = typer.Argument(metavar="DATA", help=about, show_default=False), list[str] | None
+    return [
+        parameter("data", Annotated[several, argument]),
+        parameter("data_option", Annotated[several, option("--data", "DATA ...", "The same, as an option")]),
+        parameter("models", Annotated[several, option("--models", "NAME ...", MODELS_HELP + otherwise(models))]),
+        parameter(
+            "study",
+            Annotated[str, option("--study", "NAME", "Name of the study that the results are stored under")],
+            benchmark,
+        ),
+    ]
+
+
+def run_draft(draft: Draft, how: Running, show: Callable[[Sequence[Result]], None] | None = None) -> None:
+    """Check a draft, and run it."""
+    here, command = Path.cwd(), draft.command
+    if not draft.data:
+        raise UsageError(f"{command}: name the data, such as: {command} photos/ (unseen ls datasets).")
+    if not draft.models:
+        raise UsageError(f"{command}: name the models, such as: --models timm:resnet50 mine.pth (unseen ls models).")
+    study = Study(
+        name=draft.name,
+        title=draft.title,
+        models=tuple(draft.models),
+        datasets=tuple(draft.data),
+        benchmarks=[
+            make_benchmark(name, given, source=command, base=here, texts=True)
+            for name, given in draft.benchmarks.items()
+        ],
+        extraction=make_options(Extraction, draft.extraction, source=command, base=here, texts=True),
+        base=here,
+        source=command,
+    )
+    run_and_report(study, how, show=show)
+
 
 _STUDY = typer.Argument(metavar="STUDY", help="A study file (TOML), or the name of a shipped one (unseen ls studies).")
 

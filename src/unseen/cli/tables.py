@@ -224,3 +224,9 @@ def _fitted(widths: Sequence[tuple[int, int]], room: int) -> list[int]:
             break
         fitted[spare.index(max(spare))] -= 1
     return fitted
+
+
+def say_written(target: str) -> None:
+    """Print on standard error which file was written; nothing for standard output."""
+    if target not in ("", "-"):
+        say(f"Written to {target}.", error=True)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unseen.cli.options import Draft, HomeOption, split_names, study_command
+from unseen.cli.options import HomeOption, split_names
 from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
 from unseen.cli.parser import Command, Group
 from unseen.cli.results import show_results
+from unseen.cli.run import Draft, study_command
 from unseen.cli.tables import console, print_model
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.files import home as home_folder

@@ -246,8 +246,13 @@ def divide(
             sampled = {name: np.asarray(sorted(own, key=keys.__getitem__), np.int64) for name, own in sampled.items()}
         untested = single_image_classes(classes, train.labels) if division.test and target == CLASS else ()
         parts = {name: train.take(chosen) for name, chosen in sampled.items()}
-    if target == CLASS:
-        _refuse_untrained(classes, {name: part.labels for name, part in parts.items()})
+    for name, part in parts.items():
+        untrained = np.setdiff1d(part.labels, parts["train"].labels)
+        if target == CLASS and len(untrained):
+            raise DataError(
+                f"the class {classes[untrained[0]]!r} has images in {name} but none in train. Every class needs images "
+                "to train on."
+            )
     splits = {name: part.split() for name, part in parts.items()}
     if division.test and not len(splits["test"]):
         raise DataError(
@@ -307,15 +312,6 @@ def _labelled(
         elif split == "train":
             raise DataError("no train image has a label. Give (images, labels).")
     return kept, rows, tuple(lost)
-
-
-def _refuse_untrained(classes: Sequence[str], labels: Mapping[str, IntArray]) -> None:
-    for split, found in labels.items():
-        if len(missing := np.setdiff1d(found, labels["train"])):
-            raise DataError(
-                f"the class {classes[missing[0]]!r} has images in {split} but none in train. Every class needs images "
-                "to train on."
-            )
 
 
 def learn_targets(

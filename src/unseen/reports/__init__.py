@@ -1,4 +1,4 @@
-"""Toolkit for pages: blocks, charts, wording, the HTML file. It knows no benchmark."""
+"""Toolkit for pages: blocks, charts, wording, the HTML file. Independent of benchmarks."""
 
 from unseen.reports.page import make_page, write_page
 from unseen.reports.theme import save_chart

@@ -178,28 +178,6 @@ class Section:
             found.setdefault(key.group, []).append(key)
         return list(found.items())
 
-    @property
-    def parts(self) -> list[Part]:
-        """Return the contents as parts."""
-        texts = [Text(text, lead, answer=True) for lead, text in self.answer]
-        texts += [*map(Text, self.prose), *(Text(text, lead) for lead, text in self.points)]
-        return [*texts, *self.headlines, *self.standings, *self.figures, *self.tables]
-
-    @classmethod
-    def joined(
-        cls,
-        parts: Sequence[tuple[str, Section]],
-        *,
-        title: str,
-        anchor: str,
-        prose: Sequence[str] = (),
-        legend: Sequence[Key] = (),
-        tables: Sequence[Table] = (),
-    ) -> Section:
-        """Return one section of several settings, as `join_settings` does."""
-        settings = [(words, section.parts) for words, section in parts]
-        return join_settings(title, anchor, settings, [*map(Text, prose), *tables], legend)
-
 
 def plain_table(
     caption: str, columns: Sequence[str], rows: Iterable[Sequence[str | int | None]], *, folded: bool | None = None
@@ -273,28 +251,7 @@ def _name(part: Part, words: str) -> Part:
     return replace(part, question=named(part.question))
 
 
-def join_settings(
-    title: str,
-    anchor: str,
-    settings: Sequence[tuple[str, Iterable[Part]]],
-    common: Iterable[Part] = (),
-    legend: Sequence[Key] = (),
-) -> Section:
-    """Return the section of settings that do not compare and are shown one after the other.
-
-    Args:
-        settings: pairs of the words that distinguish a setting, and its parts; words are empty for a single setting.
-        common: parts of all settings together; they come last.
-    """
-    parts = [_name(part, words) for words, own in settings for part in own]
-    if len(settings) > 1:
-        named = "; ".join(f"({number}) {words}" for number, (words, _) in enumerate(settings, 1))
-        note = f"These are results of {len(settings)} settings, which do not compare and are shown separately: {named}."
-        parts.insert(0, Text(note))
-    return replace(assemble(title, anchor, [*parts, *common]), legend=legend)
-
-
-def assemble(title: str, anchor: str, parts: Iterable[Part]) -> Section:
+def assemble(title: str, anchor: str, parts: Iterable[Part], legend: Sequence[Key] = ()) -> Section:
     """Return the section of some parts, each kind in the order of its parts; empty and repeated texts are skipped."""
     found: dict[type, list[Any]] = {kind: [] for kind in (Figure, Table, Text, Headline, Standing)}
     for part in parts:
@@ -308,6 +265,7 @@ def assemble(title: str, anchor: str, parts: Iterable[Part]) -> Section:
         points=[(text.lead, text.text) for text in texts if not text.answer and text.lead],
         headlines=found[Headline],
         standings=found[Standing],
+        legend=legend,
         figures=found[Figure],
         tables=found[Table],
     )
@@ -348,14 +306,15 @@ class SectionSpec(Generic[S]):
         found = list(self.settings(material, benchmark))
         if not found:
             return None
+        parts = [_name(part, words) for words, each in found for block in self.blocks for part in _parts(block(each))]
+        if len(found) > 1:
+            named = "; ".join(f"({number}) {words}" for number, (words, _) in enumerate(found, 1))
+            about = f"These are results of {len(found)} settings, which do not compare and are shown separately"
+            parts.insert(0, Text(f"{about}: {named}."))
         settings = [setting for _, setting in found]
-        return join_settings(
-            self.title,
-            benchmark,
-            [(words, [part for block in self.blocks for part in _parts(block(each))]) for words, each in found],
-            [part for block in self.common for part in _parts(block(settings))],
-            material.legend(model for setting in settings for model in self.models(setting)),
-        )
+        parts += [part for block in self.common for part in _parts(block(settings))]
+        legend = material.legend(model for setting in settings for model in self.models(setting))
+        return assemble(self.title, benchmark, parts, legend)
 
 
 @dataclass(frozen=True)

@@ -27,24 +27,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from unseen.reports.theme import CONTAINER as CONTAINER
-from unseen.reports.theme import FAINT as FAINT
-from unseen.reports.theme import FOCUS as FOCUS
+from unseen.reports.theme import CONTAINER, FOCUS, Spec, other_keys
 from unseen.reports.theme import INK as INK
 from unseen.reports.theme import NEUTRAL as NEUTRAL
 from unseen.reports.theme import OTHERS as OTHERS
 from unseen.reports.theme import PALETTE as PALETTE
-from unseen.reports.theme import REFERENCE as REFERENCE
-from unseen.reports.theme import SHAPES as SHAPES
-from unseen.reports.theme import SYMBOLS as SYMBOLS
 from unseen.reports.theme import Key as Key
-from unseen.reports.theme import Spec, other_keys
 from unseen.reports.theme import beside as beside
 from unseen.reports.theme import save_chart as save_chart
-from unseen.reports.theme import series_channels as series_channels
 from unseen.reports.theme import series_keys as series_keys
 from unseen.reports.theme import to_spec as to_spec
-from unseen.reports.theme import vegalite_version as vegalite_version
 from unseen.reports.theme import without_legends as without_legends
 from unseen.results.table import Table
 from unseen.stats import Interval

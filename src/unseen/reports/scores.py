@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unseen.core.typed import Details
 from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table, TableCell
 from unseen.reports.charts import Axis, Dots, interval_fields
 from unseen.reports.theme import Key
@@ -110,11 +111,10 @@ def _lead(difference: Difference, style: MetricStyle) -> str:
 def _figure(grid: Grid, column: Column, keys: Mapping[str, Key], title: str) -> Figure:
     summaries = [grid.cells[model, column] for model in grid.models if (model, column) in grid.cells]
     chart = summary_dots(summaries, keys, chance=summaries[0].chance)
-    details = grid.groups[column.group].results[0].details
-    classes, train, test = (details.get(key) for key in ("classes", "train_images", "test_images"))
-    sizes = [counted(classes, "class", "classes")] if isinstance(classes, int) else []
-    if isinstance(train, int) and isinstance(test, int):
-        sizes.append(f"{train:,} training, {test:,} test images")
+    details = Details.read(grid.groups[column.group].results[0].details)
+    sizes = [counted(details.classes, "class", "classes")] if details.classes is not None else []
+    if details.train_images is not None and details.test_images is not None:
+        sizes.append(f"{details.train_images:,} training, {details.test_images:,} test images")
     return Figure(title, chart, f"{column.style.spoken} on {title}: {chart.words()}.", caption=" · ".join(sizes))
 
 

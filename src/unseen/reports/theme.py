@@ -103,18 +103,6 @@ class Key:
         return SHAPES[SYMBOLS.index(self.symbol)]
 
 
-def series_channels(keys: Sequence[Key], field: str = "name") -> tuple[Any, Any]:
-    """Return colour and shape of Altair marks by legend entries, the same in every chart with the same entries."""
-    import altair as alt
-
-    labels = [key.label for key in keys]
-    legend = alt.Legend(title=None, columns=min(4, len(labels)), symbolLimit=0, labelLimit=260)
-    return (
-        alt.Color(f"{field}:N", scale=alt.Scale(domain=labels, range=[key.colour for key in keys]), legend=legend),
-        alt.Shape(f"{field}:N", scale=alt.Scale(domain=labels, range=[key.shape for key in keys]), legend=legend),
-    )
-
-
 # ---- specifications --------------------------------------------------------------------------------------------------
 
 

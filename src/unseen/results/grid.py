@@ -25,6 +25,7 @@ from unseen.core.guard import guarded
 from unseen.core.identity import canonical_json
 from unseen.core.records import Result
 from unseen.core.registry import load_object
+from unseen.core.typed import Details
 from unseen.results.comparability import SEED, Group, comparable, sort_key
 from unseen.results.info import MetricStyle, headline_first, info_of, metric_style
 from unseen.stats import Candidate, Decision, Interval, accuracy_interval, combine_intervals, decide, median_outcomes
@@ -231,8 +232,7 @@ def summary_of(results: Sequence[Result], metric: str) -> Summary:
 
 
 def _test_images(result: Result) -> int | None:
-    found = result.details.get("test_images")
-    return found if isinstance(found, int) else None
+    return Details.read(result.details).test_images
 
 
 def candidate_of(results: Sequence[Result], style: MetricStyle) -> Candidate:

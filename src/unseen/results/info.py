@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from unseen.core.errors import UnseenError
 from unseen.core.registry import Registry, load_object
+from unseen.core.typed import Details
 
 if TYPE_CHECKING:
     from unseen.benchmarks.benchmark import Benchmark
@@ -121,10 +122,8 @@ def _styles(benchmark: str) -> Mapping[str, MetricStyle]:
 
 def stored_chance(details: Parameters) -> float | None:
     """Return the chance level that a result states, or one in the number of its classes; None if it has neither."""
-    value, classes = details.get("chance"), details.get("classes")
-    if isinstance(value, int | float):
-        return float(value)
-    return 1 / classes if isinstance(classes, int) and classes > 0 else None
+    found = Details.read(details)
+    return found.chance if found.chance is not None else 1 / found.classes if found.classes else None
 
 
 def same_options(parameters: Parameters) -> Parameters:

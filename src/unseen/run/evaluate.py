@@ -26,6 +26,7 @@ from unseen.core.progress import MessageLog
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import Recorder
 from unseen.core.search_record import search_record
+from unseen.core.typed import Details
 from unseen.features import Extraction
 from unseen.run.environment import capture_environment
 from unseen.run.record import Inbox
@@ -191,8 +192,8 @@ def _completed(result: Result, bench: Workbench, environment: Mapping[str, str])
     The record has what the workbench recorded for the group, how the search went, and what the benchmark itself
     recorded for the cell.
     """
-    best = result.details.get("best") or result.details.get("chosen") or {}
-    search = search_record(result.sweep, best if isinstance(best, Mapping) else {})
+    details = Details.read(result.details)
+    search = search_record(result.sweep, details.best or details.chosen)
     record = bench.recorder.record.merge(search).merge(result.record)
     with suppress(UnseenError):  # a dataset that cannot be loaded has failed the cell already
         record = record.expecting(bench.dataset(result.cell.dataset).expected)

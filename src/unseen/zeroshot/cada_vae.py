@@ -17,13 +17,16 @@ Expected:   [P] Table 3, H: CUB 52.4, SUN 40.6, AWA1 64.1, AWA2 63.9
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unseen.core.records import MethodCard
 from unseen.zeroshot.generative import GenerativeMethod, Layers, TrainingImages, linear
 from unseen.zeroshot.method import FloatArray, Grid, ZeroShotMethod, parameters
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 #: Greatest weight, and the shares of all epochs between which it grows to that.
 _DIMENSIONS = 2048
@@ -75,12 +78,12 @@ class CADAVAE(GenerativeMethod):
         share = {"x": _DIMENSIONS / d, "s": 1.0}
         adam = torch.optim.Adam(net.parameters(), self.learning_rate, amsgrad=True)
 
-        def encode(side: str, x: Any) -> tuple[Any, Any, Any]:
+        def encode(side: str, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             inner = torch.relu(net(f"{side}.in", x))
             mean, log_var = net(f"{side}.mean", inner), net(f"{side}.log_var", inner)
             return mean, log_var, mean + (0.5 * log_var).exp() * data.noise(*mean.shape)
 
-        def decode(side: str, z: Any) -> Any:
+        def decode(side: str, z: Tensor) -> Tensor:
             return net(f"{side}.out", torch.relu(net(f"{side}.back", z)))
 
         for epoch in range(1, epochs + 1):
@@ -99,7 +102,7 @@ class CADAVAE(GenerativeMethod):
                 apart = (mean - mean_s) ** 2 + ((0.5 * log_var).exp() - (0.5 * log_var_s).exp()) ** 2
                 loss = loss + align * (apart.sum(1) + 1e-12).sqrt().sum()  # Eqs. (4), (5), (6)
                 adam.zero_grad()
-                loss.backward()
+                torch.autograd.backward(loss)
                 adam.step()
             yield epoch, net
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, islice, repeat
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from unseen.core.records import MethodCard
 from unseen.zeroshot.generative import GenerativeMethod, Layers, TrainingImages, linear
 from unseen.zeroshot.logistic import fit_logistic
 from unseen.zeroshot.method import FloatArray, Grid, one_hot, parameters
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
 
 _SLOPE = 0.2  # of the leaky ReLU
 _LEAST_STEPS = 40  # of G in an epoch
@@ -76,18 +80,18 @@ class FCLSWGAN(GenerativeMethod):
         adams = [torch.optim.Adam(net.parameters(), self.learning_rate, betas=(0.5, 0.999)) for net in (D, G)]
         leaky = torch.nn.functional.leaky_relu
 
-        def generate(s: Any) -> Any:
+        def generate(s: Tensor) -> Tensor:
             return torch.relu(G("G2", leaky(G("G1", torch.cat([data.noise(len(s), a), s], 1)), _SLOPE)))
 
-        def critic(x: Any, s: Any) -> tuple[Any, Any]:
+        def critic(x: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
             """Return the output of D for each image, and its gradient with respect to the image."""
             inner = D("D1", torch.cat([x, s], 1))
             slopes = torch.where(inner > 0, 1.0, _SLOPE) * D.tensors["D2.weight"][:, 0]
             return D("D2", leaky(inner, _SLOPE))[:, 0], slopes @ D.tensors["D1.weight"][:d].T
 
-        def step(loss: Any, adam: Any) -> None:
+        def step(loss: Tensor, adam: Optimizer) -> None:
             adam.zero_grad()
-            loss.backward()
+            torch.autograd.backward(loss)
             adam.step()
 
         endless = chain.from_iterable(data.batches(self.batch_size) for _ in repeat(None))

@@ -40,7 +40,7 @@ from unseen.stats import (
     seen_unseen_area_interval,
 )
 from unseen.zeroshot.catalogue import grid_of, make_method
-from unseen.zeroshot.method import FloatArray, IntArray, ZeroShotMethod
+from unseen.zeroshot.method import FloatArray, IntArray, Params, ZeroShotMethod
 from unseen.zeroshot.outcomes import ImageOutcomes
 from unseen.zeroshot.problem import Fold, Images, Problem
 
@@ -61,16 +61,16 @@ class Tuning:
         grid: the settings themselves, in the same order.
     """
 
-    trials: tuple[Mapping[str, Any], ...]
-    grid: tuple[Mapping[str, Any], ...]
+    trials: tuple[Params, ...]
+    grid: tuple[Params, ...]
 
-    def on(self, folds: Sequence[int]) -> list[Mapping[str, Any]]:
+    def on(self, folds: Sequence[int]) -> list[Params]:
         """Return the trials with `value` as the mean over some folds."""
         return [
             {**t, "value": float(np.mean([t["values"][i] for i in folds]))} if t["values"] else t for t in self.trials
         ]
 
-    def best(self, folds: Sequence[int] | None = None) -> Mapping[str, Any]:
+    def best(self, folds: Sequence[int] | None = None) -> Params:
         """Return the first setting with the greatest mean accuracy over some folds, by default all."""
         if len(self.grid) == 1:
             return self.grid[0]
@@ -98,7 +98,7 @@ class Evaluation:
     """
 
     tuning: Tuning
-    best: Mapping[str, Any]
+    best: Params
     calibration: float
     timings: Mapping[str, float]
     intervals: Mapping[str, Interval]
@@ -116,7 +116,7 @@ def evaluate_method(
     method: str | ZeroShotMethod,
     problem: Problem,
     *,
-    grid: Sequence[Mapping[str, Any]] | str = "full",
+    grid: Sequence[Params] | str = "full",
     folds: Sequence[int] | None = None,
     calibration: float | str = 0.0,
     test: Problem | None = None,
@@ -157,7 +157,7 @@ def evaluate_method(
     return Evaluation(tuning, best, subtracted, timings, *tested)
 
 
-def tune(method: ZeroShotMethod, problem: Problem, grid: Sequence[Mapping[str, Any]], folds: Sequence[Fold]) -> Tuning:
+def tune(method: ZeroShotMethod, problem: Problem, grid: Sequence[Params], folds: Sequence[Fold]) -> Tuning:
     """Evaluate each setting on each fold by the criterion of the method, without test images."""
     if not folds:
         raise DataError("tuning needs at least one fold of classes.")
@@ -219,7 +219,7 @@ class Trial:
         )
 
 
-def _fresh(method: ZeroShotMethod, params: Mapping[str, Any]) -> ZeroShotMethod:
+def _fresh(method: ZeroShotMethod, params: Params) -> ZeroShotMethod:
     fresh: ZeroShotMethod = clone(method).set_params(**params)
     return fresh
 

@@ -179,7 +179,8 @@ def test_the_section_shows_settings_apart() -> None:
     section = vtab_section(Material([*results(steps=[5000]), *results(steps=[2])]), "vtab")
     assert section is not None
     assert section.prose[0] == (
-        "These are results of 2 settings, which do not compare and are shown separately: (1) steps [5000]; (2) steps [2]."
+        "These are results of 2 settings, which do not compare and are shown separately: (1) steps [5000]; "
+        "(2) steps [2]."
     )
     means = [f.title for f in section.figures if f.title.startswith("Means")]
     assert means == ["Means by group of tasks · steps [5000]", "Means by group of tasks · steps [2]"]

@@ -36,7 +36,7 @@ from unseen.backbones.checkpoints import load_plain, state_dicts
 from unseen.backbones.model_files import pickled_names
 from unseen.backbones.sources.cog import CogModel
 from unseen.core.errors import CheckpointError, DataError
-from unseen.core.guard import read_member, reader
+from unseen.core.guard import guarded, read_member, reader
 from unseen.core.pickles import StandIn, load_plain_pickle
 from unseen.core.wire import fields, masked_crc32c, varint
 
@@ -79,11 +79,12 @@ def read_torch_file(source: Path | bytes, name: str) -> object:
 
 
 def _read_torch(file: BinaryIO, name: str) -> object:
-    file = _without_code(file)
-    # A pickle of torch names built-in functions by the module that Python 2 had them in.
-    names = [re.sub(r"^__builtin__\b", "builtins", each) for each in pickled_names(file, name) or ()]
-    file.seek(0)
-    return load_plain(file, name, [(Record, each) for each in names])
+    with guarded(name, "a torch file", error=CheckpointError):
+        file = _without_code(file)
+        # A pickle of torch names built-in functions by the module that Python 2 had them in.
+        names = [re.sub(r"^__builtin__\b", "builtins", each) for each in pickled_names(file, name) or ()]
+        file.seek(0)
+        return load_plain(file, name, [(Record, each) for each in names])
 
 
 def _without_code(file: BinaryIO) -> BinaryIO:

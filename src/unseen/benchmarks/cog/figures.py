@@ -167,14 +167,15 @@ def _level_charts(view: View) -> dict[str, Chart]:
 def _relative_charts(view: View) -> dict[str, Chart]:
     """Return differences to the baseline by level; of many models by category, on one scale (Fig. 3b to 3e)."""
     own = _whole(view)
-    if len(view.keys) < 2 or not own:
+    if not own:
         return {}
     categories: dict[str, dict[str, Key]] = defaultdict(dict)
     for model, key in view.keys.items():
         if model != view.baseline:
             categories[key.group if len(view.keys) > FEW else ""][model] = key
     base, span = {view.baseline: view.keys[view.baseline]}, list(_lines(view, own, "level").ends())
-    views = {name: replace(view, keys={**members, **base}) for name, members in categories.items()}
+    every = categories or {"": {}}
+    views = {name: replace(view, keys={**members, **base}) for name, members in every.items()}
     return {name: _lines(each, own, "level", include=span) for name, each in views.items()}
 
 
@@ -592,7 +593,7 @@ VIEW_FIGURES: Mapping[str, CogFigure] = {
         "Relative to a baseline",
         _relative_charts,
         _relative_sentences,
-        "differences need two models or more, with all training images.",
+        "that study has no results with all training images. Run it with --shots all.",
         relative=True,
     ),
     "distance": CogFigure(

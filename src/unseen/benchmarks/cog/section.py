@@ -280,6 +280,8 @@ def _figures(view: View) -> Iterator[Figure]:
     absent = [key.label for model, key in view.keys.items() if model not in charted.keys]
     for name in ("levels", "relative", "distance", "few-shot", "controls", "images"):
         figure = VIEW_FIGURES[name]
+        if figure.relative and len(charted.keys) < 2:
+            continue
         shown = charted if figure.relative else replace(charted, baseline="")
         caption = figure.caption
         if name == "levels" and absent:

@@ -25,7 +25,7 @@ from unseen.benchmarks.rank.table import (
 from unseen.core.errors import DataError
 from unseen.core.records import Result
 from unseen.ranking.cards import find_score, variant_of
-from unseen.reports.blocks import Figure, Headline, Material, Part, Section, Standing, Text, join_settings
+from unseen.reports.blocks import Figure, Headline, Material, Part, Section, Standing, Text, assemble
 from unseen.reports.charts import Axis, Bars, Dots, Matrix, Panels, Scatter
 from unseen.reports.wording import SIGNIFICANT, TIED, family, is_reference, listed, short_names
 from unseen.results.table import default_tables
@@ -55,7 +55,7 @@ def rank_section(material: Material, benchmark: str) -> Section | None:
     judged = _judged(own, truth, material) if truth else ()
     parts = [*(part for one in settings for part in one.parts()), *judged, *bare]
     legend = material.legend(c.model for ranking in ranked for c in ranking.candidates)
-    return join_settings(title, benchmark, [("", parts)], legend=legend)
+    return assemble(title, benchmark, parts, legend)
 
 
 @dataclass(frozen=True)

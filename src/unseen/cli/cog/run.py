@@ -18,10 +18,11 @@ from unseen.benchmarks.cog.domains import CONTROL, DomainRecipe
 from unseen.benchmarks.cog.figures import FIGURES, Request, draw
 from unseen.benchmarks.cog.noise import NoiseReport, label_noise
 from unseen.benchmarks.cog.section import images_text, level_tables
-from unseen.cli.options import DEFAULT_MODELS, Draft, HomeOption, JsonOption, ModelsOption, split_names, study_command
+from unseen.cli.options import DEFAULT_MODELS, HomeOption, JsonOption, ModelsOption, split_names
 from unseen.cli.papers import dataset_cards_of, display_names, known_cards, model_cards_of
 from unseen.cli.progress import ConsoleProgress
 from unseen.cli.results import show_results
+from unseen.cli.run import Draft, study_command
 from unseen.cli.tables import console, print_json, print_model, print_table
 from unseen.concepts import ClassMapping, load_wordnet, map_classes, read_mapping, read_seen
 from unseen.core.class_table import OPEN

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from unseen.cli.options import DATA_PANEL, DEFAULT_MODELS, Draft, split_names, study_command
+from unseen.cli.options import DATA_PANEL, DEFAULT_MODELS, split_names
 from unseen.cli.parser import Command, Group, made_late, parameter
+from unseen.cli.run import Draft, study_command
 from unseen.core.registry import load_object
 
 _COMMANDS = {

@@ -17,7 +17,7 @@ Cost:       n m d multiplications (half within one set). Memory: two blocks of r
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -82,17 +82,19 @@ def find_duplicates(
         gallery = _Gallery(images, against, memory // _BYTES_PER_PICTURE, pool)
         known = {(pair.first, pair.second) for pair in pairs}
         if not gallery.complete:
-            pairs += _by_features(candidates, alone, known)
-        done = 0
-        for chunk in _chunks(candidates) if gallery.complete else ():
+            alike = candidates.rows(np.flatnonzero(candidates.similarity >= alone))
+            pairs += [DuplicatePair(a, b, Kind.UNCONFIRMED, s, None) for a, b, s in alike if (a, b) not in known]
+        # By the first image, so that its picture is cached for all comparisons with it.
+        order = np.lexsort((candidates.second, candidates.first))
+        for start in range(0, len(order), _CHUNK) if gallery.complete else ():
+            chunk = candidates.rows(order[start : start + _CHUNK])
             open_pairs = [(a, b, similar) for a, b, similar in chunk if (a, b) not in known]
             for (a, b, similar), found in zip(open_pairs, gallery.compare(open_pairs, parts=parts), strict=True):
                 if found is not None:
                     pairs.append(DuplicatePair(a, b, found.kind, similar, found.correlation))
-            done += len(chunk)
-            report("pictures", done, len(candidates))
-    order = list(Kind)
-    pairs.sort(key=lambda p: (order.index(p.kind), -(p.correlation or p.similarity or 0.0), p.first, p.second))
+            report("pictures", start + len(chunk), len(candidates))
+    kinds = list(Kind)
+    pairs.sort(key=lambda p: (kinds.index(p.kind), -(p.correlation or p.similarity or 0.0), p.first, p.second))
     dropped = to_drop(images, against, pairs, keep)
     compared = len(candidates) if gallery.complete else 0
     return DuplicateReport(images, against, tuple(pairs), dropped, compared, gallery.unreadable)
@@ -114,19 +116,6 @@ def _equal_files(images: ImageSet, against: ImageSet | None, pool: ThreadPoolExe
         elif against is None and j != i:
             pairs.append(DuplicatePair(j, i, Kind.EXACT, None, 1.0))
     return pairs
-
-
-def _by_features(candidates: NearPairs, alone: float, known: Collection[tuple[int, int]]) -> list[DuplicatePair]:
-    """Return candidates of high similarity, though no picture confirms them."""
-    rows = candidates.rows(np.flatnonzero(candidates.similarity >= alone))
-    return [DuplicatePair(a, b, Kind.UNCONFIRMED, similar, None) for a, b, similar in rows if (a, b) not in known]
-
-
-def _chunks(candidates: NearPairs) -> Iterator[list[tuple[int, int, float]]]:
-    """Yield candidates by the first image, so that its picture is cached for all comparisons with it."""
-    order = np.lexsort((candidates.second, candidates.first))
-    for start in range(0, len(order), _CHUNK):
-        yield candidates.rows(order[start : start + _CHUNK])
 
 
 class _Gallery:

@@ -39,7 +39,11 @@ class ZipSource(DatasetSource):
 
 
 def _read(archive: zipfile.ZipFile, path: Path, layout: str) -> dict[str, LabelledImages]:
-    members = [info for info in archive.infolist() if not info.is_dir() and not _is_litter(info)]
+    members = [
+        info
+        for info in archive.infolist()
+        if not info.is_dir() and not any(map(is_litter, PurePosixPath(info.filename).parts))
+    ]
     if len(members) > _MOST_FILES:
         raise DataError(f"{str(path)!r} lists {len(members):,} files; the limit is {_MOST_FILES:,}.")
     members.sort(key=lambda info: info.filename)
@@ -67,10 +71,6 @@ def _read(archive: zipfile.ZipFile, path: Path, layout: str) -> dict[str, Labell
         )
 
     return {split: part(split, rows) for split, rows in arranged.rows.items()}
-
-
-def _is_litter(info: zipfile.ZipInfo) -> bool:
-    return any(is_litter(part) for part in PurePosixPath(info.filename).parts)
 
 
 def _is_image(info: zipfile.ZipInfo) -> bool:

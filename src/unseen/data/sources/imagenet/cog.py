@@ -137,18 +137,10 @@ def balanced_rows(names: Sequence[str], labels: IntArray, count: int, seed: int 
     return np.flatnonzero(rank_in_class(names, labels, seed)[0] < count)
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The splits of a level, and in words how their images were chosen."""
-
-    splits: Mapping[str, Split]
-    notes: str
-
-
 def choose_splits(
     tree: ImageTree, level: str, concepts: Sequence[str], caps: Caps, *, seed: int = 0, lists: Lists | None = None
-) -> Chosen:
-    """Return train and test images of a level: those of the lists if given, else sampled by the seed.
+) -> tuple[dict[str, Split], str]:
+    """Return train and test images of a level, from the lists or sampled by the seed, and how they were chosen.
 
     Args:
         concepts: sorted, in the order of the labels.
@@ -174,7 +166,7 @@ def choose_splits(
         for i, name in enumerate(("train", "test"))
     }
     notes = f"images drawn by seed {seed}: {caps.test} test, at most {caps.train} train per concept"
-    return Chosen(splits, f"{notes}; lists {lists_digest(splits)}")
+    return splits, f"{notes}; lists {lists_digest(splits)}"
 
 
 def image_lists(dataset: Dataset) -> dict[str, dict[str, list[str]]]:
@@ -194,7 +186,9 @@ def lists_digest(splits: Mapping[str, Split]) -> str:
     return total.hexdigest()
 
 
-def _listed(tree: ImageTree, level: str, concepts: Sequence[str], found: Sequence[Images], lists: Lists) -> Chosen:
+def _listed(
+    tree: ImageTree, level: str, concepts: Sequence[str], found: Sequence[Images], lists: Lists
+) -> tuple[dict[str, Split], str]:
     """Return splits of the listed images; a missing one stays and counts as unreadable when it is opened."""
     parts: dict[str, list[tuple[Images, IntArray, int]]] = {"train": [], "test": []}
     absent = 0
@@ -211,7 +205,7 @@ def _listed(tree: ImageTree, level: str, concepts: Sequence[str], found: Sequenc
             parts[split].append((_at(images, known, names), np.arange(len(names)), label))
     splits = {name: join_split(each) for name, each in parts.items()}
     notes = f"images of the given lists {lists_digest(splits)}"
-    return Chosen(splits, notes + (f"; {absent:,} of them are not there" if absent else ""))
+    return splits, notes + (f"; {absent:,} of them are not there" if absent else "")
 
 
 def _at(images: Images, known: Mapping[str, int], names: tuple[str, ...]) -> Images:

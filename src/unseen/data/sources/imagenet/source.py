@@ -36,7 +36,6 @@ from unseen.data.load import DatasetSource, load_dataset
 from unseen.data.matlab import read_variables
 from unseen.data.sources.imagenet.cog import (
     Caps,
-    Chosen,
     balanced_rows,
     choose_splits,
     lists_digest,
@@ -154,8 +153,7 @@ def _load_level(level: str, options: Options) -> Dataset:
     levels = read_levels(path)
     if level not in levels:
         raise UnknownNameError(f"level of {str(path)!r}", f"cog-{level}", [f"cog-{each}" for each in levels])
-    root, chosen, seed = _draw(level, levels[level], options)
-    splits, notes = dict(chosen.splits), chosen.notes
+    root, splits, notes, seed = _sample(level, levels[level], options)
     if balanced is not None:
         train = splits["train"]
         splits["train"] = train.take(balanced_rows(train.names, train.labels, balanced, seed))
@@ -170,18 +168,18 @@ def _load_whole(options: Options) -> Dataset:
     seen = options.choice("seen", ("in1k", "in1k-blurred"))
     places = {"root": options.text("in1k"), "val_labels": options.text("val_labels")}
     given = {key: value for key, value in places.items() if value is not None}
-    root, chosen, _ = _draw("of any name", concepts, options)
+    root, splits, notes, _ = _sample("of any name", concepts, options)
     trained = load_dataset(str(Name("imagenet", seen, given)))
-    unseen = _assemble("ImageNet-CoG, all levels", root, options, concepts, chosen.splits, chosen.notes)
+    unseen = _assemble("ImageNet-CoG, all levels", root, options, concepts, splits, notes)
     # Which ImageNet-1K stands beside them is nothing to the features of the unseen concepts.
     named = Name.parse(unseen.features_id).without("seen", "in1k")
     unseen = replace(unseen, features_id=str(replace(named, rest="cog-unseen")))
-    card = replace(unseen.card, name="ImageNet-CoG", notes="; ".join(filter(None, (trained.card.notes, chosen.notes))))
+    card = replace(unseen.card, name="ImageNet-CoG", notes="; ".join(filter(None, (trained.card.notes, notes))))
     return join_datasets(card, [trained, unseen])
 
 
-def _draw(level: str, concepts: Sequence[str], options: Options) -> tuple[Path, Chosen, int]:
-    """Return the root of ImageNet-21K, the images of some of its concepts, and the seed of their sample."""
+def _sample(level: str, concepts: Sequence[str], options: Options) -> tuple[Path, dict[str, Split], str, int]:
+    """Return the root of ImageNet-21K, the images of some of its concepts, notes on them, and the seed."""
     root = imagenet_root("cog", options.text("root"))
     split_file, defaults = options.text("split"), Caps()
     caps = Caps(
@@ -192,7 +190,7 @@ def _draw(level: str, concepts: Sequence[str], options: Options) -> tuple[Path, 
     seed = options.integer("seed") or 0
     options.finish()
     lists = read_image_lists(Path(split_file).expanduser(), concepts) if split_file else None
-    return root, choose_splits(find_tree(root), level, concepts, caps, seed=seed, lists=lists), seed
+    return root, *choose_splits(find_tree(root), level, concepts, caps, seed=seed, lists=lists), seed
 
 
 def _load_in1k(name: str, options: Options) -> Dataset:
