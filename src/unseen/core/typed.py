@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
-from functools import cache
 from typing import Any, Self, get_type_hints
 
 import msgspec
@@ -69,7 +68,11 @@ class Details(Typed):
     audit: str = ""
 
 
-@cache
+_HINTS: dict[type, dict[str, Any]] = {}
+
+
 def _hints(kind: type) -> dict[str, Any]:
-    """Return the types of the fields of a class."""
-    return get_type_hints(kind)
+    """Return the types of the fields of a class, resolved once per class."""
+    if kind not in _HINTS:
+        _HINTS[kind] = get_type_hints(kind)
+    return _HINTS[kind]
