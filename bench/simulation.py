@@ -159,8 +159,7 @@ def measure_part(tries: int = 12) -> tuple[float, float]:
             index = np.arange(number * 1024, (number + 1) * 1024)
             part = {"pooled": PartRows(number * 1024, features, index, index)}
             total = 1024 * (tries + 1)
-            store = FeatureStore(Path(folder))
-            store.add_layers({"pooled": key}, part, total=total, part_size=1024, provenance={})
+            FeatureStore(Path(folder)).add_layers({"pooled": key}, part, total=total, part_size=1024, provenance={})
             whole.append(time.process_time() - began)
     # The first makes the entry, which the others find.
     return float(np.mean(before[1:])), float(np.mean(whole[1:]) - np.mean(before[1:]))
