@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -147,27 +148,23 @@ def test_what_has_run_out_and_the_dead_have_left_is_swept(path: Path) -> None:
         assert set(held(first)) == {"held", "own"}, "who leaves lets go of his own alone"
 
 
-def test_the_dead_hold_nothing_and_are_asked_after_once_a_second(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    answers: dict[str, bool | None] = {"a": True, "b": False, "c": None}
-    monkeypatch.setattr(module, "process_is_alive", lambda owner: asked.append(owner) or answers[owner])
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    with Leases(path, heartbeat=1e6) as leases:
-        assert [leases._process_is_alive(owner) for owner in "abc"] == [True, False, True]
-        answers |= {"a": False, "b": True}
-        now[0] = 1.0
-        assert [leases._process_is_alive(owner) for owner in "abc"] == [True, False, True], "as it was a moment ago"
-        assert len(asked) == 3
-        now[0] = 1.25
-        assert [leases._process_is_alive(owner) for owner in "abc"] == [False, True, True]
-        assert len(asked) == 6
-        now[0] = 2.0
-        leases._process_is_alive("a")
-        assert len(asked) == 6, "the second is that since the last time"
+def test_dead_processes_hold_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each owner is checked once for each chunk of work, however many leases it has."""
+    checked: list[str] = []
+    alive: dict[str, bool | None] = {}
+    with ExitStack() as stack:
+        first, second, third = (stack.enter_context(Leases(path, heartbeat=1e6)) for _ in range(3))
+        assert first.acquire(["a", "b"]) == ["a", "b"]
+        assert second.acquire(["c"]) == ["c"]
+        monkeypatch.setattr(module, "process_is_alive", lambda owner: checked.append(owner) or alive[owner])
+        alive |= {first.owner: True, second.owner: None}
+        assert third.acquire(list("abcd")) == ["d"], "a process of another machine may be alive"
+        assert sorted(checked) == sorted([first.owner, second.owner])
+        alive[first.owner] = False
+        assert third.acquire(list("abcd")) == ["a", "b", "d"]
 
 
-def test_who_lives_elsewhere_is_known_by_leases(path: Path) -> None:
+def test_runs_of_other_machines_are_alive_while_they_hold_leases(path: Path) -> None:
     with Leases(path) as leases:
         assert leases.is_alive(leases.owner)
         assert not leases.is_alive(ELSEWHERE)
