@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from unseen.benchmarks.citations import _known, bibtex, method_paragraphs, references
 from unseen.cli import main
@@ -132,3 +133,12 @@ def test_the_whole_compiles(home: Path, tmp_path: Path) -> None:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
         assert done.returncode == 0, done.stdout[-2000:]
     assert "undefined" not in (tmp_path / "main.log").read_text(errors="replace")
+
+
+def test_model_card(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["results", "--home", str(home), "--model-card", "-"]) == 0
+    first, block, last = capsys.readouterr().out.split("---\n")
+    (index,) = yaml.safe_load(block).values()
+    assert (first, last) == ("", "")
+    assert {"name", "results"} <= set(index[0])
+    assert {"task", "dataset", "metrics"} <= set(index[0]["results"][0])

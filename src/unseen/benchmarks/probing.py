@@ -15,7 +15,7 @@ from unseen.core.identity import option
 from unseen.core.options import Natural, Positive, check_options
 from unseen.core.records import Cell, Result
 from unseen.features.rows import FeatureRows
-from unseen.probes.solvers import SEEDS
+from unseen.probes.solvers import SEEDS, solver_version
 from unseen.results.grid import pack_correct
 from unseen.stats import Interval
 
@@ -64,7 +64,6 @@ class ProbeOptions:
         return () if self.square_root else ("square_root",)
 
     def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
-        from unseen.probes.solvers import solver_version
 
         return {self.solver: solver_version(self.solver)}
 

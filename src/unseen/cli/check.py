@@ -8,10 +8,15 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from unseen.backbones.load import check_backbone, resolve_model
+from unseen.benchmarks.audit import MODEL, SEEN_SETS, run_checks
+from unseen.benchmarks.workbench import Workbench
 from unseen.cli.options import HomeOption, JsonOption, split_names
+from unseen.cli.progress import ConsoleProgress
 from unseen.cli.tables import console, count, print_json, print_table, say
 from unseen.core.errors import CellsFailedError, UnknownNameError
 from unseen.core.files import home as home_folder
+from unseen.data.load import resolve_dataset
 
 _STYLES = {"pass": "green", "warning": "yellow", "fail": "bold red", "skipped": "dim"}
 
@@ -38,20 +43,8 @@ def check(
     Shuffled labels must score at chance, random weights lower than trained ones, and more labels higher. Also checks
     the majority class, copies between training and test images, unreadable images, class balance and leaks.
 
-    Exits with 3 if a check fails.
-
-    Examples:
-
-    unseen check photos/ --models packaged:efficientnet-lite0
-
-    unseen check packaged:grocery --models timm:resnet50 --no-copies --json
+    Exit with 3 if a check fails.
     """
-    from unseen.backbones.load import check_backbone, resolve_model
-    from unseen.benchmarks.audit import MODEL, SEEN_SETS, run_checks
-    from unseen.benchmarks.workbench import Workbench
-    from unseen.cli.progress import ConsoleProgress
-    from unseen.data.load import resolve_dataset
-
     here = Path.cwd()
     if seen not in SEEN_SETS:
         raise UnknownNameError("set of seen classes", seen, SEEN_SETS)

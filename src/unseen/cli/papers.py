@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from rich.text import Text
 
+from unseen import __version__
 from unseen.backbones.load import BACKBONES
 from unseen.benchmarks.citations import bibtex, citation_keys, method_paragraphs
 from unseen.cli.tables import count, say_written
@@ -31,7 +32,8 @@ def write_papers(found: Sequence[Result], metrics: Sequence[str], targets: Mappi
     """Write tables of results, methods and citations.
 
     Args:
-        targets: by format ("latex", "markdown", "bibtex", "csv" or "json"), the file, "-" for standard output, or "".
+        targets: by format ("latex", "markdown", "bibtex", "model-card", "csv" or "json"), the file, "-" for standard
+            output, or "".
 
     Raises:
         UsageError: there is no result to write.
@@ -53,6 +55,8 @@ def write_papers(found: Sequence[Result], metrics: Sequence[str], targets: Mappi
         elif target and form == "markdown":
             methods = [f"{render.markdown_words(text)}\n" for text, _ in method_paragraphs(found, names)]
             write_lines(target, ["\n".join([*map(render.markdown_table, tables), *methods])])
+        elif target and form == "model-card":
+            write_lines(target, [render.model_card(found, names, __version__)])
         elif target and form == "csv":
             write_lines(target, ["\n".join(map(render.csv_table, tables))])
         elif target:

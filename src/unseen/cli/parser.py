@@ -40,7 +40,7 @@ class _Help(_Base):
         names = {name for each in options for name in (*each.opts, *each.secondary_opts)}
         several = {name for each in options if each.multiple for name in each.opts}
         known = [_renamed(argument, names) for argument in args]
-        return super().parse_args(ctx, spread_lists(known, several))
+        return super().parse_args(ctx, spread_lists(known, several, getattr(self, "commands", ())))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         super().format_help(ctx, formatter)
@@ -140,12 +140,12 @@ def with_parameters(parameters: Sequence[Parameter], body: Callable[[dict[str, A
     return function
 
 
-def spread_lists(arguments: Sequence[str], lists: Collection[str]) -> list[str]:
-    """Return `--models a b` as `--models a --models b`, which Typer parses."""
+def spread_lists(arguments: Sequence[str], lists: Collection[str], commands: Collection[str] = ()) -> list[str]:
+    """Return `--models a b` as `--models a --models b`, which Typer parses; a list ends at the name of a command."""
     spread: list[str] = []
     current = ""
     for place, argument in enumerate(arguments):
-        if argument == "--":
+        if argument == "--" or argument in commands:
             return [*spread, *arguments[place:]]
         if argument.startswith("-"):
             name = argument.partition("=")[0]

@@ -29,10 +29,15 @@ Names = list[str] | None
 #: Names by column.
 Chosen = dict[str, Any]
 
-StudyOption = Annotated[Names, typer.Option("--study", help="Only this study. May be given several times.")]
-BenchmarkOption = Annotated[Names, typer.Option("--benchmark", help="Only this benchmark. May be given several times.")]
-ModelOption = Annotated[Names, typer.Option("--models", metavar="NAME ...", help="Only these models.")]
-DatasetOption = Annotated[Names, typer.Option("--dataset", help="Only this dataset. May be given several times.")]
+
+def _only(name: str, what: str) -> Any:
+    return typer.Option(name, metavar="NAME ...", help=f"Only these {what}.")
+
+
+StudyOption = Annotated[Names, _only("--study", "studies")]
+BenchmarkOption = Annotated[Names, _only("--benchmark", "benchmarks")]
+ModelOption = Annotated[Names, _only("--models", "models")]
+DatasetOption = Annotated[Names, _only("--dataset", "datasets")]
 HomeOption = Annotated[Path | None, typer.Option("--home", help="Where results are kept. Default: UNSEEN_HOME.")]
 
 results_commands = typer.Typer(name="results", cls=Group, invoke_without_command=True)
@@ -45,7 +50,7 @@ def results(
     benchmark: BenchmarkOption = None,
     model: ModelOption = None,
     dataset: DatasetOption = None,
-    metric: Annotated[Names, typer.Option(help="Only this metric. May be given several times.")] = None,
+    metric: Annotated[Names, _only("--metric", "metrics")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print long form as JSON, with sweeps, details and run records.")
     ] = False,
@@ -62,6 +67,9 @@ def results(
     bibtex: Annotated[
         str, typer.Option(metavar="FILE", help="Write what to cite for these results; - is standard output.")
     ] = "",
+    model_card: Annotated[
+        str, typer.Option(metavar="FILE", help="Write the model-index of a Hugging Face model card; - prints it.")
+    ] = "",
     table: Annotated[
         bool, typer.Option("--table", help="With --json and --csv: the tables of the terminal, in full precision.")
     ] = False,
@@ -75,7 +83,7 @@ def results(
     --table, --json and --csv give the tables themselves: values, limits, test images, chance and marks.
     """
     chosen = chosen_of(study=study, benchmark=benchmark, model=model, dataset=dataset)
-    texts = {"latex": latex, "markdown": markdown, "bibtex": bibtex}
+    texts = {"latex": latex, "markdown": markdown, "bibtex": bibtex, "model-card": model_card}
     exports = {"parquet": parquet, "csv": csv, "json": "-" if as_json else ""}
     if context.invoked_subcommand is not None:
         if any((chosen, metric, table, all_metrics, failed, home, *texts.values(), *exports.values())):

@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from unseen.benchmarks.workbench import Workbench
+from unseen.benchmarks.zsl.analysis import (
+    METRICS,
+    MethodRanks,
+    check_statements,
+    cross_dataset_test,
+    cross_dataset_tests,
+    dataset_sizes,
+    harmonic_mismatches,
+    published_ranks,
+    ranks_by_setting,
+    text_table,
+)
+from unseen.benchmarks.zsl.protocol import given_model
+from unseen.benchmarks.zsl.published import printed_tables
+from unseen.benchmarks.zsl.section import look_chart, rank_matrix
+from unseen.benchmarks.zsl.tables import all_studies, zsl_tables
 from unseen.cli.options import HomeOption, split_names
 from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
 from unseen.cli.parser import Command, Group
@@ -16,12 +33,10 @@ from unseen.cli.run import Draft, study_command
 from unseen.cli.tables import console, print_model
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
+from unseen.core.records import Result
+from unseen.data.load import expand_datasets
+from unseen.reports.charts import Chart, save_chart
 from unseen.results import FILE_NAME, ResultsDatabase, current
-
-if TYPE_CHECKING:
-    from unseen.benchmarks.zsl.analysis import MethodRanks
-    from unseen.core.records import Result
-    from unseen.reports.charts import Chart
 
 zsl_commands = typer.Typer(
     name="zsl", cls=Group, help="Zero-shot learning: unseen classes, known only by a description.", no_args_is_help=True
@@ -33,7 +48,6 @@ _PUBLISHED_SCHEME = "xlsa17:"
 
 def _prepare(draft: Draft) -> None:
     """Give the datasets of the paper their split, and take the features that they bring as the default model."""
-    from unseen.data.load import expand_datasets
 
     options = draft.benchmarks["zsl"]
     split = str(options.get("split", "PS"))
@@ -54,7 +68,6 @@ def _with_split(name: str, split: str) -> str:
 
 def _default_model(names: Sequence[str]) -> str:
     """Return the name of the features that the datasets bring, or of the packaged model."""
-    from unseen.benchmarks.zsl.protocol import given_model
 
     models = {given_model(name) for name in names}
     if models == {""}:
@@ -66,7 +79,6 @@ def _default_model(names: Sequence[str]) -> str:
 
 def show_zsl(results: Sequence[Result]) -> None:
     """Print a table of methods per model and dataset, then what failed."""
-    from unseen.benchmarks.zsl.tables import zsl_tables
 
     names = display_names(results, model_cards_of(results), dataset_cards_of(results))
     for table in zsl_tables([result for result in results if result.ok], names):
@@ -94,7 +106,6 @@ def compare(
     home: HomeOption = None,
 ) -> None:
     """Rank methods over datasets and folds: rank matrix, mean ranks, Friedman's test, Nemenyi's critical difference."""
-    from unseen.benchmarks.zsl.analysis import METRICS, published_ranks, ranks_by_setting
 
     chosen = metric or list(METRICS)
     for name in chosen:
@@ -117,13 +128,10 @@ def compare(
     else:
         _print_studies(results)
     if chart is not None:
-        from unseen.benchmarks.zsl.section import rank_matrix
-
         _draw(rank_matrix(found[0][1]), chart)
 
 
 def _draw(drawing: Chart, path: Path) -> None:
-    from unseen.reports.charts import save_chart
 
     console().print(f"Drawn to {save_chart(drawing, path)}.", soft_wrap=True)
 
@@ -135,8 +143,6 @@ def _stored_results(home: Path | None) -> list[Result]:
 
 def _print_published() -> None:
     """Print which statements of the paper follow from its tables, and Tables 2 to 6."""
-    from unseen.benchmarks.zsl.analysis import check_statements, cross_dataset_test, harmonic_mismatches, text_table
-    from unseen.benchmarks.zsl.published import printed_tables
 
     rows = [[s.text, "follows" if s.holds else "does not follow", s.evidence] for s in check_statements()]
     print_model(text_table("statements of the paper", ["the paper says", "from its tables", "evidence"], rows))
@@ -156,8 +162,6 @@ def _print_published() -> None:
 
 def _print_studies(results: Sequence[Result]) -> None:
     """Print SS against PS, across datasets, ImageNet splits, and transductive beside inductive methods."""
-    from unseen.benchmarks.zsl.analysis import cross_dataset_tests
-    from unseen.benchmarks.zsl.tables import all_studies
 
     for table in all_studies(results):
         print_model(table)
@@ -182,16 +186,11 @@ def look(
     home: HomeOption = None,
 ) -> None:
     """Print classes and images of each split beside Table 1 of the paper; draw images per class and t-SNE (Fig. 2)."""
-    from unseen.benchmarks.workbench import Workbench
-    from unseen.benchmarks.zsl.analysis import dataset_sizes
-    from unseen.data.load import expand_datasets
 
     names = [each for name in split_names(data) for each in expand_datasets(name)]
     bench = Workbench(home_folder(home))
     print_model(dataset_sizes([bench.dataset(name) for name in names]))
     if chart is not None:
-        from unseen.benchmarks.zsl.section import look_chart
-
         chosen = split_names(models) or [_default_model([name]) for name in names]
         chosen = chosen * len(names) if len(chosen) == 1 else chosen
         _draw(look_chart(bench, names, chosen, images=images, seed=seed), chart)

@@ -32,7 +32,7 @@ from unseen.concepts.text import default_word_vectors
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.guard import reader
 from unseen.data import Dataset
-from unseen.zeroshot.method import FloatArray, unit_rows
+from unseen.zeroshot.problem import FloatArray, unit_rows
 
 SOURCES = ("attributes", "glove", "text", "wordnet")
 SUFFIXES = (".bin", ".vec", ".txt", ".bin.gz", ".vec.gz", ".txt.gz")

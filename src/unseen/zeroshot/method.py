@@ -28,9 +28,11 @@ from sklearn.base import BaseEstimator, clone
 
 from unseen.core.errors import DataError
 from unseen.core.records import MethodCard
+from unseen.zeroshot.problem import FloatArray as FloatArray
+from unseen.zeroshot.problem import IntArray as IntArray
+from unseen.zeroshot.problem import as_matrix as as_matrix
+from unseen.zeroshot.problem import unit_rows as unit_rows
 
-FloatArray = npt.NDArray[np.floating[Any]]
-IntArray = npt.NDArray[np.int64]
 Params = Mapping[str, Any]
 #: Settings with their scores.
 Scored = Iterator[tuple[Params, FloatArray]]
@@ -192,32 +194,12 @@ def check_training(X: npt.ArrayLike, y: npt.ArrayLike, S: npt.ArrayLike) -> tupl
     return features, labels.astype(np.int64), embeddings
 
 
-def as_matrix(values: npt.ArrayLike, what: str) -> FloatArray:
-    """Return a finite two-dimensional array of float32 or float64."""
-    array = np.asarray(values)
-    if array.ndim != 2 or 0 in array.shape:
-        raise DataError(f"{what} must be a table with one row each, not empty; found shape {array.shape}.")
-    if array.dtype.kind not in "fiub":
-        raise DataError(f"{what} must be numbers; found {array.dtype}.")
-    matrix = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
-    if not np.isfinite(matrix).all():
-        row = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
-        raise DataError(f"{what} hold values that are not finite, first in row {row}.")
-    return matrix
-
-
 def match_rows(rows: FloatArray, table: FloatArray) -> IntArray:
     """Return the first row of `table` that equals each of `rows` exactly, or -1."""
     place: dict[bytes, int] = {}
     for i, row in enumerate(np.ascontiguousarray(table, np.float64)):
         place.setdefault(row.tobytes(), i)
     return np.asarray([place.get(row.tobytes(), -1) for row in np.ascontiguousarray(rows, np.float64)], np.int64)
-
-
-def unit_rows(matrix: FloatArray) -> FloatArray:
-    """Scale rows to length 1; a zero row stays zero."""
-    length = np.linalg.norm(matrix, axis=1, keepdims=True)
-    return np.asarray(matrix / np.where(length > 0, length, 1))
 
 
 def one_hot(y: IntArray, classes: int, dtype: npt.DTypeLike = np.float64) -> FloatArray:

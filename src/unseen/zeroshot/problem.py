@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from unseen.concepts import (
     Audit,
@@ -30,7 +32,9 @@ from unseen.concepts import (
 )
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.data.subset import draw_order
-from unseen.zeroshot.method import FloatArray, IntArray, as_matrix, unit_rows
+
+FloatArray = npt.NDArray[np.floating[Any]]
+IntArray = npt.NDArray[np.int64]
 
 NORMALISATIONS = ("l2", "standard", "none")
 IMAGENET_SPLITS = (
@@ -289,3 +293,23 @@ def _imagenet(kind: str, keys: Sequence[str], counts: Mapping[str, int]) -> tupl
     found = ([place[wnid] for wnid in wnids if wnid in place] for wnids in (training, unseen))
     seen_rows, unseen_rows = (np.sort(np.asarray(rows, np.int64)) for rows in found)
     return seen_rows, unseen_rows
+
+
+def as_matrix(values: npt.ArrayLike, what: str) -> FloatArray:
+    """Return a finite two-dimensional array of float32 or float64."""
+    array = np.asarray(values)
+    if array.ndim != 2 or 0 in array.shape:
+        raise DataError(f"{what} must be a table with one row each, not empty; found shape {array.shape}.")
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"{what} must be numbers; found {array.dtype}.")
+    matrix = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    if not np.isfinite(matrix).all():
+        row = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
+        raise DataError(f"{what} hold values that are not finite, first in row {row}.")
+    return matrix
+
+
+def unit_rows(matrix: FloatArray) -> FloatArray:
+    """Scale rows to length 1; a zero row stays zero."""
+    length = np.linalg.norm(matrix, axis=1, keepdims=True)
+    return np.asarray(matrix / np.where(length > 0, length, 1))

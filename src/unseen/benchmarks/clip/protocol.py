@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,13 +27,12 @@ from unseen.benchmarks.workbench import (
 )
 from unseen.core.identity import option
 from unseen.core.records import Cell, Result
+from unseen.data import Dataset
 from unseen.metrics import per_class_accuracy, top_k_correct
 from unseen.results.grid import pack_correct
 from unseen.results.info import BenchmarkInfo
 from unseen.stats import accuracy_interval
-
-if TYPE_CHECKING:
-    from unseen.data import Dataset
+from unseen.zeroshot.problem import audit_unseen
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,6 @@ class ClipBenchmark(Benchmark):
         return bench.wanted(cells[0].dataset, splits=(self.split,))
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
-        from unseen.zeroshot.problem import audit_unseen
         from unseen.zeroshot.prompt import prompt_scores
 
         cell, began = cells[0], perf_counter()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from unseen.benchmarks.benchmark import Benchmark
+from unseen.benchmarks.probe import targets
 from unseen.benchmarks.probe.info import PROBE
 from unseen.benchmarks.probing import ProbeOptions, Validation, probe_cells
 from unseen.benchmarks.workbench import Wanted, Workbench
@@ -46,7 +47,6 @@ class ProbeBenchmark(ProbeOptions, Benchmark):
                 f"{dataset.id!r} has labels of the kind {dataset.target}: shots are of classes, and the solver "
                 f"{self.solver} too. Leave both out."
             )
-        from unseen.benchmarks.probe import targets
 
         kind = targets.RegressionBenchmark if dataset.target == NUMBER else targets.MultilabelBenchmark
         return kind(**{f.name: getattr(self, f.name) for f in fields(kind)})

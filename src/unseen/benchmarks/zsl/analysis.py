@@ -35,8 +35,7 @@ from unseen.metrics import (
 from unseen.results import Group, comparable
 from unseen.results.table import Table, TableCell
 from unseen.zeroshot.catalogue import load_method
-from unseen.zeroshot.method import unit_rows
-from unseen.zeroshot.problem import Images
+from unseen.zeroshot.problem import Images, unit_rows
 
 METRICS = ("zsl", "ts", "tr", "H")
 METHOD = "method"

@@ -26,6 +26,7 @@ from unseen.benchmarks.workbench import (
     text_version,
 )
 from unseen.benchmarks.zsl import ZSL
+from unseen.benchmarks.zsl.analysis import make_look
 from unseen.benchmarks.zsl.details import ZslDetails, ZslParameters, pack_outcomes, parameters_of
 from unseen.core.errors import DataError, UnknownNameError, UnseenError
 from unseen.core.identity import option
@@ -34,13 +35,23 @@ from unseen.core.options import Share
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord, dropped
 from unseen.core.search_record import search_record
+from unseen.data import Dataset
+from unseen.data.dataset import IntArray
 from unseen.results.info import BenchmarkInfo
 from unseen.zeroshot.catalogue import expand_methods, load_method, make_method
+from unseen.zeroshot.embeddings import check_source, class_embeddings
+from unseen.zeroshot.problem import (
+    ClassSplit,
+    Fold,
+    Images,
+    Problem,
+    audit_unseen,
+    draw_folds,
+    join_images,
+    split_classes,
+)
 
 if TYPE_CHECKING:
-    from unseen.data import Dataset
-    from unseen.data.dataset import IntArray
-    from unseen.zeroshot.problem import ClassSplit, Problem
     from unseen.zeroshot.protocol import Tuning
 
 
@@ -122,8 +133,6 @@ class ZslBenchmark(Benchmark):
         if self.embedding == PROMPTS:
             check_templates(self.templates)
         elif self.embedding not in ("auto", "glove", "text", "wordnet"):
-            from unseen.zeroshot.embeddings import check_source
-
             check_source(self.embedding, dataset)
 
     def points(self, dataset: str) -> list[dict[str, Any]]:
@@ -150,7 +159,6 @@ class ZslBenchmark(Benchmark):
         return bench.wanted(cells[0].dataset, self.layer)
 
     def evaluate(self, cells: Sequence[Cell], bench: Workbench) -> Iterator[Result]:
-        from unseen.benchmarks.zsl.analysis import make_look
 
         problem, details = self.problem(bench, cells[0].model, cells[0].dataset)
         if hasattr(bench.dataset(cells[0].dataset), "attributes"):  # the paper's data: its Fig. 2
@@ -211,8 +219,6 @@ class ZslBenchmark(Benchmark):
 
     def problem(self, bench: Workbench, model: str, name: str) -> tuple[Problem, ZslDetails]:
         """Return the problem of one model on one dataset, features scaled, and what every result states about it."""
-        from unseen.zeroshot.embeddings import class_embeddings
-        from unseen.zeroshot.problem import Images, Problem, audit_unseen, join_images
 
         dataset = bench.dataset(name)
         source = self.embedding
@@ -279,7 +285,6 @@ class ZslBenchmark(Benchmark):
         Args:
             labels: class of each image, by split of the dataset.
         """
-        from unseen.zeroshot.problem import ClassSplit, Fold, draw_folds, split_classes
 
         names, wnids = dataset.class_names, dataset.wnids
         if hasattr(dataset, "attributes"):
