@@ -157,8 +157,8 @@ def extraction(count: int) -> None:
 def parts() -> None:
     """What a part of 1024 x 2048 costs beside its network: lock, file, manifest, by how many are there already."""
     from unseen.core.records import FeatureKey, Preprocessing
-    from unseen.features.extraction import ExtractedPart, keep_part
     from unseen.features.manifest import Manifest, Part, entry_folder, part_name, save_manifest
+    from unseen.features.part import PartRows
 
     size, tries = 1024, 12
     features = np.random.default_rng(0).normal(size=(size, 2048)).astype(np.float32)
@@ -176,9 +176,9 @@ def parts() -> None:
             told: list[Took] = []
             for number in range(there, there + tries - 1):
                 index = np.arange(number * size, (number + 1) * size)
-                part = ExtractedPart(number * size, {"pooled": features}, index, index, ())
+                part = {"pooled": PartRows(number * size, features, index, index)}
                 with clocked(told):
-                    keep_part(store, {"pooled": key}, part, total=total, part_size=size, provenance={})
+                    store.add_layers({"pooled": key}, part, total=total, part_size=size, provenance={})
         wall, cpu = np.median([t.wall for t in told]), np.median([t.cpu for t in told])
         say(f"a part of 8 MB beside {there} others", f"{1e3 * wall:6.1f} ms, {1e3 * cpu:6.1f} CPU ms")
 

@@ -138,7 +138,7 @@ def measure_part(tries: int = 12) -> tuple[float, float]:
     """CPU seconds of a part of 1,024 x 2,048: to write it, and under the lock of its entry."""
     from unseen.core.records import FeatureKey, Preprocessing
     from unseen.features import FeatureStore, store
-    from unseen.features.extraction import ExtractedPart, keep_part
+    from unseen.features.part import PartRows
 
     features = np.random.default_rng(0).normal(size=(1024, 2048)).astype(np.float32)
     key = FeatureKey("m", "w", "pooled", Preprocessing(256, 224), "fp32", "torch", "d", "train", "f")
@@ -157,9 +157,9 @@ def measure_part(tries: int = 12) -> tuple[float, float]:
         for number in range(tries):
             began = time.process_time()
             index = np.arange(number * 1024, (number + 1) * 1024)
-            part = ExtractedPart(number * 1024, {"pooled": features}, index, index, ())
+            part = {"pooled": PartRows(number * 1024, features, index, index)}
             total = 1024 * (tries + 1)
-            keep_part(FeatureStore(Path(folder)), {"pooled": key}, part, total=total, part_size=1024, provenance={})
+            FeatureStore(Path(folder)).add_layers({"pooled": key}, part, total=total, part_size=1024, provenance={})
             whole.append(time.process_time() - began)
     # The first makes the entry, which the others find.
     return float(np.mean(before[1:])), float(np.mean(whole[1:]) - np.mean(before[1:]))

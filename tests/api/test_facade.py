@@ -79,7 +79,7 @@ def test_features_of_a_module_are_those_of_its_own_forward(home: Path, labelled:
         expected = torch.relu(net.norm(net.stem(batch))).mean((2, 3)).numpy()
     np.testing.assert_allclose(found.features, expected, atol=1e-5)
     assert [found.class_names[label] for label in found.labels] == labels
-    # The same by a transform of the usual kind, and by one that is nobody's.
+    # The same by a transform of the usual kind, and by one that belongs to no library.
     usual = unseen.extract(net, labelled, transform=chain)
     np.testing.assert_allclose(usual.features, expected, atol=1e-5)
     foreign = unseen.extract(net, labelled, transform=lambda image: chain(image))

@@ -63,5 +63,5 @@ def test_mlflow(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert [(one.step, one.value) for one in history] == list(enumerate(found))
 
 
-def test_without_a_run_nobody_is_told(home: Path) -> None:
+def test_without_a_run_nothing_is_logged(home: Path) -> None:
     assert len(looks()) == 2

@@ -1,4 +1,4 @@
-"""What is said of a name that nobody knows."""
+"""Messages of unknown names."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from unseen.core.extras import EXTRAS, extra_note, import_extra, installed
 
 
 def test_a_list_says_what_is_installed_and_how_to_install_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(EXTRAS, "there", ("what is there", "json"))
+    monkeypatch.setitem(EXTRAS, "there", ("a module that exists", "json"))
     monkeypatch.setitem(EXTRAS, "gone", ("what is not", "no_such_package"))
     assert installed("there") and not installed("gone")
     assert extra_note("there") == "extra there: installed"

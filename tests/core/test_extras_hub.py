@@ -1,4 +1,4 @@
-"""Whoever is offline is told so in one line, with what the cache holds."""
+"""Without a connection, the error states in one line what the cache contains."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_offline_by_the_environment(word: str, monkeypatch: pytest.MonkeyPatch) 
     assert not extras.reachable.__wrapped__()
 
 
-def test_an_address_that_nobody_answers_at_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_without_a_server_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")

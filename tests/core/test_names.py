@@ -134,7 +134,7 @@ def test_what_no_file_can_be_called_is_no_path(tmp_path: Path) -> None:
     known = ("folder", "known").__contains__
     assert from_path("known\0", "folder", known, tmp_path) == "known\0"
     assert from_path("word\0", "folder", known, tmp_path) == "word\0"
-    assert from_path("~nobody-of-that-name/x", "folder", known, tmp_path) == "folder:~nobody-of-that-name/x"
+    assert from_path("~no-such-user/x", "folder", known, tmp_path) == "folder:~no-such-user/x"
     (tmp_path / "known").mkdir()
     assert from_path("known", "folder", known, tmp_path) == "folder:known", "a folder that is there goes first"
     assert from_path("known:x", "folder", known, tmp_path) == "known:x"

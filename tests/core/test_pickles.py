@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import builtins
-import io
 import os
 import pickle
 import subprocess
-import zipfile
+import tempfile
 from collections import Counter, OrderedDict, defaultdict
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unseen.core.errors import DataError
-from unseen.core.pickles import load_plain_numpy, load_plain_pickle
+from unseen.core.pickles import load_plain_pickle
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 RAN: list[str] = []
 
 
 def loads(payload: bytes) -> Any:
-    return load_plain_pickle(io.BytesIO(payload))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.pkl"
+        path.write_bytes(payload)
+        return load_plain_pickle(path)
 
 
 def boom(text: str = "ran") -> str:
@@ -63,12 +65,12 @@ plain = st.recursive(
 
 @settings(max_examples=60, deadline=None)
 @given(value=plain, protocol=st.sampled_from(list(PROTOCOLS)))
-def test_plain_values_come_through(value: Any, protocol: int) -> None:
+def test_plain_values_are_read(value: Any, protocol: int) -> None:
     assert loads(pickle.dumps(value, protocol)) == value
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_other_containers_come_through(protocol: int) -> None:
+def test_other_containers_are_read(protocol: int) -> None:
     value = {"o": OrderedDict([("b", 1), ("a", 2)]), "d": defaultdict(list, {"a": [1]})}
     got = loads(pickle.dumps(value, protocol))
     assert got == value
@@ -93,7 +95,7 @@ def test_other_containers_come_through(protocol: int) -> None:
     ],
     ids=lambda a: f"{a.dtype}-{a.shape}",
 )
-def test_arrays_come_through(array: np.ndarray, protocol: int) -> None:
+def test_arrays_are_read(array: np.ndarray, protocol: int) -> None:
     got = loads(pickle.dumps({"x": array, "again": array}, protocol))
     np.testing.assert_array_equal(got["x"], array)
     assert got["x"].dtype == array.dtype
@@ -101,7 +103,7 @@ def test_arrays_come_through(array: np.ndarray, protocol: int) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_scalars_of_numpy_come_through(protocol: int) -> None:
+def test_scalars_of_numpy_are_read(protocol: int) -> None:
     got = loads(pickle.dumps([np.float64(1.5), np.int32(7), np.str_("abc")], protocol))
     assert got[0] == 1.5 and got[1] == 7 and got[2] == "abc"
 
@@ -170,33 +172,7 @@ def test_attributes_put_on_a_container_are_dropped() -> None:
 def test_errors_name_the_file_and_the_culprit(tmp_path: Path) -> None:
     path = tmp_path / "evil.pkl"
     path.write_bytes(pickle.dumps(Reduces(os.system, "true")))
-    with pytest.raises(DataError, match=r"evil\.pkl is refused: it asks for .*system"):
+    with pytest.raises(DataError, match=r"evil\.pkl is refused: it names .*system"):
         load_plain_pickle(path)
     with pytest.raises(DataError, match="cannot read"):
         load_plain_pickle(tmp_path / "none.pkl")
-
-
-def test_numpy_files(tmp_path: Path) -> None:
-    names = np.array(["a", "bc"], dtype=object).reshape(2, 1)
-    np.save(tmp_path / "o.npy", names, allow_pickle=True)
-    np.save(tmp_path / "f.npy", np.arange(3.0))
-    np.savez(tmp_path / "z.npz", names=names, x=np.arange(2))
-    np.testing.assert_array_equal(load_plain_numpy(tmp_path / "o.npy"), names)
-    np.testing.assert_array_equal(load_plain_numpy(tmp_path / "f.npy"), np.arange(3.0))
-    both = load_plain_numpy(tmp_path / "z.npz")
-    np.testing.assert_array_equal(both["names"], names)
-    np.testing.assert_array_equal(both["x"], np.arange(2))
-
-
-def test_numpy_files_do_not_run(tmp_path: Path) -> None:
-    evil = np.array([Reduces(boom)], dtype=object)
-    np.save(tmp_path / "evil.npy", evil, allow_pickle=True)
-    with pytest.raises(DataError, match="refused"):
-        load_plain_numpy(tmp_path / "evil.npy")
-    with zipfile.ZipFile(tmp_path / "evil.npz", "w") as archive:
-        archive.write(tmp_path / "evil.npy", "x.npy")
-    with pytest.raises(DataError, match="refused"):
-        load_plain_numpy(tmp_path / "evil.npz")
-    (tmp_path / "bad.npy").write_bytes(b"\x93NUMPY\x01\x00nonsense")
-    with pytest.raises(DataError):
-        load_plain_numpy(tmp_path / "bad.npy")

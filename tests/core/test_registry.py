@@ -50,7 +50,7 @@ def test_a_miss_suggests() -> None:
     assert caught.value.suggestions == ("wu-palmer",)
 
 
-def test_what_cannot_be_loaded_is_told_to_whoever_asks_for_it_and_listed_with_its_reason() -> None:
+def test_a_broken_plugin_raises_and_is_listed_with_its_reason() -> None:
     registry: Registry[object] = Registry("thing")
     registry.add("good", "os:sep")
     registry.add("gone", "no_such_package:x")

@@ -42,7 +42,7 @@ def without_flushing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class World:
-    """A backbone whose layers give the brightness of an image times a number, and who asked for which of them."""
+    """A backbone whose layers give the brightness of an image times a number, with a record of the requested layers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from unseen.core.records import Preprocessing

@@ -110,7 +110,7 @@ def test_decoding_stays_a_few_batches_in_front() -> None:
         next(batches)
         assert len(opened) <= 2 * (done + 1 + 2 * 2 + 2)
     batches.close()
-    assert len(opened) < 40, "what nobody waits for is not decoded"
+    assert len(opened) < 40, "batches that are not requested are not decoded"
 
 
 def test_a_batch_takes_memory_for_its_own_images() -> None:
@@ -139,7 +139,7 @@ def test_a_failing_disk_is_no_bad_image(monkeypatch: pytest.MonkeyPatch) -> None
         run(split(4, {2: OSError(errno.EIO, "input/output error")}), [(0, 4)])
 
 
-def test_a_transform_of_somebody_else_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transform_of_the_user_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     class Own:
         shape = (3, 5, 4)
 

@@ -30,7 +30,7 @@ SCRIPT = Path(__file__).parent / "killable_extraction.py"
 
 @dataclass
 class Watched(NoProgress):
-    """Keeps what it is told."""
+    """Record all events."""
 
     began: list[tuple[int, int]] = field(default_factory=list)
     images: int = 0

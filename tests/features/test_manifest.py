@@ -132,7 +132,7 @@ def test_a_manifest_that_is_no_file(entry: Path) -> None:
         load_manifest(entry)
 
 
-def test_the_reason_is_said(entry: Path) -> None:
+def test_the_error_states_the_reason(entry: Path) -> None:
     with pytest.raises(StoreError, match=r"damaged: the record of 'part-00000\.safetensors' does not add up"):
         load_manifest(rewritten(entry, part(0, rows=3)))
     with pytest.raises(StoreError, match="damaged: KeyError: 'total'"):

@@ -11,7 +11,7 @@ from unseen.backbones import load_backbone
 from unseen.core.errors import StoreError
 from unseen.data import load_dataset
 from unseen.features import Extraction, FeatureStore, extract
-from unseen.features.extraction import describe, extract_parts, keep_part
+from unseen.features.extraction import describe, extract_parts
 
 LAYERS = ("pooled", "logits")
 
@@ -43,7 +43,7 @@ def add(world: tuple[object, ...], store: FeatureStore, starts: list[int]) -> No
         how=how,
         starts=starts,
         part_size=4,
-        give=lambda keys, part, notes: keep_part(store, keys, part, total=total, part_size=4, provenance=notes),
+        give=lambda keys, part, notes: store.add_layers(keys, part, total=total, part_size=4, provenance=notes),
     )
 
 
@@ -114,7 +114,7 @@ def test_an_entry_that_has_all_parts_is_completed(world: tuple[object, ...], tmp
         assert found is not None
         object.__setattr__(found, "state", "partial")
         save_manifest(manifest.parent, found)
-    keep_part(store, described.keys, None, total=described.total, part_size=4, provenance={})
+    store.add_layers(described.keys, {}, total=described.total, part_size=4, provenance={})
     assert content(store.root) == expected
 
 

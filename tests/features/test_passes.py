@@ -14,14 +14,15 @@ import pytest
 
 from unseen.core.records import Preprocessing
 from unseen.features import Extraction, FeatureStore, NoProgress, extract, extraction
-from unseen.features.extraction import Described, ExtractedPart, describe, extract_parts
+from unseen.features.extraction import Described, describe, extract_parts
+from unseen.features.part import PartLayers, PartRows
 
 pytestmark = pytest.mark.usefixtures("without_flushing")
 
 
 @dataclass
 class Watched(NoProgress):
-    """Keeps what it is told, and ends the work once enough images are through."""
+    """Record all events, and end the work after a number of images."""
 
     most: int = 10**9
     begun: list[tuple[str, int, int]] = field(default_factory=list)
@@ -53,7 +54,7 @@ def values(found: Any) -> list[float]:
 
 
 def test_each_layer_has_its_own_numbers(world: Any, store: FeatureStore) -> None:
-    """Also where they are kept in another order than they are asked for."""
+    """Also if they are stored in another order than they are requested."""
     found = extract(world.backbone, world.dataset(range(10)), "train", store, layers=("deep", *BOTH), how=HOW)
     assert {layer: values(one) for layer, one in found.items()} == {
         layer: [factor * i for i in range(10)] for layer, factor in world.factors.items()
@@ -157,8 +158,8 @@ def test_provenance_says_how_it_was_made(world: Any, store: FeatureStore) -> Non
     assert {*found["versions"]} >= {"unseen", "torch", "numpy"}
 
 
-def test_parts_are_given_away_with_how_they_were_made(world: Any) -> None:
-    given: list[tuple[ExtractedPart, dict[str, Any]]] = []
+def test_each_part_has_its_provenance(world: Any) -> None:
+    parts: list[tuple[PartLayers, dict[str, Any]]] = []
     began = time.perf_counter()
     extract_parts(
         world.backbone,
@@ -168,25 +169,26 @@ def test_parts_are_given_away_with_how_they_were_made(world: Any) -> None:
         how=replace(HOW, dtype="float16"),
         starts=[8, 0],
         part_size=4,
-        give=lambda keys, part, notes: given.append((part, notes)),
+        give=lambda keys, part, notes: parts.append((part, notes)),
     )
     took = time.perf_counter() - began
-    assert [part.first for part, _ in given] == [8, 0]
-    assert [part.index.tolist() for part, _ in given] == [[8, 9], [0, 1, 2, 3]]
-    assert [part.features["logits"][:, 0].tolist() for part, _ in given] == [[80, 90], [0, 10, 20, 30]]
-    assert {array.dtype for part, _ in given for array in part.features.values()} == {np.dtype("float16")}
-    assert [part.labels.tolist() for part, _ in given] == [[2, 0], [0, 1, 2, 0]]
-    assert [notes["images"] for _, notes in given] == [2, 4]
-    assert all(0 <= notes["seconds"] <= took for _, notes in given)
-    assert sum(notes["seconds"] for _, notes in given) <= took + 0.001, "each its own"
-    assert given[0][1]["model_notes"] == ["a note"]
+    logits = [part["logits"] for part, _ in parts]
+    assert [rows.first for rows in logits] == [8, 0]
+    assert [rows.index.tolist() for rows in logits] == [[8, 9], [0, 1, 2, 3]]
+    assert [rows.features[:, 0].tolist() for rows in logits] == [[80, 90], [0, 10, 20, 30]]
+    assert {rows.features.dtype for part, _ in parts for rows in part.values()} == {np.dtype("float16")}
+    assert [rows.labels.tolist() for rows in logits] == [[2, 0], [0, 1, 2, 0]]
+    assert [notes["images"] for _, notes in parts] == [2, 4]
+    assert all(0 <= notes["seconds"] <= took for _, notes in parts)
+    assert sum(notes["seconds"] for _, notes in parts) <= took + 0.001, "each part has its own time"
+    assert parts[0][1]["model_notes"] == ["a note"]
 
 
-@pytest.mark.parametrize(("name", "told"), [("onnx", "onnx"), ("torch", "torch")])
-def test_what_would_be_written_is_described(world: Any, store: FeatureStore, name: str, told: str) -> None:
+@pytest.mark.parametrize("name", ["onnx", "torch"])
+def test_what_would_be_written_is_described(world: Any, store: FeatureStore, name: str) -> None:
     world.name, dataset = name, world.dataset(range(5))
     before: Described = describe(world.backbone, dataset, "train", store, layers=BOTH, how=HOW)
-    assert (before.total, before.runtime, before.title, list(before.keys)) == (5, told, "m on d train", [*BOTH])
+    assert (before.total, before.runtime, before.title, list(before.keys)) == (5, name, "m on d train", [*BOTH])
     assert world.made == [BOTH], "a graph is exported now"
     found = extract(world.backbone, dataset, "train", store, layers=BOTH, how=HOW)
     assert {layer: one.key for layer, one in found.items()} == before.keys
@@ -223,7 +225,7 @@ def test_what_is_handed_on_cannot_be_changed() -> None:
     none = np.zeros(0, np.int64)
     handed = [
         Described({}, 0, "torch"),
-        ExtractedPart(0, {}, none, none, ()),
+        PartRows(0, np.zeros((0, 2), np.float32), none, none),
         HOW,
     ]
     for record in handed:

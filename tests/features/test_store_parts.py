@@ -14,7 +14,6 @@ import pytest
 from unseen.core.records import FeatureKey, Preprocessing
 from unseen.features import FeatureStore
 from unseen.features import part as part_module
-from unseen.features.extraction import ExtractedPart, keep_part
 from unseen.features.manifest import entry_folder, part_name, save_manifest
 from unseen.features.part import PartRows, find_parts
 
@@ -25,8 +24,8 @@ def bring(store: FeatureStore, number: int, count: int, key: FeatureKey = KEY, s
     """Part `number` of an entry of `count` parts; each image's feature is its place."""
     index = np.arange(number * size, (number + 1) * size)
     rows = np.repeat(index[:, None], 3, axis=1).astype(np.float32)
-    part = ExtractedPart(number * size, {"pooled": rows}, index % 5, index, ())
-    keep_part(store, {"pooled": key}, part, total=count * size, part_size=size, provenance={})
+    part = {"pooled": PartRows(number * size, rows, index % 5, index)}
+    store.add_layers({"pooled": key}, part, total=count * size, part_size=size, provenance={})
 
 
 def stored(store: FeatureStore) -> list[int]:

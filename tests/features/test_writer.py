@@ -12,8 +12,8 @@ from filelock import FileLock
 from unseen.core.errors import StoreError
 from unseen.core.records import FeatureKey, Preprocessing
 from unseen.features import FeatureStore, Skipped
-from unseen.features.extraction import ExtractedPart, keep_part
 from unseen.features.manifest import entry_folder
+from unseen.features.part import PartRows
 from unseen.features.store import take_lock
 
 pytestmark = pytest.mark.usefixtures("without_flushing")
@@ -104,8 +104,8 @@ def test_a_lock_that_one_thread_took_another_releases(tmp_path: Path) -> None:
     thread.join(20)
     with pytest.raises(StoreError, match="another process is writing"):
         take_lock(tmp_path / "x.lock", timeout=0)
-    taken[0].release()
-    take_lock(tmp_path / "x.lock", timeout=0).release()
+    taken[0].lock.release()
+    take_lock(tmp_path / "x.lock", timeout=0).lock.release()
 
 
 def test_a_writer_that_cannot_begin_releases_the_lock(store: FeatureStore) -> None:
@@ -131,8 +131,8 @@ def test_others_add_the_remaining_parts_of_an_entry(store: FeatureStore) -> None
             writer.write_part(*rows(2 * number))
     for number in (7, 5, 6):
         assert not store.holds(KEY)
-        part = ExtractedPart(2 * number, {"pooled": rows(2 * number)[0]}, *rows(2 * number)[1:], ())
-        keep_part(store, {"pooled": KEY}, part, total=16, part_size=2, provenance={})
+        part = {"pooled": PartRows(2 * number, *rows(2 * number))}
+        store.add_layers({"pooled": KEY}, part, total=16, part_size=2, provenance={})
     assert (descriptions(store), store.holds(KEY)) == ([], True)
 
 

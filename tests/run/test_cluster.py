@@ -132,7 +132,7 @@ def store(home: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_whoever_is_killed_the_results_are_those_of_a_local_run(cluster: Cluster, world: Path, tmp_path: Path) -> None:
+def test_after_any_kill_the_results_are_those_of_a_local_run(cluster: Cluster, world: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     assert cluster.client(tmp_path / "alone", world, "local").wait(PATIENCE) == 0, cluster.said()
     expected, whole = scores(tmp_path / "alone"), parts(tmp_path / "alone")
@@ -165,7 +165,7 @@ def test_whoever_is_killed_the_results_are_those_of_a_local_run(cluster: Cluster
     running.kill()
     running.wait()
     kept = scores(home)
-    assert kept.items() <= expected.items(), "what is there is right"
+    assert kept.items() <= expected.items(), "the stored results are right"
 
     assert cluster.client(home, world).wait(PATIENCE) == 0, cluster.said()
     assert scores(home) == expected
@@ -207,7 +207,7 @@ def test_a_cluster_with_one_worker_of_another_version(cluster: Cluster, world: P
 def test_without_a_shared_folder_features_are_sent_back(
     cluster: Cluster, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Workers on this machine see every folder, so the engine is told that they do not."""
+    """Workers on this machine see every folder, so the test makes the engine assume that they do not."""
     sys.path.insert(0, str(HERE))
     sys.path.insert(0, str(HERE.parent))
     from cluster_client import study

@@ -40,7 +40,7 @@ def test_a_checkout_has_its_commit_and_an_installed_package_has_none(tmp_path: P
     (root / "src" / "unseen" / "a.py").write_text("a = 2\n")
     assert _commit(root) == f"{commit[:12]}-dirty"
     (root / "src").rename(root / "lib")
-    assert _commit(root) == "", "somebody else's repository"
+    assert _commit(root) == "", "a repository of another project"
 
 
 def test_no_host_or_user_name() -> None:

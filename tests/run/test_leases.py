@@ -32,7 +32,7 @@ def test_two_runs_divide_the_work(tmp_path: Path) -> None:
         other.release(["b"])  # not its own: nothing happens
         assert other.acquire(["a", "b"]) == ["a"]
     with Leases(path) as third:
-        assert third.acquire(["a", "b", "c"]) == ["a", "b", "c"], "whoever leaves lets go"
+        assert third.acquire(["a", "b", "c"]) == ["a", "b", "c"], "a run that ends releases its leases"
 
 
 def test_a_claim_runs_out_unless_renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,7 @@ def test_when_a_process_was_started_at() -> None:
 def test_who_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     assert process_is_alive(dead()) is False
     me = f"{here()}|{os.getpid()}"
-    assert process_is_alive(me) is True, "started_at nobody knows when"
+    assert process_is_alive(me) is True, "with an unknown start time"
     assert process_is_alive(f"{me}||x") is True
     assert process_is_alive(f"{me}|{started_at(os.getpid())}0|x") is False, "another has the number now"
     for odd in ("", here(), f"{here()}|", f"{here()}|a|1|x", f"{here()}|-1|1|x", f"x{me}"):
@@ -91,7 +92,7 @@ def test_who_lives(monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", refused)
-    assert process_is_alive(f"{me}|1|x") is True, "somebody else's"
+    assert process_is_alive(f"{me}|1|x") is True, "a process of another user"
 
 
 def test_work_is_taken_in_lots(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +103,7 @@ def test_work_is_taken_in_lots(path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert other.acquire([]) == []
         assert held(one) == {**dict.fromkeys("ce", one.owner), **dict.fromkeys("abdfg", other.owner)}
         other.release(iter("ac"))
-        assert set(held(one)) == set("bcdefg"), "nobody lets go of what is another's"
+        assert set(held(one)) == set("bcdefg"), "a run releases only its own leases"
 
 
 def test_leases_last_as_long_as_they_say(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,27 +148,23 @@ def test_what_has_run_out_and_the_dead_have_left_is_swept(path: Path) -> None:
         assert set(held(first)) == {"held", "own"}, "who leaves lets go of his own alone"
 
 
-def test_the_dead_hold_nothing_and_are_asked_after_once_a_second(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    answers: dict[str, bool | None] = {"a": True, "b": False, "c": None}
-    monkeypatch.setattr(module, "process_is_alive", lambda owner: asked.append(owner) or answers[owner])
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    with Leases(path, heartbeat=1e6) as leases:
-        assert [leases._process_is_alive(owner) for owner in "abc"] == [True, False, True]
-        answers |= {"a": False, "b": True}
-        now[0] = 1.0
-        assert [leases._process_is_alive(owner) for owner in "abc"] == [True, False, True], "as it was a moment ago"
-        assert len(asked) == 3
-        now[0] = 1.25
-        assert [leases._process_is_alive(owner) for owner in "abc"] == [False, True, True]
-        assert len(asked) == 6
-        now[0] = 2.0
-        leases._process_is_alive("a")
-        assert len(asked) == 6, "the second is that since the last time"
+def test_dead_processes_hold_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each owner is checked once for each chunk of work, however many leases it has."""
+    checked: list[str] = []
+    alive: dict[str, bool | None] = {}
+    with ExitStack() as stack:
+        first, second, third = (stack.enter_context(Leases(path, heartbeat=1e6)) for _ in range(3))
+        assert first.acquire(["a", "b"]) == ["a", "b"]
+        assert second.acquire(["c"]) == ["c"]
+        monkeypatch.setattr(module, "process_is_alive", lambda owner: checked.append(owner) or alive[owner])
+        alive |= {first.owner: True, second.owner: None}
+        assert third.acquire(list("abcd")) == ["d"], "a process of another machine may be alive"
+        assert sorted(checked) == sorted([first.owner, second.owner])
+        alive[first.owner] = False
+        assert third.acquire(list("abcd")) == ["a", "b", "d"]
 
 
-def test_who_lives_elsewhere_is_known_by_leases(path: Path) -> None:
+def test_runs_of_other_machines_are_alive_while_they_hold_leases(path: Path) -> None:
     with Leases(path) as leases:
         assert leases.is_alive(leases.owner)
         assert not leases.is_alive(ELSEWHERE)
@@ -218,7 +215,7 @@ def test_results_are_collected_by_their_owner(tmp_path: Path) -> None:
     with inbox.watched("s", filed.append, lambda owner: owner == "one"):
         assert [thread.daemon for thread in threading.enumerate() if thread.name == "inbox"] == [True]
     assert [r.cell.parameters["seed"] for r in filed] == [2, 1]
-    assert (tmp_path / "inbox").exists(), "somebody else's result lies there still"
+    assert (tmp_path / "inbox").exists(), "the result of another run stays"
 
 
 def test_a_failure_of_the_work_passes_and_what_was_left_is_filed(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_what_cannot_travel_becomes_words() -> None:
 
 
 @pytest.mark.slow
-def test_items_are_asked_for_when_somebody_is_free(tmp_path: Path) -> None:
+def test_items_are_consumed_when_a_worker_is_free(tmp_path: Path) -> None:
     asked: list[int] = []
 
     def items() -> object:

@@ -108,7 +108,7 @@ def test_workers_extract_part_by_part(
     names = Counter(each[0] for each in told)
     assert names == {"describe_features": 1, "extract_batch": 7, "begin": 1, "advance": 7, "evaluate_group": 1}
     assert sum(each[1] for each in told if each[0] == "advance") == 25
-    assert sum(each[2] for each in told if each[0] == "advance") == 1, "the bad picture is told of"
+    assert sum(each[2] for each in told if each[0] == "advance") == 1, "the bad picture is reported"
     assert {str(each[1]) for each in told if each[0] == "extract_batch"} == {"{'GPU': 1.0}"}
 
 

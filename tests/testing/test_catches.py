@@ -172,7 +172,7 @@ def test_scores() -> None:
         (replace(good, compute=lambda x, y: -good.compute(x, y)), "cannot|Can't|pickle"),
         (replace(good, compute=_upside_down), "features of other images score as high|higher is better"),
         (replace(good, compute=_drifting), "the same features and seed give two scores"),
-        (replace(good, compute=_named), "what classes are called"),
+        (replace(good, compute=_named), "the names of classes"),
         (replace(good, cost=None), "its cost must grow"),
         (replace(good, signs=(1.0,)), "go together"),
     ):

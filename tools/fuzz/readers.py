@@ -64,12 +64,11 @@ def _pictures() -> list[Reader]:
 
 
 def _arrays() -> list[Reader]:
-    from unseen.core.pickles import load_plain_numpy, load_plain_pickle
+    from unseen.core.pickles import load_plain_pickle
     from unseen.data.matlab import read_matlab
 
     plain = {"names": [f"n{i:08d}" for i in range(40)], "at": ((1, 2), {"x": np.arange(6.0)}), "set": {1, 2}}
     numbers = np.arange(12.0).reshape(3, 4)
-    objects = np.array([{"a": 1}, ["b"]], dtype=object)
     mat = {"labels": np.arange(5.0), "image_files": np.array(["a.jpg", "b.jpg"], dtype=object)}
 
     def read(name: str, how: Callable[[Path], object]) -> Callable[[Path], object]:
@@ -85,16 +84,6 @@ def _arrays() -> list[Reader]:
     h5 = written_file("x.mat", lambda path: _hdf5(path, numbers))
     return [
         *found,
-        Reader("npy", {"x.npy": written(lambda s: np.save(s, numbers))}, read("x.npy", load_plain_numpy), blind),
-        Reader(
-            "npy objects", {"x.npy": written(lambda s: np.save(s, objects))}, read("x.npy", load_plain_numpy), blind
-        ),
-        Reader(
-            "npz",
-            {"x.npz": written(lambda s: np.savez(s, a=numbers, b=objects))},
-            read("x.npz", load_plain_numpy),
-            zipped(blind),
-        ),
         Reader("mat v5", {"x.mat": written(lambda s: savemat(s, mat))}, read("x.mat", labels), matlab),
         Reader(
             "mat v7", {"x.mat": written(lambda s: savemat(s, mat, do_compression=True))}, read("x.mat", labels), matlab

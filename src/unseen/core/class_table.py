@@ -21,7 +21,6 @@ from unseen.core.names import is_wnid
 
 OPEN, NOT_IN_WORDNET = "?", "-"
 _WITHOUT_TAB = re.compile(r"(?P<name>.+?)\s+(?P<wnid>n\d+|\?|-)\s*(#.*)?")
-_MOST_SHOWN = 3
 
 
 def read_wnid_table(path: Path, lines: Iterable[tuple[int, str]]) -> dict[str, str]:
@@ -107,18 +106,15 @@ def _check_wnid(wnid: str, name: str, value: str, where: str) -> None:
             "is open, - for one that WordNet does not have."
         )
     if int(wnid[1:]) not in _nouns():
-        raise DataError(f"{where}: {name!r} has {wnid}, which is no noun of WordNet 3.0.{_near_wnids(wnid, name)}")
+        raise DataError(f"{where}: {name!r} has {wnid}, which is no noun of WordNet 3.0.{_nouns_named(name)}")
 
 
-def _near_wnids(wnid: str, name: str) -> str:
-    """Return a sentence with the nouns of that name, and with ids that differ in one digit or in the order of two."""
-    nouns, word, digits = _nouns(), name.lower().replace(" ", "_"), wnid[1:]
-    typed = {digits[:i] + other + digits[i + 1 :] for i in range(len(digits)) for other in "0123456789"}
-    typed |= {digits[:i] + digits[i + 1] + digits[i] + digits[i + 2 :] for i in range(len(digits) - 1)}
-    named = [offset for offset, lemmas in nouns.items() if word in lemmas.lower().split("\t")]
-    near = list(dict.fromkeys([*named, *(int(each) for each in sorted(typed) if int(each) in nouns)]))[:_MOST_SHOWN]
-    shown = " or ".join(f"n{each:08d} ({nouns[each].split(chr(9))[0].replace('_', ' ')})" for each in near)
-    return f" Did you mean {shown}?" if shown else ""
+def _nouns_named(name: str) -> str:
+    """Return a sentence with the nouns of that name; "" if there are none."""
+    word = name.lower().replace(" ", "_")
+    near = [(f"n{number:08d}", lemmas.split("\t")) for number, lemmas in _nouns().items() if word in lemmas.lower()]
+    listed = [f"{wnid} ({lemmas[0].replace('_', ' ')})" for wnid, lemmas in near if word in map(str.lower, lemmas)]
+    return f" Did you mean {' or '.join(listed[:3])}?" if listed else ""
 
 
 @cache

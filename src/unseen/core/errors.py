@@ -25,7 +25,7 @@ one line and exits with `exit_code`: 2 for usage and data, 3 if a run ended with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from typing import ClassVar
 
@@ -52,14 +52,8 @@ class UnknownNameError(UsageError):
         self.kind = kind
         self.name = name
         self.suggestions: Sequence[str] = tuple(closest(name, choices))
-        if self.suggestions:
-            advice = f" Did you mean {' or '.join(repr(s) for s in self.suggestions)}?"
-        elif choices:
-            shown = ", ".join(sorted(choices)[:8]) + (", ..." if len(choices) > 8 else "")
-            advice = f" Known: {shown}."
-        else:
-            advice = ""
-        super().__init__(f"unknown {kind} {name!r}.{advice}{' ' + hint if hint else ''}")
+        advice = (suggest(name, sorted(choices), most=8), hint)
+        super().__init__(" ".join([f"unknown {kind} {name!r}.", *filter(None, advice)]))
 
 
 class StudyError(UsageError):
@@ -130,6 +124,14 @@ class CellsFailedError(UnseenError):
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, or its class name if it has none."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def suggest(name: str, known: Collection[str], *, most: int = 100) -> str:
+    """Return a sentence with the known names similar to `name`, else with at most `most` known names."""
+    if near := closest(name, known):
+        return f"Did you mean {' or '.join(map(repr, near))}?"
+    more = ", ..." if len(known) > most else ""
+    return f"Known: {', '.join(list(known)[:most])}{more}." if known else ""
 
 
 def closest(name: str, choices: Iterable[str], *, count: int = 3) -> list[str]:

@@ -159,6 +159,11 @@ def _extension_loads() -> bool:
     return bool(found)
 
 
+def cores() -> int:
+    """Return the number of cores that this process may use: in containers and batch jobs fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @contextmanager
 def one_thread(small: bool = True) -> Iterator[None]:
     """Limit numpy and torch to one thread if the work is small.

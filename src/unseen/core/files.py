@@ -72,18 +72,14 @@ def write_whole(path: Path, content: Block | str | Iterable[Block], *, flush: bo
         StoreError: it cannot be written for another reason.
         UsageError: the path is a folder.
     """
-    with explained(path):
-        if patiently(path.is_dir):
-            raise UsageError(f"{path} is a folder. Give the name of a file in it.")
     data = content.encode() if isinstance(content, str) else content
     pieces = [data] if isinstance(data, bytes | memoryview) else data
-    with explained(path):
+    again = isinstance(pieces, Sequence)  # pieces of an iterator cannot be read a second time
+    with explained(path, needed=sum(len(piece) for piece in pieces) if again else 0):
+        if patiently(path.is_dir):
+            raise UsageError(f"{path} is a folder. Give the name of a file in it.")
         _make_folder(path.parent)
-    if not isinstance(pieces, Sequence):  # pieces that are gone when they are read cannot be tried again
-        with explained(path):
-            return _write_aside(path, pieces, flush)
-    with explained(path, needed=sum(len(piece) for piece in pieces)):
-        return patiently(lambda: _write_aside(path, pieces, flush))
+        return patiently(lambda: _write_aside(path, pieces, flush)) if again else _write_aside(path, pieces, flush)
 
 
 def _write_aside(path: Path, pieces: Iterable[Block], flush: bool = True) -> str:
@@ -164,7 +160,7 @@ def _make_levels(folder: Path) -> None:
 
 @contextlib.contextmanager
 def explained(path: Path, *, needed: int = 0) -> Iterator[None]:
-    """Turn an `OSError` on the way to writing `path` into an error that says what to do."""
+    """Turn an `OSError` while writing `path` into an error with the next step to take."""
     try:
         yield
     except OSError as error:
@@ -194,19 +190,18 @@ def _free(folder: Path) -> str:
     try:
         return f"{format_size(shutil.disk_usage(folder).free)} is free"
     except OSError:
-        return "how much is free cannot be told"
+        return "the free space is unknown"
 
 
 def format_size(size: int) -> str:
     """Format a number of bytes, such as `12.3 MB`, in powers of 1000."""
     if size < 1000:
         return f"{size} B"
-    value = float(size)
-    for unit in ("kB", "MB", "GB"):
-        value /= 1000
-        if value < 999.95:
-            return f"{value:.1f} {unit}"
-    return f"{value / 1000:.1f} TB"
+    value, unit = size / 1000, "kB"
+    for larger in ("MB", "GB", "TB"):
+        if value >= 999.95:
+            value, unit = value / 1000, larger
+    return f"{value:.1f} {unit}"
 
 
 def map_file(path: Path) -> mmap.mmap | bytes:

@@ -72,22 +72,19 @@ def _facts(record: RunRecord, dataset: str) -> Iterator[Fact]:
 
 
 def _model_facts(model: LoadedModel) -> Iterator[Fact]:
-    if model.missing:
-        text = _count(len(model.missing), "tensor") + " missing from the checkpoint"
-        yield Fact("missing", text, "tensors missing from {n} checkpoints", model)
-    if model.unused:
-        text = _count(len(model.unused), "unused tensor") + " in the checkpoint"
-        yield Fact("unused", text, "unused tensors in {n} checkpoints", model)
-    if model.alternatives:
-        text = f"loaded {model.network!r} of the checkpoint, not {', '.join(map(repr, model.alternatives))}"
-        yield Fact("network", text, "one of several networks loaded from {n} checkpoints", model)
-    if model.inferred:
-        text = f"architecture inferred: {model.architecture}"
-        yield Fact("inferred", text, "architecture inferred for {n} checkpoints", model)
-    if model.resized:
-        yield Fact("resized", "position embeddings resized", "position embeddings resized", model)
-    if model.class_scores:
-        yield Fact("scores", f"features are {model.layer}", "features of {n} models are class scores", model)
+    missing = _count(len(model.missing), "tensor") + " missing from the checkpoint"
+    unused = _count(len(model.unused), "unused tensor") + " in the checkpoint"
+    network = f"loaded {model.network!r} of the checkpoint, not {', '.join(map(repr, model.alternatives))}"
+    for present, text, several in (
+        (model.missing, missing, "tensors missing from {n} checkpoints"),
+        (model.unused, unused, "unused tensors in {n} checkpoints"),
+        (model.alternatives, network, "one of several networks loaded from {n} checkpoints"),
+        (model.inferred, f"architecture inferred: {model.architecture}", "architecture inferred for {n} checkpoints"),
+        (model.resized, "position embeddings resized", "position embeddings resized"),
+        (model.class_scores, f"features are {model.layer}", "features of {n} models are class scores"),
+    ):
+        if present:
+            yield Fact(several, text, several, model)
 
 
 def search_facts(search: SearchRecord, unit: Any = "") -> Iterator[Fact]:

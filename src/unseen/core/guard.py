@@ -46,7 +46,7 @@ _PROBE = 64 << 20
 
 @contextmanager
 def guarded(what: object, kind: str, *, error: type[UnseenError] = DataError, advice: str = "") -> Iterator[None]:
-    """Convert any foreign exception into an error that names the file and its expected format.
+    """Convert any exception of another library into an error that names the file and its expected format.
 
     Args:
         what: the file, for the message.
@@ -62,15 +62,15 @@ def guarded(what: object, kind: str, *, error: type[UnseenError] = DataError, ad
         if (reason := passing_reason(found)) is not None:
             raise UnavailableError(f"cannot read {what} at present: {reason}. Try again.") from found
         if isinstance(found, FileNotFoundError | IsADirectoryError | NotADirectoryError):
-            raise error(f"cannot read {what}: {found.strerror}.{_then(advice)}") from found
-        if isinstance(found, json.JSONDecodeError):
-            raise error(f"{what} is not valid JSON: {found.msg} at line {found.lineno}.{_then(advice)}") from found
-        if isinstance(found, UnicodeDecodeError):
-            text = f"not UTF-8 text (byte {found.start})"
-            raise error(f"{what} cannot be read as {kind}: {text}.{_then(advice)}") from found
-        text = " ".join(str(found).split())[:200].rstrip(".")
-        shown = f"{type(found).__name__}: {text}" if text else type(found).__name__
-        raise error(f"{what} cannot be read as {kind} ({shown}).{_then(advice)}") from found
+            text = f"cannot read {what}: {found.strerror}"
+        elif isinstance(found, json.JSONDecodeError):
+            text = f"{what} is not valid JSON: {found.msg} at line {found.lineno}"
+        elif isinstance(found, UnicodeDecodeError):
+            text = f"{what} cannot be read as {kind}: not UTF-8 text (byte {found.start})"
+        else:
+            details = ": ".join(filter(None, [type(found).__name__, " ".join(str(found).split())[:200].rstrip(".")]))
+            text = f"{what} cannot be read as {kind} ({details})"
+        raise error(f"{text}. {advice}".rstrip()) from found
 
 
 def reader(kind: str, *, error: type[UnseenError] = DataError) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -90,10 +90,6 @@ def reader(kind: str, *, error: type[UnseenError] = DataError) -> Callable[[Call
         return behind
 
     return decorate
-
-
-def _then(advice: str) -> str:
-    return f" {advice}" if advice else ""
 
 
 def allowance(size: int) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote, unquote
 
-from unseen.core.errors import UsageError, closest
+from unseen.core.errors import UsageError, suggest
 
 _WNID = re.compile(r"n\d{8}")
 _SAFE = "/,.:~+@ *"  # kept readable; `%`, `&`, `=`, `?` and `#` are not
@@ -69,12 +69,14 @@ class Name:
     def resolved(self, base: Path, paths: Collection[str]) -> Self:
         """Return the name with absolute paths: the rest if `paths` has "", and the existing options in `paths`.
 
-        An option that is not there may be a number (`test=0.2`) or relative to the data itself: its source knows.
+        An option that is no existing path may be a number (`test=0.2`) or relative to the data: its source decides.
         """
-        there = {k: _absolute(v, base) for k, v in self.options.items() if k in paths}
-        found = {k: str(there[k]) if k in there and _is_there(there[k]) else v for k, v in self.options.items()}
+        options = dict(self.options)
+        for key in options.keys() & set(paths):
+            path = str(_absolute(options[key], base))
+            options[key] = path if _exists(base, path) else options[key]
         rest = str(_absolute(self.rest, base)) if "" in paths and self.rest else self.rest
-        return replace(self, rest=rest, options=found)
+        return replace(self, rest=rest, options=options)
 
 
 def is_wnid(text: str) -> bool:
@@ -82,10 +84,10 @@ def is_wnid(text: str) -> bool:
     return _WNID.fullmatch(text) is not None
 
 
-def _is_there(path: Path) -> bool:
+def _exists(base: Path, text: str) -> bool:
     try:
-        return path.exists()
-    except OSError:  # a name too long for a file
+        return (base / Path(text).expanduser()).exists()
+    except (OSError, ValueError, RuntimeError):  # no file can have that name
         return False
 
 
@@ -98,14 +100,11 @@ def from_path(text: str, scheme: str, known: Callable[[str], bool], base: Path) 
     """
     head, mark, query = text.partition("?")
     first, colon, _ = head.partition(":")
-    try:
-        there = _is_there(base / Path(head).expanduser())
-    except (ValueError, RuntimeError):  # no file can have that name
-        there = False
-    if known(first) and (colon or not there):
+    exists = _exists(base, head)
+    if known(first) and (colon or not exists):
         return text
     looks_like_path = head.startswith((".", "/", "~")) or "/" in head or "\\" in head or bool(Path(head).suffix)
-    if there or (looks_like_path and not colon):
+    if exists or (looks_like_path and not colon):
         return f"{scheme}:{head}{mark}{query}"
     return text
 
@@ -176,8 +175,7 @@ class Options:
         """Raise if an option has not been read."""
         for key in self._values:
             if key not in self._known:
-                near = closest(key, self._known)
-                advice = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(sorted(self._known))}."
+                advice = suggest(key, sorted(self._known))
                 raise UsageError(f"dataset {self.dataset!r} has no option {key!r}. {advice}")
 
 

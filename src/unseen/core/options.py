@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
-from unseen.core.errors import UsageError, closest
+from unseen.core.errors import UsageError, closest, suggest
 from unseen.core.identity import FILE
 
 T = TypeVar("T")
@@ -74,9 +74,7 @@ def make_options(
     try:
         for key, value in values.items():
             if key not in fields:
-                near = closest(str(key), fields)
-                advice = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(fields)}."
-                raise UsageError(f"{source}: unknown option {key!r}. {advice}")
+                raise UsageError(f"{source}: unknown option {key!r}. {suggest(str(key), fields)}")
             if texts:
                 listed = _meant(_from_texts(value, hints[key]), hints[key], fields[key])
                 value = _convert(listed, hints[key], kind.__name__, key, strict=False)
@@ -156,10 +154,10 @@ def choices_of(hint: Any) -> list[str]:
     return [word for part in get_args(hint) for word in choices_of(part)]
 
 
-def _readable(text: str, name: str, value: Any, hint: Any) -> str:
+def _readable(message: str, name: str, value: Any, hint: Any) -> str:
     """Return msgspec's message with the option's name, the value and what is allowed."""
-    match = _WHERE.fullmatch(text)
-    what, rest = (match["what"], match["rest"]) if match else (text, "")
+    match = _WHERE.fullmatch(message)
+    what, rest = (match["what"], match["rest"]) if match else (message, "")
     position = re.fullmatch(r"\[(\d+)\]", rest)
     if position and isinstance(value, list | tuple):
         value = value[int(position[1])]
@@ -167,13 +165,13 @@ def _readable(text: str, name: str, value: Any, hint: Any) -> str:
     if allowed and "enum" in what:
         near = closest(str(value), allowed)
         number = "no number, and " if kinds_of(hint) & {int, float} else ""
-        told = f"{value!r} is {number}none of {', '.join(allowed)}" + (f". Did you mean {near[0]!r}?" if near else ".")
+        text = f"{value!r} is {number}none of {', '.join(allowed)}" + (f". Did you mean {near[0]!r}?" if near else ".")
     else:
         what = (
             re.sub(r", got `\w+`", "", what).replace("`", "").replace("Expected", "expected").replace("array", "list")
         )
-        told = f"{what}, found {value!r}" + (f" (or one of {', '.join(allowed)})." if allowed else ".")
-    return f"{name}{rest}: {told}"
+        text = f"{what}, found {value!r}" + (f" (or one of {', '.join(allowed)})." if allowed else ".")
+    return f"{name}{rest}: {text}"
 
 
 def _decode(kind: type, value: Any) -> Any:

@@ -10,28 +10,27 @@ class Progress(Protocol):
 
     def begin(self, title: str, total: int, done: int) -> None:
         """Start a task of `total` images, `done` of which were finished earlier."""
+        return
 
     def advance(self, images: int, skipped: int) -> None:
         """Report `images` more as finished, `skipped` of them unreadable."""
+        return
 
     def waiting(self, title: str) -> None:
         """Report that another process works on the task, and that this one waits for it."""
+        return
 
     def note(self, text: str) -> None:
         """Report a message for the user, such as a damaged part that is extracted again."""
+        return
 
     def end(self) -> None:
         """End the task, after success or failure."""
+        return
 
 
-class NoProgress:
+class NoProgress(Progress):
     """Ignore all events."""
-
-    def begin(self, title: str, total: int, done: int) -> None: ...
-    def advance(self, images: int, skipped: int) -> None: ...
-    def waiting(self, title: str) -> None: ...
-    def note(self, text: str) -> None: ...
-    def end(self) -> None: ...
 
 
 class MessageLog(NoProgress):

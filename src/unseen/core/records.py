@@ -47,21 +47,33 @@ class Preprocessing(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelCard(_Record):
-    """What is known of a model without loading it. `None` means: known only once it is loaded.
+class MethodCard(_Record):
+    """Facts about a benchmark, a probe, a zero-shot method or a ranking score, known without importing it.
 
     Attributes:
-        id: the permanent name, such as `timm:resnet50`.
+        id: the permanent name.
         group: a family to list it under, such as the category of a paper.
         paper: the benchmark whose table lists it ("cog"), or "".
-        parameters: count without the classifier head.
-        flops: multiply-adds per image at `preprocessing.size`, times two.
     """
 
     id: str
     name: str = ""
     group: str = ""
     paper: str = ""
+    citation: str = ""
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard(MethodCard):
+    """Facts about a model, known without loading it; `None` for those that are known only once it is loaded.
+
+    Attributes:
+        id: the permanent name, such as `timm:resnet50`.
+        parameters: count without the classifier head.
+        flops: multiply-adds per image at `preprocessing.size`, times two.
+    """
+
     architecture: str = ""
     parameters: int | None = None
     flops: int | None = None
@@ -69,13 +81,11 @@ class ModelCard(_Record):
     preprocessing: Preprocessing | None = None
     source: str = ""
     license: str = ""
-    citation: str = ""
-    notes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetCard(_Record):
-    """What is known of a dataset without reading its images.
+class DatasetCard(MethodCard):
+    """Facts about a dataset, known without reading its images.
 
     Attributes:
         id: the permanent name, such as `packaged:grocery`.
@@ -83,30 +93,12 @@ class DatasetCard(_Record):
         label_sets: the labellings to choose from by `?labels=`; the first is the default.
     """
 
-    id: str
-    name: str = ""
-    group: str = ""
-    paper: str = ""
     splits: tuple[str, ...] = ("train", "val", "test")
     label_sets: tuple[str, ...] = ()
     classes: int | None = None
     images: int | None = None
     source: str = ""
     license: str = ""
-    citation: str = ""
-    notes: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class MethodCard(_Record):
-    """What is known of a method without importing it: a benchmark, a probe, a zero-shot method, a ranking score."""
-
-    id: str
-    name: str = ""
-    group: str = ""
-    paper: str = ""
-    citation: str = ""
-    notes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,17 +214,17 @@ class Result(_Record):
 
     def to_dict(self) -> dict[str, Any]:
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "recorded"}
-        nested = {"cell": self.cell.to_dict(), "sweep": [dict(trial) for trial in self.sweep]}
+        nested: dict[str, Any] = {"cell": self.cell.to_dict(), "sweep": [dict(trial) for trial in self.sweep]}
         return {**values, **nested, "record": self.record.to_dict()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Read what `to_dict` of this or an earlier version wrote; ignore keys of a later version."""
         known = {f.name for f in dataclasses.fields(cls)}
-        given = {name: value for name, value in values.items() if name in known}
-        details, record = read_details(given.get("details", {}), given.get("record") or {})
-        given |= {"cell": Cell(**given["cell"]), "sweep": tuple(given.get("sweep", ())), "details": details}
-        return cls(**{**given, "record": record})
+        found = {name: value for name, value in values.items() if name in known}
+        details, record = read_details(found.get("details", {}), found.get("record") or {})
+        nested: dict[str, Any] = {"cell": Cell(**found["cell"]), "sweep": tuple(found.get("sweep", ()))}
+        return cls(**{**found, **nested, "details": details, "record": record})
 
 
 def read_details(details: Mapping[str, Any], record: Mapping[str, Any]) -> tuple[Mapping[str, Any], RunRecord]:

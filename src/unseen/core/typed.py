@@ -7,6 +7,7 @@ looking up strings. Reading is tolerant: a missing or ill-typed value of an old 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self, get_type_hints
 
@@ -25,12 +26,8 @@ class Typed:
         hints = _hints(cls)
         found: dict[str, Any] = {}
         for each in fields(cls):
-            if each.name not in values:
-                continue
-            try:
+            with suppress(KeyError, msgspec.ValidationError, TypeError):  # the value becomes the default
                 found[each.name] = msgspec.convert(values[each.name], hints[each.name], strict=True)
-            except (msgspec.ValidationError, TypeError):
-                continue  # an ill-typed value becomes the default
         return cls(**found)
 
     def to_dict(self) -> dict[str, Any]:

@@ -10,7 +10,6 @@ its per-image objects; or, as "tf-bilinear", with that of TensorFlow 1, rounded 
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,6 +24,7 @@ from PIL import Image
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.runtimes import Outputs, Pixels, Runtime
 from unseen.core.errors import DataError
+from unseen.core.extras import cores
 from unseen.core.guard import read_patiently
 from unseen.core.records import Preprocessing
 from unseen.data import Split, decode_rgb
@@ -164,7 +164,7 @@ def run_batches(
     """Yield batches in order, decoded a few batches ahead by a pool of threads."""
     in_workers = runs_in_workers(runtime)
     known = known or KnownRows({}, ())
-    workers = workers or _cores()
+    workers = workers or cores()
 
     def work(span: Span) -> Batch:
         batch = _decode(images, backbone, *span, truncated=truncated, known=known)
@@ -173,32 +173,21 @@ def run_batches(
     with ThreadPoolExecutor(workers, thread_name_prefix="unseen-extract") as pool:
         pending: deque[Future[Batch]] = deque()
         try:
-            for span in spans:
-                pending.append(pool.submit(work, span))
-                if len(pending) > 2 * workers + 1:
-                    yield known.joined(_finished(pending.popleft(), runtime))
-            while pending:
-                yield known.joined(_finished(pending.popleft(), runtime))
+            for span in (*spans, None):
+                if span is not None:
+                    pending.append(pool.submit(work, span))
+                while pending and (span is None or len(pending) > 2 * workers + 1):
+                    yield known.joined(_run(pending.popleft().result(), runtime))
         finally:
             for future in pending:
                 future.cancel()
 
 
-def _cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _finished(future: Future[Batch], runtime: Runtime) -> Batch:
-    batch = future.result()
-    return batch if batch.outputs is not None or not batch.kept else _run(batch, runtime)
-
-
 def _run(batch: Batch, runtime: Runtime) -> Batch:
-    if not batch.kept:
+    if not batch.kept or batch.outputs is not None:
         return batch
     outputs = runtime(batch.pixels)
-    return Batch(batch.first, batch.count, batch.pixels[:0], batch.kept, batch.skipped, outputs)
+    return replace(batch, pixels=batch.pixels[:0], outputs=outputs)
 
 
 def _decode(

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +27,7 @@ from unseen.core.progress import NoProgress, Progress
 from unseen.core.records import FeatureKey
 from unseen.data import Dataset, Split
 from unseen.features.batches import Batch, KnownRows, batch_spans, collect_parts, run_batches, runs_in_workers
-from unseen.features.manifest import Skipped
-from unseen.features.part import FloatArray, IntArray, PartRows
+from unseen.features.part import PartLayers, PartRows
 from unseen.features.rows import StoredFeatures
 from unseen.features.settings import Extraction
 from unseen.features.store import FeatureStore, FeatureWriter
@@ -53,17 +53,6 @@ class Described:
 
 
 @dataclass(frozen=True)
-class ExtractedPart:
-    """The rows of one part, by layer."""
-
-    first: int
-    features: dict[str, FloatArray]
-    labels: IntArray
-    index: IntArray
-    skipped: tuple[Skipped, ...]
-
-
-@dataclass(frozen=True)
 class _Job:
     """One split, the model and the layers to extract, and the settings."""
 
@@ -78,21 +67,16 @@ class _Job:
         return self.dataset.split(self.split)
 
     @property
-    def device(self) -> str:
-        return best_device() if self.how.device == "auto" else self.how.device
+    def settings(self) -> dict[str, Any]:
+        """The settings of a runtime."""
+        how = self.how
+        device = best_device() if how.device == "auto" else how.device
+        return {"device": device, "runtime": how.runtime, "precision": how.precision, "cache": how.graphs}
 
     def expected_keys(self) -> dict[str, FeatureKey]:
         """Return the keys of the runtime that this machine is expected to use, without making it."""
-        how = self.how
-        runtime = expected_runtime(
-            self.backbone,
-            self.layers,
-            device=self.device,
-            runtime=how.runtime,
-            precision=how.precision,
-            cache=how.graphs,
-        )
-        return self.keys(self.dataset, runtime, how.precision)
+        runtime = expected_runtime(self.backbone, self.layers, **self.settings)
+        return self.keys(self.dataset, runtime, self.how.precision)
 
     def keys(self, dataset: Dataset, runtime: str, precision: str) -> dict[str, FeatureKey]:
         how, backbone = self.how, self.backbone
@@ -119,15 +103,7 @@ class _Job:
         for known, held, runtime in _RUNTIMES:
             if known == wanted and held is module:
                 return runtime
-        runtime = make_runtime(
-            self.backbone,
-            self.layers,
-            device=self.device,
-            runtime=how.runtime,
-            precision=how.precision,
-            threads=1,
-            cache=how.graphs,
-        )
+        runtime = make_runtime(self.backbone, self.layers, threads=1, **self.settings)
         _RUNTIMES[:] = [(wanted, module, runtime)]
         return runtime
 
@@ -138,7 +114,7 @@ class _Job:
         part_size: int,
         progress: Progress | None = None,
         known: KnownRows | None = None,
-    ) -> Iterator[ExtractedPart]:
+    ) -> Iterator[PartLayers]:
         """Extract the parts that begin at the images `starts`."""
         images, how = self.images, self.how
         size, total = how.batch_size or (8 if runs_in_workers(runtime) else 128), len(images)
@@ -152,10 +128,11 @@ class _Job:
         )
         reported = _report(batches, progress or NoProgress())
         for first, rows, outputs, skipped in collect_parts(reported, total, len(self.layers), part_size):
-            features = {
-                layer: output.astype(how.dtype, copy=False) for layer, output in zip(self.layers, outputs, strict=True)
+            labels = images.primary_labels[rows]
+            yield {
+                layer: PartRows(first, output.astype(how.dtype, copy=False), labels, rows, tuple(skipped))
+                for layer, output in zip(self.layers, outputs, strict=True)
             }
-            yield ExtractedPart(first, features, images.primary_labels[rows], rows, tuple(skipped))
 
     def provenance(self, runtime: Runtime, seconds: float, images: int) -> dict[str, object]:
         return {
@@ -243,7 +220,7 @@ def extract_parts(
     how: Extraction,
     starts: Sequence[int],
     part_size: int,
-    give: Callable[[dict[str, FeatureKey], ExtractedPart, dict[str, object]], None],
+    give: Callable[[dict[str, FeatureKey], PartLayers, dict[str, object]], None],
 ) -> None:
     """Extract some parts of a split and pass each to `give`, with its keys and its provenance.
 
@@ -255,25 +232,9 @@ def extract_parts(
     keys = job.keys(dataset, runtime.name, runtime.precision)
     began = time.perf_counter()
     for part in job.parts(runtime, starts, part_size):
-        give(keys, part, job.provenance(runtime, time.perf_counter() - began, min(part_size, total - part.first)))
+        images = min(part_size, total - next(iter(part.values())).first)
+        give(keys, part, job.provenance(runtime, time.perf_counter() - began, images))
         began = time.perf_counter()
-
-
-def keep_part(
-    store: FeatureStore,
-    keys: Mapping[str, FeatureKey],
-    part: ExtractedPart | None,
-    *,
-    total: int,
-    part_size: int,
-    provenance: Mapping[str, object],
-) -> None:
-    """Store a part, if one is given, and complete the entries that have all their parts."""
-    for layer, key in keys.items():
-        if part is not None:
-            rows = PartRows(part.first, part.features[layer], part.labels, part.index, part.skipped)
-            store.add_part(key, rows, total=total, part_size=part_size)
-        store.complete(key, total=total, part_size=part_size, provenance=provenance)
 
 
 def _title(keys: Mapping[str, FeatureKey]) -> str:
@@ -326,9 +287,8 @@ def _write_missing(
     try:
         for part in job.parts(runtime, starts, part_size, progress, known):
             for layer, writer in writers.items():
-                if part.first in writer.missing:
-                    rows = part.features[layer], part.labels, part.index, part.skipped
-                    writer.write_part(*rows, first=part.first)
+                if part[layer].first in writer.missing:
+                    writer.write(part[layer])
     finally:
         progress.end()
     begun = {*starts}
@@ -366,15 +326,14 @@ def measure_speed(
         raise DataError("there is no image to measure the speed with.")
     runtime = make_runtime(backbone, device=device, precision=precision, threads=1, cache=graphs)
     size = 8 if runs_in_workers(runtime) else 128
-    done, began = 0, 0.0
-    # The first batches warm caches up; then count until time is up, repeating the images if they are few.
-    for warm in (True, False):
+    spans = batch_spans(0, len(images), part_size=len(images), batch_size=size)
+    speed = 0.0
+    for limit in (min(0.5, seconds), seconds):  # the first pass warms caches up
         done, began = 0, time.perf_counter()
-        limit = min(0.5, seconds) if warm else seconds
-        while time.perf_counter() - began < limit:
-            spans = batch_spans(0, len(images), part_size=len(images), batch_size=size)
+        while (passed := time.perf_counter() - began) < limit:  # images are repeated if they are few
             for batch in run_batches(images, backbone, runtime, spans, workers=0, truncated="accept"):
                 done += batch.count
                 if time.perf_counter() - began >= limit:
                     break
-    return done / (time.perf_counter() - began)
+        speed = done / max(passed, 1e-9)
+    return speed

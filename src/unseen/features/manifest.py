@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 
@@ -86,9 +86,9 @@ class Manifest:
     """
 
     key: FeatureKey
-    total: int
-    part_size: int
-    dim: int = 0
+    total: Count
+    part_size: Count
+    dim: Count = 0
     dtype: Dtype = ""
     state: State = "partial"
     parts: tuple[Part, ...] = ()
@@ -131,14 +131,7 @@ class Manifest:
         }
 
 
-_FIELDS: dict[str, Any] = {
-    "total": Count,
-    "part_size": Count,
-    "dim": Count,
-    "dtype": Dtype,
-    "state": State,
-    "parts": tuple[Part, ...],
-}
+_FIELDS = get_type_hints(Manifest, include_extras=True)
 
 
 def save_manifest(folder: Path, manifest: Manifest) -> None:
@@ -184,7 +177,7 @@ def _from_dict(values: Mapping[str, Any], folder: Path) -> Manifest:
     # Compare the stored values, not the record built from them: a field added to the record later changes nothing here.
     if not digest(values["key"]) == values["digest"] == folder.name:
         raise ValueError(f"it belongs to the key {values['digest']}, not to this folder")
-    fields = {name: msgspec.convert(values[name], kind) for name, kind in _FIELDS.items()}
+    fields = {name: msgspec.convert(values[name], kind) for name, kind in _FIELDS.items() if name != "key"}
     manifest = Manifest(FeatureKey.from_dict(values["key"]), **fields)
     _check_parts(manifest)
     return manifest

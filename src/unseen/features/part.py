@@ -75,6 +75,10 @@ class PartRows:
     skipped: Sequence[Skipped] = ()
 
 
+#: The rows of one part, by layer.
+PartLayers = dict[str, PartRows]
+
+
 class Description(msgspec.Struct, frozen=True):
     """A part of an unfinished entry, with the length and type of its rows; 0 and "" if it has none."""
 

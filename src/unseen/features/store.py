@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from filelock import FileLock, Timeout
+from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from unseen.core.errors import CorruptPartError, StoreError, UnknownNameError
 from unseen.core.files import TEMPORARY_SUFFIX, explained, make_folder, sync_folder, write_whole
@@ -48,6 +48,7 @@ from unseen.features.part import (
     Description,
     FloatArray,
     IntArray,
+    PartLayers,
     PartRows,
     description_file,
     find_parts,
@@ -83,6 +84,11 @@ class Entry:
     @property
     def digest(self) -> str:
         return self.path.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The digest, and if known the model and the dataset."""
+        return (self.digest, *((self.manifest.key.model, self.manifest.key.dataset) if self.manifest else ()))
 
     @property
     def state(self) -> Literal["complete", "partial", "damaged"]:
@@ -168,9 +174,10 @@ class FeatureStore:
             exclusive: verify all bytes of existing parts, and remove files of killed writers. False only compares
                 sizes and removes nothing, because other processes may be adding parts.
         """
-        return FeatureWriter(
-            self.root, key, total=total, part_size=part_size, timeout=timeout, on_wait=on_wait, exclusive=exclusive
-        )
+        if total < 0 or part_size < 1:
+            raise StoreError(f"total must be at least 0 and part_size at least 1, not {total} and {part_size}.")
+        folder, lock = entry_folder(self.root, key), lock_file(self.root, key.digest)
+        return FeatureWriter(folder, Manifest(key, total, part_size), lock, timeout, on_wait, exclusive)
 
     def add_part(self, key: FeatureKey, rows: PartRows, *, total: int, part_size: int) -> None:
         """Store one part, unless the entry is complete, has the part already, or was begun with another part size.
@@ -190,11 +197,26 @@ class FeatureStore:
             if self.holds(key):  # completed by another process, which removes temporary files
                 return
             raise
-        with _locked(lock_file(self.root, key.digest)):
+        with take_lock(lock_file(self.root, key.digest)):
             present = load_manifest(folder)
             # Another process may have completed the entry, or removed a file without a description.
             if present is not None and not present.complete and (folder / description.part.file).is_file():
                 save_description(folder, description)
+
+    def add_layers(
+        self,
+        keys: Mapping[str, FeatureKey],
+        part: PartLayers,
+        *,
+        total: int,
+        part_size: int,
+        provenance: Mapping[str, Any],
+    ) -> None:
+        """Store the rows of a part, if any, and complete the entries that have all their parts."""
+        for layer, key in keys.items():
+            if layer in part:
+                self.add_part(key, part[layer], total=total, part_size=part_size)
+            self.complete(key, total=total, part_size=part_size, provenance=provenance)
 
     def complete(self, key: FeatureKey, *, total: int, part_size: int, provenance: Mapping[str, Any]) -> None:
         """Complete an entry if all of its parts are stored."""
@@ -245,9 +267,15 @@ class FeatureStore:
             UnknownNameError: no entry matches.
         """
         entries = list(self.entries())
-        if chosen := [entry for entry in entries if _matches(entry, pattern)]:
+        digits = len(pattern) >= _DIGEST_DIGITS
+        if chosen := [
+            entry
+            for entry in entries
+            if (digits and entry.digest.startswith(pattern))
+            or any(name == pattern or fnmatchcase(name, pattern) for name in entry.names)
+        ]:
             return chosen
-        known = {name for entry in entries for name in _names(entry)}
+        known = {name for entry in entries for name in entry.names}
         hint = "" if entries else f"The store in {self.root} is empty."
         raise UnknownNameError("stored features", pattern, known, hint=hint)
 
@@ -278,7 +306,7 @@ class FeatureStore:
         return sum(self._remove(entry) for entry in entries)
 
     def _remove(self, entry: Entry) -> int:
-        with _locked(lock_file(self.root, entry.digest), timeout=0):
+        with take_lock(lock_file(self.root, entry.digest), timeout=0):
             if not entry.path.exists():  # another process has removed it
                 return 0
             with explained(entry.path):
@@ -294,6 +322,7 @@ class FeatureStore:
         return entry.nbytes
 
 
+@dataclass(eq=False)
 class FeatureWriter:
     """Write one entry; made by `FeatureStore.writer` and used in a `with` block.
 
@@ -303,30 +332,18 @@ class FeatureWriter:
     Attributes:
         path: the entry's folder.
         manifest: the entry with the parts that are stored.
+        lock_path, timeout, on_wait, exclusive: see `FeatureStore.writer`.
         discarded: parts that were found but could not be used, one sentence each, to show to the user; usually empty.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        key: FeatureKey,
-        *,
-        total: int,
-        part_size: int,
-        timeout: float | None = None,
-        on_wait: Callable[[], None] | None = None,
-        exclusive: bool = True,
-    ) -> None:
-        if total < 0 or part_size < 1:
-            raise StoreError(f"total must be at least 0 and part_size at least 1, not {total} and {part_size}.")
-        self.path = entry_folder(root, key)
-        self.manifest = Manifest(key, total=total, part_size=part_size)
-        self.discarded: tuple[str, ...] = ()
-        self._lock_path = lock_file(root, key.digest)
-        self._timeout = timeout
-        self._on_wait = on_wait
-        self._exclusive = exclusive
-        self._lock: FileLock | None = None
+    path: Path
+    manifest: Manifest
+    lock_path: Path
+    timeout: float | None
+    on_wait: Callable[[], None] | None
+    exclusive: bool
+    discarded: tuple[str, ...] = ()
+    _lock: AcquireReturnProxy | None = None
 
     @property
     def complete(self) -> bool:
@@ -349,11 +366,11 @@ class FeatureWriter:
         return self.manifest.part_size
 
     def __enter__(self) -> Self:
-        self._lock = take_lock(self._lock_path, timeout=self._timeout, on_wait=self._on_wait)
+        self._lock = take_lock(self.lock_path, timeout=self.timeout, on_wait=self.on_wait)
         try:
             self._begin()
         except BaseException:
-            self._lock.release()
+            self._lock.lock.release()
             raise
         return self
 
@@ -361,7 +378,7 @@ class FeatureWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._lock is not None:
-            self._lock.release()
+            self._lock.lock.release()
             self._lock = None
 
     def write_part(
@@ -386,11 +403,15 @@ class FeatureWriter:
             StoreError: the rows are not those of a missing part, or differ in length or type from other parts.
             DiskFullError: the disk is full; every other part is intact.
         """
-        manifest = self._open_manifest()
         first = self.next_index if first is None else first
-        if first not in self.missing:
-            raise StoreError(f"no missing part begins at image {first}.")
-        description = write_part_file(self.path, PartRows(first, features, labels, index, skipped), manifest)
+        self.write(PartRows(first, features, labels, index, skipped))
+
+    def write(self, rows: PartRows) -> None:
+        """Write a part; see `write_part`."""
+        manifest = self._open_manifest()
+        if rows.first not in self.missing:
+            raise StoreError(f"no missing part begins at image {rows.first}.")
+        description = write_part_file(self.path, rows, manifest)
         save_description(self.path, description)
         known = [Description(part, manifest.dim, manifest.dtype) for part in manifest.parts]
         self.manifest = with_parts(manifest, [*known, description])
@@ -441,7 +462,7 @@ class FeatureWriter:
             )
         found = find_parts(self.path) or listed
         self.manifest = found if found.complete else self._verified(found)
-        if self.complete or not self._exclusive:
+        if self.complete or not self.exclusive:
             return
         parts = self.manifest.parts
         if not set(listed.parts) <= set(parts):  # the manifest stops listing a part before its file is removed
@@ -453,7 +474,7 @@ class FeatureWriter:
     def _verified(self, manifest: Manifest) -> Manifest:
         """Return the manifest with its valid parts, and report the others in `discarded`."""
         valid = []
-        check: Check = "sha256" if self._exclusive else "size"
+        check: Check = "sha256" if self.exclusive else "size"
         for part in manifest.parts:
             try:
                 open_part(self.path, part, dim=manifest.dim, dtype=manifest.dtype, check=check)
@@ -479,8 +500,10 @@ class FeatureWriter:
         return [path.name for path in stale]
 
 
-def take_lock(path: Path, *, timeout: float | None = None, on_wait: Callable[[], None] | None = None) -> FileLock:
-    """Acquire the lock file `path` and return the lock.
+def take_lock(
+    path: Path, *, timeout: float | None = None, on_wait: Callable[[], None] | None = None
+) -> AcquireReturnProxy:
+    """Acquire the lock file `path`; a `with` block releases it.
 
     Args:
         timeout: seconds to wait for another holder; None waits without limit.
@@ -493,40 +516,24 @@ def take_lock(path: Path, *, timeout: float | None = None, on_wait: Callable[[],
     # Not bound to a thread: an extraction may open a writer in one thread and write from another.
     lock = FileLock(path, thread_local=False)
     with explained(path):
+        with suppress(Timeout):
+            return lock.acquire(timeout=0)
+        if on_wait is not None:
+            on_wait()
         try:
-            lock.acquire(timeout=0)
+            return lock.acquire(timeout=-1 if timeout is None else timeout, poll_interval=_POLL_SECONDS)
         except Timeout:
-            if on_wait is not None:
-                on_wait()
-            _wait_for(lock, path, timeout)
-    return lock
-
-
-@contextmanager
-def _locked(path: Path, *, timeout: float | None = None) -> Iterator[None]:
-    lock = take_lock(path, timeout=timeout)
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _wait_for(lock: FileLock, path: Path, timeout: float | None) -> None:
-    try:
-        lock.acquire(timeout=-1 if timeout is None else timeout, poll_interval=_POLL_SECONDS)
-    except Timeout:
-        waited = f", and has not finished within {timeout:g} s" if timeout else ""
-        raise StoreError(
-            f"another process is writing the features {path.stem}{waited}. "
-            "Wait for it to end, or stop it: the parts that it has written are kept."
-        ) from None
-    except RuntimeError as error:  # filelock's error for a thread that waits for itself
-        raise StoreError(f"this thread is writing the features {path.stem} already: {error}") from error
+            waited = f", and has not finished within {timeout:g} s" if timeout else ""
+            raise StoreError(
+                f"another process is writing the features {path.stem}{waited}. "
+                "Wait for it to end, or stop it: the parts that it has written are kept."
+            ) from None
+        except RuntimeError as error:  # filelock's error for a thread that waits for itself
+            raise StoreError(f"this thread is writing the features {path.stem} already: {error}") from error
 
 
 def _entry(folder: Path) -> Entry:
-    manifest, problem = None, ""
-    files = {}
+    manifest, problem, files = None, "", {}
     for path in folder.iterdir():
         with suppress(FileNotFoundError):  # a temporary file of an active writer
             files[path.name] = path.stat()
@@ -540,13 +547,3 @@ def _entry(folder: Path) -> Entry:
     modified = files.get(MANIFEST, folder.stat()).st_mtime
     size = sum(status.st_size for status in files.values())
     return Entry(folder, manifest, problem, size, datetime.fromtimestamp(modified, UTC))
-
-
-def _names(entry: Entry) -> tuple[str, ...]:
-    return (entry.digest, *((entry.manifest.key.model, entry.manifest.key.dataset) if entry.manifest else ()))
-
-
-def _matches(entry: Entry, pattern: str) -> bool:
-    if len(pattern) >= _DIGEST_DIGITS and entry.digest.startswith(pattern):
-        return True
-    return any(name == pattern or fnmatchcase(name, pattern) for name in _names(entry))

@@ -17,12 +17,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
 from unseen.core.errors import MissingExtraError, UnseenError, UsageError, WorkerLostError
 from unseen.core.files import make_folder
+from unseen.run.environment import installed_versions
 from unseen.run.processes import RESUME, RETRIES, raise_lost, take_device, threads_each
 
 A = TypeVar("A")
@@ -143,13 +143,8 @@ class DaskEngine:
 
 def versions() -> dict[str, str]:
     """Return the versions that must be the same in this process and in every worker."""
-    found = {}
-    for name in SAME:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+    found = installed_versions()
+    return {name: found.get(name, "not installed") for name in SAME}
 
 
 def _refuse_other(wanted: Mapping[str, str], found: Mapping[str, str], who: str) -> None:

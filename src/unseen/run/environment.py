@@ -6,11 +6,12 @@ import os
 import platform
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from unseen.run.processes import cores
+from unseen.core.extras import cores
 
 #: Packages that can change a number.
 PACKAGES = ("unseen", "torch", "torchvision", "timm", "onnxruntime", "numpy", "scipy", "scikit-learn", "pillow")
@@ -25,14 +26,18 @@ def capture_environment() -> dict[str, str]:
     return dict(_captured())
 
 
+def installed_versions() -> dict[str, str]:
+    """Return the versions of the installed packages that can change a number."""
+    found = {}
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
 @cache
 def _captured() -> tuple[tuple[str, str], ...]:
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
+    found = {"python": platform.python_version(), **installed_versions()}
     commit = _commit(Path(__file__).resolve().parents[3])
     if commit and "unseen" in found:
         found["unseen"] += f"+{commit}"

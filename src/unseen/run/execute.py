@@ -232,7 +232,9 @@ class _Run:
             names = self.leases.acquire(list(pieces))
             tried.update(names)
             done = 0
-            for error in self._map(run_piece, [pieces[name] for name in names], _lost_piece, here=here):
+            for error in self._map(
+                run_piece, [pieces[name] for name in names], lambda _task, reason: reason, here=here
+            ):
                 done += not error
                 if self.on_piece is not None and not error:
                     self.on_piece(done, len(names))
@@ -297,10 +299,6 @@ def _report_failures(outcome: Outcome, on_error: OnError) -> None:
     text = f"{len(failed)} of {len(outcome.results)} cells failed. The first: {failure_text(failed[0])}"
     text += f" {unexpected} of them with an unexpected exception: see details['traceback']." if unexpected else ""
     warnings.warn(text, UnseenWarning, stacklevel=3)
-
-
-def _lost_piece(_task: Task, reason: str) -> str:
-    return reason
 
 
 def _name(task: Task) -> str:

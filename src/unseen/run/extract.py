@@ -11,6 +11,7 @@ from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import DiskFullError, UnseenError
 from unseen.core.progress import Progress
 from unseen.core.records import FeatureKey
+from unseen.features.part import PartLayers
 from unseen.run.evaluate import Context, Task, error_text, worker_context
 from unseen.run.executor import Engine
 from unseen.run.leases import Leases
@@ -18,7 +19,7 @@ from unseen.run.leases import Leases
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
     from unseen.data import Dataset
-    from unseen.features.extraction import Described, ExtractedPart
+    from unseen.features.extraction import Described
 
 #: Most parts in one batch, and batches for each worker: small enough that all workers end at about the same time.
 _MOST_PARTS, _BATCHES_PER_WORKER = 8, 4
@@ -78,7 +79,7 @@ class PartBatchResult:
     batch: PartBatch
     skipped: int = 0
     error: str = ""
-    sent: tuple[tuple[dict[str, FeatureKey], ExtractedPart, dict[str, object]], ...] = ()
+    sent: tuple[tuple[dict[str, FeatureKey], PartLayers, dict[str, object]], ...] = ()
 
 
 # ---- in workers ------------------------------------------------------------------------------------------------------
@@ -114,18 +115,18 @@ def describe_features(task: Task, context: Context | None = None) -> FeaturePlan
 
 def extract_batch(batch: PartBatch, context: Context | None = None) -> PartBatchResult:
     """Extract parts into the store if the worker shares it; otherwise return them."""
-    from unseen.features.extraction import extract_parts, keep_part  # imports torch
+    from unseen.features.extraction import extract_parts  # imports torch
 
     task = batch.task
     bench = (context or worker_context(task)).bench
-    sent: list[tuple[dict[str, FeatureKey], ExtractedPart, dict[str, object]]] = []
+    sent: list[tuple[dict[str, FeatureKey], PartLayers, dict[str, object]]] = []
     skipped, size = 0, batch.part_size
 
-    def store(keys: dict[str, FeatureKey], part: ExtractedPart, provenance: dict[str, object]) -> None:
+    def store(keys: dict[str, FeatureKey], part: PartLayers, provenance: dict[str, object]) -> None:
         nonlocal skipped
-        skipped += len(part.skipped)
+        skipped += len(next(iter(part.values())).skipped)
         if task.shared:
-            keep_part(bench.store, keys, part, total=batch.total, part_size=size, provenance=provenance)
+            bench.store.add_layers(keys, part, total=batch.total, part_size=size, provenance=provenance)
         else:
             sent.append((keys, part, provenance))
 
@@ -164,8 +165,7 @@ class FeatureExtraction:
         entries: dict[tuple[str, ...], PartBatch] = {}
         runtimes: dict[str, RuntimeName] = {}
         needs = {"GPU": 1.0} if tasks and tasks[0].extraction.device in ("auto", "cuda") else {}
-        lost = _lost_plan
-        for plan in self.engine.map(describe_features, tasks, lost=lost, needs=needs):
+        for plan in self.engine.map(describe_features, tasks, lost=lambda task, _: FeaturePlan(task), needs=needs):
             task = plan.task
             if plan.unexpected:
                 self.warn(f"the features of {task.cells[0].model}", plan.unexpected)
@@ -190,7 +190,8 @@ class FeatureExtraction:
         try:
             while batches := [b for b in self._missing(wanted) if not any(n in failed for n in b.lease_names())]:
                 count = 0
-                for done in self.engine.map(extract_batch, self._leased(batches), lost=_lost_batch, needs=needs):
+                leased, lost = self._leased(batches), lambda batch, why: PartBatchResult(batch, error=why)
+                for done in self.engine.map(extract_batch, leased, lost=lost, needs=needs):
                     count += 1
                     self._store(done)
                     failed |= dict.fromkeys(done.batch.lease_names(), done.error) if done.error else {}
@@ -205,8 +206,6 @@ class FeatureExtraction:
 
     def _missing(self, wanted: list[PartBatch]) -> list[PartBatch]:
         """Return the parts that the store lacks, in batches; complete entries that lack nothing but their end."""
-        from unseen.features.extraction import keep_part  # imports torch
-
         found: list[PartBatch] = []
         store = self.bench.store
         for entry in wanted:
@@ -216,7 +215,7 @@ class FeatureExtraction:
                 sizes.setdefault(size, set()).update(starts)
             for size, missing in sizes.items():
                 if not missing and not all(map(store.holds, entry.keys.values())):
-                    keep_part(store, entry.keys, None, total=entry.total, part_size=size, provenance={"images": 0})
+                    store.add_layers(entry.keys, {}, total=entry.total, part_size=size, provenance={"images": 0})
                 ordered = sorted(missing)
                 length = min(max(len(ordered) // (_BATCHES_PER_WORKER * self.engine.slots), 1), _MOST_PARTS)
                 found += [
@@ -236,16 +235,6 @@ class FeatureExtraction:
 
     def _store(self, done: PartBatchResult) -> None:
         """Store the parts of a worker that does not share the store."""
-        from unseen.features.extraction import keep_part  # imports torch
-
+        store, batch = self.bench.store, done.batch
         for keys, part, provenance in done.sent:
-            batch = done.batch
-            keep_part(self.bench.store, keys, part, total=batch.total, part_size=batch.part_size, provenance=provenance)
-
-
-def _lost_plan(task: Task, _reason: str) -> FeaturePlan:
-    return FeaturePlan(task)
-
-
-def _lost_batch(batch: PartBatch, reason: str) -> PartBatchResult:
-    return PartBatchResult(batch, error=reason)
+            store.add_layers(keys, part, total=batch.total, part_size=batch.part_size, provenance=provenance)

@@ -48,7 +48,6 @@ class Leases:
         self.owner = "|".join([here(), str(os.getpid()), started_at(os.getpid()), secrets.token_hex(6)])
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        self._alive: dict[str, tuple[float, bool]] = {}
 
     def __enter__(self) -> Self:
         with explained(self.path, "open"):
@@ -102,40 +101,33 @@ class Leases:
             row = self._connection.execute("SELECT max(expires) FROM lease WHERE owner = ?", [owner]).fetchone()
         return bool(row[0] and row[0] > time.time())
 
-    def _open(self) -> sqlite3.Connection:
-        """Open the file; replace one that is damaged."""
-        for attempt in range(2):
-            connection: sqlite3.Connection | None = None
+    def _open(self, *, replace: bool = True) -> sqlite3.Connection:
+        """Open the file, or a new one if it is damaged."""
+        with contextlib.ExitStack() as stack:
             try:
                 connection = connect_for_writing(self.path, durable=False)
+                stack.callback(connection.close)
                 if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                     raise sqlite3.DatabaseError("damaged")
                 connection.execute(_TABLE)
+                stack.pop_all()
                 return connection
-            except sqlite3.OperationalError:  # locked, or not writable
-                if connection is not None:
-                    connection.close()
-                raise
-            except sqlite3.DatabaseError:
-                if connection is not None:
-                    connection.close()
-                if attempt:
+            except sqlite3.DatabaseError as error:
+                if isinstance(error, sqlite3.OperationalError) or not replace:  # locked, or not writable
                     raise
-                for name in (self.path.name, f"{self.path.name}-journal"):
-                    self.path.with_name(name).unlink(missing_ok=True)
-        raise AssertionError("the second attempt returns or raises")
+        for name in (self.path.name, f"{self.path.name}-journal"):
+            self.path.with_name(name).unlink(missing_ok=True)
+        return self._open(replace=False)
 
     def _held(self, work: list[str]) -> set[str]:
         """Return the work that another run holds that has not ended."""
         marks = ", ".join("?" * len(work))
         query = f"SELECT work, owner, expires FROM lease WHERE work IN ({marks})"  # noqa: S608, values are bound
-        rows = self._connection.execute(query, work).fetchall()
         now = time.time()
-        return {
-            row["work"]
-            for row in rows
-            if row["owner"] != self.owner and row["expires"] > now and self._process_is_alive(row["owner"])
-        }
+        rows = [row for row in self._connection.execute(query, work) if row["expires"] > now]
+        owners = {row["owner"] for row in rows} - {self.owner}
+        alive = {owner for owner in owners if process_is_alive(owner) is not False}
+        return {row["work"] for row in rows if row["owner"] in alive}
 
     def _remove_dead(self) -> None:
         """Remove the leases of processes that have ended, and those that have expired."""
@@ -144,15 +136,6 @@ class Leases:
         with transaction(self._connection, self.path):
             self._connection.executemany("DELETE FROM lease WHERE owner = ?", dead)
             self._connection.execute("DELETE FROM lease WHERE expires < ?", [time.time()])
-
-    def _process_is_alive(self, owner: str) -> bool:
-        """Return whether the process of an owner may be alive; check at most once a second."""
-        now = time.monotonic()
-        checked, answer = self._alive.get(owner, (-1.0, True))
-        if now - checked > 1.0 or checked < 0:
-            answer = process_is_alive(owner) is not False
-            self._alive[owner] = now, answer
-        return answer
 
     def _renew(self) -> None:
         while not self._ended.wait(self.heartbeat):

@@ -29,6 +29,7 @@ from typing import Any, NoReturn, TypeVar
 from filelock import FileLock, Timeout
 
 from unseen.core.errors import UnseenError, WorkerLostError
+from unseen.core.extras import cores
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -79,11 +80,6 @@ def threads_each(count: int) -> int:
     limit = os.environ.get("OMP_NUM_THREADS", "")
     share = max(cores() // max(count, 1), 1)
     return min(share, int(limit)) if limit.isdigit() and int(limit) else share
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use: in containers and batch jobs fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def take_device(folder: Path | None = None, find: Callable[[], list[str]] = devices) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from unseen.backbones.load import expand_models, resolve_model
 from unseen.benchmarks.benchmark import Benchmark, make_benchmark
-from unseen.core.errors import StudyError, closest
+from unseen.core.errors import StudyError, suggest
 from unseen.core.guard import guarded
 from unseen.core.objects import OBJECT_SCHEME
 from unseen.core.options import make_options
@@ -62,11 +62,9 @@ class Study:
             extraction = make_options(Extraction, settings, source=f"{source} [extraction]", base=base)
         if extraction.graphs is not None:
             extraction = replace(extraction, graphs=base / extraction.graphs)
-        for key in ("models", "datasets"):
-            object.__setattr__(self, key, _register_objects(self, getattr(self, key), key))
         checked = {
-            "models": _names(_expanded(self.models, expand_models), "models", source, base, resolve_model),
-            "datasets": _names(_expanded(self.datasets, expand_datasets), "datasets", source, base, resolve_dataset),
+            "models": _names(self, "models", source, base),
+            "datasets": _names(self, "datasets", source, base),
             "benchmarks": tuple(_benchmarks(self.benchmarks, source, base)),
             "extraction": extraction,
         }
@@ -87,9 +85,7 @@ class Study:
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            near = closest(str(path), shipped_studies())
-            advice = f"Did you mean {near[0]!r}?" if near else f"Shipped: {', '.join(shipped_studies())}."
-            raise StudyError(f"no study file at {path}. {advice}") from None
+            raise StudyError(f"no study file at {path}. {suggest(str(path), shipped_studies())}") from None
         except (OSError, ValueError, RecursionError) as error:
             raise StudyError(f"{path} is not a TOML file: {error}.") from error
         with guarded(path, "a study", error=StudyError):
@@ -98,7 +94,9 @@ class Study:
     @classmethod
     def parse(cls, values: Mapping[str, Any], *, source: str = "study", base: Path | None = None) -> Study:
         """Return the study in a table, as a TOML file contains it."""
-        _check_keys(values, _KEYS, source)
+        for key in values:
+            if key not in _KEYS:
+                raise StudyError(f"{source}: unknown key {key!r}. {suggest(key, _KEYS)}")
         return cls(**{"name": Path(source).stem, "models": (), "datasets": (), **values}, base=base, source=source)
 
 
@@ -116,13 +114,6 @@ def study_cards() -> list[MethodCard]:
         notes = f"{sizes}: {', '.join(values.get('benchmarks', {'probe': {}}))}"
         cards.append(MethodCard(id=name, name=values.get("title", name), group="study", notes=notes))
     return cards
-
-
-def _register_objects(study: Study, values: Any, key: str) -> Any:
-    """Replace the objects among models or datasets by names, registered until the study is deleted."""
-    if not isinstance(values, list | tuple):
-        return (_register(study, values, key),) if _is_object(values, key) else values
-    return [_register(study, value, key) for value in values]
 
 
 def _is_object(value: Any, key: str) -> bool:
@@ -171,24 +162,20 @@ def _benchmarks(benchmarks: Benchmarks, source: str, base: Path) -> Iterator[Ben
         raise StudyError(f"{source}: no benchmark is named. Write [benchmarks.probe], or leave benchmarks out.")
 
 
-def _check_keys(values: Mapping[str, Any], known: Sequence[str], source: str) -> None:
-    for key in values:
-        if key not in known:
-            near = closest(key, known)
-            advice = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
-            raise StudyError(f"{source}: unknown key {key!r}. {advice}")
+_LOOKUPS = {"models": (expand_models, resolve_model), "datasets": (expand_datasets, resolve_dataset)}
 
 
-def _expanded(names: Any, expand: Callable[[str], list[str]]) -> Any:
-    """Replace patterns such as `timm:*dino*` and `xlsa17:all` by the names that match."""
-    if not isinstance(names, list | tuple):
-        return expand(names) if isinstance(names, str) else names
-    return [each for name in names for each in (expand(name) if isinstance(name, str) else [name])]
+def _names(study: Study, key: str, source: str, base: Path) -> tuple[str, ...]:
+    """Return the names of the models or datasets of a study.
 
-
-def _names(names: Any, key: str, source: str, base: Path, resolve: Callable[[str, Path], str]) -> tuple[str, ...]:
-    found = [names] if isinstance(names, str) else names
-    if not isinstance(found, list | tuple) or not found or not all(isinstance(name, str) and name for name in found):
+    Objects are registered until the study is deleted; patterns such as `timm:*dino*` become the names that match.
+    """
+    values: Any = getattr(study, key)
+    values = values if isinstance(values, list | tuple) else [values]
+    expand, resolve = _LOOKUPS[key]
+    found = [_register(study, value, key) for value in values]
+    found = [each for name in found for each in (expand(name) if isinstance(name, str) else [name])]
+    if not found or not all(isinstance(name, str) and name for name in found):
         raise StudyError(f'{source}: {key} must be a list of names, such as {key} = ["packaged:..."].')
     resolved = [resolve(name, base) for name in found]
     doubled = [name for i, name in enumerate(resolved) if name in resolved[:i]]

@@ -1,4 +1,4 @@
-"""Contract suites: rules for sources, benchmarks and methods, which plug-ins can run on themselves.
+"""Contract suites that plug-ins run on their sources, benchmarks and methods.
 
     from unseen.testing import check_score
     from my_package.scores import CARD
@@ -6,7 +6,7 @@
     def test_my_score() -> None:
         check_score(CARD)
 
-Each is a plain function that raises an `AssertionError` which says what is not as it should be.
+Each is a plain function that raises an `AssertionError` with the broken rule.
 """
 
 from typing import TYPE_CHECKING

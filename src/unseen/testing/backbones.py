@@ -1,4 +1,4 @@
-"""What a source of models must keep to."""
+"""Contract suite of sources of models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.load import BackboneSource, ModelName
 from unseen.core.records import ModelCard
-from unseen.testing.claims import check_ids, claim, refuses
+from unseen.testing.claims import check_cards, claim, refuses
 
 
 def check_backbone_source(
@@ -24,19 +24,12 @@ def check_backbone_source(
     Args:
         source: or its class.
         scheme: under which it is registered.
-        load: names of models to load, without options, such as "hf:facebook/dinov2-small". None where weights cannot
-            be had in a test.
-        build: names of architectures to build without weights; tiny ones will do.
+        load: names of models to load, without options, such as "hf:facebook/dinov2-small". None if a test has no
+            weights.
+        build: names of architectures to build without weights; tiny ones suffice.
     """
     made = source() if isinstance(source, type) else source
-    claim(isinstance(made, BackboneSource), f"{made!r} is no BackboneSource")
-    cards = list(made.cards())
-    claim(all(isinstance(card, ModelCard) for card in cards), "cards() yields something that is no ModelCard")
-    check_ids((card.id for card in cards), scheme)
-    claim(
-        not made.pattern or made.pattern.startswith(f"{scheme}:"), f"the pattern {made.pattern!r} is not {scheme}:..."
-    )
-    claim(made.listed or bool(made.pattern) or bool(cards), "nothing of it is ever listed: give a pattern, or cards")
+    check_cards(made, BackboneSource, ModelCard, scheme)
     for name in load:
         _check_loading(made, ModelName.parse(name))
     claim(not build or made.builds, f"{scheme} has no build(), but architectures to build were given")
@@ -63,7 +56,7 @@ def _check_loading(source: BackboneSource, name: ModelName) -> None:
 
 
 def _load(source: BackboneSource, name: ModelName) -> Backbone:
-    """As `load_backbone` does: what is drawn at random is the same every time."""
+    """Load a model with fixed random weights, as `load_backbone` does."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return source.load(name)

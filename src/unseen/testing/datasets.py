@@ -1,4 +1,4 @@
-"""What a dataset, and a source of datasets, must keep to."""
+"""Contract suite of datasets and of sources of datasets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unseen.core.records import DatasetCard
 from unseen.data.dataset import Dataset, Split
 from unseen.data.decode import decode_rgb
 from unseen.data.load import DatasetSource
-from unseen.testing.claims import check_ids, claim, refuses
+from unseen.testing.claims import check_cards, claim, refuses
 
 
 def check_dataset_source(source: DatasetSource | type[DatasetSource], *, scheme: str, load: Sequence[str] = ()) -> None:
@@ -21,17 +21,10 @@ def check_dataset_source(source: DatasetSource | type[DatasetSource], *, scheme:
     Args:
         source: or its class.
         scheme: under which it is registered.
-        load: names of datasets to load, such as "csv:tests/data/few.csv"; small ones will do.
+        load: names of datasets to load, such as "csv:tests/data/few.csv"; small ones suffice.
     """
     made = source() if isinstance(source, type) else source
-    claim(isinstance(made, DatasetSource), f"{made!r} is no DatasetSource")
-    cards = list(made.cards())
-    claim(all(isinstance(card, DatasetCard) for card in cards), "cards() yields something that is no DatasetCard")
-    check_ids((card.id for card in cards), scheme)
-    claim(
-        not made.pattern or made.pattern.startswith(f"{scheme}:"), f"the pattern {made.pattern!r} is not {scheme}:..."
-    )
-    claim(made.listed or bool(made.pattern) or bool(cards), "nothing of it is ever listed: give a pattern, or cards")
+    check_cards(made, DatasetSource, DatasetCard, scheme)
     for text in load:
         name = Name.parse(text)
         first, again = _load(made, name), _load(made, name)

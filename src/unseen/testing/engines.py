@@ -1,4 +1,4 @@
-"""What an engine must keep to."""
+"""Contract suite of engines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_engine(make: Callable[[], AbstractContextManager[Engine]]) -> None:
     """Check an engine.
 
     Args:
-        make: gives it, for a `with` block: `lambda: make_engine("mine", workers=2)`.
+        make: returns it, for a `with` block: `lambda: make_engine("mine", workers=2)`.
     """
     with make() as engine:
         found = sorted(engine.map(double, list(range(6))))
@@ -34,22 +34,22 @@ def check_engine(make: Callable[[], AbstractContextManager[Engine]]) -> None:
         try:
             list(engine.map(double, [1, _UNLUCKY]))
         except DataError as error:
-            claim("thirteen" in str(error), f"an exception came back with other words: {error}")
+            claim("thirteen" in str(error), f"an exception came back with another message: {error}")
         except Exception as error:
             raise AssertionError(f"a DataError came back as {type(error).__name__}: {error}") from error
         else:
             raise AssertionError("an exception in a worker was lost")
-        claim(list(engine.map(double, [4])) == [8], "after a failure the engine goes on")
+        claim(list(engine.map(double, [4])) == [8], "the engine works after a failure")
         claim(engine.slots >= 1, f"{engine.slots} items are at work side by side")
         claim(isinstance(engine.shares(Path.cwd()), bool), "whether workers see a folder is a yes or a no")
-        asked: list[int] = []
+        consumed: list[int] = []
 
         def lazily() -> Iterator[int]:
             for number in range(200):
-                asked.append(number)
+                consumed.append(number)
                 yield number + _UNLUCKY + 1
 
         results = engine.map(double, lazily(), lost=lambda item, _reason: -item, needs={"GPU": 1})
         next(results)
-        claim(len(asked) < 200, "items are consumed when a worker is free, not all at once")
+        claim(len(consumed) < 200, "items are consumed when a worker is free, not all at once")
         claim(len(list(results)) == 199, "every item gives one result, also where they come one by one")

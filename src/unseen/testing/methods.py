@@ -1,4 +1,4 @@
-"""What a zero-shot method must keep to: scikit-learn's rules, no leak from unseen classes, better than chance."""
+"""Contract suite of zero-shot methods: scikit-learn's rules, no leak from unseen classes, better than chance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_zeroshot_method(kind: type[ZeroShotMethod] | ZeroShotMethod) -> None:
     """Check a method.
 
     Args:
-        kind: its class, or one of it with parameters under which it learns from 20 classes of 20 images.
+        kind: its class, or an instance with parameters under which it learns from 20 classes of 20 images.
     """
     method = kind() if isinstance(kind, type) else clone(kind)
     what = type(method).__name__
@@ -61,7 +61,7 @@ def refuses_unfitted(method: ZeroShotMethod, images: FloatArray, candidates: Flo
 
 
 def _problem() -> tuple[FloatArray, IntArray, FloatArray]:
-    """Images, labels and embeddings: features are a fixed linear map of the embeddings, and noise."""
+    """Return images, labels and embeddings: features are a fixed linear map of the embeddings, and noise."""
     generator = np.random.default_rng(3)
     classes = _SEEN + _UNSEEN
     embeddings = generator.uniform(size=(classes, 12))

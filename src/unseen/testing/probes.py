@@ -1,4 +1,4 @@
-"""What a probe must keep to: a scikit-learn classifier that chooses its own hyper-parameters, by seed."""
+"""Contract suite of probes: scikit-learn classifiers that choose their hyper-parameters, by seed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_probe(probe: Any) -> None:
     claim(list(fitted.classes_) == sorted(set(labels.tolist())), f"{what}: classes_ are not the sorted labels")
     thawed = pickle.loads(pickle.dumps(fitted))  # noqa: S301 - our own bytes
     claim(np.array_equal(thawed.predict(test), found), f"{what}: it does not survive a pickle")
-    claim(hasattr(fitted, "trials_") and hasattr(fitted, "best_params_"), f"{what}: it does not say what it tried")
+    claim(hasattr(fitted, "trials_") and hasattr(fitted, "best_params_"), f"{what}: it has no trials_ and best_params_")
     shuffled = clone(probe).fit(features, labels[np.random.default_rng(0).permutation(len(labels))])
     chance = float((shuffled.predict(test) == wanted).mean())
     claim(chance < 0.7, f"{what}: {chance:.0%} are right after training on shuffled labels; a third are by chance")
@@ -44,7 +44,7 @@ def check_probe(probe: Any) -> None:
 
 
 def _clusters(count: int, seed: int = 0) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.str_]]:
-    """Three classes around fixed directions, with names."""
+    """Return three classes around fixed directions, with names."""
     generator = np.random.default_rng(seed)
     index = np.arange(count) % 3
     centres = 4 * np.cos(np.outer(np.arange(1, 4), np.arange(1, 17)))

@@ -1,4 +1,4 @@
-"""What a ranking score must keep to."""
+"""Contract suite of ranking scores."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ IntArray = npt.NDArray[np.int64]
 
 
 def check_score(card: ScoreCard) -> None:
-    """Check a score: its card, that better features score higher, and what it refuses."""
+    """Check a score: its card, that better features score higher, and which inputs it refuses."""
     claim(isinstance(card, ScoreCard), f"{type(card).__name__} was given, not a ScoreCard")
     claim(bool(card.id and card.name), "a card needs an id and a name")
     claim(("pool" in card.inputs) == card.pool_relative, f"{card.id}: 'pool' among the inputs and signs go together")
     claim(card.version >= 1, f"{card.id}: versions count from 1")
     claim(pickle.loads(pickle.dumps(card)).id == card.id, f"{card.id}: its card cannot be pickled")  # noqa: S301 - our own
     if card.needs_training:
-        claim(card.epochs > 0, f"{card.id} trains the network: its card must say for how many epochs")
+        claim(card.epochs > 0, f"{card.id} trains the network: its card needs the number of epochs")
         return
     claim(card.compute is not None, f"{card.id} has no function")
     claim(0 < score_flops(card, 1000, 512, 10) < score_flops(card, 4000, 512, 10), f"{card.id}: its cost must grow")
@@ -39,7 +39,7 @@ def _terms(card: ScoreCard, features: FloatArray, labels: npt.NDArray[np.generic
 
 
 def _cloud(gap: float, images: int = 240, dimensions: int = 12, classes: int = 4) -> tuple[FloatArray, IntArray]:
-    """Gaussian classes whose means are `gap` noise widths apart, and their labels."""
+    """Return Gaussian classes whose means are `gap` noise widths apart, and their labels."""
     generator = np.random.default_rng(2)
     labels = generator.integers(classes, size=images)
     noise = generator.normal(size=(images, dimensions))
@@ -55,11 +55,11 @@ def _check_numbers(card: ScoreCard) -> None:
     claim(_terms(card, features, labels) == first, f"{card.id}: the same features and seed give two scores")
     named = np.array(["ape", "bee", "cat", "dog"])[labels]
     near = np.allclose(_terms(card, features, named), first, rtol=1e-6, atol=1e-9)
-    claim(near, f"{card.id}: it depends on what classes are called")
+    claim(near, f"{card.id}: it depends on the names of classes")
 
 
 def _check_order(card: ScoreCard) -> None:
-    """Separable features beat overlapping ones, which beat features that belong to other images."""
+    """Check that separable features beat overlapping ones, which beat features that belong to other images."""
     separable, labels = _cloud(2.5, images=600)
     overlapping, _ = _cloud(0.8, images=600)
     shuffled = overlapping[np.random.default_rng(0).permutation(600)]

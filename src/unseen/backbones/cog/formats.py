@@ -36,8 +36,8 @@ from unseen.backbones.checkpoints import load_plain, state_dicts
 from unseen.backbones.model_files import pickled_names
 from unseen.backbones.sources.cog import CogModel
 from unseen.core.errors import CheckpointError, DataError
-from unseen.core.guard import read_member, reader
-from unseen.core.pickles import Foreign, PickleRules, load_plain_pickle
+from unseen.core.guard import guarded, read_member, reader
+from unseen.core.pickles import StandIn, load_plain_pickle
 from unseen.core.wire import fields, masked_crc32c, varint
 
 Tensors = dict[str, Tensor]
@@ -79,11 +79,12 @@ def read_torch_file(source: Path | bytes, name: str) -> object:
 
 
 def _read_torch(file: BinaryIO, name: str) -> object:
-    file = _without_code(file)
-    # A pickle of torch names built-in functions by the module that Python 2 had them in.
-    names = [re.sub(r"^__builtin__\b", "builtins", each) for each in pickled_names(file, name) or ()]
-    file.seek(0)
-    return load_plain(file, name, [(Record, each) for each in names])
+    with guarded(name, "a torch file", error=CheckpointError):
+        file = _without_code(file)
+        # A pickle of torch names built-in functions by the module that Python 2 had them in.
+        names = [re.sub(r"^__builtin__\b", "builtins", each) for each in pickled_names(file, name) or ()]
+        file.seek(0)
+        return load_plain(file, name, [(Record, each) for each in names])
 
 
 def _without_code(file: BinaryIO) -> BinaryIO:
@@ -157,16 +158,14 @@ def _create_array(make: Any, arguments: Any, state: Any, *_: Any) -> Any:
     return array
 
 
-_RULES = PickleRules(
-    constructors={(module, "_create_array"): _create_array for module in ("dill._dill", "dill.dill")}, foreign=True
-)
+_CONSTRUCTORS = {(module, "_create_array"): _create_array for module in ("dill._dill", "dill.dill")}
 
 
 @reader("a Haiku checkpoint", error=CheckpointError)
 def read_haiku_file(path: Path) -> Tensors:
     """Read the online network's tensors, named "block_group_0/block_1/conv_2.w", averages "....mean_ema.average"."""
     try:
-        tree = load_plain_pickle(path, _RULES)
+        tree = load_plain_pickle(path, _CONSTRUCTORS, stand_ins=True)
         state = _mapping(_mapping(tree)["experiment_state"], _STATE_FIELDS)
         parts = [_mapping(state["online_params"]), _mapping(state["online_state"])]
     except (DataError, KeyError, TypeError) as error:
@@ -190,7 +189,7 @@ def _arrays(modules: Mapping[Any, Any]) -> Iterator[tuple[str, npt.NDArray[Any]]
 
 def _mapping(value: Any, names: tuple[str, ...] = ()) -> Mapping[Any, Any]:
     """Return a mapping; Haiku's classes are pickled as a call with one dictionary, named tuples with their fields."""
-    if isinstance(value, Foreign):
+    if isinstance(value, StandIn):
         inside = [each for each in (*value.arguments, value.state, value.entries) if isinstance(each, Mapping) and each]
         value = value.arguments if len(value.arguments) == len(names) else inside[0] if inside else value
     if isinstance(value, tuple) and len(value) == len(names):
