@@ -113,7 +113,7 @@ def test_what_is_established_comes_first() -> None:
     text, word, significant = lead_sentence([*close, standing("q", "random:net", 0.4, 0.3, 0.5)], names, chance=0.25)
     assert (word, significant) == ("significant", True)
     assert text == (
-        "All 2 trained models are significantly better than net, random weights (40.0\u202f%; by at least 49.0 points "
+        "Both trained models are significantly better than net, random weights (40.0\u202f%; by at least 49.0 points "
         "[38.6, 59.4]) and than chance (25.0\u202f%; by at least 64.0 points [61.0, 67.0]). "
         "A has the highest value, 90.0\u202f% [87.0, 93.0]; B is statistically tied with it."
     )

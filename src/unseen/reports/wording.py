@@ -129,7 +129,8 @@ def established(candidates: Mapping[str, Candidate], names: Mapping[str, str], c
             found.setdefault(better, []).append(than)
     texts = []
     for better, baselines in found.items():
-        everyone = f"All {len(trained)} trained models are" if len(better) == len(trained) > 1 else ""
+        count = "Both" if len(trained) == 2 else f"All {len(trained)}"
+        everyone = f"{count} trained models are" if len(better) == len(trained) > 1 else ""
         some = f"{listed([names[model] for model in better], 4)} {'is' if len(better) == 1 else 'are'}"
         texts.append(f"{everyone or some} significantly better {' and '.join(baselines)}.")
     return " ".join(texts)
@@ -148,7 +149,7 @@ def lead_sentence(
     """
     candidates = {each.model: each.candidate for each in standings}
     text, evidence, significant = _lead(candidates, names, verb)
-    if len(standings) > 1 and (found := established(candidates, names, chance)):
+    if (len(standings) > 1 or chance) and (found := established(candidates, names, chance)):
         return f"{found} {text}", SIGNIFICANT, True
     return text, evidence, significant
 

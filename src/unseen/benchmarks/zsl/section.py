@@ -152,7 +152,10 @@ def _headlines(content: _Content) -> list[Headline | Text]:
         question = f"Unseen classes{content.place(group, ' of ', content.datasets)}"
         if details.chance:  # unknown for published numbers
             text = f"{text} Values are per-class accuracy among {details.unseen_classes} unseen classes{suffix}; "
-            text += f"chance is {100 * details.chance:.1f}\u202f%."
+            text += f"chance is {100 * details.chance:.1f}\u202f%"
+            within = all(each.low <= details.chance for each in own)
+            text += ", which the confidence interval contains." if within else "."
+            evidence = "not above chance" if within else evidence
         found.append(Headline(question, text, evidence, significant))
     return [*found, *(Text(headline.text, answer=True) for headline in found if len(found) == 1)]
 
