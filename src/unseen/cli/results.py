@@ -11,7 +11,7 @@ import typer
 from unseen.api.rerun import Rerun
 from unseen.api.rerun import rerun as compute
 from unseen.backbones.load import resolve_model
-from unseen.cli.options import JsonOption
+from unseen.cli.options import HomeOption, JsonOption
 from unseen.cli.papers import failure_lines, tables_of, write_papers
 from unseen.cli.parser import Command, Group
 from unseen.cli.progress import ConsoleProgress
@@ -38,7 +38,6 @@ StudyOption = Annotated[Names, _only("--study", "studies")]
 BenchmarkOption = Annotated[Names, _only("--benchmark", "benchmarks")]
 ModelOption = Annotated[Names, _only("--models", "models")]
 DatasetOption = Annotated[Names, _only("--dataset", "datasets")]
-HomeOption = Annotated[Path | None, typer.Option("--home", help="Where results are kept. Default: UNSEEN_HOME.")]
 
 results_commands = typer.Typer(name="results", cls=Group, invoke_without_command=True)
 

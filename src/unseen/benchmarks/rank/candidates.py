@@ -283,6 +283,8 @@ class CheckpointRanking:
         tied = [c for c in self._rivals if c is not choice]
         unlikely = [c for c in self.equals if c not in self._rivals]
         where, text = f" on {self.images:,} images", "The lead is not significant:"
+        if tied and tied[0].expected == choice.expected:
+            text = "No candidate leads:"
         if tied:
             verb = "is" if len(tied) == 1 else "are"
             text += f" {self._listed(tied, names)} {verb} statistically tied with it{where}, and "
