@@ -17,6 +17,7 @@ from unseen.benchmarks.cog.protocol import CogBenchmark
 from unseen.cli import main
 from unseen.core.records import Result
 from unseen.features import FeatureWriter
+from unseen.features.part import PartRows
 from unseen.results import ResultsDatabase
 
 CAPS = "train=8&test=2&min=6"
@@ -39,17 +40,17 @@ def results(home: Path) -> list[Result]:
 
 
 class Counted:
-    """How many images went through a model and into the store."""
+    """Count the images whose features are written to the store."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.images = 0
-        write = FeatureWriter.write_part
+        write = FeatureWriter.write
 
-        def counting(writer: FeatureWriter, features: Any, *rest: Any, **more: Any) -> Any:
-            self.images += len(features)
-            return write(writer, features, *rest, **more)
+        def counting(writer: FeatureWriter, rows: PartRows) -> None:
+            self.images += len(rows.features)
+            write(writer, rows)
 
-        monkeypatch.setattr(FeatureWriter, "write_part", counting)
+        monkeypatch.setattr(FeatureWriter, "write", counting)
 
 
 def domains_of(found: list[Result]) -> dict[str, list[str]]:
