@@ -26,7 +26,7 @@ def test_a_table_and_one_sentence(
     printed = capsys.readouterr().out
     assert small_model in printed
     assert "Fine-tune" in printed
-    assert "% with a linear head. The lead is" in printed
+    assert "% with a linear head. No candidate leads: " in printed
     assert "Then try" in printed
     assert "split train: 18 of 18 images of 3 classes" in printed
 
