@@ -136,9 +136,9 @@ def _field(value: object) -> str:
 
 
 def harmless(value: object) -> str:
-    """Return a field that no spreadsheet takes for a formula: a text that begins like one has an apostrophe before it.
+    """Return a field that spreadsheets do not run as a formula: a text that begins like one gets an apostrophe.
 
-    Numbers are unchanged; what came as a text is a text, whatever it looks like.
+    Numbers are unchanged; a text stays a text even if it contains only digits.
     """
     text = "" if value is None else _field(value)
     return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULA) else text

@@ -3,7 +3,7 @@
 Implements: 1. images whose files are equal, by their content keys
             2. candidates: for every image the few others whose features are most similar (`near_pairs`)
             3. each candidate is confirmed, or not, by the pictures themselves (`compare`)
-Why so:     features find a copy among a million, whatever was done to it, but also call two photographs of one thing
+Reason:     features find an edited copy among a million images, but also call two photographs of one thing
             similar; pictures distinguish these, but cannot be compared all with all. So precision is that of the
             pictures, and recall is bounded by that of the features
 
