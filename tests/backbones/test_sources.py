@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -278,3 +282,32 @@ def test_a_plug_in_is_found_by_its_entry_point(tmp_path: Path) -> None:
         [sys.executable, "-c", code], env={"PYTHONPATH": places}, capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "4", done.stderr
+
+
+_MISSPELT = """
+import sys
+from unseen.backbones.sources.timm import check_timm
+from unseen.core.errors import UnknownNameError
+check_timm("resnet50.a1_in1k")
+try:
+    check_timm("resnet5O")
+except UnknownNameError as error:
+    print("resnet50" in str(error), "timm" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("damage", [None, b"{", b"[]"])
+def test_names_of_timm_are_cached_by_version(home: Path, damage: bytes | None) -> None:
+    """The second check imports no timm; a damaged list is written again."""
+
+    def check() -> str:
+        return subprocess.run([sys.executable, "-c", _MISSPELT], capture_output=True, text=True, check=True).stdout
+
+    cached = home / "cache" / f"timm-{version('timm')}.json"
+    if damage is not None:
+        cached.parent.mkdir(parents=True)
+        cached.write_bytes(damage)
+    assert check() == "True True\n"
+    names = json.loads(cached.read_bytes())
+    assert len(names) > 500 and {"resnet50", "vit_base_patch16_224"} <= set(names)
+    assert check() == "True False\n"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from unseen.backbones.runtimes import best_device
 from unseen.cli import main
 from unseen.cli.doctor import examine
 from unseen.core.extras import EXTRAS
@@ -45,3 +48,13 @@ def test_the_extras_are_those_of_the_package() -> None:
         pytest.skip("not a source checkout")
     declared = tomllib.loads(project.read_text())["project"]["optional-dependencies"]
     assert set(EXTRAS) == set(declared) - {"dev", "docs"}
+
+
+def test_the_device_of_a_cpu_build_is_found_without_torch() -> None:
+    import torch
+
+    code = "import sys; from unseen.cli.doctor import examine; print(examine()['machine']['device'])"
+    code += "; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    gpu = torch.version.cuda or torch.version.hip or sys.platform == "darwin"
+    assert done.stdout.split() == [best_device(), str(bool(gpu))]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import runpy
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,10 @@ def _version(name: str) -> str:
 
 
 def _device() -> str:
+    found = find_spec("torch")
+    build = runpy.run_path(str(Path(found.origin).with_name("version.py"))) if found and found.origin else {}
+    if build and sys.platform != "darwin" and not any(build.get(name) for name in ("cuda", "hip", "xpu")):
+        return "cpu"  # a build for the CPU only: importing torch (1 s) would find nothing else
     try:
         from unseen.backbones.runtimes import best_device  # imports torch
 

