@@ -68,11 +68,14 @@ def test_dry_run_checks_them(folder: Path, home: Path, tmp_path: Path, capsys: p
     assert "did you mean 'okapi'" in " ".join(capsys.readouterr().err.split())
 
 
-def test_one_image_per_class_is_refused_before_extraction(folder: Path, table: Path, home: Path) -> None:
-    for name in NAMES:
-        for image in sorted((folder / name).iterdir())[1:]:
-            image.unlink()
-    refused(folder, home, r"'[a-z_ ]+' \(no (test|training) image\)", split="SS", embedding=str(table))
+def test_every_image_of_an_unseen_class_is_tested(folder: Path, table: Path, home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "unseen.txt"
+    file.write_text("red fox\nemu\n")
+    (result,) = results_of(folder, home, split=f"file:{file}", embedding=str(table))
+    images = {name: len(list((folder / name).iterdir())) for name in NAMES}
+    assert result.details["test_images"] == images["red fox"] + images["emu"]
+    used = result.details["train_images"] + result.details["test_images"] + result.details["seen_test_images"]
+    assert used == sum(images.values())
 
 
 def test_the_wrong_split_of_a_release_is_refused(release: Path, home: Path) -> None:
@@ -109,7 +112,7 @@ def test_the_record_has_classes_and_search(folder: Path, table: Path, home: Path
 
 
 def test_an_unreadable_class_is_in_the_record(folder: Path, table: Path, home: Path, tmp_path: Path) -> None:
-    """Unseen classes without a readable test image leave the candidates, and the record says so."""
+    """Unseen classes without a readable image leave the candidates, and the record says so."""
     for image in (folder / "emu").iterdir():
         image.write_bytes(b"no image")
     file = tmp_path / "unseen.json"
@@ -117,13 +120,13 @@ def test_an_unreadable_class_is_in_the_record(folder: Path, table: Path, home: P
     (result,) = results_of(folder, home, split=f"file:{file}", embedding=str(table))
     assert result.error == ""
     assert (result.record.classes_given, result.record.classes_used) == (8, 7)
-    assert [(e.name, e.reason) for e in result.record.dropped if e.kind == "class"] == [("emu", "no test image")]
+    assert [(e.name, e.reason) for e in result.record.dropped if e.kind == "class"] == [("emu", "no image")]
     for image in (folder / "okapi").iterdir():
         image.write_bytes(b"no image")
     (result,) = results_of(folder, home, split=f"file:{file}", embedding=str(table))
     assert [(e.name, e.reason) for e in result.record.dropped if e.kind == "class"] == [
         ("okapi", "no training image"),
-        ("emu", "no test image"),
+        ("emu", "no image"),
     ]
     assert result.record.classes_used == 6
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 #: Class embeddings by a text tower.
 PROMPTS = "prompts"
-_NO_TRAINING, _NO_TEST = "no training image", "no test image"
+_NO_TRAINING, _NO_IMAGE = "no training image", "no image"
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class ZslBenchmark(Benchmark):
 
     name: ClassVar[str] = "zsl"
     info: ClassVar[BenchmarkInfo] = ZSL
+    version: ClassVar[int] = 2  # every image of an unseen class is tested, not only those of the test split
 
     methods: tuple[str, ...] = option(
         ("all",),
@@ -124,11 +125,11 @@ class ZslBenchmark(Benchmark):
         quick = self.split in ("PS", "SS") and "test" in labels
         if not quick or len(np.intersect1d(self._trained(labels), labels["test"])) < len(dataset.class_names):
             _, lost = self._divide(dataset, labels)
-            if empty := [f"{name!r} ({why})" for name, why in lost.items() if why in (_NO_TRAINING, _NO_TEST)]:
+            if empty := [f"{name!r} ({why})" for name, why in lost.items() if why in (_NO_TRAINING, _NO_IMAGE)]:
                 raise DataError(
                     f"{len(empty)} classes of {dataset.id!r} cannot be used: {', '.join(empty[:5])}"
                     f"{' and more' if len(empty) > 5 else ''}. Zero-shot learning needs training images of every seen "
-                    "class and test images of every unseen one. Add images, or remove them."
+                    "class and images of every unseen one. Add images, or remove them."
                 )
         if self.embedding == PROMPTS:
             check_templates(self.templates)
@@ -266,14 +267,15 @@ class ZslBenchmark(Benchmark):
     def _parts(self, splits: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
         """Return the splits of a dataset that hold training images, and test images of unseen and of seen classes.
 
-        A dataset of the paper brings them. In others, seen classes train on all splits but test, and both kinds are
-        tested on test. SS has no generalized test: as in the paper, every image of a seen class trains.
+        A dataset of the paper brings them. In others, seen classes train on all splits but test and are tested on
+        test; all images of unseen classes are tested. SS has no generalized test: as in the paper, every image of a
+        seen class trains.
         """
         if "test_unseen" in splits:
             return ["trainval"], ["test_unseen"], ["test_seen"]
         standard = self.split == "SS"
         training = [split for split in splits if split != "test" or standard]
-        return training, ["test"], [] if standard else ["test"]
+        return training, list(splits), [] if standard else ["test"]
 
     def _trained(self, labels: Mapping[str, IntArray]) -> IntArray:
         """Return the labels of the images that seen classes train on."""
@@ -311,9 +313,9 @@ class ZslBenchmark(Benchmark):
             drop_unknown=self.drop_unknown,
         )
         seen = np.intersect1d(division.seen, self._trained(labels))
-        unseen = np.intersect1d(division.unseen, labels["test"])
+        unseen = np.intersect1d(division.unseen, np.concatenate(list(labels.values())))
         lost = {names[i]: _NO_TRAINING for i in np.setdiff1d(division.seen, seen)}
-        lost |= {names[i]: _NO_TEST for i in np.setdiff1d(division.unseen, unseen)}
+        lost |= {names[i]: _NO_IMAGE for i in np.setdiff1d(division.unseen, unseen)}
         used = np.union1d(division.seen, division.unseen)
         lost |= {name: f"not in the split {self.split}" for i, name in enumerate(names) if i not in used}
         lost |= dict.fromkeys(division.unknown, "in the split file, but no class of the dataset")
