@@ -16,7 +16,7 @@ import typer
 from unseen.backbones.load import check_backbone, expand_models, resolve_model
 from unseen.benchmarks import group_cells
 from unseen.benchmarks.benchmark import make_benchmark
-from unseen.benchmarks.workbench import Workbench
+from unseen.benchmarks.workbench import Workbench, given_models
 from unseen.cli.options import COMMON_EXTRACTION, DATA_PANEL, MODELS_HELP, TAKEN, Fields, Running, split_names
 from unseen.cli.parser import made_late, parameter, with_parameters
 from unseen.cli.progress import ConsoleReporter
@@ -112,6 +112,7 @@ def study_command(
             if prepare is not None:
                 _check_models(draft.models)
                 prepare(draft)
+            draft.models = draft.models or list(dict.fromkeys(m for name in draft.data for m in given_models(name)))
             if run is not None:
                 run(draft, Running.among(values))
             else:

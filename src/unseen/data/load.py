@@ -39,7 +39,9 @@ class DatasetSource(Source[DatasetCard]):
 
 
 #: The scheme of a plain path with such a suffix; any other path is a folder.
-_SCHEMES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".zip": "zip", ".tar": "wds"}
+_SCHEMES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".zip": "zip", ".tar": "wds"} | dict.fromkeys(
+    (".npz", ".h5", ".hdf5", ".npy"), "features"
+)
 
 SOURCES: Catalogue[DatasetSource, DatasetCard] = Catalogue(
     "dataset",
@@ -61,6 +63,7 @@ SOURCES.add("imagenet", "unseen.data.sources.imagenet.source:ImageNetSource")
 SOURCES.add("packaged", "unseen.data.sources.packaged:PackagedSource")
 SOURCES.add("procedural", "unseen.data.sources.procedural:ProceduralSource")
 SOURCES.add("vtab", "unseen.data.sources.vtab.source:VtabSource")
+SOURCES.add("features", "unseen.data.sources.features:FeaturesSource")
 SOURCES.add("xlsa17", "unseen.data.sources.xlsa17:Xlsa17Source")
 
 _SELECTION = ("classes", "limit", "per_class")
