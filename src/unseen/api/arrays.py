@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 FEATURES = "features"
 
 
-def is_matrix(value: Any) -> TypeIs[npt.NDArray[Any]]:
+def is_matrix(value: object) -> TypeIs[npt.NDArray[Any]]:
     """Return whether a value is an array or tensor of two dimensions."""
     return getattr(value, "ndim", 0) == 2 and hasattr(value, "shape") and not callable(value)
 
 
-def as_array(value: Any) -> npt.NDArray[Any]:
+def as_array(value: object) -> npt.NDArray[Any]:
     """Return an array, or a tensor on any device, as an array."""
     return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
 
@@ -61,7 +61,7 @@ class _ArrayBench:
 
 
 def evaluate_features(
-    features: Any, labels: Any, test: Any, *, seeds: int | Sequence[int], options: Mapping[str, Any]
+    features: object, labels: object, test: object, *, seeds: int | Sequence[int], options: Mapping[str, object]
 ) -> tuple[Dataset, tuple[Result, ...]]:
     """Fit a probe on rows of features and test it; return the rows as a dataset, and one result per seed.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from unseen.api.answer import Answer
 from unseen.api.objects import Data, Model, NamedObjects, workbench
+from unseen.backbones.backbone import ImageTransform
 from unseen.benchmarks.workbench import SplitRows, Workbench
 from unseen.core.errors import UsageError
 from unseen.core.files import write_whole
@@ -117,7 +117,7 @@ def extract(
     *,
     split: str | None = None,
     layer: str = "pooled",
-    transform: Callable[[Any], Any] | None = None,
+    transform: ImageTransform | None = None,
     preprocessing: Preprocessing | None = None,
     home: Path | str | None = None,
     how: Extraction | None = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy.typing as npt
 
+from unseen.backbones.backbone import ImageTransform
 from unseen.backbones.load import expand_models, resolve_model
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import BackboneError, UsageError
@@ -51,7 +52,7 @@ class NamedObjects(ExitStack):
         model: Model,
         *,
         name: str = "",
-        transform: Callable[[Any], Any] | None = None,
+        transform: ImageTransform | None = None,
         preprocessing: Preprocessing | None = None,
     ) -> str:
         """Return the name of a model, registering it if it is an object."""

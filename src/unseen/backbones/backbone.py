@@ -36,6 +36,10 @@ RuntimeName = Literal["auto", "onnx", "openvino", "torch"]
 FEATURES = "pooled features"
 
 
+#: A third-party transform: from an image to a tensor or array (c, h, w).
+ImageTransform: TypeAlias = "Callable[[Image.Image], object]"
+
+
 class Transform(Protocol):
     """Protocol of third-party transforms from an image to a module's input.
 
@@ -229,7 +233,7 @@ class CallableTransform:
         BackboneError: it fails, gives no (c, h, w), or other values each time.
     """
 
-    def __init__(self, function: Callable[[Image.Image], Any]) -> None:
+    def __init__(self, function: ImageTransform) -> None:
         import numpy as np
         from PIL import Image
 
@@ -261,7 +265,7 @@ class CallableTransform:
         return np.ascontiguousarray(array)
 
 
-def read_transform(transform: Any) -> Preprocessing | None:
+def read_transform(transform: object) -> Preprocessing | None:
     """Return the preprocessing that a torchvision transform does, or None if it is no usual chain."""
     import numpy as np
 

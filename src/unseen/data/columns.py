@@ -23,7 +23,7 @@ from unseen.data.dataset import CLASS, NUMBER, SEVERAL, IntArray, Target
 _SEVERAL = re.compile(r"\s*[|;,]\s*|\s+")
 
 
-def read_labels(values: Sequence[Any], options: Options, column: str) -> tuple[Target, list[Any], str]:
+def read_labels(values: Sequence[object], options: Options, column: str) -> tuple[Target, list[Any], str]:
     """Return the kind of the labels, one label per row (None for an empty cell), and a note on how they were read.
 
     Options: `target=class|several|number` states what they are if they look otherwise; `pick=NAME` makes two classes,
@@ -70,7 +70,7 @@ def _are_numbers(numbers: Sequence[float | None], texts: Sequence[str]) -> bool:
     return fractions and len(set(texts)) > len(texts) // 4
 
 
-def one_hot_labels(columns: Mapping[str, Sequence[Any]], leave_out: str) -> tuple[Target, list[Any]] | None:
+def one_hot_labels(columns: Mapping[str, Sequence[object]], leave_out: str) -> tuple[Target, list[Any]] | None:
     """Return labels of columns of 0 and 1: classes if every row has exactly one; None if there are no such columns."""
     names = [name for name in columns if name != leave_out]
     table = np.array([[as_number(str(value)) for value in columns[name]] for name in names], np.float64)
@@ -231,7 +231,7 @@ _STRATA = 10
 _GROUPS = (tuple, list, set, frozenset, np.ndarray)
 
 
-def is_unlabelled(label: Any, class_names: Sequence[str] | None = None) -> bool:
+def is_unlabelled(label: object, class_names: Sequence[str] | None = None) -> bool:
     """Return whether an image has no label: None, NaN, an empty text or group, zeros, or -1 with class names."""
     if label is None or (isinstance(label, float | np.floating) and math.isnan(label)):
         return True
@@ -242,7 +242,7 @@ def is_unlabelled(label: Any, class_names: Sequence[str] | None = None) -> bool:
     return class_names is not None and isinstance(label, int | np.integer) and label == -1
 
 
-def target_of(labels: Sequence[Any]) -> Target:
+def target_of(labels: Sequence[object]) -> Target:
     """Infer the kind of labels from their types: groups are several, fractions are numbers."""
     if any(isinstance(label, _GROUPS) for label in labels):
         return SEVERAL
@@ -276,7 +276,7 @@ def number_targets(
 
 
 def several_targets(
-    labels: Mapping[str, Sequence[Any]], class_names: Sequence[str] | None = None
+    labels: Mapping[str, Sequence[object]], class_names: Sequence[str] | None = None
 ) -> tuple[list[str], dict[str, IntArray], dict[str, TargetArray]]:
     """Return names of labels, the index of each image's rarest label, and (n, labels) booleans, by split.
 
@@ -299,7 +299,7 @@ def several_targets(
     return names, strata, dict(values)
 
 
-def _group(label: Any, class_names: Sequence[str] | None) -> tuple[str, ...]:
+def _group(label: object, class_names: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names in one image's label."""
     if isinstance(label, str):
         return (label,) if label else ()

@@ -126,7 +126,7 @@ def below_common_folder(paths: Sequence[str]) -> list[str]:
     return [path[len(common) :].lstrip("/") for path in whole]
 
 
-def file_sampling_keys(paths: Sequence[Any]) -> list[str]:
+def file_sampling_keys(paths: Sequence[object]) -> list[str]:
     """Return the sampling keys of image files: `below_common_folder` of their absolute paths."""
     return below_common_folder([os.path.abspath(os.path.expanduser(str(path))) for path in paths])  # noqa: PTH100, PTH111
 
@@ -285,7 +285,7 @@ def flatten_labels(images: Mapping[str, LabelledImages]) -> Mapping[str, Labelle
     return {split: replace(own, labels=[label[0] for label in own.labels or ()]) for split, own in images.items()}
 
 
-def _is_group_of_one(label: Any) -> bool:
+def _is_group_of_one(label: object) -> bool:
     return isinstance(label, tuple | list | np.ndarray) and getattr(label, "ndim", 1) == 1 and len(label) == 1
 
 

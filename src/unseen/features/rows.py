@@ -97,7 +97,7 @@ class FeatureRows:
         selection = rows if self._selection is None else self._selection[rows]
         return FeatureRows(self._parts, self.shape[1], self.dtype, np.asarray(selection, np.int64))
 
-    def join(self, other: Any) -> FeatureRows:
+    def join(self, other: object) -> FeatureRows:
         """Return these rows followed by those of another array-like, without a copy.
 
         Raises:

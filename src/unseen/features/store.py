@@ -210,7 +210,7 @@ class FeatureStore:
         *,
         total: int,
         part_size: int,
-        provenance: Mapping[str, Any],
+        provenance: Mapping[str, object],
     ) -> None:
         """Store the rows of a part, if any, and complete the entries that have all their parts."""
         for layer, key in keys.items():
@@ -218,7 +218,7 @@ class FeatureStore:
                 self.add_part(key, part[layer], total=total, part_size=part_size)
             self.complete(key, total=total, part_size=part_size, provenance=provenance)
 
-    def complete(self, key: FeatureKey, *, total: int, part_size: int, provenance: Mapping[str, Any]) -> None:
+    def complete(self, key: FeatureKey, *, total: int, part_size: int, provenance: Mapping[str, object]) -> None:
         """Complete an entry if all of its parts are stored."""
         folder = entry_folder(self.root, key)
         manifest = load_manifest(folder) or Manifest(key, total, part_size)
@@ -416,7 +416,7 @@ class FeatureWriter:
         known = [Description(part, manifest.dim, manifest.dtype) for part in manifest.parts]
         self.manifest = with_parts(manifest, [*known, description])
 
-    def finish(self, provenance: Mapping[str, Any] | None = None) -> None:
+    def finish(self, provenance: Mapping[str, object] | None = None) -> None:
         """Mark the entry complete.
 
         Args:

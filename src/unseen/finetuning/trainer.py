@@ -365,7 +365,7 @@ def probe_head(features: npt.NDArray[np.float32], labels: IntArray, classes: int
     return head
 
 
-def save_state(path: Path, identity: str, state: dict[str, Any]) -> None:
+def save_state(path: Path, identity: str, state: dict[str, object]) -> None:
     """Write a checkpoint atomically.
 
     Raises:

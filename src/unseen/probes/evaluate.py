@@ -30,15 +30,15 @@ _LEAST = 1e-7  # probability that a log loss is taken of
 
 
 def evaluate_probe(
-    train_features: Any,
+    train_features: object,
     train_labels: npt.ArrayLike | None,
-    test_features: Any,
+    test_features: object,
     test_labels: npt.ArrayLike | None,
     *,
     solver: SolverName = "logistic",
     shots: Shots | Sequence[Shots] = "all",
     seeds: int | Sequence[int] = SEEDS,
-    validation_features: Any = None,
+    validation_features: object = None,
     validation_labels: npt.ArrayLike | None = None,
     validation_fraction: float = 0.2,
     refit: bool = True,
@@ -133,9 +133,9 @@ def _several_seeds(seeds: int | Sequence[int]) -> list[int]:
 
 def _training_data(
     prepare: Callable[..., FeatureSet],
-    features: Any,
+    features: object,
     labels: npt.ArrayLike | None,
-    held: Any,
+    held: object,
     held_labels: npt.ArrayLike | None,
 ) -> tuple[LabelledRows, npt.NDArray[Any], int | None]:
     """Return training rows followed by a validation split, if there is one; classes; and where validation starts."""
@@ -175,7 +175,7 @@ def labelled(rows: FeatureSet, labels: npt.NDArray[Any], stop: int | None = None
     return LabelledRows(rows, torch.from_numpy(index.astype(np.int64)).to(rows.device), len(classes))
 
 
-def _has_labels(features: Any) -> bool:
+def _has_labels(features: object) -> bool:
     """Return whether features are an opened entry of the store, which has labels."""
     return hasattr(features, "features") and hasattr(features, "labels")
 

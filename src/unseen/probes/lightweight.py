@@ -51,8 +51,8 @@ LIGHTWEIGHT = tuple(LinearSetting(rate, steps) for steps in (2500, 10_000) for r
 
 
 def sweep_linear(
-    train: tuple[Any, npt.ArrayLike],
-    validation: tuple[Any, npt.ArrayLike],
+    train: tuple[object, npt.ArrayLike],
+    validation: tuple[object, npt.ArrayLike],
     classes: int,
     settings: Sequence[LinearSetting] = LIGHTWEIGHT,
     *,
@@ -76,7 +76,7 @@ def sweep_linear(
 
 
 def fit_linear(
-    train: tuple[Any, npt.ArrayLike], classes: int, setting: LinearSetting, seeds: Sequence[int]
+    train: tuple[object, npt.ArrayLike], classes: int, setting: LinearSetting, seeds: Sequence[int]
 ) -> list[LinearModel]:
     """Train one classifier per seed with one setting."""
     return _train_all(train, classes, [(setting, seed) for seed in seeds])

@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,13 +57,13 @@ class LabelScores:
 
 
 def evaluate_one_vs_rest(
-    train: tuple[Any, BoolArray],
-    test: Any,
+    train: tuple[object, BoolArray],
+    test: object,
     *,
     seed: int = 0,
-    validation: tuple[Any, BoolArray] | None = None,
+    validation: tuple[object, BoolArray] | None = None,
     penalties: Sequence[float] = PENALTIES,
-    **how: Any,
+    **how: object,
 ) -> LabelScores:
     """Choose a penalty, fit, and score the test rows.
 

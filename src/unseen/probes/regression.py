@@ -15,7 +15,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -72,12 +71,12 @@ class _Path:
 
 
 def evaluate_regression(
-    train: tuple[Any, FloatArray],
-    test: Any,
+    train: tuple[object, FloatArray],
+    test: object,
     *,
-    validation: tuple[Any, FloatArray] | None = None,
+    validation: tuple[object, FloatArray] | None = None,
     penalties: Sequence[float] = PENALTIES,
-    **how: Any,
+    **how: object,
 ) -> Regression:
     """Choose a penalty, fit, and predict the test rows.
 

@@ -46,7 +46,7 @@ class Rows(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]: ...
 
-    def __getitem__(self, rows: Any, /) -> Any: ...
+    def __getitem__(self, rows: object, /) -> Any: ...
 
 
 class FeatureSet:
@@ -141,7 +141,7 @@ class FeatureSet:
             release_pages(self.source)
         return self._prepare(found, rows)
 
-    def _prepare(self, found: Any, numbers: IntArray) -> Tensor:
+    def _prepare(self, found: object, numbers: IntArray) -> Tensor:
         """Check a block, convert it to float32 where it is not, and normalise it."""
         block = self._converted(found)
         lengths = torch.linalg.vector_norm(block, dim=1, keepdim=True)
@@ -153,7 +153,7 @@ class FeatureSet:
             )
         return block / lengths.clamp_min(1e-12) if self.normalize else block
 
-    def _converted(self, found: Any) -> Tensor:
+    def _converted(self, found: object) -> Tensor:
         """Return rows in float32 on the device."""
         block = _as_tensor(np.asarray(found)).to(self.device)
         return block if self.power == 1.0 else raise_values(block, self.power)

@@ -142,7 +142,7 @@ FINETUNE_FIVE_EPOCHS = ScoreCard(
 )
 
 
-def _as_card(name: str, found: Any) -> ScoreCard:
+def _as_card(name: str, found: object) -> ScoreCard:
     if not isinstance(found, ScoreCard):
         raise TypeError(f"{found!r} is no ScoreCard")
     if found.id != name:

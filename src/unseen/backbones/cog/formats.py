@@ -176,7 +176,7 @@ def read_haiku_file(path: Path) -> Tensors:
     return {name: torch.from_numpy(value) for part in parts for name, value in _arrays(part)}
 
 
-def _arrays(modules: Mapping[Any, Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+def _arrays(modules: Mapping[object, object]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     for path, leaves in modules.items():
         short = _NETWORK.sub("", str(path)).replace("/~/", "/")
         # Haiku numbers a second module of the same name; the stem of some published files has been made twice.
@@ -187,7 +187,7 @@ def _arrays(modules: Mapping[Any, Any]) -> Iterator[tuple[str, npt.NDArray[Any]]
                 yield f"{short}.{leaf}", np.array(array)
 
 
-def _mapping(value: Any, names: tuple[str, ...] = ()) -> Mapping[Any, Any]:
+def _mapping(value: object, names: tuple[str, ...] = ()) -> Mapping[Any, Any]:
     """Return a mapping; Haiku's classes are pickled as a call with one dictionary, named tuples with their fields."""
     if isinstance(value, StandIn):
         inside = [each for each in (*value.arguments, value.state, value.entries) if isinstance(each, Mapping) and each]

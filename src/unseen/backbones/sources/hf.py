@@ -127,7 +127,7 @@ def _loaded(built: Backbone, place: str, info: Mapping[str, Any]) -> LoadedModel
 
 
 def transformers_backbone(
-    model: nn.Module, name: ModelName, *, processor: Any = None, tokenizer: Any = None
+    model: nn.Module, name: ModelName, *, processor: object = None, tokenizer: object = None
 ) -> Backbone:
     """Wrap a model of transformers; without a processor it gets ImageNet's usual preprocessing."""
     model = model.eval()

@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unseen.backbones.backbone import Backbone, CallableTransform, TextTower, read_transform
+from unseen.backbones.backbone import Backbone, CallableTransform, ImageTransform, TextTower, read_transform
 from unseen.backbones.load import BackboneSource, ModelName
 from unseen.backbones.model_files import files_digest
 from unseen.core.errors import BackboneError, CheckpointError, UnknownNameError, first_line
@@ -73,7 +73,9 @@ class OpenClipSource(BackboneSource):
         return f"open_clip {version('open_clip_torch')} {model_name} {tag}"
 
 
-def open_clip_backbone(model: nn.Module, name: ModelName, *, transform: Any = None, tokenizer: Any = None) -> Backbone:
+def open_clip_backbone(
+    model: nn.Module, name: ModelName, *, transform: ImageTransform | None = None, tokenizer: Any = None
+) -> Backbone:
     """Wrap a model of open_clip."""
     model = model.eval()
     if transform is None:

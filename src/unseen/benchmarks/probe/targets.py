@@ -60,7 +60,7 @@ class TargetBenchmark(Benchmark):
 
     @abstractmethod
     def judge(
-        self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: Any
+        self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: object
     ) -> tuple[dict[str, float], dict[str, Any], Any]:
         """Return metrics, details and the fit of one seed."""
 
@@ -97,7 +97,7 @@ class RegressionBenchmark(TargetBenchmark):
     name: ClassVar[str] = "regression"
     info: ClassVar[BenchmarkInfo] = REGRESSION
 
-    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+    def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
         from unseen.probes.regression import VERSION
 
         return {"ridge-regression": VERSION}
@@ -128,7 +128,7 @@ class MultilabelBenchmark(TargetBenchmark):
 
     seeds: tuple[int, ...] = option(SEEDS, axis="seed", count=SEEDS, help="One run each: a count, or the seeds.")
 
-    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+    def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
         from unseen.probes.one_vs_rest import VERSION
 
         return {"one-vs-rest": VERSION}

@@ -190,7 +190,7 @@ def _parse_pets(path: Path) -> list[tuple[str, int]]:
     return rows
 
 
-def _numbers(variable: Any) -> AnyArray:
+def _numbers(variable: object) -> AnyArray:
     return np.asarray(variable).reshape(-1).astype(np.int64)
 
 
@@ -271,7 +271,7 @@ def _cifar_classes(place: Path) -> list[str]:
     return [_decoded(name) for name in known.get("fine_label_names", [])]
 
 
-def _decoded(value: Any) -> str:
+def _decoded(value: object) -> str:
     return value.decode("utf-8") if isinstance(value, bytes) else str(value)
 
 

@@ -186,7 +186,7 @@ def folder_labels(data: str, folders: Sequence[str], place: Path) -> IntArray:
     return np.array([number[folder.lower()] for folder in folders], np.int64)
 
 
-def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
+def _tuples(row: Mapping[str, object]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
 
 
