@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.benchmarks.workbench import SplitRows
+from unseen.core.arrays import AnyArray
 from unseen.core.errors import UsageError
 from unseen.core.identity import option
 from unseen.core.options import Natural, Positive, check_options
@@ -28,7 +28,7 @@ Shots = Positive | Literal["all"]
 Validation = Literal["own", "drawn"]
 
 #: Features (row-sliceable) and labels or targets of one split.
-Arrays = tuple[Any, npt.NDArray[Any]]
+Arrays = tuple[Any, AnyArray]
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
+from unseen.core.arrays import AnyArray
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded
 
@@ -227,7 +227,7 @@ class _ArrayShell:
         shape, dtype, fortran, data = state[-4:]
         self.state = (shape, dtype, "F" if fortran else "C", data)
 
-    def build(self, rebuild: Callable[[object], object]) -> npt.NDArray[Any]:
+    def build(self, rebuild: Callable[[object], object]) -> AnyArray:
         if self.state is None:
             raise RefusedPickle("it has an array without contents")
         shape, shell, order, data = self.state
@@ -243,9 +243,7 @@ class _ArrayShell:
         # A view, not a copy: the published split file holds 0.7 GB of names.
         return np.frombuffer(bytes(data), dtype=shell.dtype).reshape(sizes, order=order)
 
-    def _build_objects(
-        self, sizes: tuple[int, ...], data: object, rebuild: Callable[[object], object]
-    ) -> npt.NDArray[Any]:
+    def _build_objects(self, sizes: tuple[int, ...], data: object, rebuild: Callable[[object], object]) -> AnyArray:
         if not isinstance(data, list) or len(data) != int(np.prod(sizes, dtype=np.int64)):
             raise RefusedPickle("it has a malformed array of objects")
         flat = np.empty(len(data), dtype=object)

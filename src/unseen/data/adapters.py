@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from unseen.core.arrays import AnyArray
 from unseen.core.errors import DataError
 from unseen.core.names import Options
 from unseen.core.objects import OBJECT_SCHEME, ObjectRegistry
@@ -75,7 +75,7 @@ def as_dataset(data: object, test: object = None, *, share: float = 0.2, seed: i
     return divide(parts, Division(share, seed=seed), ordered=True)
 
 
-def label_object(data: object) -> tuple[Dataset, npt.NDArray[Any] | None]:
+def label_object(data: object) -> tuple[Dataset, AnyArray | None]:
     """Return all images of an object as one split, and their labels if it has any.
 
     Labels are class indices (-1 for an image without a label), numbers (NaN), or (n, labels) booleans.

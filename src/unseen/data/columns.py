@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from unseen.core.arrays import AnyArray, FloatArray, IntArray
 from unseen.core.class_table import NOT_IN_WORDNET, OPEN, list_unknown, match_names, read_wnid_table
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded, reader
 from unseen.core.names import Options, as_number
-from unseen.data.dataset import CLASS, NUMBER, SEVERAL, IntArray, Target
+from unseen.data.dataset import CLASS, NUMBER, SEVERAL, Target
 
 #: Between the labels of one image.
 _SEVERAL = re.compile(r"\s*[|;,]\s*|\s+")
@@ -81,15 +81,13 @@ def one_hot_labels(columns: Mapping[str, Sequence[object]], leave_out: str) -> t
     return SEVERAL, [tuple(name for name, has in zip(names, row, strict=True) if has) for row in table.T]
 
 
-def _ranges(values: npt.NDArray[np.float64], bins: int) -> list[str]:
+def _ranges(values: FloatArray, bins: int) -> list[str]:
     edges, place = _quantile_bins(values, values, bins)
     width = len(str(len(edges)))
     return [f"{i + 1:0{width}d}: {edges[i]:g} to {edges[i + 1]:g}" for i in place]
 
 
-def _quantile_bins(
-    every: npt.NDArray[np.float64], values: npt.NDArray[np.float64], bins: int
-) -> tuple[npt.NDArray[np.float64], IntArray]:
+def _quantile_bins(every: FloatArray, values: FloatArray, bins: int) -> tuple[FloatArray, IntArray]:
     """Return the edges of ranges with about as many of `every` value each, and the range of some values."""
     edges = np.unique(np.quantile(every, np.linspace(0, 1, bins + 1)))
     place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
@@ -224,8 +222,6 @@ def _no_class(path: Path, classes: Sequence[str]) -> str:
     return f"{str(path)!r} says nothing of any class of this dataset ({', '.join(sorted(classes)[:3])}, ...)"
 
 
-TargetArray = npt.NDArray[Any]
-
 #: Ranges of a number that every split has its share of.
 _STRATA = 10
 _GROUPS = (tuple, list, set, frozenset, np.ndarray)
@@ -253,7 +249,7 @@ def target_of(labels: Sequence[object]) -> Target:
 
 def number_targets(
     labels: Mapping[str, Sequence[Any]],
-) -> tuple[list[str], dict[str, IntArray], dict[str, TargetArray]]:
+) -> tuple[list[str], dict[str, IntArray], dict[str, AnyArray]]:
     """Return names and indices of strata, and (n,) values, by split.
 
     Raises:
@@ -277,7 +273,7 @@ def number_targets(
 
 def several_targets(
     labels: Mapping[str, Sequence[object]], class_names: Sequence[str] | None = None
-) -> tuple[list[str], dict[str, IntArray], dict[str, TargetArray]]:
+) -> tuple[list[str], dict[str, IntArray], dict[str, AnyArray]]:
     """Return names of labels, the index of each image's rarest label, and (n, labels) booleans, by split.
 
     A label is a group of names, or of indices into `class_names`, or a row of 0 and 1 as long as there are names.

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from unseen.core.arrays import Pixels
 from unseen.core.errors import DataError
 from unseen.core.guard import read_patiently
-from unseen.data.dataset import Pixels
 from unseen.data.decode import NOT_PICTURES, open_image
 
 

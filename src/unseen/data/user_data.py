@@ -17,13 +17,14 @@ from typing import Any, Protocol, Self
 import numpy as np
 from PIL import Image
 
+from unseen.core.arrays import AnyArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.names import Options, as_number
 from unseen.core.objects import OBJECT_SCHEME
 from unseen.core.records import DatasetCard
 from unseen.core.run_record import Dropped, RunRecord, dropped
-from unseen.data.columns import TargetArray, is_unlabelled, number_classes, number_targets, several_targets, target_of
-from unseen.data.dataset import ALL, CLASS, NUMBER, Dataset, IntArray, Split, Target, Whole
+from unseen.data.columns import is_unlabelled, number_classes, number_targets, several_targets, target_of
+from unseen.data.dataset import ALL, CLASS, NUMBER, Dataset, Split, Target, Whole
 from unseen.data.images import image_key, to_image
 from unseen.data.subset import single_image_classes, stratified_split
 
@@ -198,7 +199,7 @@ class _Part:
     whole: Dataset
     rows: IntArray
     labels: IntArray
-    targets: TargetArray | None
+    targets: AnyArray | None
 
     def take(self, chosen: IntArray) -> _Part:
         targets = None if self.targets is None else self.targets[chosen]
@@ -316,7 +317,7 @@ def _labelled(
 
 def learn_targets(
     images: Mapping[str, LabelledImages], rows: Mapping[str, IntArray]
-) -> tuple[Target, list[str], dict[str, IntArray], dict[str, TargetArray]]:
+) -> tuple[Target, list[str], dict[str, IntArray], dict[str, AnyArray]]:
     """Return the kind of the labels, names and indices of classes or strata, and targets other than classes.
 
     Args:

@@ -25,6 +25,7 @@ from typing import Any, Literal, Self
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
+from unseen.core.arrays import FloatingArray, IntArray
 from unseen.core.errors import CorruptPartError, StoreError, UnknownNameError
 from unseen.core.files import TEMPORARY_SUFFIX, explained, make_folder, sync_folder, write_whole
 from unseen.core.records import FeatureKey
@@ -46,8 +47,6 @@ from unseen.features.part import (
     DESCRIPTION,
     Check,
     Description,
-    FloatArray,
-    IntArray,
     PartLayers,
     PartRows,
     description_file,
@@ -383,7 +382,7 @@ class FeatureWriter:
 
     def write_part(
         self,
-        features: FloatArray,
+        features: FloatingArray,
         labels: IntArray,
         index: IntArray,
         skipped: Sequence[Skipped] = (),

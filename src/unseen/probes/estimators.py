@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from unseen.core.arrays import AnyArray, FloatArray
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.probes.evaluate import labelled
 from unseen.probes.outcome import LinearModel
@@ -25,8 +26,6 @@ from unseen.probes.rows import FeatureSet
 from unseen.probes.sampling import draw_rows
 from unseen.probes.solvers import MEMORY_LIMIT, Protocol, Settings, solve
 from unseen.probes.workers import Workers
-
-FloatArray = npt.NDArray[np.float64]
 
 _USUAL = Settings()
 #: Types that are not converted; any other becomes float32.
@@ -68,7 +67,7 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.power_ = fitted.model.power
         return self
 
-    def predict(self, X: object) -> npt.NDArray[Any]:
+    def predict(self, X: object) -> AnyArray:
         """Return the most likely label of every row."""
         return np.concatenate([self.classes_[part.argmax(axis=1)] for part in self._blocks(X, probabilities=False)])
 
@@ -84,7 +83,7 @@ class _Probe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             scores = self._model.scores(rows.read(*bounds).double())
             yield (self._model.probabilities(scores) if probabilities else scores).numpy()
 
-    def _check(self, X: object, y: npt.ArrayLike) -> tuple[FeatureSet, npt.NDArray[Any]]:
+    def _check(self, X: object, y: npt.ArrayLike) -> tuple[FeatureSet, AnyArray]:
         if _is_store(X):
             rows, labels = self._read(X, reset=True), np.asarray(y)
             if labels.shape != (rows.count,):

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError
 from unseen.probes.outcome import LinearModel, Trial
-from unseen.probes.sampling import IntArray
 from unseen.probes.sgd import BatchOrder
 from unseen.probes.solvers import StepSchedule, default_warmup
 from unseen.probes.workers import Workers

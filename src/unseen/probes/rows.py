@@ -15,14 +15,13 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from unseen.core.arrays import AnyArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.files import release_pages
 from unseen.features.rows import FeatureRows
-from unseen.probes.sampling import IntArray as IntArray
 from unseen.probes.solvers import MEMORY_LIMIT as MEMORY_LIMIT
 
 # Rows per block of a pass over the disk: 8 MB of float32 at 1,024 dimensions. That is below the size from which every
@@ -214,7 +213,7 @@ def rows_fit(features: FeatureSet, count: int, memory_limit: int) -> bool:
     return bool(WORKING_COPIES * 4 * count * features.dimension <= memory_limit)
 
 
-def _as_tensor(array: npt.NDArray[Any]) -> Tensor:
+def _as_tensor(array: AnyArray) -> Tensor:
     """Return a float32 tensor that shares the array's memory if possible."""
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is reported as such
         kept = array.dtype if array.dtype == np.float16 else np.float32
@@ -263,9 +262,7 @@ def shuffled_batches(features: FeatureSet, rows: IntArray, order: Tensor, size: 
             left, left_places = mixed[turns[whole:]], places[turns[whole:]]
 
 
-def join_rows(
-    train: tuple[Any, npt.NDArray[Any]], validation: tuple[Any, npt.NDArray[Any]] | None
-) -> tuple[Any, npt.NDArray[Any]]:
+def join_rows(train: tuple[Any, AnyArray], validation: tuple[Any, AnyArray] | None) -> tuple[Any, AnyArray]:
     """Return features and targets of the training rows, followed by those of a validation split if there is one."""
     if validation is None:
         return train

@@ -24,9 +24,9 @@ from unseen.core.run_record import LoadedModel
 from unseen.core.source import IF_EXISTS
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from torch import Tensor, nn
+
+    from unseen.core.arrays import Float32Array
 
 _CONFIG = "open_clip_config.json"
 
@@ -103,9 +103,9 @@ def _image_forward(module: nn.Module, images: Tensor) -> tuple[Tensor, Tensor | 
 def _text_tower(model: Any, tokenizer: Any) -> TextTower:
     import torch
 
-    def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def embed(texts: Sequence[str]) -> Float32Array:
         with torch.inference_mode():
-            found: npt.NDArray[np.float32] = model.encode_text(tokenizer(list(texts))).float().numpy()
+            found: Float32Array = model.encode_text(tokenizer(list(texts))).float().numpy()
         return found
 
     return embed

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray
 from unseen.core.records import Cell, Result
 from unseen.core.typed import Typed
 from unseen.results.info import TOP1, BenchmarkInfo
@@ -84,7 +84,7 @@ class CogDetails(Typed):
         return cls.read(result.details)
 
     @property
-    def accuracies(self) -> npt.NDArray[np.float64]:
+    def accuracies(self) -> FloatArray:
         """Accuracy per concept; NaN for a concept without test images."""
         found = [self.per_class.get(str(place)) for place in range(len(self.concepts))]
         return np.array([np.nan if value is None else value for value in found], np.float64)

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.probe.info import MULTILABEL, REGRESSION
 from unseen.benchmarks.probing import Arrays, Validation, limits, pool_validation
 from unseen.benchmarks.workbench import SplitRows, Workbench
+from unseen.core.arrays import AnyArray
 from unseen.core.identity import option
 from unseen.core.options import Natural
 from unseen.core.records import Cell, Result
@@ -177,7 +177,7 @@ def _bounded(name: str, interval: Interval) -> dict[str, float]:
     return {name: interval.value, **(limits(name, interval) if interval.known else {})}
 
 
-def _targets(dataset: Dataset, split: str, part: SplitRows) -> npt.NDArray[Any]:
+def _targets(dataset: Dataset, split: str, part: SplitRows) -> AnyArray:
     """Return the targets of the readable images of a split."""
     found = dataset.split(split).targets
     assert found is not None

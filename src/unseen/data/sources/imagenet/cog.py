@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded
 from unseen.core.pickles import load_plain_pickle
-from unseen.data.dataset import Dataset, IntArray, Split
+from unseen.data.dataset import Dataset, Split
 from unseen.data.sources.imagenet.tree import Images, ImageTree, join_split, some
 from unseen.data.subset import draw_order, rank_in_class
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from unseen.core.arrays import AnyArray, BoolArray
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded, reader
 from unseen.core.pickles import load_plain_pickle
 from unseen.data.columns import read_lines
-from unseen.data.dataset import AnyArray, BoolArray
 from unseen.data.images import find_images, subfolders
 from unseen.data.matlab import read_matlab
 from unseen.data.sources.vtab import original_readers as readers

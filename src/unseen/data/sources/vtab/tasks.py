@@ -17,10 +17,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.records import DatasetCard
 
-IntArray = npt.NDArray[np.int64]
 OPTIONS = "options: size=1000 or full, root, source"
 
 
