@@ -20,7 +20,7 @@ from unseen.cli.application import COMMANDS, load_command
 TOKENS = 415_800
 FILES = 340
 OWN_IMPORTS_IN_FUNCTIONS = 60
-ANYS = 674
+ANYS = 675
 TYPE_IGNORES = 32
 
 PHRASES = (

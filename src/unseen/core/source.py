@@ -62,7 +62,7 @@ class Catalogue(Registry[S], Generic[S, C]):
         entry_point_group: str,
         *,
         base: type,
-        adapt: Callable[[str, Callable[..., object]], S],
+        adapt: Callable[[str, Callable[..., Any]], S],
         card: Callable[..., C],
         scheme_of_path: Callable[[str, Path], str],
     ) -> None:
