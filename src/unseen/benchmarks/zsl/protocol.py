@@ -26,6 +26,7 @@ from unseen.benchmarks.workbench import (
 from unseen.benchmarks.zsl import ZSL
 from unseen.benchmarks.zsl.analysis import make_look
 from unseen.benchmarks.zsl.details import ZslDetails, ZslParameters, pack_outcomes, parameters_of
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, UnseenError
 from unseen.core.identity import option
 from unseen.core.options import Share
@@ -33,7 +34,6 @@ from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord, dropped
 from unseen.core.search_record import search_record
 from unseen.data import Dataset
-from unseen.data.dataset import IntArray
 from unseen.data.sources.features import FeatureDataset
 from unseen.results.info import BenchmarkInfo
 from unseen.zeroshot.catalogue import expand_methods, load_method, make_method

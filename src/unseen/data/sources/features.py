@@ -28,6 +28,7 @@ from typing import IO, Any, NoReturn
 
 import numpy as np
 
+from unseen.core.arrays import AnyArray, FloatArray, IntArray
 from unseen.core.class_table import list_unknown
 from unseen.core.errors import DataError, UsageError
 from unseen.core.guard import allowance, guarded
@@ -35,7 +36,7 @@ from unseen.core.identity import digest, file_digest
 from unseen.core.names import Options
 from unseen.core.records import DatasetCard
 from unseen.data.columns import read_lines
-from unseen.data.dataset import AnyArray, Dataset, FloatArray, IntArray, Split
+from unseen.data.dataset import Dataset, Split
 from unseen.data.load import DatasetSource
 from unseen.data.matlab import hdf5_shapes, read_matlab
 from unseen.data.user_data import Division, LabelledImages, divide
