@@ -172,7 +172,7 @@ def evaluate_zeroshot(
     return ZeroShotAnswer(found, tuple(problem.class_names[i] for i in problem.unseen), _data_record(problem))
 
 
-def _problem(dataset: FeatureDataset, unseen: Any, benchmark: ZslBenchmark) -> Problem:
+def _problem(dataset: FeatureDataset, unseen: Sequence[str | int] | float, benchmark: ZslBenchmark) -> Problem:
     """Return the problem of a dataset in memory."""
     (read,) = dataset.given_features.values()
     images = {name: Images(read()[part.feature_rows], part.labels) for name, part in dataset.splits.items()}
@@ -181,7 +181,12 @@ def _problem(dataset: FeatureDataset, unseen: Any, benchmark: ZslBenchmark) -> P
 
 
 def _named(
-    name: str, model: str | None, embeddings: Any, unseen: Any, benchmark: ZslBenchmark, home: Path | str | None
+    name: str,
+    model: str | None,
+    embeddings: npt.ArrayLike | str | None,
+    unseen: Sequence[str | int] | float | str,
+    benchmark: ZslBenchmark,
+    home: Path | str | None,
 ) -> Problem:
     """Return the problem of a dataset by name."""
     bench = workbench(home, None, None)

@@ -24,9 +24,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from unseen.core.arrays import AnyArray, FloatArray, IntArray
 from unseen.core.class_table import list_unknown
@@ -66,6 +67,9 @@ class Matrix:
     read: Callable[[], AnyArray]
 
 
+Given = npt.ArrayLike | Matrix
+
+
 @dataclass(frozen=True, eq=False)
 class FeatureDataset(Dataset):
     """A dataset that has features of its images, and may have class embeddings, descriptions and folds of classes.
@@ -96,7 +100,7 @@ class FeatureDataset(Dataset):
                     "Classes of a dataset with class embeddings cannot be sampled by the option classes=."
                 )
 
-    def side_information(self) -> Any:
+    def side_information(self) -> object:
         """Return attributes, class folds and descriptions, which methods learn from; None if there are none."""
         rows = np.empty((0, 0)) if self.attributes is None else self.attributes
         attributes = hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()
@@ -131,7 +135,7 @@ def given_names(path: Path) -> list[str]:
     return list(_matrices(read_arrays(path), path.stem))
 
 
-def _matrices(arrays: Mapping[str, Any], title: str) -> dict[str, Any]:
+def _matrices(arrays: Mapping[str, Given], title: str) -> dict[str, Given]:
     """Return features by the name of their model: that of the array, or of the file."""
     own = re.sub(r"[^\w.+-]+", "-", title)
     found = {name: rows for name, rows in arrays.items() if name.startswith(_FEATURES)}
@@ -139,7 +143,7 @@ def _matrices(arrays: Mapping[str, Any], title: str) -> dict[str, Any]:
 
 
 def feature_dataset(
-    arrays: Mapping[str, Any],
+    arrays: Mapping[str, Given | None],
     division: Division,
     *,
     title: str = _FEATURES,
@@ -316,7 +320,7 @@ def _class_numbers(labels: AnyArray, names: Sequence[str], table: tuple[int, ...
     return rows
 
 
-def _checked(rows: Any, what: str) -> Callable[[], AnyArray]:
+def _checked(rows: Given, what: str) -> Callable[[], AnyArray]:
     """Return a function that reads features on first use, as float32, and checks them."""
 
     @cache
@@ -334,7 +338,7 @@ def _checked(rows: Any, what: str) -> Callable[[], AnyArray]:
     return read
 
 
-def _texts(values: Any, what: str) -> AnyArray:
+def _texts(values: Given, what: str) -> AnyArray:
     """Return an array of texts."""
     array = np.asarray(values)
     if array.dtype.kind == "S":
@@ -375,7 +379,7 @@ def _descriptions(texts: AnyArray | None) -> list[list[str]]:
     return [[text.strip() for text in row if text.strip()] for row in texts.reshape(len(texts), -1).tolist()]
 
 
-def _class_folds(folds: Any, data: Dataset, where: str) -> tuple[ClassFold, ...]:
+def _class_folds(folds: Given | None, data: Dataset, where: str) -> tuple[ClassFold, ...]:
     if folds is None:
         return ()
     marks = np.asarray(folds)
@@ -390,7 +394,7 @@ def _class_folds(folds: Any, data: Dataset, where: str) -> tuple[ClassFold, ...]
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-def read_arrays(path: Path) -> dict[str, Any]:
+def read_arrays(path: Path) -> dict[str, AnyArray | Matrix]:
     """Return the arrays of a file by name: features as `Matrix`, read later, others as arrays.
 
     Raises:
@@ -427,7 +431,7 @@ def _shape(stream: IO[bytes]) -> tuple[int, ...]:
     return tuple(read[min(np.lib.format.read_magic(stream)[0], 2)](stream)[0])
 
 
-def _later(name: str, shape: tuple[int, ...], read: Callable[[], AnyArray]) -> Any:
+def _later(name: str, shape: tuple[int, ...], read: Callable[[], AnyArray]) -> AnyArray | Matrix:
     return Matrix(shape, read) if name.startswith(_FEATURES) else read() if name in _LAYOUT else np.empty(shape, bool)
 
 

@@ -216,13 +216,12 @@ def _read(path: Path, required: tuple[str, ...], optional: tuple[str, ...]) -> d
     if path.suffix == ".mat":
         return dict(read_matlab(path, required, optional))
     arrays = read_arrays(path)
-    found = {name: arrays[name] for name in (*required, *optional) if name in arrays}
-    found = {name: value.read() if isinstance(value, Matrix) else value for name, value in found.items()}
-    for name, value in found.items():
+    chosen = {name: arrays[name] for name in (*required, *optional) if name in arrays}
+    values = {name: value.read() if isinstance(value, Matrix) else value for name, value in chosen.items()}
+    for name, value in values.items():
         if name != "image_files" and value.dtype.kind not in "fiub":
             raise DataError(f"{path}: {name} holds {value.dtype}, not numbers.")
-    if missing := [name for name in required if name not in found]:
+    if missing := [name for name in required if name not in values]:
         raise DataError(f"{path} has no array {missing[0]!r}.")
-    if "image_files" in found:
-        found["image_files"] = [str(each) for each in np.asarray(found["image_files"]).ravel()]
-    return found
+    files = [str(each) for each in values.pop("image_files", np.empty(0)).ravel()]
+    return {**values, "image_files": files} if files else dict(values)
