@@ -24,6 +24,7 @@ from unseen.cli.results import show_results
 from unseen.cli.tables import console, count, print_json, print_table
 from unseen.core.errors import CellsFailedError, UsageError
 from unseen.core.files import home as home_folder
+from unseen.core.names import Name
 from unseen.core.options import make_options
 from unseen.core.records import Result
 from unseen.features import Extraction
@@ -214,7 +215,7 @@ def _run_demo(values: dict[str, Any]) -> None:
 
 def _with_shuffled_labels(study: Study) -> Study:
     """Return a study of the same benchmarks on the same images with permuted labels."""
-    renamed = {name: f"{name}{'&' if '?' in name else '?'}shuffle_labels=0" for name in study.datasets}
+    renamed = {name: str(Name.parse(name, {"shuffle_labels": 0})) for name in study.datasets}
     benchmarks = [
         replace(each, only=tuple(renamed[name] for name in each.only)) if each.only else each
         for each in study.protocols
