@@ -203,7 +203,7 @@ run = with_parameters(
 probe = study_command("probe")
 
 
-def _run_demo(values: dict[str, Any]) -> None:
+def _run_demo(values: dict[str, object]) -> None:
     from unseen.benchmarks.audit import run_controls  # imports the search for copies and the leak audit
 
     study, how = overruled(Study.read("demo"), EXTRACTION.given(values)), Running.among(values)
@@ -230,7 +230,7 @@ demo = with_parameters(
 )
 
 
-def overruled(study: Study, given: dict[str, Any]) -> Study:
+def overruled(study: Study, given: dict[str, object]) -> Study:
     """Return the study with extraction settings from the command line."""
     if not given:
         return study
