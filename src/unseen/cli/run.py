@@ -223,7 +223,7 @@ def _with_shuffled_labels(study: Study) -> Study:
     return replace(study, name=f"{study.name}-shuffled", datasets=tuple(renamed.values()), benchmarks=benchmarks)
 
 
-_SHUFFLE = typer.Option("--shuffle-labels", help="Permute all labels: a control that must find nothing significant.")
+_SHUFFLE = Option("--shuffle-labels", help="Permute all labels: a control that must find nothing significant.")
 demo = with_parameters(
     [parameter("shuffle_labels", Annotated[bool, _SHUFFLE], False), *Running.parameters(), *EXTRACTION.parameters()],
     _run_demo,
