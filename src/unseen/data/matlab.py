@@ -17,6 +17,7 @@ import numpy as np
 from unseen.core.errors import DataError, MissingExtraError
 from unseen.core.files import map_file
 from unseen.core.guard import allowance, guarded, inflate, inflate_start
+from unseen.core.isolate import Trial, file_states, try_isolated
 from unseen.data.dataset import AnyArray
 
 Variable = AnyArray | list[str]
@@ -35,6 +36,7 @@ def read_matlab(path: Path, required: Sequence[str], optional: Sequence[str] = (
     with guarded(path, "a MATLAB file", advice="It is damaged or was cut short: copy it again."):
         data = memoryview(map_file(path))
         if _HDF5_MAGIC in (bytes(data[:8]), bytes(data[512:520])):
+            try_hdf5(path, f"{__name__}:check_hdf5", *wanted)
             found = _read_hdf5(path, wanted)
         else:
             values = read_variables(data, wanted, path)
@@ -82,6 +84,18 @@ def _read_hdf5(path: Path, names: tuple[str, ...]) -> dict[str, Variable]:
             else:
                 raise DataError(f"{where} is of type {item.dtype}; numbers are accepted.")
     return found
+
+
+def check_hdf5(path: str, *names: str) -> None:
+    """Read variables of a MATLAB file of version 7.3."""
+    _read_hdf5(Path(path), names)
+
+
+def try_hdf5(path: Path, check: str, *arguments: str) -> None:
+    """Read an HDF5 file in a process with limits."""
+    size = path.stat().st_size
+    given = (str(path), *arguments)
+    try_isolated(Trial(check, given, str(path), "an HDF5 file", ("h5py",), size, allowance(size)), file_states(path))
 
 
 def _hdf5_string(where: str, item: Any) -> str:
