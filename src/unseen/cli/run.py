@@ -200,14 +200,14 @@ run = with_parameters(
 probe = study_command("probe")
 
 
-def _run_demo(values: dict[str, Any]) -> None:
+def _run_demo(values: dict[str, object]) -> None:
     run_and_report(overruled(Study.read("demo"), EXTRACTION.given(values)), Running.among(values), answers=True)
 
 
 demo = with_parameters([*Running.parameters(), *EXTRACTION.parameters()], _run_demo)
 
 
-def overruled(study: Study, given: dict[str, Any]) -> Study:
+def overruled(study: Study, given: dict[str, object]) -> Study:
     """Return the study with extraction settings from the command line."""
     if not given:
         return study

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from unseen.core.arrays import AnyArray
 from unseen.core.errors import DataError, MissingExtraError
 from unseen.core.files import map_file
 from unseen.core.guard import allowance, guarded, inflate, inflate_start
 from unseen.core.isolate import Trial, file_states, try_isolated
-from unseen.data.dataset import AnyArray
 
 Variable = AnyArray | list[str]
 

@@ -117,7 +117,7 @@ class TorchvisionSource(DatasetSource):
             arguments["root"] = str(Path(options.text("root") or "").expanduser())
         elif "root" in allowed and allowed["root"].default is inspect.Parameter.empty:
             raise DataError(f"torchvision:{name} needs root=FOLDER, where its files are.")
-        variants: dict[str, dict[str, Any]] = {"train": {}}
+        variants: dict[str, dict[str, bool | str]] = {"train": {}}
         if "train" in allowed and "train" not in arguments:
             variants = {"train": {"train": True}, "test": {"train": False}}
         elif "split" in allowed and "split" not in arguments:

@@ -31,7 +31,7 @@ from unseen.data.layout import splits_by_name
 from unseen.data.load import DatasetSource
 from unseen.data.user_data import Division, LabelledImages, LazyImages, below_common_folder, divide
 
-Cells = Sequence[Any]
+Cells = Sequence[object]
 Columns = dict[str, Cells]
 _FOLDERS = ("", "images", "train", "train_images", "img", "imgs", "data", "test", "test_images")
 _MOST_CELL = 1 << 20
@@ -229,9 +229,9 @@ def _images(columns: Columns, table: Path, options: Options) -> LabelledImages:
     )
 
 
-def _encoded(cell: Any) -> Any:
+def _encoded(cell: object) -> object:
     """Return a cell as the bytes of an image, or as a dict of bytes and path."""
-    return cell if isinstance(cell, bytes | dict) else bytes(cell or b"")
+    return cell if isinstance(cell, bytes | dict) else bytes(cell) if isinstance(cell, list) else b""
 
 
 def _find_root(first: str, table: Path, root: str | None) -> tuple[Path, str]:
