@@ -225,7 +225,7 @@ def test_kill_at_twenty_random_moments(tmp_path: Path, small_model: str, make_fo
     while kills < 20:
         round_number += 1
         home = tmp_path / f"round{round_number}"
-        delays = [chance.uniform(0.02, 1.2) for _ in range(7)] + [300.0]
+        delays = [chance.uniform(0.02, 0.8) for _ in range(7)] + [300.0]
         for attempt in tries(home, delays):
             before = attempt["before"]
             assert isinstance(before, list)

@@ -149,7 +149,7 @@ def test_after_any_kill_the_results_are_those_of_a_local_run(cluster: Cluster, w
     until(lambda: len(list((world / "marks").iterdir())) > marks or running.poll() is not None)
     workers[1].kill()
     assert len(scores(home)) < len(expected), "it was at work on the cells"
-    time.sleep(1.0)
+    time.sleep(0.2)
     first.kill()
     assert running.wait(PATIENCE) == 2, cluster.said()
     assert "the Dask scheduler is gone" in cluster.said()
