@@ -552,9 +552,7 @@ def test_security_md_lists_every_scheme() -> None:
 def test_each_scheme_does_what_security_md_states(place: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     row, text = stated()[place], source_text(place)
     assert ("trust_remote_code" in text) == ("trust_remote_code" in row["code"])
-    isolated = any(
-        word in text for word in ("try_isolated", "try_hdf5", "read_matlab", "onnx_files", "hdf5_shapes", "data.matlab")
-    )
+    isolated = any(word in text for word in ("try_isolated", "try_hdf5", "read_matlab", "onnx_files", "hdf5_shapes"))
     assert isolated == ("process" in row["reads"])
     connected: list[object] = []
 
