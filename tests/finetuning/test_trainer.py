@@ -33,7 +33,7 @@ def data(tmp_path_factory: pytest.TempPathFactory, make_folder: Callable[..., Pa
 
 def tune(backbone: Backbone, data: Dataset, *, steps: int, **changes: object) -> FinetuneResult:
     arguments: dict[str, object] = {"learning_rate": 0.01, "batch_size": 8, "seed": 1, "classes": 3}
-    arguments["options"] = FinetuneOptions(start="probe", checkpoint_every=2, device="cpu")
+    arguments["options"] = FinetuneOptions(start="probe", checkpoint_seconds=0, device="cpu")
     return finetune(backbone, data.split("train"), data.split("test"), steps=steps, **(arguments | changes))  # type: ignore[arg-type]
 
 
@@ -85,7 +85,7 @@ def test_it_resumes_without_fitting_again(backbone: Backbone, data: Dataset, tmp
     with pytest.raises(KeyboardInterrupt):
         tune(backbone, data, steps=5, checkpoint=path, progress=die)
     resumed, whole = tune(backbone, data, steps=5, checkpoint=path), tune(backbone, data, steps=5)
-    assert resumed.resumed_at == 2
+    assert resumed.resumed_at == 3
     assert state_digest(resumed.module) == state_digest(whole.module)
     assert torch.equal(resumed.head.weight, whole.head.weight)
 

@@ -29,7 +29,7 @@ from unseen.core.identity import digest
 from unseen.core.run_record import Dropped
 from unseen.data import Split
 from unseen.finetuning.early_stop import EarlyStop
-from unseen.finetuning.trainer import FinetuneOptions, Progress, Schedule, Trainer
+from unseen.finetuning.trainer import FinetuneOptions, Progress, Schedule, Trainer, is_out_of_memory
 from unseen.probes.sampling import IntArray
 
 __all__ = ["FinetuneOptions", "FinetuneResult", "finetune"]
@@ -48,6 +48,9 @@ class FinetuneResult:
         held_out, stopped_at: accuracy on the images of early stopping, and the step of the returned network; NaN and
             the last step without it.
         resumed_at: the step at which the training was resumed, or 0.
+        trainable: number of trained parameters that the scores depend on, the head included.
+        micro_batch: images per forward pass, smaller than requested if memory ran out.
+        diverged_at: the step at which the training was ended because its loss diverged, or 0.
         module, head: the trained network.
     """
 
@@ -59,29 +62,24 @@ class FinetuneResult:
     held_out: float
     stopped_at: int
     resumed_at: int
+    trainable: int
+    micro_batch: int
+    diverged_at: int
     module: nn.Module
     head: nn.Linear
 
 
-#: Parts of the messages of allocators that have no exception class (CPU, MPS).
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
-
-
 @contextmanager
-def advised_on_memory(batch_size: int, micro_batch: int) -> Iterator[None]:
+def advised_on_memory(batch_size: int) -> Iterator[None]:
     """Turn the out-of-memory errors of Python and PyTorch into an `OutOfMemoryError` that states what to do."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        known = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if not known and not any(words in str(error).lower() for words in _OUT_OF_MEMORY):
+        if not is_out_of_memory(error):
             raise
-        present = min(micro_batch or batch_size, batch_size)
-        advice = f"--micro-batch {present // 2}" if present > 1 else "a smaller model or image size"
-        option = " (micro_batch in Python)" if present > 1 else ""
         raise OutOfMemoryError(
-            f"out of memory in fine-tuning with {present} images per forward pass (batch size {batch_size}): "
-            f"{first_line(error)} Use {advice}{option}."
+            f"out of memory in fine-tuning, also with one image per forward pass (batch size {batch_size}): "
+            f"{first_line(error)} Use a smaller model or image size."
         ) from error
 
 
@@ -136,7 +134,7 @@ def finetune(
     stop = EarlyStop(held_out, checks) if held_out is not None else None
     identity = digest([backbone.weights, train.fingerprint, backbone.preprocessing.to_dict(), settings])
     with (
-        advised_on_memory(batch_size, options.micro_batch),
+        advised_on_memory(batch_size),
         torch.random.fork_rng(devices=range(torch.cuda.device_count())),
     ):
         torch.manual_seed(seed)
@@ -165,12 +163,23 @@ def finetune(
         held_out=stop.accuracy if stop is not None else math.nan,
         stopped_at=stop.step if stop is not None else steps,
         resumed_at=trainer.resumed_at,
+        trainable=trainer.trainable,
+        micro_batch=trainer.micro_batch,
+        diverged_at=trainer.diverged_at,
         module=trainer.module.cpu(),
         head=trainer.head.cpu(),
     )
 
 
+#: Options that change no training, and values of options under which a training is the same as without them.
+_NEUTRAL = ("checkpoint_seconds", "eval_view", "workers", "cache_bytes")
+_IDLE = {
+    "schedule": "step", "adaptation": "finetune", "adaptation_size": 0, "clip": 0.0, "backbone_rate": 1.0,
+    "precision": "auto",
+}  # fmt: skip
+
+
 def _numbers_of(options: FinetuneOptions) -> dict[str, Any]:
     """Return the options that change a training, without decoding, checkpoints and the view of test images."""
-    neutral = ("checkpoint_every", "eval_view", "workers", "cache_bytes")
-    return {name: value for name, value in dataclasses.asdict(options).items() if name not in neutral}
+    known = dataclasses.asdict(options) | {"clip": options.largest_norm, "backbone_rate": options.relative_rate}
+    return {name: value for name, value in known.items() if name not in _NEUTRAL and _IDLE.get(name) != value}

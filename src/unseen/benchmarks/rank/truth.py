@@ -58,7 +58,7 @@ def truth_result(cell: Cell, bench: Workbench, state: StateFile) -> Result:
         held_out=resized["val"],
         classes=classes,
         batch_size=options.batch_size,
-        options=FinetuneOptions(device=bench.how.device, start="probe", optimizer="adam"),
+        options=FinetuneOptions(device=bench.how.device, start="probe", optimizer="adam", clip=0.0, backbone_rate=1.0),
     )
 
     def trial(steps: int, rate: float, seed: int, head: nn.Linear | None) -> tuple[dict[str, Any], nn.Linear]:

@@ -55,7 +55,20 @@ _FEWEST_TRIALS = 12
 _WAYS: Mapping[str, str] = {"linear": "linear", "finetune": "fine-tuned", "scratch": "from scratch"}
 #: Parameters that may differ between results of two ways to adapt a model: the options of the ways themselves.
 _OF_WAYS = frozenset(
-    {"adaptation", "table", "sweep", "trials", "longest", "learning_rates", "steps", "batch_size", "micro_batch"}
+    {
+        "adaptation",
+        "table",
+        "sweep",
+        "trials",
+        "longest",
+        "learning_rates",
+        "steps",
+        "batch_size",
+        "micro_batch",
+        "epochs",
+        "adamw_rates",
+        "weight_decays",
+    }
 )
 #: Parameters that must be equal even if one of two settings does not have them.
 _OF_DATA = frozenset({"size", "root", "source", "data", "weights"})
@@ -92,7 +105,7 @@ class ModelScores:
     @property
     def way(self) -> str:
         """Return how the model was adapted, in words."""
-        words = [_WAYS[self.adaptation], "heavyweight" if self.sweep == "heavyweight" else ""]
+        words = [_WAYS.get(self.adaptation, self.adaptation), "" if self.sweep == "lightweight" else self.sweep]
         words += ["by patches" if self.patches else "", "all examples" if self.size == "full" else ""]
         return ", ".join(filter(None, [*words, "published" if self.source else ""]))
 
