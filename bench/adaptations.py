@@ -3,13 +3,13 @@
     python bench/adaptations.py --home FOLDER     pre-train, adapt, and store rows in bench/adaptations.json; resumable
     python bench/adaptations.py --table           print the table from the stored rows
 
-Pre-training: timm's test_vit2 (8 blocks of width 64, 0.39 million parameters without its head, inputs of 64 pixels) from
-random weights on 8,000 rendered images with 24 classes: the orientation of sprites (16) and the number of solids in a
-scene (8), 1,500 steps of 64. Evaluation images have another seed.
+Pre-training: timm's test_vit2 (8 blocks of width 64, 0.39 million parameters without its head, inputs of 64 pixels)
+from random weights on 8,000 rendered images with 24 classes: the orientation of sprites (16) and the number of solids
+in a scene (8), 1,500 steps of 64. Evaluation images have another seed.
 
 Adaptation: `unseen vtab run --sweep peft-1k --epochs 15 --adamw-rates 0.01,0.001 --weight-decays 0.0001`, and the
-lightweight sweep with 500 steps for linear; three seeds; 800 training, 200 validation and 500 test images of each rendered
-task, and the photographs of Caltech-101 in UNSEEN_GOLDEN_DATA (95 classes, 40 % test).
+lightweight sweep with 500 steps for linear; three seeds; 800 training, 200 validation and 500 test images of each
+rendered task, and the photographs of Caltech-101 in UNSEEN_GOLDEN_DATA (95 classes, 40 % test).
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def adapt(home: Path) -> None:
             if any((row["task"], row["adaptation"]) == (task, adaptation) for row in rows):
                 continue
             began = time.process_time()
-            benchmark = make_benchmark("vtab", {"adaptation": adaptation, **(LINEAR if adaptation == "linear" else RECIPE)})
+            benchmark = make_benchmark(
+                "vtab", {"adaptation": adaptation, **(LINEAR if adaptation == "linear" else RECIPE)}
+            )
             results = list(benchmark.evaluate(benchmark.plan(model, data), bench))
             rows.append(
                 {
@@ -106,7 +108,9 @@ def table() -> None:
             continue
         heads = {row["trainable"] - row["classes"] * (width + 1) for row in own.values()}
         medians = [median(own[task]["top1"]) for task in columns]
-        cells = [f"{median(own[t]['top1']):.1f} ({min(own[t]['top1']):.1f} to {max(own[t]['top1']):.1f})" for t in columns]
+        cells = [
+            f"{median(own[t]['top1']):.1f} ({min(own[t]['top1']):.1f} to {max(own[t]['top1']):.1f})" for t in columns
+        ]
         shown.add(f"`{adaptation}`", f"{max(heads):,}", *cells, f"{np.mean(medians):.1f}")
     shown.show()
     print(f"{sum(row['seconds'] for row in rows) / 60:.0f} CPU minutes")

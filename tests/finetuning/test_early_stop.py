@@ -13,8 +13,7 @@ from torch import nn
 from unseen.backbones import load_backbone
 from unseen.core.errors import UsageError
 from unseen.data import load_dataset
-from unseen.finetuning.early_stop import EarlyStop
-from unseen.finetuning.train import FinetuneOptions, finetune
+from unseen.finetuning.train import EarlyStop, FinetuneOptions, finetune
 
 
 class _Images:

@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -49,11 +49,13 @@ from unseen.data import Split
 from unseen.features.batches import to_pixels
 from unseen.finetuning.adaptations import count_trainable, prepare
 from unseen.finetuning.data import CACHE_BYTES, Batch, TrainingBatches, evaluation_batches, micro_batches
-from unseen.finetuning.early_stop import EarlyStop
 from unseen.finetuning.views import EvalView, Pixels, TrainView, at_size, nearest_size
 from unseen.probes.estimators import LinearProbe
 from unseen.probes.sampling import IntArray
 from unseen.probes.solvers import StepSchedule, default_warmup
+
+if TYPE_CHECKING:
+    from unseen.finetuning.train import EarlyStop
 
 Start = Literal["zero", "probe"]
 Optimizer = Literal["sgd", "adam", "adamw"]
@@ -215,9 +217,7 @@ class Trainer:
         self.evaluated = min(self.micro_batch, _EVALUATED if self.device.type == "cpu" else _EVALUATED_BY_GPU)
         own = (lambda image: to_pixels(image, backbone.preprocessing)) if options.own_preprocessing else None
         size = backbone.preprocessing.size
-        # The threads of a process are its share of the cores, if several processes share the machine.
-        default = 0 if self.device.type == "cpu" else min(8, cores(), torch.get_num_threads())
-        self.workers = default if options.workers < 0 else options.workers
+        self.workers = feeders(self.device) if options.workers < 0 else options.workers
         self.batches = TrainingBatches(
             train,
             options.train_view,
@@ -443,6 +443,14 @@ class Trainer:
             self.stop.resume(state["stop"])
         self.seconds, self.resumed_at = float(state["seconds"]), int(state["step"])
         return self.resumed_at
+
+
+def feeders(device: torch.device) -> int:
+    """Return the number of processes that decode images: none on the CPU, whose cores the network needs.
+
+    Elsewhere one per core up to eight. The threads of a process are its share of the cores if several share a machine.
+    """
+    return 0 if device.type == "cpu" else min(8, cores(), torch.get_num_threads())
 
 
 def is_out_of_memory(error: BaseException) -> bool:

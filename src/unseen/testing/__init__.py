@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from unseen.core.registry import lazy_exports
 
 if TYPE_CHECKING:
+    from unseen.testing.adaptations import check_adaptation as check_adaptation
     from unseen.testing.backbones import check_backbone_source as check_backbone_source
     from unseen.testing.benchmarks import check_benchmark as check_benchmark
     from unseen.testing.datasets import check_dataset as check_dataset
