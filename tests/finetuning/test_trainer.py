@@ -229,7 +229,8 @@ def test_half_precision_on_the_cpu(data: Dataset) -> None:
     losses = {}
     for precision in ("auto", "fp32", "bf16", "fp16"):
         options = FinetuneOptions(device="cpu", precision=precision)  # type: ignore[arg-type]
-        losses[precision] = [point[2] for point in tune(vit, data, steps=8, options=options).history]
+        found = tune(vit, data, steps=8, learning_rate=0.002, options=options)
+        losses[precision] = [point[2] for point in found.history]
     assert losses["auto"] == losses["fp32"]
     for precision in ("bf16", "fp16"):
         assert losses[precision] != losses["fp32"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unseen.core.errors import UnseenError
 from unseen.core.extras import extra_note
@@ -72,7 +72,7 @@ SCRATCH = Adaptation(
 )
 
 
-def _checked(name: str, found: Any) -> Adaptation:
+def _checked(name: str, found: object) -> Adaptation:
     if not isinstance(found, Adaptation):
         raise TypeError(f"{found!r} is no Adaptation")
     if found.id != name:

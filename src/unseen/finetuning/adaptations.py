@@ -171,7 +171,7 @@ class PromptedBlock(nn.Module):
         self.block, self.prefix_tokens = block, prefix_tokens
         self.prompts = nn.Parameter(prompts)
 
-    def forward(self, tokens: Tensor, *arguments: Any, **options: Any) -> Any:
+    def forward(self, tokens: Tensor, *arguments: object, **options: object) -> Tensor | tuple[object, ...]:
         start, count = self.prefix_tokens, len(self.prompts)
         own = self.prompts.to(tokens.dtype).expand(len(tokens), -1, -1)
         output = self.block(torch.cat([tokens[:, :start], own, tokens[:, start:]], dim=1), *arguments, **options)

@@ -34,12 +34,12 @@ import torch
 from torch import nn
 
 from unseen.backbones.backbone import Backbone
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, OutOfMemoryError, UsageError, first_line
 from unseen.core.identity import digest
 from unseen.core.run_record import Dropped
 from unseen.data import Split
 from unseen.finetuning.trainer import FinetuneOptions, Progress, Schedule, Trainer, is_out_of_memory
-from unseen.probes.sampling import IntArray
 
 __all__ = ["FinetuneOptions", "FinetuneResult", "finetune"]
 
@@ -91,11 +91,11 @@ class EarlyStop:
         trainer.module.load_state_dict(self.best["module"])
         trainer.head.load_state_dict(self.best["head"])
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return the state for a checkpoint."""
         return {name: getattr(self, name) for name in _STATE}
 
-    def resume(self, state: dict[str, Any]) -> None:
+    def resume(self, state: dict[str, object]) -> None:
         """Restore the state of a checkpoint."""
         for name in _STATE:
             setattr(self, name, state.get(name, getattr(self, name)))
@@ -245,7 +245,7 @@ _IDLE = {
 }  # fmt: skip
 
 
-def _numbers_of(options: FinetuneOptions) -> dict[str, Any]:
+def _numbers_of(options: FinetuneOptions) -> dict[str, object]:
     """Return the options that change a training, without decoding, checkpoints and the view of test images."""
     known = dataclasses.asdict(options) | {"clip": options.largest_norm, "backbone_rate": options.relative_rate}
     return {name: value for name, value in known.items() if name not in _NEUTRAL and _IDLE.get(name) != value}

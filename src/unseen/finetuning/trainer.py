@@ -33,7 +33,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from PIL import Image
 from torch import Tensor, nn
@@ -41,6 +40,7 @@ from torch.nn import functional
 
 from unseen.backbones.backbone import Backbone
 from unseen.backbones.runtimes import best_device
+from unseen.core.arrays import AnyArray, Float32Array, IntArray, Pixels
 from unseen.core.errors import CheckpointError, DataError, DiskFullError, StoreError, UnknownNameError, UsageError
 from unseen.core.extras import cores, visible_device
 from unseen.core.files import write_whole
@@ -49,9 +49,8 @@ from unseen.data import Split
 from unseen.features.batches import to_pixels
 from unseen.finetuning.adaptations import count_trainable, prepare
 from unseen.finetuning.data import CACHE_BYTES, Batch, TrainingBatches, evaluation_batches, micro_batches
-from unseen.finetuning.views import EvalView, Pixels, TrainView, at_size, nearest_size
+from unseen.finetuning.views import EvalView, TrainView, at_size, nearest_size
 from unseen.probes.estimators import LinearProbe
-from unseen.probes.sampling import IntArray
 from unseen.probes.solvers import StepSchedule, default_warmup
 
 if TYPE_CHECKING:
@@ -197,7 +196,9 @@ class Trainer:
         prepare(backbone, self.module, options.adaptation, options.adaptation_size)
         self.module = self.module.to(self.device)
         if self.device.type == "cuda":
-            self.module = self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            for parameter in self.module.parameters():
+                if parameter.ndim == 4:
+                    parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
         self.head = empty_head(options.start, backbone.feature_dim, schedule.classes).to(self.device)
         _freeze(self.module, schedule.freeze)
         self.trainable = count_trainable(backbone, self.module, self.head)
@@ -207,7 +208,7 @@ class Trainer:
         self.rates = StepSchedule(steps, warmup) if options.schedule == "step" else CosineSchedule(steps, warmup)
         trained, all_of_head = [p for p in self.module.parameters() if p.requires_grad], list(self.head.parameters())
         self.parameters = [*trained, *all_of_head]
-        groups = [{"params": self.parameters, "scale": 1.0}]
+        groups: list[dict[str, object]] = [{"params": self.parameters, "scale": 1.0}]
         if options.relative_rate != 1 and trained:
             groups = [{"params": trained, "scale": options.relative_rate}, {"params": all_of_head, "scale": 1.0}]
         self.optimizer = _optimizer(options, groups, self.learning_rate)
@@ -340,7 +341,7 @@ class Trainer:
         if state[1] and self.device.type == "cuda":
             torch.cuda.set_rng_state(state[1][0], self.device)
 
-    def _move(self, values: npt.NDArray[Any]) -> Tensor:
+    def _move(self, values: AnyArray) -> Tensor:
         """Copy an array to the device without waiting for the copy."""
         tensor = torch.from_numpy(np.ascontiguousarray(values))
         if self.device.type == "cuda":
@@ -410,7 +411,7 @@ class Trainer:
             if norm or (trained and not any(trained)):
                 part.eval()
 
-    def _state(self, done: int) -> dict[str, Any]:
+    def _state(self, done: int) -> dict[str, object]:
         random, random_cuda = self._random()
         return {
             "step": done,
@@ -459,7 +460,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return known or any(words in str(error).lower() for words in _OUT_OF_MEMORY)
 
 
-def _optimizer(options: FinetuneOptions, groups: list[dict[str, Any]], rate: float) -> torch.optim.Optimizer:
+def _optimizer(options: FinetuneOptions, groups: list[dict[str, object]], rate: float) -> torch.optim.Optimizer:
     if options.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=rate, momentum=0.9)
     if options.optimizer == "adam":
@@ -485,7 +486,7 @@ def _freeze(module: nn.Module, names: Sequence[str]) -> None:
         known[name].requires_grad_(False)
 
 
-def _precision(device: torch.device, name: Precision) -> tuple[Callable[[], AbstractContextManager[Any]], bool]:
+def _precision(device: torch.device, name: Precision) -> tuple[Callable[[], AbstractContextManager[object]], bool]:
     """Return autocast for the device and whether its gradients need scaling."""
     if name == "auto" and device.type == "cuda":
         with torch.cuda.device(device):  # emulated bf16 is slower than fp16
@@ -511,7 +512,7 @@ def empty_head(start: Start, dimension: int, classes: int) -> nn.Linear:
     return head
 
 
-def probe_head(features: npt.NDArray[np.float32], labels: IntArray, classes: int, seed: int) -> nn.Linear:
+def probe_head(features: Float32Array, labels: IntArray, classes: int, seed: int) -> nn.Linear:
     """Return the linear probe of some features as a head.
 
     Args:
@@ -528,7 +529,7 @@ def probe_head(features: npt.NDArray[np.float32], labels: IntArray, classes: int
     return head
 
 
-def save_state(path: Path, identity: str, state: dict[str, Any]) -> None:
+def save_state(path: Path, identity: str, state: dict[str, object]) -> None:
     """Write a checkpoint atomically.
 
     Raises:

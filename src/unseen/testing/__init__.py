@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from unseen.core.registry import lazy_exports
 
 if TYPE_CHECKING:
-    from unseen.testing.adaptations import check_adaptation as check_adaptation
     from unseen.testing.backbones import check_backbone_source as check_backbone_source
     from unseen.testing.benchmarks import check_benchmark as check_benchmark
     from unseen.testing.datasets import check_dataset as check_dataset
     from unseen.testing.datasets import check_dataset_source as check_dataset_source
     from unseen.testing.engines import check_engine as check_engine
+    from unseen.testing.methods import check_adaptation as check_adaptation
     from unseen.testing.methods import check_zeroshot_method as check_zeroshot_method
     from unseen.testing.probes import check_probe as check_probe
     from unseen.testing.scores import check_score as check_score

@@ -32,13 +32,13 @@ from unseen.benchmarks.vtab.search import (
     sample_settings,
 )
 from unseen.benchmarks.workbench import Wanted, Workbench
+from unseen.core.arrays import IntArray
 from unseen.core.errors import BackboneError, DataError, UnknownNameError, UsageError
 from unseen.core.identity import digest, option
 from unseen.core.names import Name
 from unseen.core.options import Natural, Positive, Rate
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
-from unseen.data.dataset import IntArray
 from unseen.data.sources.vtab import default_root, ready_tasks, vtab_tasks
 from unseen.features.settings import tf_preprocessing
 from unseen.finetuning import ADAPTATIONS
@@ -165,7 +165,7 @@ class VtabBenchmark(Benchmark):
         unused |= set() if self.selection_seeds > 1 else {"selection_seeds"}
         return unused | ({"micro_batch", "start", "selection_seeds"} if self.adaptation == "linear" else set())
 
-    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+    def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
         """Return the version of a parameter-efficient adaptation, and of the start from a probe."""
         own = {} if self.adaptation in _OF_PAPER else {self.adaptation: ADAPTATIONS.get(self.adaptation).version}
         probe = self.start == "probe" and self.adaptation != "linear"
