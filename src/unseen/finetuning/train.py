@@ -248,4 +248,4 @@ _IDLE = {
 def _numbers_of(options: FinetuneOptions) -> dict[str, object]:
     """Return the options that change a training, without decoding, checkpoints and the view of test images."""
     known = dataclasses.asdict(options) | {"clip": options.largest_norm, "backbone_rate": options.relative_rate}
-    return {name: value for name, value in known.items() if name not in _NEUTRAL and _IDLE.get(name) != value}
+    return {name: value for name, value in known.items() if name not in _NEUTRAL and value != _IDLE.get(name, ...)}
