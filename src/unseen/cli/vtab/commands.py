@@ -1,4 +1,4 @@
-"""`unseen vtab check`, `compare`, `chart` and `analyse`: the data, your models among the published, and the paper."""
+"""`unseen vtab check`, `fetch`, `compare`, `chart` and `analyse`: data, your models among the published, the paper."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from unseen.cli.tables import print_json, print_model, print_table, say
 from unseen.core.errors import DataError, UnknownNameError, UnseenError
 from unseen.core.files import home as home_folder
 from unseen.core.records import Cell, ModelCard, Result
-from unseen.data.sources.vtab import check_root, vtab_task
+from unseen.data.sources.vtab import check_root, default_root, fetch_task, vtab_task, vtab_tasks
 from unseen.metrics.subsets import left_out_taus, unseen_pair_accuracy
 from unseen.reports import save_chart
 from unseen.reports.blocks import Material
@@ -75,14 +75,41 @@ def check(
         sizes = " / ".join(f"{status.sizes.get(s, 0):,}" for s in ("train", "val", "test")) if status.sizes else ""
         shared = [f"{n} images shared by {pair}" for pair, n in status.shared.items()]
         advice = "; ".join(filter(None, (status.advice, ", ".join(shared))))
-        row = [status.task, status.group, status.state, sizes, *([status.hash] if hashes else [])]
+        whose = status.selection.partition(",")[0]
+        row = [status.task, status.group, status.state, sizes, whose, *([status.hash] if hashes else [])]
         rows.append([*row, status.source or advice])
         notes += [f"{status.task}: {advice}"] if status.source and advice else []
-    columns = ["task", "group", "state", "train / val / test", *(["hash"] if hashes else []), "where, or what to do"]
+    columns = ["task", "group", "state", "train / val / test", "1,000 examples", *(["hash"] if hashes else [])]
+    columns.append("where, or what to do")
     print_table(columns, rows)
     for note in notes:
         say(note)
     say(f"{sum(status.state == 'ready' for status in found)} of 19 tasks are ready.")
+
+
+def fetch(
+    tasks: Annotated[list[str], Argument(metavar="TASK ...", help="Tasks of VTAB, such as dtd, or all.")],
+    root: Annotated[
+        Path | None, Option("--root", metavar="FOLDER", help="Where to put the files; $UNSEEN_VTAB by default.")
+    ] = None,
+) -> None:
+    folder = (root or default_root()).expanduser()
+    names = list(vtab_tasks()) if tasks == ["all"] else tasks
+    seen: set[str] = set()
+    last: dict[str, int] = {}
+
+    def tell(name: str, done: int, size: int) -> None:
+        share = 100 * done // size if size else 0
+        if share // 10 > last.get(name, -1):
+            last[name] = share // 10
+            say(f"{name}: {done:,} of {size:,} bytes", error=True)
+
+    for task in map(vtab_task, names):
+        if task.data not in seen:
+            for path in fetch_task(task, folder, tell):
+                say(f"{task.name}: {path}, {path.stat().st_size:,} bytes")
+            seen.add(task.data)
+    say(f"Next: unseen vtab check {folder}")
 
 
 def chart(
