@@ -19,7 +19,7 @@ from typing import get_args
 
 import numpy as np
 
-from unseen.benchmarks.vtab.info import VtabParameters
+from unseen.benchmarks.vtab.info import VtabDetails, VtabParameters
 from unseen.benchmarks.vtab.published_tables import (
     GROUPS,
     KINDS,
@@ -85,6 +85,8 @@ class ModelScores:
         summaries: by task, the metric over seeds with its interval; [P] reports the median.
         source: where published scores come from; "" for a user's model.
         incomplete: by task, what its data lack, such as "test has 40 of 6,084 images".
+        examples: by task of VTAB, whose 1,000 examples were used ("authors' subset", "own sample", "unknown").
+        trainable: mean number of trained parameters over tasks, which have heads of different sizes; 0 if unknown.
     """
 
     model: str
@@ -96,6 +98,8 @@ class ModelScores:
     summaries: Mapping[str, Summary]
     source: str = ""
     incomplete: Mapping[str, str] = field(default_factory=dict)
+    examples: Mapping[str, str] = field(default_factory=dict)
+    trainable: int = 0
 
     @property
     def table(self) -> Adaptation:
@@ -166,7 +170,12 @@ def _place(cell: Cell) -> dict[str, object]:
 @cache
 def published_scores(table: Adaptation, size: Size) -> tuple[ModelScores, ...]:
     """Return the published methods of a table, in its order."""
-    return tuple(_rows(published_results(table, size), "top1"))
+    return scores_of(published_results(table, size))
+
+
+def scores_of(results: Iterable[Result]) -> tuple[ModelScores, ...]:
+    """Return one row per model and adaptation."""
+    return tuple(_rows(results, "top1"))
 
 
 def _rows(results: Iterable[Result], metric: str) -> list[ModelScores]:
@@ -183,9 +192,19 @@ def _rows(results: Iterable[Result], metric: str) -> list[ModelScores]:
             {task: summary_of(runs, metric) for task, runs in tasks.items()},
             source=next((run.record.source for runs in tasks.values() for run in runs), ""),
             incomplete={task: text for task, runs in tasks.items() if (text := _lacks(runs))},
+            examples={task: whose for task, runs in tasks.items() if (whose := _whose(runs[0]))},
+            trainable=round(np.mean([VtabDetails.read(runs[0].details).trainable for runs in tasks.values()])),
         )
         for key, tasks in found.items()
     ]
+
+
+def _whose(run: Result) -> str:
+    """Return whose 1,000 examples of a task of VTAB were used; "" for all examples, other data and published rows."""
+    name = Name.parse(run.cell.dataset)
+    if name.scheme != "vtab" or name.options.get("size") == "full" or run.record.source:
+        return ""
+    return run.record.provenance or "unknown"
 
 
 def _lacks(runs: Sequence[Result]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
@@ -20,6 +20,7 @@ from unseen.benchmarks.vtab.published_tables import (
     Size,
     aggregation_taus,
     balduzzi_readings,
+    published_result,
     read_results_file,
     score_table,
 )
@@ -185,6 +186,10 @@ def compare(
     models: Annotated[
         list[str] | None, Option("--models", metavar="NAME ...", help="Only these models. [default: all]")
     ] = None,
+    literature: Annotated[
+        Path | None,
+        Option("--published", metavar="FILE", help="A CSV file of more published rows: method, task, score, source."),
+    ] = None,
     study: Annotated[str, Option("--study", help="The study with your results.")] = "vtab",
     page: Annotated[
         Path | None, Option("--output", metavar="FILE", help="Also write all results of the study to this .html.")
@@ -203,7 +208,8 @@ def compare(
         if name not in known:
             raise UnknownNameError("model", name, known)
     chosen = [result for result in stored if result.cell.model in (wanted or known)]
-    found = compare_models(chosen, table=_TABLES.get(table), size=size)
+    more = _read_published(literature, size or "1000") if literature else []
+    found = compare_models(chosen, table=_TABLES.get(table), size=size, literature=more)
     if as_json:
         print_json([row for ranking in found for row in ranking.to_rows()])
         return
@@ -211,23 +217,43 @@ def compare(
         print_model(model)
 
 
+def _rows_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[float, str, list[str]]]:
+    """Yield the score in percent, the task and the other columns of each row of a CSV file."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+        if not rows:
+            raise DataError(f"{path} holds no scores.")
+        for row in rows:
+            task, score = vtab_task(row["task"].strip().removeprefix("vtab:")).name, float(row["score"])
+            if not 0 <= score <= 100:
+                raise ValueError(f"{score} is not a percentage")
+            yield score, task, [row[name].strip() for name in columns]
+    except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
+        names = ", ".join([*columns, "task"])
+        raise DataError(f"{path} is not a table with the columns {names} and score: {error}.") from error
+
+
 def _read_scores(path: Path, size: Size) -> list[Result]:
     """Return the results of a user's own table: model, task, score in percent."""
     found: list[Result] = []
     seeds: dict[tuple[str, str], int] = {}
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            for row in csv.DictReader(stream):
-                task = vtab_task(row["task"].strip().removeprefix("vtab:")).name
-                dataset = f"vtab:{task}{'?size=full' if size == 'full' else ''}"
-                key = row["model"].strip(), dataset
-                seeds[key] = seeds.get(key, -1) + 1
-                parameters = {"adaptation": "finetune", "sweep": "lightweight", "seed": seeds[key]}
-                found.append(Result(Cell("vtab", *key, parameters), {"top1": float(row["score"]) / 100}))
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path} is not a table with the columns model, task and score: {error}.") from error
-    if not found:
-        raise DataError(f"{path} holds no scores.")
+    for score, task, (model,) in _rows_of(path, ["model"]):
+        key = model, f"vtab:{task}{'?size=full' if size == 'full' else ''}"
+        seeds[key] = seeds.get(key, -1) + 1
+        parameters = {"adaptation": "finetune", "sweep": "lightweight", "seed": seeds[key]}
+        found.append(Result(Cell("vtab", *key, parameters), {"top1": score / 100}))
+    return found
+
+
+def _read_published(path: Path, size: Size) -> list[Result]:
+    """Return published results of a table: method, task, score in percent, source."""
+    parameters: dict[str, object] = {"adaptation": "finetune", "sweep": "lightweight"}
+    found = []
+    for score, task, (method, source) in _rows_of(path, ["method", "source"]):
+        if not source:
+            raise DataError(f"{path}: {method} on {task} has no source. Name the paper and the table of every row.")
+        found.append(published_result(method, task, size, score, parameters, source))
     return found
 
 
