@@ -224,6 +224,17 @@ def test_clipping_and_the_rate_of_the_network_equal_a_plain_loop(data: Dataset) 
     assert all(torch.allclose(after[name], value, atol=1e-6) for name, value in module.state_dict().items())
 
 
+def test_throughput_counts_the_images_after_the_first_step(
+    backbone: Backbone, data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 10_000, 2))
+    monkeypatch.setattr("unseen.finetuning.trainer.time.perf_counter", lambda: float(next(clock)))
+    found = tune(backbone, data, steps=4, options=FinetuneOptions(device="cpu"))
+    # Three steps of 8 images; the clock ticks 2 seconds per reading: at the first step, once per step, and at the end.
+    assert found.throughput == pytest.approx(24 / 10)
+    assert tune(backbone, data, steps=1, options=FinetuneOptions(device="cpu")).throughput == 0
+
+
 def test_half_precision_on_the_cpu(data: Dataset) -> None:
     vit = load_backbone("random:test_vit?size=32")
     losses = {}

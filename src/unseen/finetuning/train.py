@@ -117,6 +117,8 @@ class FinetuneResult:
         trainable: number of trained parameters that the scores depend on, the head included.
         micro_batch: images per forward pass, smaller than requested if memory ran out.
         diverged_at: the step at which the training was ended because its loss diverged, or 0.
+        throughput: training images per second in this process, evaluations included, without the first step; 0 if there
+            was no second step.
         module, head: the trained network.
     """
 
@@ -131,6 +133,7 @@ class FinetuneResult:
     trainable: int
     micro_batch: int
     diverged_at: int
+    throughput: float
     module: nn.Module
     head: nn.Linear
 
@@ -232,6 +235,7 @@ def finetune(
         trainable=trainer.trainable,
         micro_batch=trainer.micro_batch,
         diverged_at=trainer.diverged_at,
+        throughput=trainer.throughput,
         module=trainer.module.cpu(),
         head=trainer.head.cpu(),
     )

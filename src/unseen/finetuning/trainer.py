@@ -236,6 +236,7 @@ class Trainer:
         self.mean, self.std = (torch.tensor(each, device=self.device).view(1, 3, 1, 1) for each in both)
         self.history: list[tuple[int, float, float]] = []
         self.seconds, self.resumed_at, self.diverged_at = 0.0, 0, 0
+        self.throughput = 0.0
 
     def run(self, checkpoint: Path | None, identity: str, progress: Progress | None, last: int) -> None:
         """Perform the remaining steps up to `last`."""
@@ -249,10 +250,13 @@ class Trainer:
         every = max(1, self.steps // _HISTORY_POINTS)
         losses: list[Tensor] = self._pending
         self._train_mode()
-        saved, latest = time.monotonic(), math.nan
+        saved, latest, images = time.monotonic(), math.nan, 0
         for step, batch in enumerate(self.batches.ahead(first, last if not self.diverged_at else first), start=first):
             rate = self.learning_rate * self.rates.factor(step)
             losses.append(self.update(batch, rate))
+            if step == first:  # the first step allocates memory and chooses kernels
+                warm = time.perf_counter()
+            images += len(batch.labels) if step > first else 0
             done = step + 1
             if done % every == 0 or done == self.steps:
                 latest = float(torch.stack(losses).mean())
@@ -270,6 +274,7 @@ class Trainer:
             if progress is not None:
                 progress(done, self.steps, latest)
             if ended:
+                self.throughput = images / (time.perf_counter() - warm)
                 break
 
     def _diverges(self) -> bool:
