@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from unseen.backbones.backbone import LOGITS, POOLED, Backbone, RuntimeName
-from unseen.backbones.forwards import pool_layer
+from unseen.backbones.forwards import pool_layer, set_image_size
 from unseen.backbones.onnx_files import graph_digest, output_operators
 from unseen.core.arrays import AnyArray, Float32Array, Pixels
 from unseen.core.errors import (
@@ -278,8 +278,8 @@ def _choose(
     if not backbone.exportable:
         return "torch", "the model is not torch code that can be traced"
     if runtime == "auto":
-        fast = "openvino" if precision == "bf16" and installed("openvino") else "torch"
-        runtime = "torch" if device != "cpu" else "onnx" if precision == "fp32" else fast  # type: ignore[assignment]
+        fast: RuntimeName = "openvino" if precision == "bf16" and installed("openvino") else "torch"
+        runtime = "torch" if device != "cpu" else "onnx" if precision == "fp32" else fast
     note = _refusal(graph, runtime, precision) if graph is not None else None
     if runtime != "torch" and note is not None and note.is_file():
         return "torch", note.read_text(encoding="utf-8", errors="replace")
@@ -333,9 +333,9 @@ def _of_one_size(module: nn.Module, size: int) -> nn.Module:
     """
     if not getattr(module, "dynamic_img_size", False) or not hasattr(module, "set_input_size"):
         return module
-    settled: Any = copy.deepcopy(module)
-    settled.set_input_size(img_size=(size, size))
-    return settled  # type: ignore[no-any-return]
+    settled = copy.deepcopy(module)
+    set_image_size(settled, size)
+    return settled
 
 
 @contextlib.contextmanager
