@@ -93,7 +93,7 @@ class Answer(ABC):
             raise UsageError(f"{target.name} ends in {kind or 'nothing'}; .csv, .json, .html and .parquet are written.")
         return target
 
-    def _more(self) -> dict[str, Any]:
+    def _more(self) -> dict[str, object]:
         """Return the values that JSON has beside the rows."""
         return {}
 

@@ -175,7 +175,7 @@ class ProbeCallback(Answer):
             return load_dataset(resolve_dataset(str(self.data), Path()))
         return as_dataset(self.data, self.test)
 
-    def _evaluate(self, model: Any) -> dict[str, Any]:
+    def _evaluate(self, model: Any) -> dict[str, object]:
         began = perf_counter()
         data = self._dataset if self._limit is None else select(self._dataset, limit=self._limit)
         images = sum(len(split) for split in data.splits.values())

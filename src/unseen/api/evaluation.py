@@ -105,7 +105,7 @@ class Evaluation(Answer):
         }
 
     @property
-    def tuned(self) -> tuple[Mapping[str, Any], ...]:
+    def tuned(self) -> tuple[Mapping[str, object], ...]:
         """Per seed: the chosen setting; `results[i].sweep` has all that were tried."""
         return tuple(details.best for details in self._details)
 
@@ -130,7 +130,7 @@ class Evaluation(Answer):
         keys = ("top1", "top1_low", "top1_high", "top5", "mean_per_class", "log_loss")
         return self._rows(("solver", "shots", "seed"), keys)
 
-    def _rows(self, parameters: Sequence[str], metrics: Sequence[str]) -> list[dict[str, Any]]:
+    def _rows(self, parameters: Sequence[str], metrics: Sequence[str]) -> list[dict[str, object]]:
         return [
             {
                 "model": self.model,
@@ -151,7 +151,7 @@ class Evaluation(Answer):
         known = {label: [value for each in tables if (value := each[label]) is not None] for label in tables[0]}
         return {label: float(np.mean(values)) if values else float("nan") for label, values in known.items()}
 
-    def _more(self) -> dict[str, Any]:
+    def _more(self) -> dict[str, object]:
         return {"per_class": self.per_class, "results": [result.to_dict() for result in self.results]}
 
 
@@ -170,7 +170,7 @@ class _TargetEvaluation(Evaluation):
     def rows(self) -> list[dict[str, Any]]:
         return self._rows(("seed",), tuple(self.results[0].metrics))
 
-    def _more(self) -> dict[str, Any]:
+    def _more(self) -> dict[str, object]:
         return {"results": [result.to_dict() for result in self.results]}
 
 
@@ -221,7 +221,7 @@ class MultilabelEvaluation(_TargetEvaluation):
             f"{self.model}"
         )
 
-    def _more(self) -> dict[str, Any]:
+    def _more(self) -> dict[str, object]:
         return {"per_label": self.per_label, **super()._more()}
 
 

@@ -197,7 +197,7 @@ def code_digest(module: nn.Module) -> str:
     return digest(_structure(module))
 
 
-def _structure(module: nn.Module) -> list[Any]:
+def _structure(module: nn.Module) -> list[object]:
     """Describe a module beside its state: classes, their code, settings such as strides, non-persistent tensors."""
     kept = set(module.state_dict())
     found: list[Any] = [

@@ -112,7 +112,7 @@ class Taps(nn.Module):
             caught[LOGITS] = logits
         return tuple(caught[name] for name in self.layers)
 
-    def _catch(self, caught: dict[str, Tensor], name: str) -> Callable[[nn.Module, Any, Any], None]:
+    def _catch(self, caught: dict[str, Tensor], name: str) -> Callable[[nn.Module, object, object], None]:
         def hook(_module: nn.Module, _inputs: object, output: object) -> None:
             caught[name] = pool_layer(output, prefix_tokens=self._prefix_tokens)
 

@@ -75,7 +75,7 @@ class Benchmark(ABC):
         """
         return ()
 
-    def pieces(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Mapping[str, Any]]:
+    def pieces(self, cells: Sequence[Cell], bench: Workbench) -> Sequence[Mapping[str, object]]:
         """Return independent parts of a group's work that any worker can do now, as JSON values.
 
         The run calls this again when all are done, until there are no new ones; then it calls `evaluate`, which reads

@@ -330,7 +330,7 @@ def board_table(board: Board, names: Mapping[str, str]) -> Table:
     return Table(title, columns, rows, range(1, len(columns)), row_keys=board.models, notes=notes)
 
 
-def board_json(board: Board, names: Mapping[str, str]) -> dict[str, Any]:
+def board_json(board: Board, names: Mapping[str, str]) -> dict[str, object]:
     """Return a board as JSON values."""
     title, heads = heading(board.grid, board.columns, names)
     rows = []

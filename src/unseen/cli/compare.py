@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -101,7 +101,7 @@ def _model(name: str, known: list[str]) -> str:
     return like[0]
 
 
-def _plain(duel: Duel) -> dict[str, Any]:
+def _plain(duel: Duel) -> dict[str, object]:
     sides = {
         name: {"model": side.model, "value": side.value, "values": list(side.values)}
         | {"low": side.interval.low, "high": side.interval.high}

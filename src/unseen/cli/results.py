@@ -30,7 +30,7 @@ Names = list[str] | None
 Chosen = dict[str, Any]
 
 
-def _only(name: str, what: str) -> Any:
+def _only(name: str, what: str) -> object:
     return typer.Option(name, metavar="NAME ...", help=f"Only these {what}.")
 
 

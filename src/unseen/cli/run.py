@@ -326,7 +326,7 @@ def _counts(outcome: Outcome) -> str:
     return ", ".join(filter(None, parts))
 
 
-def engine_options(how: Running) -> dict[str, Any]:
+def engine_options(how: Running) -> dict[str, object]:
     """Return the options of the engine."""
     if how.scheduler is None:
         return {"workers": how.workers}
@@ -346,13 +346,13 @@ def scheduler_address(text: str) -> str:
         raise UsageError(f"--scheduler {text}: not a scheduler file with an address ({error!r}).") from None
 
 
-def plan_json(plan: Plan) -> dict[str, Any]:
+def plan_json(plan: Plan) -> dict[str, object]:
     """Return a plan as JSON values: every cell with its id, parameters, and whether it is done."""
     cells = [{"id": cell.id, **cell.to_dict(), "done": cell.id in plan.done} for cell in plan.cells]
     return {"study": plan.study.name, "cells": cells}
 
 
-def _outcome_json(outcome: Outcome) -> dict[str, Any]:
+def _outcome_json(outcome: Outcome) -> dict[str, object]:
     results = [
         {"id": r.cell.id, **r.cell.to_dict(), "metrics": r.metrics, "error": r.error, "seconds": r.seconds}
         | {"record": r.record.to_dict()}

@@ -226,7 +226,7 @@ class Result(_Record):
         return cls(**{**found, **nested, "details": details, "record": record})
 
 
-def read_details(details: Mapping[str, object], record: Mapping[str, object]) -> tuple[Mapping[str, Any], RunRecord]:
+def read_details(details: Mapping[str, object], record: Mapping[str, object]) -> tuple[Mapping[str, object], RunRecord]:
     """Return details and run record of a stored result, from the formats of all versions.
 
     Version 0.1 had no run record. It kept unreadable images in `details["skipped"]`, in three shapes: by split and

@@ -60,7 +60,7 @@ class Registry(Generic[T]):
     def register(self, name: str) -> Callable[[Any], Any]:
         """Return a decorator that calls `add`."""
 
-        def decorate(target: object) -> Any:
+        def decorate(target: object) -> object:
             self.add(name, target)
             return target
 
@@ -129,7 +129,7 @@ def load_object(path: str) -> Any:
     return loaded
 
 
-def lazy_exports(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_exports(package: str) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
     """Return `__all__`, `__getattr__` and `__dir__` of a package whose public names are imported on first use.
 
     The names are those that the package's source imports under `if TYPE_CHECKING:`, which type checkers and editors
@@ -152,7 +152,7 @@ def lazy_exports(package: str) -> tuple[list[str], Callable[[str], Any], Callabl
                 if isinstance(statement, ast.ImportFrom) and statement.module:
                     homes |= {alias.name: statement.module for alias in statement.names}
 
-    def find(name: str) -> Any:
+    def find(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         found = getattr(import_module(homes[name]), name)

@@ -265,7 +265,7 @@ def result_data(material: Material) -> PackedResults:
     def once(value: object) -> int:
         return shared.setdefault(to_json(value, indent=None), len(shared))
 
-    def entry(identifier: str, result: Result) -> dict[str, Any]:
+    def entry(identifier: str, result: Result) -> dict[str, object]:
         cell, record = result.cell, result.record.to_dict() if result.record else None
         small = {name: value for name, value in result.details.items() if _is_small(value)}
         found = {
@@ -297,7 +297,7 @@ def citations(material: Material, result: Result) -> list[str]:
     return list(dict.fromkeys(text for text in (*material.papers(cell), *named, own) if text))
 
 
-def _styles(results: Sequence[Result]) -> dict[str, list[list[Any]]]:
+def _styles(results: Sequence[Result]) -> dict[str, list[list[object]]]:
     """Return by benchmark its metrics, the headline metric first, each with its title and whether it is a share."""
     names: dict[str, set[str]] = {}
     for result in results:

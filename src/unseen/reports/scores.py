@@ -132,7 +132,7 @@ def summary_dots(summaries: Sequence[Summary], keys: Mapping[str, Key], chance: 
     )
 
 
-def _row(summary: Summary, key: Key) -> dict[str, Any]:
+def _row(summary: Summary, key: Key) -> dict[str, object]:
     style, several = summary.style, len(summary.values) > 1
     row: dict[str, Any] = {"model": summary.model, "name": key.label, "group": key.group}
     row |= {"shown": interval_text(summary.interval, style), "cells": list(summary.cells)}

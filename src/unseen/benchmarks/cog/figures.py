@@ -211,7 +211,7 @@ def _lines(view: View, scores: Sequence[LevelScore], x: str, on: str = "", inclu
     return Lines(rows=rows, keys=[*view.keys.values()], x=x, x_axis=axis, y=y, tooltip=_TOOLTIP, height=_HEIGHT)
 
 
-def _row(view: View, score: LevelScore) -> dict[str, Any]:
+def _row(view: View, score: LevelScore) -> dict[str, object]:
     return {
         "model": score.model,
         "group": view.keys[score.model].group,

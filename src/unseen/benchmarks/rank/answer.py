@@ -134,7 +134,7 @@ def grouped(results: Iterable[Result]) -> list[list[Result]]:
     return groups
 
 
-def _place(cell: Cell) -> tuple[str, str, dict[str, Any]]:
+def _place(cell: Cell) -> tuple[str, str, dict[str, object]]:
     return cell.dataset, cell.data, shared(cell)
 
 

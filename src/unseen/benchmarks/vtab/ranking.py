@@ -147,7 +147,7 @@ class Ranking:
             cells=row.cells(column.tasks),
         )
 
-    def to_rows(self) -> list[dict[str, Any]]:
+    def to_rows(self) -> list[dict[str, object]]:
         """Return the rows as JSON values, scores in percent."""
         called, found = self._names({}), list[dict[str, Any]]()
         for row, lacks in [*((row, "") for row in self.ordered), *self.incomplete]:
@@ -158,7 +158,7 @@ class Ranking:
             found.append({**name, "scores": scores, **own, **place})
         return found
 
-    def _means(self, key: str) -> dict[str, Any]:
+    def _means(self, key: str) -> dict[str, object]:
         """Return the means of a row and its place, as JSON values."""
         best, means = self.decisions[self.mean], [column for column in self.columns if len(column.tasks) > 1]
         interval = best.intervals[key]

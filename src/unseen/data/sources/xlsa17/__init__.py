@@ -81,7 +81,7 @@ class ZeroShotDataset(Dataset):
                 "Classes of a zero-shot dataset cannot be drawn by the option classes=."
             )
 
-    def side_information(self) -> Any:
+    def side_information(self) -> object:
         """Return attributes and class folds, which methods learn from."""
         attributes = hashlib.sha256(np.ascontiguousarray(self.attributes).tobytes()).hexdigest()
         folds = [[fold.train.tolist(), fold.val.tolist()] for fold in self.folds]
