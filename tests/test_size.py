@@ -17,11 +17,11 @@ from tools.size import ROOT, SOURCE, FileSize, measure
 from unseen.cli import main
 from unseen.cli.application import COMMANDS, load_command
 
-TOKENS = 415_800
+TOKENS = 413_800
 FILES = 340
 OWN_IMPORTS_IN_FUNCTIONS = 60
-ANYS = 595
-TYPE_IGNORES = 16
+ANYS = 599
+TYPE_IGNORES = 20
 
 PHRASES = (
     "is said", "are said", "is told", "told apart", "nobody", "somebody", "whoever", "goes on where", "for want of",

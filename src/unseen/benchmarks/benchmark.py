@@ -134,11 +134,6 @@ class Benchmark(ABC):
         return " ".join([str(self.version), *used])
 
 
-def find_command(command: str) -> str | None:
-    """Return the name of the benchmark that the command line calls `command`, or None."""
-    return next((name for name in BENCHMARKS if info_of(name).command == command), None)
-
-
 def benchmark_cards() -> list[MethodCard]:
     """Return a card of every benchmark, as `unseen ls benchmarks` shows it, with the reason if one cannot be loaded."""
     cards = []

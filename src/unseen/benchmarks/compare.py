@@ -184,22 +184,21 @@ def _table(found: Sequence[Duel], names: Mapping[str, str], sides: Sequence[str]
             for s, won in ((duel.first, duel.verdict > 0), (duel.second, duel.verdict < 0))
         ]
         limits = f"{duel.shown(difference.low)} to {duel.shown(difference.high)}"
-        texts = [limits, f"{difference.adjusted_p:.2g}"] if duel.how else ["–", "–"]
+        test = [TableCell(limits, difference.low), TableCell(f"{difference.adjusted_p:.2g}", difference.adjusted_p)]
         rows.append(
             [
-                TableCell(duel.label(names), duel.label(names)),
+                TableCell(duel.label(names)),
                 TableCell(style.heading),
                 *values,
                 TableCell(duel.shown(difference.value), difference.value),
-                TableCell(texts[0]),
-                TableCell(texts[1], difference.adjusted_p if duel.how else None),
+                *(test if duel.how else [TableCell()] * 2),
                 TableCell({"images": "same images", "intervals": "two intervals", "": "no test"}[duel.how]),
-                TableCell(f"{duel.images:,}" if duel.images else "–", duel.images),
+                TableCell(f"{duel.images:,}", duel.images) if duel.images else TableCell(),
             ]
         )
     columns = ["question", "metric", *sides, "difference", "95 % confidence interval", "p", "how", "images"]
     caption = "Every question (p adjusted by Holm over the pairs of models of a question)"
-    return Table(caption, columns, rows, numeric=(2, 3, 4, 5, 6, 8))
+    return Table(caption, columns, rows)
 
 
 _FACTS = ("id", "group", "architecture", "parameters", "flops", "feature_dim", "source", "license", "citation", "notes")
@@ -318,7 +317,7 @@ def board_table(board: Board, names: Mapping[str, str]) -> Table:
     rows = []
     for model in board.models:
         mean, name = board.mean_place(model), names.get(model, model)
-        first = [TableCell(name, name.lower(), hint=model), TableCell(f"{mean:.1f}", mean)]
+        first = [TableCell(name, hint=model), TableCell(f"{mean:.1f}", mean)]
         rows.append([*first, *(board.cell(model, column) for column in board.columns)])
     notes = [f"{MARK_NOTE}."] if any(cell.mark for row in rows for cell in row) else []
     untested = [head for head, column in zip(heads, board.columns, strict=True) if not board.tested(column)]
@@ -327,7 +326,7 @@ def board_table(board: Board, names: Mapping[str, str]) -> Table:
         rule = "they are ordered by value, and differences are not tested"
         notes.insert(0, f"Values{where} have no confidence interval: {rule}.")
     columns = ["model", "mean place", *heads]
-    return Table(title, columns, rows, range(1, len(columns)), row_keys=board.models, notes=notes)
+    return Table(title, columns, rows, row_keys=board.models, notes=notes)
 
 
 def board_json(board: Board, names: Mapping[str, str]) -> dict[str, object]:

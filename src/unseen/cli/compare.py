@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from unseen.benchmarks.compare import (
     Duel,
@@ -19,7 +19,7 @@ from unseen.benchmarks.compare import (
     summary_lines,
 )
 from unseen.cli.options import HomeOption, JsonOption
-from unseen.cli.papers import dataset_cards_of, display_names, model_cards_of
+from unseen.cli.papers import display_names, model_cards_of
 from unseen.cli.results import (
     BenchmarkOption,
     DatasetOption,
@@ -28,7 +28,7 @@ from unseen.cli.results import (
     chosen_of,
     open_results,
 )
-from unseen.cli.tables import console, count, print_json, print_model, say_written
+from unseen.cli.tables import count, print_json, print_model, say, say_written
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.reports import save_chart
@@ -37,17 +37,17 @@ from unseen.results.render import markdown_table
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="A model with stored results (unseen results).")],
-    second: Annotated[str, typer.Argument(metavar="B", help="The model to compare it with.")],
+    first: Annotated[str, Argument(metavar="A", help="A model with stored results (unseen results).")],
+    second: Annotated[str, Argument(metavar="B", help="The model to compare it with.")],
     study: StudyOption = None,
     benchmark: BenchmarkOption = None,
     dataset: DatasetOption = None,
     report: Annotated[
         Path | None,
-        typer.Option("--output", metavar="FILE", help="Path of the report; HOME/reports/compare-A-B.html by default."),
+        Option("--output", metavar="FILE", help="Path of the report; HOME/reports/compare-A-B.html by default."),
     ] = None,
     chart: Annotated[
-        Path | None, typer.Option("--chart", metavar="FILE", help="Also write the chart: .html, .svg, .png or .pdf.")
+        Path | None, Option("--chart", metavar="FILE", help="Also write the chart: .html, .svg, .png or .pdf.")
     ] = None,
     as_json: JsonOption = False,
     home: HomeOption = None,
@@ -72,23 +72,21 @@ def compare(
             f"Run both in one study, such as: unseen probe DATA --models {one} {other}"
         )
     own = [result for result in stored if result.cell.model in (one, other)]
-    cards = model_cards_of(own)
-    names = display_names(own, cards, dataset_cards_of(own))
+    names = display_names(own)
     stem = "-".join("".join(c if c.isalnum() else "-" for c in name).strip("-") for name in (one, other))
     page = report or home_folder(home) / "reports" / f"compare-{stem[:150]}.html"
-    comparison_page(found, one, other, names=names, cards=cards).write(page)
-    screen = console(error=as_json)
+    comparison_page(found, one, other, names=names, cards=model_cards_of(own)).write(page)
+    lines = summary_lines(found, names, one, other)
     if as_json:
         print_json([_plain(duel) for duel in found])
-    else:
-        for line in summary_lines(found, names, one, other):
-            screen.print(line, soft_wrap=True)
+        lines = []
     if chart is not None:
         drawn = difference_chart(found, one, other, names)
         if drawn is None:
             raise UsageError("there is nothing to draw: no metric of these questions is a percentage.")
-        screen.print(f"Chart: {save_chart(drawn, chart)}", soft_wrap=True)
-    screen.print(f"Report: {page}", soft_wrap=True)
+        lines.append(f"Chart: {save_chart(drawn, chart)}")
+    for line in [*lines, f"Report: {page}"]:
+        say(line, error=as_json)
 
 
 def _model(name: str, known: list[str]) -> str:
@@ -127,14 +125,14 @@ def _plain(duel: Duel) -> dict[str, object]:
 def leaderboard(
     sources: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="SOURCE", help="Homes, results.sqlite files, or output of `unseen results --json`."),
+        Argument(metavar="SOURCE", help="Homes, results.sqlite files, or output of `unseen results --json`."),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--output", metavar="FILE", help="Path of the report; HOME/reports/leaderboard.html by default."),
+        Option("--output", metavar="FILE", help="Path of the report; HOME/reports/leaderboard.html by default."),
     ] = None,
     markdown: Annotated[
-        str, typer.Option(metavar="FILE", help="Also write the boards as Markdown; - is standard output.")
+        str, Option(metavar="FILE", help="Also write the boards as Markdown; - is standard output.")
     ] = "",
     as_json: JsonOption = False,
     home: HomeOption = None,
@@ -145,7 +143,7 @@ def leaderboard(
         raise UsageError("only one of --json and --markdown - can go to standard output.")
     merged = merge(sources or [home_folder(home)])
     found = boards(merged.results)
-    names = display_names(merged.results, model_cards_of(merged.results), dataset_cards_of(merged.results))
+    names = display_names(merged.results)
     page = leaderboard_page(merged, names=names).write(out or home_folder(home) / "reports" / "leaderboard.html")
     tables = [board_table(board, names) for board in found]
     if as_json:
@@ -156,7 +154,8 @@ def leaderboard(
     if not as_json and markdown != "-":
         for table in tables:
             print_model(table)
-    screen = console(error=as_json or markdown == "-")
+    aside = as_json or markdown == "-"
     if merged.differing:
-        screen.print(f"{count(len(merged.differing), 'cell')} with other numbers in another source: the newest counts.")
-    screen.print(f"Leaderboard: {page} ({count(len(found), 'board')})", soft_wrap=True)
+        cells = count(len(merged.differing), "cell")
+        say(f"{cells} with other numbers in another source: the newest counts.", error=aside)
+    say(f"Leaderboard: {page} ({count(len(found), 'board')})", error=aside)

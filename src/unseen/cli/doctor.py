@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from unseen.cli.options import HomeOption, JsonOption
-from unseen.cli.tables import console, print_json, print_table
+from unseen.cli.tables import print_json, print_table, say
 from unseen.core.extras import EXTRAS, installed
 from unseen.core.files import home as home_folder
 
@@ -47,7 +47,7 @@ def doctor(home: HomeOption = None, as_json: JsonOption = False) -> None:
     ]
     print_table(["extra", "installed", "for", "install"], rows, title="Extras", keep=("extra", "install"))
     for line in (*found["problems"], *found["next"]):
-        console().print(line, soft_wrap=True, markup=False)
+        say(line)
 
 
 def examine(home: Path | None = None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import typer
+from typer import Option
 
 from unseen.cli.parser import parameter
 from unseen.core.options import choices_of, is_many, kinds_of
@@ -34,7 +34,7 @@ COMMON_EXTRACTION = ("device", "precision")
 
 
 def _running(name: str, metavar: str, help: str, **more: Any) -> object:  # noqa: A002 - the word of the command line
-    return typer.Option(name, metavar=metavar, help=help, rich_help_panel=_RUNNING, **more)
+    return Option(name, metavar=metavar, help=help, rich_help_panel=_RUNNING, **more)
 
 
 _HOME = "Folder of features and results; $UNSEEN_HOME or the user's data folder by default."
@@ -45,7 +45,7 @@ OutputOption = Annotated[
 ]
 MODELS_HELP = "Model names or checkpoint paths"
 ModelsOption = Annotated[
-    list[str] | None, typer.Option("--models", metavar="NAME ...", help=f"{MODELS_HELP}.", rich_help_panel=DATA_PANEL)
+    list[str] | None, Option("--models", metavar="NAME ...", help=f"{MODELS_HELP}.", rich_help_panel=DATA_PANEL)
 ]
 _SCHEDULER = "With --engine dask: a running scheduler, tcp://host:8786 or its scheduler file."
 
@@ -151,7 +151,7 @@ class Fields:
         else:
             kind = list[str] | None if is_many(hint) else str | None
         rare = each.metadata.get("rare", False) if self.common is None else each.name not in self.common
-        made = typer.Option(name, metavar=metavar, help=help_text, rich_help_panel=self.panel, hidden=rare)
+        made = Option(name, metavar=metavar, help=help_text, rich_help_panel=self.panel, hidden=rare)
         return parameter(self._key(each.name), Annotated[kind, made], None if default == [] else default)
 
 

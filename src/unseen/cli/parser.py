@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
+from importlib.resources import files
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from unseen import __version__
 
-#: Two examples for each command, by the words after `unseen`; printed at the end of its help.
-EXAMPLES: dict[str, tuple[str, str]] = {}
 #: Names of options in 0.1, which still work where a command has the new name.
 ALIASES = {"--report": "--output", "--out": "--output", "--page": "--output", "--model": "--models"}
+
+
+@cache
+def examples() -> dict[str, list[str]]:
+    """Return the examples of each command, by the words after `unseen`."""
+    return tomllib.loads((files("unseen.cli") / "examples.toml").read_text(encoding="utf-8"))
 
 
 if TYPE_CHECKING:
@@ -44,9 +51,8 @@ class _Help(_Base):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         super().format_help(ctx, formatter)
-        examples = EXAMPLES.get(ctx.command_path.partition(" ")[2], ())
-        if examples:
-            typer.echo("\n".join([" Examples:", *(f"   {line}" for line in examples)]))
+        if lines := examples().get(ctx.command_path.partition(" ")[2]):
+            typer.echo("\n".join([" Examples:", *(f"   {line}" for line in lines)]))
 
 
 class Group(_Help, TyperGroup):
@@ -75,7 +81,7 @@ def _show_all(ctx: typer.Context, wanted: bool) -> None:
 @cache
 def _help_all() -> Any:
     """Return the option `--help-all`, made by Typer."""
-    option = typer.Option("--help-all", callback=_show_all, is_eager=True, help="Show all options and exit.")
+    option = Option("--help-all", callback=_show_all, is_eager=True, help="Show all options and exit.")
     function = with_parameters([parameter("help_all", Annotated[bool, option], False)], lambda values: None)
     (made,) = _typer_command(function).params
     made.expose_value, made.metavar = False, ""
@@ -113,7 +119,7 @@ def _print_version(wanted: bool) -> None:
 def root_options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+        Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """Evaluate how well visual representations handle what they have never seen."""

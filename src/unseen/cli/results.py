@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from unseen.api.rerun import Rerun
 from unseen.api.rerun import rerun as compute
@@ -15,7 +16,7 @@ from unseen.cli.options import HomeOption, JsonOption
 from unseen.cli.papers import failure_lines, tables_of, write_papers
 from unseen.cli.parser import Command, Group
 from unseen.cli.progress import ConsoleProgress
-from unseen.cli.tables import console, count, print_json, print_model, say, say_written
+from unseen.cli.tables import confirm, console, count, print_json, print_model, say, say_written
 from unseen.core.errors import CellsFailedError, StoreError, UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.core.records import Result
@@ -31,7 +32,7 @@ Chosen = dict[str, Any]
 
 
 def _only(name: str, what: str) -> object:
-    return typer.Option(name, metavar="NAME ...", help=f"Only these {what}.")
+    return Option(name, metavar="NAME ...", help=f"Only these {what}.")
 
 
 StudyOption = Annotated[Names, _only("--study", "studies")]
@@ -51,29 +52,25 @@ def results(
     dataset: DatasetOption = None,
     metric: Annotated[Names, _only("--metric", "metrics")] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print long form as JSON, with sweeps, details and run records.")
+        bool, Option("--json", help="Print long form as JSON, with sweeps, details and run records.")
     ] = False,
-    csv: Annotated[str, typer.Option(metavar="FILE", help="Write long form as CSV; - is standard output.")] = "",
-    parquet: Annotated[
-        str, typer.Option(metavar="FILE", help="Write long form as Parquet; - is standard output.")
-    ] = "",
+    csv: Annotated[str, Option(metavar="FILE", help="Write long form as CSV; - is standard output.")] = "",
+    parquet: Annotated[str, Option(metavar="FILE", help="Write long form as Parquet; - is standard output.")] = "",
     latex: Annotated[
-        str, typer.Option(metavar="FILE", help="Write tables for a paper (booktabs) and what was done; - prints them.")
+        str, Option(metavar="FILE", help="Write tables for a paper (booktabs) and what was done; - prints them.")
     ] = "",
-    markdown: Annotated[
-        str, typer.Option(metavar="FILE", help="Write the same as Markdown; - is standard output.")
-    ] = "",
+    markdown: Annotated[str, Option(metavar="FILE", help="Write the same as Markdown; - is standard output.")] = "",
     bibtex: Annotated[
-        str, typer.Option(metavar="FILE", help="Write what to cite for these results; - is standard output.")
+        str, Option(metavar="FILE", help="Write what to cite for these results; - is standard output.")
     ] = "",
     model_card: Annotated[
-        str, typer.Option(metavar="FILE", help="Write the model-index of a Hugging Face model card; - prints it.")
+        str, Option(metavar="FILE", help="Write the model-index of a Hugging Face model card; - prints it.")
     ] = "",
     table: Annotated[
-        bool, typer.Option("--table", help="With --json and --csv: the tables of the terminal, in full precision.")
+        bool, Option("--table", help="With --json and --csv: the tables of the terminal, in full precision.")
     ] = False,
-    all_metrics: Annotated[bool, typer.Option("--all-metrics", help="Show every metric.")] = False,
-    failed: Annotated[bool, typer.Option("--failed", help="Only cells that failed, with their reasons.")] = False,
+    all_metrics: Annotated[bool, Option("--all-metrics", help="Show every metric.")] = False,
+    failed: Annotated[bool, Option("--failed", help="Only cells that failed, with their reasons.")] = False,
     home: HomeOption = None,
 ) -> None:
     """Show the newest result of every cell, over seeds, with its 95 % confidence interval over test images.
@@ -109,13 +106,13 @@ def results(
 @results_commands.command("record", cls=Command)
 def record(
     ids: Annotated[
-        Names, typer.Argument(metavar="ID", help="Number of a result, or the id of its cell (at least 4 digits of it).")
+        Names, Argument(metavar="ID", help="Number of a result, or the id of its cell (at least 4 digits of it).")
     ] = None,
     study: StudyOption = None,
     benchmark: BenchmarkOption = None,
     model: ModelOption = None,
     dataset: DatasetOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
     home: HomeOption = None,
 ) -> None:
     """Show the run record of results: what the evaluation received, what it used, and what it dropped and why."""
@@ -143,8 +140,8 @@ def forget(
     benchmark: BenchmarkOption = None,
     model: ModelOption = None,
     dataset: DatasetOption = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Only cells that failed.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    failed: Annotated[bool, Option("--failed", help="Only cells that failed.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
     home: HomeOption = None,
 ) -> None:
     """Remove results for good, after a question. The next run of their study computes them again."""
@@ -160,12 +157,8 @@ def forget(
         return
     names = "; ".join(f"{column} {', '.join(listed)}" for column, listed in chosen.items()) or "all studies"
     matching = count(number, "failed result" if failed else "result")
-    try:
-        if not yes and not typer.confirm(f"Forget {matching}, of {names}?"):
-            say("Nothing was forgotten.")
-            return
-    except typer.Abort:
-        raise UsageError("nothing was forgotten: there was no answer. Add --yes to forget without asking.") from None
+    if not yes and not confirm(f"Forget {matching}, of {names}?", "forgotten"):
+        return
     with ResultsDatabase(path) as database:
         removed = database.forget(**chosen, failed=failed)
     say(f"{count(removed, 'result')} forgotten.")
@@ -222,12 +215,12 @@ def repair(home: HomeOption = None) -> None:
 @results_commands.command("rerun", cls=Command)
 def rerun(
     identifier: Annotated[
-        str, typer.Argument(metavar="ID", help="Number of a result, or the id of its cell (at least 4 digits of it).")
+        str, Argument(metavar="ID", help="Number of a result, or the id of its cell (at least 4 digits of it).")
     ],
     files: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where files lie that options of the result name.")
+        Path | None, Option(metavar="FOLDER", help="Where files lie that options of the result name.")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps: where networks run.")] = "auto",
+    device: Annotated[str, Option(help="auto, cpu, cuda, cuda:1 or mps: where networks run.")] = "auto",
     as_json: JsonOption = False,
     home: HomeOption = None,
 ) -> None:
@@ -347,12 +340,12 @@ def show_results(
     shown = [] if only_failed else tables_of([r for r in found if r.ok], metrics)
     for table in shown:
         print_model(table)
-    screen, failed = console(), [result for result in current(found) if not result.ok]
+    failed = [result for result in current(found) if not result.ok]
     if failed and shown:
-        screen.print()
+        say("")
     for line in failure_lines(failed):
-        screen.print(line, soft_wrap=True)
+        say(line)
     if only_failed and not failed:
-        screen.print("No cell has failed.")
+        say("No cell has failed.")
     elif not failed and not shown:
-        screen.print(f"No result has {' or '.join(metrics)}." if found else "There are no results yet.")
+        say(f"No result has {' or '.join(metrics)}." if found else "There are no results yet.")

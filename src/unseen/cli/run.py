@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from unseen.backbones.load import check_backbone, expand_models, resolve_model
 from unseen.benchmarks import group_cells
@@ -21,7 +21,7 @@ from unseen.cli.options import COMMON_EXTRACTION, DATA_PANEL, MODELS_HELP, TAKEN
 from unseen.cli.parser import made_late, parameter, with_parameters
 from unseen.cli.progress import ConsoleReporter
 from unseen.cli.results import show_results
-from unseen.cli.tables import console, count, print_json, print_table
+from unseen.cli.tables import console, count, print_json, print_table, say
 from unseen.core.errors import CellsFailedError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.core.options import make_options
@@ -140,14 +140,14 @@ def _study_parameters(benchmark: str, data: Sequence[str], models: Sequence[str]
     """Return the parameters DATA, --data, --models and --study."""
 
     def option(name: str, metavar: str, text: str) -> Any:
-        return typer.Option(name, metavar=metavar, help=f"{text}.", rich_help_panel=DATA_PANEL)
+        return Option(name, metavar=metavar, help=f"{text}.", rich_help_panel=DATA_PANEL)
 
     def otherwise(names: Sequence[str]) -> str:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         return f"; {names[0]}{more} by default" if names else ""
 
     about = f"Datasets, or folders of labelled images{otherwise(data)}."
-    argument, several = typer.Argument(metavar="DATA", help=about, show_default=False), list[str] | None
+    argument, several = Argument(metavar="DATA", help=about, show_default=False), list[str] | None
     return [
         parameter("data", Annotated[several, argument]),
         parameter("data_option", Annotated[several, option("--data", "DATA ...", "Datasets, like the argument DATA")]),
@@ -183,15 +183,16 @@ def run_draft(draft: Draft, how: Running, show: Callable[[Sequence[Result]], Non
     run_and_report(study, how, show=show)
 
 
-_STUDY = typer.Argument(metavar="STUDY", help="A study file (TOML), or the name of a shipped one (unseen ls studies).")
+_STUDY = Argument(metavar="STUDY", help="A study file (TOML), or the name of a shipped one (unseen ls studies).")
 
 
 #: Extraction settings on the command line, which replace those of a study file.
 EXTRACTION = Fields(Extraction, "extraction", "Feature extraction (replaces settings of the study)", defaults=None)
 
 
-def _run_file(values: dict[str, Any]) -> None:
-    run_and_report(overruled(Study.read(values["study"]), EXTRACTION.given(values)), Running.among(values))
+def _run_file(values: dict[str, object]) -> None:
+    study = overruled(Study.read(str(values.get("study", "demo"))), EXTRACTION.given(values))
+    run_and_report(study, Running.among(values), answers="study" not in values)
 
 
 run = with_parameters(
@@ -200,11 +201,8 @@ run = with_parameters(
 probe = study_command("probe")
 
 
-def _run_demo(values: dict[str, object]) -> None:
-    run_and_report(overruled(Study.read("demo"), EXTRACTION.given(values)), Running.among(values), answers=True)
-
-
-demo = with_parameters([*Running.parameters(), *EXTRACTION.parameters()], _run_demo)
+#: Runs the shipped study, and prints its answers instead of tables.
+demo = with_parameters([*Running.parameters(), *EXTRACTION.parameters()], _run_file)
 
 
 def overruled(study: Study, given: dict[str, object]) -> Study:
@@ -244,7 +242,7 @@ def run_and_report(
     bench = Workbench(home, how=study.extraction, progress=reporter)
     with make_engine(how.engine, **options) as engine, reporter.resumable(home):
         if link := getattr(engine, "dashboard", ""):
-            screen.print(f"Dashboard: {link}", style="dim", markup=False, soft_wrap=True)
+            screen.print(f"Dashboard: {link}", style="dim", soft_wrap=True)
         outcome = run_study(
             study,
             engine=engine,
@@ -260,17 +258,14 @@ def run_and_report(
     else:
         if answers:
             for answer in outcome.answers:
-                console().print(f"\n{answer.question}", style="bold", markup=False)
-                width = min(console().width, _ANSWER_WIDTH) if console().is_terminal else _ANSWER_WIDTH
-                console().print(
-                    fill(answer.text, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False),
-                    markup=False,
-                )
+                say(f"\n{answer.question}", "bold")
+                width = min(console().width, _ANSWER_WIDTH)
+                say(fill(answer.text, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
         elif show is not None and not how.all_metrics:
             show(outcome.results)
         else:
             show_results(outcome.results, all_metrics=how.all_metrics)
-        console().print(f"Report: {outcome.page}", soft_wrap=True, markup=False)
+        say(f"Report: {outcome.page}")
     screen.print(f"{_counts(outcome)}.", style="dim")
     print_record_line(outcome.results, screen, how.home)
     if outcome.failed:
@@ -308,7 +303,7 @@ def print_findings(found: Sequence[str], chosen: Sequence[str], screen: Console,
         place = [f"--home {shlex.quote(str(home))}"] if home is not None else []
         command = " ".join(["unseen results record", *chosen, *place])
         text = f"Note: {'; '.join(found)}. Full record: {command}"
-        screen.print(text, style="yellow", markup=False, soft_wrap=True)
+        screen.print(text, style="yellow", soft_wrap=True)
 
 
 #: Characters of a cell id in a printed command; `unseen results record` takes any unique beginning.
@@ -393,4 +388,4 @@ def show_plan(study: Study, how: Running) -> None:
     sizes = f"{count(len(plan.study.models), 'model')} on {count(len(plan.study.datasets), 'dataset')}"
     todo = f"{count(len(plan.remaining), 'cell')} to evaluate, {len(plan.done)} cached"
     text = f"{sizes}: {todo}; {count(images, 'image')} to extract, {cached:,} cached"
-    console().print(text, markup=False, soft_wrap=True)
+    say(text)

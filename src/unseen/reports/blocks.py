@@ -183,17 +183,12 @@ def plain_table(
     caption: str, columns: Sequence[str], rows: Iterable[Sequence[str | int | None]], *, folded: bool | None = None
 ) -> Table:
     """Return a table of texts and counts, which sort as the values do; None is a dash. It is folded if it is long."""
-    cells = [
-        [
-            TableCell(value, value.lower())
-            if isinstance(value, str)
-            else TableCell("–" if value is None else f"{value:,}", value)
-            for value in row
-        ]
-        for row in rows
-    ]
-    numeric = [n for n in range(len(columns)) if cells and not any(isinstance(row[n].sort, str) for row in cells)]
-    return Table(caption, columns, cells, numeric=numeric, folded=len(cells) > _LONG if folded is None else folded)
+
+    def cell(value: str | int | None) -> TableCell:
+        return TableCell(f"{value:,}", value) if isinstance(value, int) else TableCell(value or "")
+
+    cells = [[cell(value) for value in row] for row in rows]
+    return Table(caption, columns, cells, folded=len(cells) > _LONG if folded is None else folded)
 
 
 #: Rows from which on a table of texts is folded.

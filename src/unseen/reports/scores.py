@@ -229,10 +229,9 @@ def _model_table(
 ) -> Table:
     """Return a table with a row per model; `columns` has, by heading, the cells of the models."""
     names = {model: keys[model].label for model in models}
-    first = {m: TableCell(name, name.lower(), note=m if name != m else "") for m, name in names.items()}
+    first = {m: TableCell(name, note=m if name != m else "") for m, name in names.items()}
     rows = [[first[model], *(cells.get(model, _GAP) for cells in columns.values())] for model in models]
-    numeric = range(1, 1 + len(columns))
-    return Table(caption, ["model", *columns], rows, numeric, models, folded=folded, notes=notes)
+    return Table(caption, ["model", *columns], rows, models, folded=folded, notes=notes)
 
 
 def _cell(model: str, decision: Decision, style: MetricStyle, cells: Sequence[str] = ()) -> TableCell:

@@ -41,7 +41,7 @@ class TableCell:
 
     Attributes:
         text: words; "" if the cell shows its value.
-        sort: what the column is sorted by; the value if None. A cell without either is sorted last.
+        sort: what the column is sorted by; the value or the words if None. Cells without either are sorted last.
         mark: whether the value can be the best of its column, according to `stats.decide`.
         note: a second, smaller line; the interval if "".
         hint: shown on hover.
@@ -81,8 +81,9 @@ class TableCell:
 
     @property
     def order(self) -> float | str | None:
-        """What the column is sorted by."""
-        return self.value if self.sort is None else self.sort
+        """What the column is sorted by: a number, or words in lower case; None for a gap."""
+        words = "" if self.text == MISSING else self.text.lower()
+        return next((each for each in (self.sort, self.value) if each is not None), words or None)
 
     @property
     def full(self) -> str:
@@ -108,7 +109,6 @@ class Table:
         caption: what it shows.
         columns: one heading per column; the first column names the rows.
         groups: one heading per column over `columns`, such as a group of tasks; empty if there are none.
-        numeric: positions of columns of numbers.
         row_keys: one per row, or none: charts highlight the marks whose `model` is the key under the pointer.
         notes: sentences below the table: what an interval is, what a mark means.
         footnote: findings of the run records; LaTeX, Markdown and JSON state them, a terminal prints them once per run.
@@ -118,12 +118,16 @@ class Table:
     caption: str
     columns: Sequence[str]
     rows: Sequence[Sequence[TableCell]]
-    numeric: Collection[int] = ()
     row_keys: Sequence[str] = ()
     folded: bool = False
     groups: Sequence[str] = ()
     notes: Sequence[str] = ()
     footnote: str = ""
+
+    @property
+    def numeric(self) -> set[int]:
+        """Positions of the columns that are sorted by numbers."""
+        return {place for row in self.rows for place, cell in enumerate(row) if isinstance(cell.order, int | float)}
 
     def to_dict(self) -> dict[str, object]:
         """Return the table as JSON values, numbers in full precision."""
@@ -178,7 +182,7 @@ def _grid_table(grid: Grid, columns: Sequence[Column], names: Mapping[str, str])
     title, heads = heading(grid, columns, names)
     rows = [
         [
-            TableCell(names.get(model, model), names.get(model, model).lower(), hint=model),
+            TableCell(names.get(model, model), hint=model),
             *(summary_cell(grid.cells.get((model, column)), grid.decisions[column]) for column in columns),
         ]
         for model in models
@@ -188,7 +192,6 @@ def _grid_table(grid: Grid, columns: Sequence[Column], names: Mapping[str, str])
         caption=title,
         columns=["model", *heads],
         rows=rows,
-        numeric=range(1, 1 + len(columns)),
         row_keys=models,
         notes=grid_notes(grid, columns),
         footnote=findings_footnote(result for group in groups for result in group.results),
@@ -295,10 +298,8 @@ def findings_footnote(results: Iterable[Result]) -> str:
 def _transposed(table: Table) -> Table:
     """Return the table with settings as rows and models as columns."""
     models, *columns_of = zip(*table.rows, strict=True)
-    heads = [TableCell(head, head.lower()) for head in table.columns[1:]]
-    rows = [[head, *cells] for head, cells in zip(heads, columns_of, strict=True)]
-    columns = ["setting", *(cell.shown for cell in models)]
-    return replace(table, columns=columns, rows=rows, numeric=range(1, len(columns)), row_keys=())
+    rows = [[TableCell(head), *cells] for head, cells in zip(table.columns[1:], columns_of, strict=True)]
+    return replace(table, columns=["setting", *(cell.shown for cell in models)], rows=rows, row_keys=())
 
 
 def parted(columns: Sequence[Column]) -> Iterator[list[Column]]:

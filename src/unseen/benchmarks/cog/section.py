@@ -113,7 +113,7 @@ def _funnel_table(view: View) -> Table | None:
     rows += [[TableCell(step.filter), _count(step.dropped), _count(step.left)] for step in account.funnel]
     classes = counted(account.classes, "class", "classes")
     caption = f"The funnel: {classes}, {account.funnel[-1].left:,} eligible as unseen concepts"
-    return Table(caption, ["filter", "dropped", "left"], rows, numeric=(1, 2))
+    return Table(caption, ["filter", "dropped", "left"], rows)
 
 
 def _concept_tables(view: View) -> Iterator[Table]:
@@ -135,7 +135,6 @@ def _concept_tables(view: View) -> Iterator[Table]:
             f"{level}: {counted(len(concepts), 'concept')}, similarity {' to '.join(ends)}{cut}",
             ["concept", "nearest seen", "similarity", "training images", "test images", "top-1 (%), mean of models"],
             [_concept_row(score, accuracy[score.concept], view.picture if few else _no_picture) for score in shown],
-            numeric=(2, 3, 4, 5),
             notes=["95 % confidence interval over the test images of a concept in brackets."],
         )
 
@@ -149,8 +148,8 @@ def _concept_row(score: ConceptScore, accuracies: Sequence[float], picture: Pict
     interval = share_interval(Mean(mean, math.nan, n), n, 0.95) if n else None
     over = f"mean over {counted(len(accuracies), 'model')}"
     return [
-        TableCell(score.name, score.name.lower(), note=score.concept, picture=picture(score.dataset, score.name)),
-        TableCell(score.nearest, score.nearest.lower()),
+        TableCell(score.name, note=score.concept, picture=picture(score.dataset, score.name)),
+        TableCell(score.nearest),
         TableCell(value=score.similarity, metric=_SIMILARITY),
         _count(score.train_images),
         _count(n) if n else TableCell(),
@@ -174,11 +173,11 @@ def _error_table(view: View) -> Table | None:
     rows = []
     for (dataset, level, true, predicted), count in counts.most_common(_MOST_ERRORS):
         total = answers[dataset, level, true]
-        pair = [TableCell(name, name.lower(), picture=view.picture(dataset, name)) for name in (true, predicted)]
+        pair = [TableCell(name, picture=view.picture(dataset, name)) for name in (true, predicted)]
         share = TableCell(value=count / total, metric=TOP1, hint=f"{count} of {total} answers")
         rows.append([*pair, share, TableCell(level)])
     columns = ["concept", "classified as", "of its test images (%)", "level"]
-    return Table("The most frequent errors, mean of models and seeds", columns, rows, numeric=(2,)) if rows else None
+    return Table("The most frequent errors, mean of models and seeds", columns, rows) if rows else None
 
 
 def _count(number: int) -> TableCell:
@@ -341,10 +340,9 @@ def _ratio_table(s: _Finetuned) -> Table | None:
     for name in dict.fromkeys(each.name for each in s.ratios):
         own = [found.get((name, level)) for level in levels]
         cells = [TableCell(value=r.value, interval=r, metric=_RATIO) if r else TableCell() for r in own]
-        rows.append([TableCell(name, name.lower()), *cells])
+        rows.append([TableCell(name), *cells])
     notes = ["95 % confidence intervals over test images in brackets."]
-    numeric = range(1, 1 + len(levels))
-    return Table("Frozen / fine-tuned top-1", ["model", *levels], rows, numeric=numeric, notes=notes) if rows else None
+    return Table("Frozen / fine-tuned top-1", ["model", *levels], rows, notes=notes) if rows else None
 
 
 #: Fine-tuned and frozen accuracy (of the CoG results of the page), and their ratio (supplement, Fig. B).

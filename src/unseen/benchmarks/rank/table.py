@@ -88,7 +88,7 @@ def candidates_table(
     rows = []
     for c in ranking.candidates:
         note = f"the weights of {c.same_as}" if c.same_as else ""
-        first = TableCell(c.named(names), c.named(names).lower(), note=note, hint=c.error or c.model)
+        first = TableCell(c.named(names), note=note, hint=c.error or c.model)
         if c.error:
             missing = [TableCell(hint=c.error)] * (len(columns) - 3)
             rows.append([first, TableCell(), TableCell("failed", hint=c.error), *missing])
@@ -117,7 +117,6 @@ def candidates_table(
         caption=f"{names.get(ranking.dataset, ranking.dataset)}: all candidates",
         columns=columns,
         rows=rows,
-        numeric=range(1, len(columns)),
         row_keys=[c.model for c in ranking.candidates],
         notes=[note for note in notes if note],
     )
@@ -281,10 +280,9 @@ def _scores_table(caption: str, entries: Sequence[tuple[str, str, Mapping[str, f
         caption,
         ["score", *(_METRICS[i].title for i in shown)],
         [
-            [TableCell(name, name.lower(), note=note), *(row[i] for i in shown)]
+            [TableCell(name, note=note), *(row[i] for i in shown)]
             for (name, note, _), row in zip(entries, rows, strict=True)
         ],
-        numeric=range(1, 1 + len(shown)),
     )
 
 

@@ -124,7 +124,6 @@ class Ranking:
                 title,
                 ["method" if any(row.source for row in rows) else "model", *(column.head for column in columns)],
                 [[_head(row, called[row.key]), *(self._cell(row, column) for column in columns)] for row in rows],
-                range(1, 1 + len(columns)),
                 ["" if row.source else row.model for row in rows],  # filters are for the user's models
                 groups=["", *(column.group for column in columns)],
                 notes=notes,

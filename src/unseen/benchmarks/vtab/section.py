@@ -169,7 +169,7 @@ vtab_section = SectionSpec(
 
 
 def _table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
-    return Table(caption, columns, rows, range(1, len(columns)), folded=True)
+    return Table(caption, columns, rows, folded=True)
 
 
 def subset_table(table: ScoreTable, size: Size, subset_size: int = 5, count: int = 5) -> Table:

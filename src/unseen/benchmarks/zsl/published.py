@@ -114,7 +114,7 @@ def printed_tables(number: int, most: int = 6) -> list[Table]:
     for start in range(0, len(printed.columns), most):
         columns = printed.columns[start : start + most]
         rows = [
-            [TableCell(name, name.lower())]
+            [TableCell(name)]
             + [
                 TableCell() if math.isnan(v) else TableCell(value=v / 100, metric=style)
                 for v in values[start : start + most]
@@ -122,7 +122,7 @@ def printed_tables(number: int, most: int = 6) -> list[Table]:
             for name, values in printed.rows.items()
         ]
         caption = f"Table {number}: {printed.caption} (%)"
-        found.append(Table(caption, ["method", *columns], rows, range(1, 1 + len(columns))))
+        found.append(Table(caption, ["method", *columns], rows))
     return found
 
 
