@@ -24,12 +24,10 @@ from unseen.core.errors import DiskFullError, UnseenError
 from unseen.core.identity import digest
 from unseen.core.progress import MessageLog
 from unseen.core.records import Cell, Result
-from unseen.core.run_record import Recorder
-from unseen.core.search_record import search_record
+from unseen.core.run_record import Recorder, search_record
 from unseen.core.typed import Details
 from unseen.features import Extraction
-from unseen.run.environment import capture_environment
-from unseen.run.record import Inbox
+from unseen.run.record import Inbox, capture_environment
 
 
 @dataclass(frozen=True)
