@@ -181,7 +181,7 @@ def linear(weights: dict[str, FloatArray], name: str, x: FloatArray) -> FloatArr
 
 
 @contextmanager
-def torch_training(device: str, seed: int) -> Iterator[tuple[str, torch.Generator, object]]:
+def torch_training(device: str, seed: int) -> Iterator[tuple[str, torch.Generator, Any]]:
     """Yield the name of the device, a seeded generator of random numbers, and torch.
 
     A CPU uses one thread: sums over several threads have another order, and other bits, on another machine.
