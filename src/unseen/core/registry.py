@@ -1,4 +1,4 @@
-"""A lazy registry of "module:object" names, and lazy exports of a package.
+"""A lazy registry of "module:object" names, lazy exports of a package, and in-memory objects under generated names.
 
 Listing names imports nothing. Names that are not built in come from installed plug-ins: the registry's `entry_points`
 group is read when a look-up misses or when names are listed. Loading a broken plug-in raises `PluginError`.
@@ -15,6 +15,10 @@ from typing import Any, Generic, Protocol, TypeVar
 from unseen.core.errors import UnknownNameError, UnseenError, UsageError
 
 T = TypeVar("T")
+
+#: Scheme of the names of registered objects: `object:NAME@DIGEST`.
+OBJECT_SCHEME = "object"
+_HINT = "Objects exist only in the process that registered them: use one worker, or a name."
 
 
 class PluginError(UsageError):
@@ -166,12 +170,6 @@ def lazy_exports(package: str) -> tuple[list[str], Callable[[str], object], Call
         if home == f"{package}.{name}":
             find(name)
     return public, find, lambda: public
-
-
-#: Scheme of the names of registered objects: `object:NAME@DIGEST`.
-OBJECT_SCHEME = "object"
-
-_HINT = "Objects exist only in the process that registered them: use one worker, or a name."
 
 
 class _Named(Protocol):

@@ -28,6 +28,10 @@ Kind = Literal["image", "unlabelled", "class", "label", "tensor", "candidate"]
 Provenance = Literal["", "authors' subset", "community folder", "own sample", "unknown"]
 
 
+#: Validation scores of a candidate; larger is better.
+_SCORES = ("value", "accuracy", "validation")
+
+
 @dataclass(frozen=True, slots=True)
 class Dropped:
     """One thing that an evaluation received and did not use.
@@ -301,10 +305,6 @@ def _common(values: Iterable[_T | None]) -> _T | None:
 def _last(values: Iterable[_T | None]) -> _T | None:
     known = [value for value in values if value is not None]
     return known[-1] if known else None
-
-
-#: Validation scores of a candidate; larger is better.
-_SCORES = ("value", "accuracy", "validation")
 
 
 def search_record(sweep: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> RunRecord:

@@ -1,4 +1,4 @@
-"""Record results: each once, in the database of the home; those of workers come through the inbox.
+"""Record results: each once, in the database of the home, with its environment; those of workers through the inbox.
 
 The inbox is a folder of small files. A worker writes each result as a file of its own, complete or not at all, as soon
 as it is known; the process that runs the study collects them. It works wherever workers share the home folder, with any
@@ -25,8 +25,10 @@ from unseen.core.records import Result
 from unseen.results import ResultsDatabase
 from unseen.results.rows import to_json
 
-#: Seconds between two looks into the folder.
+#: Seconds between two reads of the folder.
 PAUSE = 0.5
+#: Packages that can change a number.
+PACKAGES = ("unseen", "torch", "torchvision", "timm", "onnxruntime", "numpy", "scipy", "scikit-learn", "pillow")
 
 Record = Callable[[Result], None]
 
@@ -111,10 +113,6 @@ class Inbox:
             raise failure[0]
         with suppress(OSError):
             self.folder.rmdir()
-
-
-#: Packages that can change a number.
-PACKAGES = ("unseen", "torch", "torchvision", "timm", "onnxruntime", "numpy", "scipy", "scikit-learn", "pillow")
 
 
 def capture_environment() -> dict[str, str]:
