@@ -13,8 +13,7 @@ import numpy.typing as npt
 from unseen.api.answer import Answer, percent
 from unseen.concepts import list_unknown
 from unseen.core.errors import DataError, UsageError
-from unseen.core.run_record import RunRecord, SplitCounts
-from unseen.core.search_record import search_record
+from unseen.core.run_record import RunRecord, SplitCounts, search_record
 from unseen.stats import Candidate, Decision, decide
 from unseen.zeroshot.catalogue import expand_methods, make_method
 from unseen.zeroshot.embeddings import normalise_embeddings

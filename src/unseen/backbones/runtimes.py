@@ -85,7 +85,6 @@ class Taps(nn.Module):
 
     def __init__(self, backbone: Backbone, layers: Sequence[str] = (POOLED,)) -> None:
         super().__init__()
-        check_layers(backbone, layers)
         self.layers = tuple(layers)
         self.module = backbone.module
         self._forward = backbone.forward
@@ -117,16 +116,6 @@ class Taps(nn.Module):
             caught[name] = pool_layer(output, prefix_tokens=self._prefix_tokens)
 
         return hook
-
-
-def check_layers(backbone: Backbone, layers: Sequence[str]) -> None:
-    """Raise `UnknownNameError` for a layer that the backbone does not have."""
-    if LOGITS in layers and not backbone.has_head:
-        raise BackboneError(f"{backbone.id!r} has no class head, so it gives no logits or class probabilities.")
-    names = backbone.layer_names()
-    for layer in layers:
-        if layer not in names:
-            raise UnknownNameError(f"layer of {backbone.id!r}", layer, names)
 
 
 class TorchRuntime:
@@ -239,6 +228,11 @@ def make_runtime(
         raise UnknownNameError("runtime", runtime, get_args(RuntimeName))
     if precision not in ("fp32", "bf16", "fp16"):
         raise UnknownNameError("precision", precision, ("fp32", "bf16", "fp16"))
+    names = backbone.layer_names()
+    if LOGITS in layers and LOGITS not in names:
+        raise BackboneError(f"{backbone.id!r} has no class head, so it gives no logits or class probabilities.")
+    if unknown := [layer for layer in layers if layer not in names]:
+        raise UnknownNameError(f"layer of {backbone.id!r}", unknown[0], names)
     device = best_device() if device == "auto" else device
     graph = None if cache is None else _graph_file(backbone, layers, cache)
     chosen, refused = _choose(backbone, device, runtime, precision, graph)
@@ -384,22 +378,19 @@ def _run_graph(
 
 
 def _check_agreement(backbone: Backbone, layers: Sequence[str], runtime: Runtime) -> None:
-    """Raise `BackboneError` if an exported graph disagrees with torch."""
-    found, least = _agreement(backbone, layers, runtime), AGREEMENT[runtime.precision]
-    if found < least:
-        raise BackboneError(f"{runtime.name} in {runtime.precision} disagrees with torch: cosine {found:.6f} < {least}")
-
-
-def _agreement(backbone: Backbone, layers: Sequence[str], runtime: Runtime) -> float:
-    """Return the lowest cosine between an exported graph and torch over a few smooth random images and all layers."""
+    """Raise `BackboneError` if an exported graph disagrees with torch: on a few smooth random images, in any layer."""
     pixels = backbone.example(3, seed=0)
     with torch.inference_mode():
         expected = Taps(backbone, layers).eval()(pixels)
-    found = runtime(pixels.numpy())
-    return min(
-        float(torch.nn.functional.cosine_similarity(e.double(), torch.from_numpy(f).double(), dim=1).min())
+    found = map(torch.from_numpy, runtime(pixels.numpy()))
+    cosine = min(
+        float(torch.nn.functional.cosine_similarity(e.double(), f.double(), dim=1).min())
         for e, f in zip(expected, found, strict=True)
     )
+    if cosine < (least := AGREEMENT[runtime.precision]):
+        raise BackboneError(
+            f"{runtime.name} in {runtime.precision} disagrees with torch: cosine {cosine:.6f} < {least}"
+        )
 
 
 def _keep(content: bytes, path: Path | None) -> None:

@@ -34,8 +34,7 @@ from unseen.core.identity import option
 from unseen.core.names import Name
 from unseen.core.options import Share
 from unseen.core.records import Cell, Result
-from unseen.core.run_record import RunRecord, dropped
-from unseen.core.search_record import search_record
+from unseen.core.run_record import RunRecord, dropped, search_record
 from unseen.data import Dataset
 from unseen.results.info import BenchmarkInfo
 from unseen.zeroshot.catalogue import expand_methods, load_method, make_method
