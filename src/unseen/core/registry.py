@@ -1,4 +1,4 @@
-"""A lazy registry of "module:object" names, lazy exports of a package, and in-memory objects under generated names.
+"""A lazy registry of "module:object" names, a registry of objects in memory, and lazy exports of a package.
 
 Listing names imports nothing. Names that are not built in come from installed plug-ins: the registry's `entry_points`
 group is read when a look-up misses or when names are listed. Loading a broken plug-in raises `PluginError`.
@@ -15,10 +15,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from unseen.core.errors import UnknownNameError, UnseenError, UsageError
 
 T = TypeVar("T")
-
-#: Scheme of the names of registered objects: `object:NAME@DIGEST`.
-OBJECT_SCHEME = "object"
-_HINT = "Objects exist only in the process that registered them: use one worker, or a name."
 
 
 class PluginError(UsageError):
@@ -52,7 +48,7 @@ class Registry(Generic[T]):
         self._loaded: dict[str, tuple[Any, T]] = {}
         self._plugins_read = False
 
-    def add(self, name: str, target: Any) -> None:
+    def add(self, name: str, target: object) -> None:
         """Register `target`, an object or the string "module:object", under `name`.
 
         Registering the same target twice is harmless; another target under a taken name is an error.
@@ -65,7 +61,7 @@ class Registry(Generic[T]):
     def register(self, name: str) -> Callable[[Any], Any]:
         """Return a decorator that calls `add`."""
 
-        def decorate(target: object) -> object:
+        def decorate(target: object) -> Any:
             self.add(name, target)
             return target
 
@@ -125,51 +121,10 @@ class Registry(Generic[T]):
             self._targets.setdefault(point.name, point.value)
 
 
-def load_object(path: str) -> Any:
-    """Import the object "module:object"."""
-    module, _, attribute = path.partition(":")
-    loaded: Any = import_module(module)
-    for part in filter(None, attribute.split(".")):
-        loaded = getattr(loaded, part)
-    return loaded
+#: Scheme of the names of registered objects: `object:NAME@DIGEST`.
+OBJECT_SCHEME = "object"
 
-
-def lazy_exports(package: str) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
-    """Return `__all__`, `__getattr__` and `__dir__` of a package whose public names are imported on first use.
-
-    The names are those that the package's source imports under `if TYPE_CHECKING:`, which type checkers and editors
-    read too: one list for all of them.
-
-        if TYPE_CHECKING:
-            from unseen.features.store import FeatureStore as FeatureStore
-        else:
-            __all__, __getattr__, __dir__ = lazy_exports(__name__)
-    """
-    import ast
-
-    module = sys.modules[package]
-    assert module.__spec__ is not None and module.__spec__.loader is not None
-    source: str = module.__spec__.loader.get_source(package)  # type: ignore[attr-defined]
-    homes: dict[str, str] = {}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            for statement in node.body:
-                if isinstance(statement, ast.ImportFrom) and statement.module:
-                    homes |= {alias.name: statement.module for alias in statement.names}
-
-    def find(name: str) -> object:
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found = getattr(import_module(homes[name]), name)
-        setattr(module, name, found)
-        return found
-
-    public = sorted({*homes, *(name for name in ("__version__",) if hasattr(module, name))})
-    for name, home in homes.items():
-        # A name equal to its module's: importing the module would bind the module to the name.
-        if home == f"{package}.{name}":
-            find(name)
-    return public, find, lambda: public
+_HINT = "Objects exist only in the process that registered them: use one worker, or a name."
 
 
 class _Named(Protocol):
@@ -220,3 +175,50 @@ class ObjectRegistry(Generic[N]):
         if name not in self.objects:
             raise UnknownNameError(self.kind, name, self.objects, hint=_HINT)
         return self.objects[name]
+
+
+def load_object(path: str) -> Any:
+    """Import the object "module:object"."""
+    module, _, attribute = path.partition(":")
+    loaded: Any = import_module(module)
+    for part in filter(None, attribute.split(".")):
+        loaded = getattr(loaded, part)
+    return loaded
+
+
+def lazy_exports(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__all__`, `__getattr__` and `__dir__` of a package whose public names are imported on first use.
+
+    The names are those that the package's source imports under `if TYPE_CHECKING:`, which type checkers and editors
+    read too: one list for all of them.
+
+        if TYPE_CHECKING:
+            from unseen.features.store import FeatureStore as FeatureStore
+        else:
+            __all__, __getattr__, __dir__ = lazy_exports(__name__)
+    """
+    import ast
+
+    module = sys.modules[package]
+    assert module.__spec__ is not None and module.__spec__.loader is not None
+    source: str = module.__spec__.loader.get_source(package)  # type: ignore[attr-defined]
+    homes: dict[str, str] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            for statement in node.body:
+                if isinstance(statement, ast.ImportFrom) and statement.module:
+                    homes |= {alias.name: statement.module for alias in statement.names}
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found = getattr(import_module(homes[name]), name)
+        setattr(module, name, found)
+        return found
+
+    public = sorted({*homes, *(name for name in ("__version__",) if hasattr(module, name))})
+    for name, home in homes.items():
+        # A name equal to its module's: importing the module would bind the module to the name.
+        if home == f"{package}.{name}":
+            find(name)
+    return public, find, lambda: public
