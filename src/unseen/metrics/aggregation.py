@@ -10,7 +10,7 @@ Implements: the mean and the seven alternatives of [P]. The weights of [B] (Nash
             cannot, methods alone are played, and the weights are those of the game of methods against tasks: the most
             even of the y with the least max(B y)
 Differs:    what [P] leaves open is stated at each function: ties and the direction of the ballot. [P] names [B] without
-            the game, the scale and the table: what each reading gives for its Table 4 is in `READINGS`
+            the game, the scale and the table: `tools/balduzzi.py` compares what each reading gives for its Table 4
 """
 
 from __future__ import annotations
@@ -167,30 +167,25 @@ def _table(scores: npt.ArrayLike) -> FloatArray:
 
 # ---- Nash averaging [B] ----------------------------------------------------------------------------------------------
 
-#: Ways to read "the weighting of Balduzzi et al.": a scale, and whether all players are in one game.
-READINGS: Mapping[str, tuple[str, bool]] = {
-    "one game, scores less their grand mean": ("score", True),
-    "one game, log-odds less their grand mean": ("log-odds", True),
-    "methods against tasks, scores": ("score", False),
-    "methods against tasks, each task from 0 to 1": ("range", False),
-    "methods against tasks, standardised tasks": ("standard", False),
-    "methods against tasks, log-odds": ("log-odds", False),
-}
-_LEAST = 0.005  # log-odds of nothing and of all are infinite
 
-
-def nash_weights(scores: FloatArray, *, scale: str = "score", one_game: bool = True) -> FloatArray:
+def nash_weights(scores: FloatArray) -> FloatArray:
     """Return (t,) weights of tasks: how often each is played in the equilibrium of greatest entropy.
 
     Args:
         scores: a full table, in percent.
-        scale: "score", "range" (each task from 0 to 1), "standard" or "log-odds".
-        one_game: methods and tasks are players of one antisymmetric game; otherwise methods play against tasks.
     """
-    table = _SCALES[scale](scores / 100)
-    payoff = table - table.mean() if one_game else table
+    table = scores / 100
+    return most_even_strategy(table - table.mean(), 0.0)
+
+
+def most_even_strategy(payoff: FloatArray, least: float = -np.inf) -> FloatArray:
+    """Return the strategy of greatest entropy of the columns that hold every row to the value of the game, or `least`.
+
+    Args:
+        least: the smallest bound; 0 for columns that play together with the rows in one antisymmetric game.
+    """
     value, start = _solve(payoff)
-    return _most_even(payoff, max(value, 0.0) if one_game else value, start)
+    return _most_even(payoff, max(value, least), start)
 
 
 def weighted_means(scores: FloatArray, weights: FloatArray) -> FloatArray:
@@ -242,26 +237,3 @@ def _most_even(payoff: FloatArray, bound: float, start: FloatArray) -> FloatArra
     weights /= weights.sum()
     even = found.success and float((payoff @ weights).max()) <= bound + 1e-6
     return np.asarray(weights if even else start / start.sum())
-
-
-def _log_odds(table: FloatArray) -> FloatArray:
-    inside = np.clip(table, _LEAST, 1 - _LEAST)
-    return np.asarray(np.log(inside / (1 - inside)))
-
-
-def _ranged(table: FloatArray) -> FloatArray:
-    low, high = table.min(axis=0), table.max(axis=0)
-    return np.asarray((table - low) / np.where(high > low, high - low, 1.0))
-
-
-def _standard(table: FloatArray) -> FloatArray:
-    spread = table.std(axis=0)
-    return np.asarray((table - table.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
-
-
-_SCALES: Mapping[str, Callable[[FloatArray], FloatArray]] = {
-    "score": np.asarray,
-    "range": _ranged,
-    "standard": _standard,
-    "log-odds": _log_odds,
-}

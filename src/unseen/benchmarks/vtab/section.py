@@ -196,15 +196,11 @@ def aggregation_table(table: ScoreTable, size: Size) -> Table:
     """Return Table 4 with the taus that a table gives, and their distance from the printed ones."""
     printed, rows = aggregation_taus(size), []
     for name, tau in agreement_with_mean(table.scores, published_aggregations()).items():
-        rows.append([TableCell(name), tau_cell(*printed[name]), *deviation_cells(tau, printed[name])])
+        distance = (tau - printed[name][0]) / printed[name][1]
+        cells = [tau_cell(*printed[name]), tau_cell(tau), TableCell(f"{distance:+.1f}", distance)]
+        rows.append([TableCell(name), *cells])
     caption = "Other ways to aggregate (Table 4): Kendall's tau with the mean, for the published methods"
     return _table(caption, ["aggregation", "paper", "here", "difference in standard deviations"], rows)
-
-
-def deviation_cells(tau: float, printed: tuple[float, float]) -> list[TableCell]:
-    """Return a tau and its distance from a printed mean, in printed standard deviations."""
-    distance = (tau - printed[0]) / printed[1]
-    return [tau_cell(tau), TableCell(f"{distance:+.1f}", distance)]
 
 
 def own_aggregation_tables(own: Sequence[ModelScores]) -> list[Table]:
