@@ -97,7 +97,7 @@ class Answer(ABC):
         """Return the values that JSON has beside the rows."""
         return {}
 
-    def _text(self, name: str, value: Any) -> str:
+    def _text(self, name: str, value: object) -> str:
         if value is None or value != value:
             return ""
         if isinstance(value, float):
@@ -110,7 +110,7 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def _csv(rows: list[dict[str, Any]]) -> str:
+def _csv(rows: list[dict[str, object]]) -> str:
     text = io.StringIO()
     columns = list(dict.fromkeys(name for row in rows for name in row))
     writer = csv.DictWriter(text, columns, lineterminator="\n")
@@ -119,7 +119,7 @@ def _csv(rows: list[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _write_parquet(rows: list[dict[str, Any]], target: Path) -> None:
+def _write_parquet(rows: list[dict[str, object]], target: Path) -> None:
     pyarrow, parquet = import_extra("pyarrow", "parquet"), import_extra("pyarrow.parquet", "parquet")
     sink = pyarrow.BufferOutputStream()
     parquet.write_table(pyarrow.Table.from_pylist(rows), sink)

@@ -22,6 +22,7 @@ import numpy as np
 from unseen.api.answer import Answer, percent
 from unseen.api.evaluation import evaluate
 from unseen.api.extraction import extract
+from unseen.backbones.backbone import ImageTransform
 from unseen.core.errors import DataError, UnseenError, UsageError
 from unseen.core.records import Preprocessing
 from unseen.core.run_record import RunRecord
@@ -100,7 +101,7 @@ class ProbeCallback(Answer):
     test: Any = None
     every: int = 1
     budget: float | None = None
-    transform: Callable[[Any], Any] | None = None
+    transform: ImageTransform | None = None
     preprocessing: Preprocessing | None = None
     log: Any = None
     label_free: bool = True
@@ -119,7 +120,7 @@ class ProbeCallback(Answer):
         if self.budget is not None:
             self._limit = _FIRST * len(self._dataset.class_names)
 
-    def __call__(self, model: Any, epoch: int) -> dict[str, Any] | None:
+    def __call__(self, model: object, epoch: int) -> dict[str, Any] | None:
         """Evaluate the model if the epoch is due; return the new row of the history, or None."""
         if (epoch + 1) % self.every:
             return None
@@ -228,7 +229,7 @@ class ProbeCallback(Answer):
             mlflow.log_metrics(named, step=epoch)
 
 
-def _quality(metric: Callable[[Any], float], features: Any) -> float | None:
+def _quality(metric: Callable[[object], float], features: object) -> float | None:
     try:
         return metric(features)
     except DataError:  # too few images or directions for this one

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypedDict, Unpack
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.api.answer import Answer, percent
 from unseen.api.arrays import FEATURES, evaluate_features, is_matrix
 from unseen.api.objects import STUDY, Data, Model, NamedObjects, run, workbench
+from unseen.core.arrays import AnyArray, FloatArray
 from unseen.core.errors import UsageError
 from unseen.core.records import Preprocessing, Result
 from unseen.core.run_record import RunRecord
@@ -86,12 +86,12 @@ class Evaluation(Answer):
         return summary_of(self.results, self.compared).candidate
 
     @property
-    def correct(self) -> npt.NDArray[np.float64]:
+    def correct(self) -> FloatArray:
         """Per test image, the share of seeds whose prediction was correct."""
         return self.image_scores
 
     @cached_property
-    def image_scores(self) -> npt.NDArray[np.float64]:
+    def image_scores(self) -> FloatArray:
         """Per test image, its share of `score`, the mean over seeds."""
         return np.asarray(np.mean([unpack_correct(details.correct) for details in self._details], axis=0))
 
@@ -163,7 +163,7 @@ class _TargetEvaluation(Evaluation):
         raise AttributeError(f"{type(self).__name__} has no top-1 accuracy: use .metrics, .score or .interval")
 
     @cached_property
-    def image_scores(self) -> npt.NDArray[np.float64]:
+    def image_scores(self) -> FloatArray:
         """Per test image, its share of `score`, the mean over seeds."""
         return np.asarray(np.mean([unpack_values(details.image_scores) for details in self._details], axis=0))
 
@@ -234,7 +234,7 @@ def _percent_interval(interval: Interval) -> str:
 
 
 def evaluate(
-    model: Model | npt.NDArray[Any],
+    model: Model | AnyArray,
     train: Data,
     test: Data | None = None,
     *,

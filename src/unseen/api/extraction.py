@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -14,7 +13,9 @@ import numpy.typing as npt
 
 from unseen.api.answer import Answer
 from unseen.api.objects import Data, Model, NamedObjects, workbench
+from unseen.backbones.backbone import ImageTransform
 from unseen.benchmarks.workbench import SplitRows, Workbench
+from unseen.core.arrays import AnyArray, Float32Array
 from unseen.core.errors import UsageError
 from unseen.core.files import write_whole
 from unseen.core.records import Preprocessing
@@ -38,8 +39,8 @@ class Features(Answer):
         run_record: what the extraction received, used and dropped; also `record`.
     """
 
-    features: npt.NDArray[np.float32]
-    labels: npt.NDArray[Any] | None
+    features: Float32Array
+    labels: AnyArray | None
     class_names: tuple[str, ...]
     names: tuple[str, ...]
     splits: npt.NDArray[np.str_]
@@ -117,7 +118,7 @@ def extract(
     *,
     split: str | None = None,
     layer: str = "pooled",
-    transform: Callable[[Any], Any] | None = None,
+    transform: ImageTransform | None = None,
     preprocessing: Preprocessing | None = None,
     home: Path | str | None = None,
     how: Extraction | None = None,
@@ -151,7 +152,7 @@ def extract(
     return replace(_joined(parts, dataset, labels, name, layer), run_record=bench.recorder.record)
 
 
-def _dataset(data: Data, bench: Workbench, objects: NamedObjects) -> tuple[Dataset, npt.NDArray[Any] | None]:
+def _dataset(data: Data, bench: Workbench, objects: NamedObjects) -> tuple[Dataset, AnyArray | None]:
     """Return a dataset; with the labels of an object, whose images are extracted as a whole."""
     if isinstance(data, str | Path):
         return bench.dataset(objects.dataset(data)), None
@@ -163,7 +164,7 @@ def _dataset(data: Data, bench: Workbench, objects: NamedObjects) -> tuple[Datas
 
 
 def _joined(
-    parts: dict[str, SplitRows], dataset: Dataset, object_labels: npt.NDArray[Any] | None, model: str, layer: str
+    parts: dict[str, SplitRows], dataset: Dataset, object_labels: AnyArray | None, model: str, layer: str
 ) -> Features:
     whole = ALL in parts
     targets = {split: dataset.split(split).targets for split in parts}

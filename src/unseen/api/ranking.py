@@ -158,7 +158,7 @@ def rank_checkpoints(
     engine: Engine | None = None,
     progress: Progress | None = None,
     report: Path | bool = True,
-    **options: Any,
+    **options: object,
 ) -> CheckpointRanking:
     """Rank checkpoints for a labelled set, best first: a study of the rank benchmark, read as one answer.
 
@@ -303,7 +303,7 @@ class _Rounds:
 
 
 def rank_study(
-    data: str | Dataset, models: Sequence[str], *, name: str = "rank", how: Extraction | None = None, **options: Any
+    data: str | Dataset, models: Sequence[str], *, name: str = "rank", how: Extraction | None = None, **options: object
 ) -> tuple[Study, list[str]]:
     """Return the study behind a ranking, and a note for every model that is named twice."""
     if not models:

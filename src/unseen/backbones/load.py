@@ -251,7 +251,7 @@ class ObjectSource(BackboneSource):
 class _FunctionSource(BackboneSource):
     """A function that returns a module or a backbone: one model, or a family of them."""
 
-    def __init__(self, scheme: str, function: Callable[..., Any]) -> None:
+    def __init__(self, scheme: str, function: Callable[..., object]) -> None:
         self.scheme, self.function = scheme, function
 
     def cards(self) -> Iterator[ModelCard]:
@@ -282,7 +282,7 @@ class _FunctionSource(BackboneSource):
         return own if package is None else digest([own, folder_digest(package)])
 
 
-def _package_of(function: Callable[..., Any]) -> Path | None:
+def _package_of(function: Callable[..., object]) -> Path | None:
     """Return the folder of the top-level package that defines a function; None if no package does."""
     name = getattr(function, "__module__", None) or ""
     top = sys.modules.get(name.partition(".")[0])

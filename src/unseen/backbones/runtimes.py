@@ -22,13 +22,13 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Protocol, get_args
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from unseen.backbones.backbone import LOGITS, POOLED, Backbone, RuntimeName
 from unseen.backbones.forwards import pool_layer
 from unseen.backbones.onnx_files import graph_digest, output_operators
+from unseen.core.arrays import AnyArray, Float32Array, Pixels
 from unseen.core.errors import (
     BackboneError,
     CheckpointError,
@@ -44,8 +44,8 @@ from unseen.core.guard import guarded
 from unseen.core.identity import identify
 
 #: uint8 (n, h, w, 3), or float32 (n, c, h, w) from a backbone's own transform.
-Pixels = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
-Outputs = tuple[npt.NDArray[np.float32], ...]
+ModelInput = Pixels | Float32Array
+Outputs = tuple[Float32Array, ...]
 
 #: Lowest cosine to torch, on any image, by precision.
 AGREEMENT = {"fp32": 0.9999, "bf16": 0.99}
@@ -70,7 +70,7 @@ class Runtime(Protocol):
     precision: str
     note: str
 
-    def __call__(self, pixels: Pixels) -> Outputs: ...
+    def __call__(self, pixels: ModelInput) -> Outputs: ...
 
 
 class Taps(nn.Module):
@@ -113,7 +113,7 @@ class Taps(nn.Module):
         return tuple(caught[name] for name in self.layers)
 
     def _catch(self, caught: dict[str, Tensor], name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:
+        def hook(_module: nn.Module, _inputs: object, output: object) -> None:
             caught[name] = pool_layer(output, prefix_tokens=self._prefix_tokens)
 
         return hook
@@ -143,7 +143,7 @@ class TorchRuntime:
         self._taps = Taps(backbone, layers).eval().to(self.device)
         self._taps.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
-    def __call__(self, pixels: Pixels) -> Outputs:
+    def __call__(self, pixels: ModelInput) -> Outputs:
         batch = torch.from_numpy(pixels)
         if self.device.type == "cuda":
             batch = batch.pin_memory()
@@ -165,7 +165,7 @@ class OnnxRuntime:
         self.session = _start_session(graph, threads)
         self._input = self.session.get_inputs()[0].name
 
-    def __call__(self, pixels: Pixels) -> Outputs:
+    def __call__(self, pixels: ModelInput) -> Outputs:
         return tuple(self.session.run(None, {self._input: pixels}))
 
 
@@ -207,7 +207,7 @@ class OpenVinoRuntime:
         self._model: Any = core.compile_model(core.read_model(read), "CPU", settings)
         self._requests = threading.local()
 
-    def __call__(self, pixels: Pixels) -> Outputs:
+    def __call__(self, pixels: ModelInput) -> Outputs:
         if not hasattr(self._requests, "own"):
             self._requests.own = self._model.create_infer_request()
         found = self._requests.own.infer([pixels])
@@ -449,7 +449,7 @@ class Graph(nn.Module):
         parts = [self._run(array[begin : begin + step], step) for begin in range(0, len(array), step)]
         return torch.from_numpy(np.concatenate(parts))
 
-    def _run(self, array: npt.NDArray[Any], step: int) -> npt.NDArray[np.float32]:
+    def _run(self, array: AnyArray, step: int) -> Float32Array:
         """Run one batch; a graph of a fixed batch size gets its last images more than once."""
         padded = array if len(array) == step else np.concatenate([array, array[-1:].repeat(step - len(array), 0)])
         (found,) = self.session.run([self.output], {self._input: padded})

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.backbones.load import check_backbone
 from unseen.benchmarks.workbench import SplitRows, Workbench
 from unseen.concepts import Relation, audit_classes
 from unseen.concepts.mapping import SEEN_SETS as SEEN_SETS
+from unseen.core.arrays import BoolArray, IntArray
 from unseen.core.errors import DataError, UnknownNameError, UnseenError, UsageError
 from unseen.data import Dataset
 from unseen.data.dataset import CLASS
@@ -32,8 +32,6 @@ MODEL = "packaged:efficientnet-lite0"
 LAYER = "pooled"
 
 Status = Literal["pass", "warning", "fail", "skipped"]
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
 
 #: Number of label permutations of the shuffled-label control.
 SHUFFLES = 10

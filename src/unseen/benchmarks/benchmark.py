@@ -83,7 +83,7 @@ class Benchmark(ABC):
         """
         return ()
 
-    def do_piece(self, piece: Mapping[str, Any], cells: Sequence[Cell], bench: Workbench) -> None:
+    def do_piece(self, piece: Mapping[str, object], cells: Sequence[Cell], bench: Workbench) -> None:
         """Do one part; `evaluate` repeats and reports a failure."""
         raise NotImplementedError
 
@@ -101,7 +101,7 @@ class Benchmark(ABC):
         what, advice = _KINDS[dataset.target]
         raise DataError(f"{dataset.id!r} has {what} per image, which {self.name} does not take. {advice}")
 
-    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+    def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
         """Return the versions of the solvers, methods or scores that a cell's number depends on."""
         return {}
 
@@ -129,7 +129,7 @@ class Benchmark(ABC):
             for point in self.points(dataset)
         ]
 
-    def _version(self, point: Mapping[str, Any]) -> str:
+    def _version(self, point: Mapping[str, object]) -> str:
         used = [f"{name}.{number}" for name, number in sorted(self.components(point).items())]
         return " ".join([str(self.version), *used])
 
@@ -150,7 +150,7 @@ def benchmark_cards() -> list[MethodCard]:
 
 
 def make_benchmark(
-    name: str, options: Mapping[str, Any], *, source: str = "", base: Path | None = None, texts: bool = False
+    name: str, options: Mapping[str, object], *, source: str = "", base: Path | None = None, texts: bool = False
 ) -> Benchmark:
     """Return a benchmark from its name and its options; errors name an unknown or ill-typed option.
 
@@ -226,7 +226,7 @@ def _same_file(value: str, base: Path) -> str:
     return str(path)
 
 
-def _options(kind: type, parameters: Mapping[str, Any]) -> list[str]:
+def _options(kind: type, parameters: Mapping[str, object]) -> list[str]:
     """Return the options of a dataclass that give these parameters; defaults are left out, except for axes."""
     words: list[str] = []
     for field in fields(kind):
@@ -238,7 +238,7 @@ def _options(kind: type, parameters: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _written(option: str, value: Any, *, several: bool) -> list[str]:
+def _written(option: str, value: object, *, several: bool) -> list[str]:
     if isinstance(value, bool):
         return [option if value else option.replace("--", "--no-", 1)]
     values = value if isinstance(value, list | tuple) else [value]

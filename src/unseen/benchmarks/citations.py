@@ -181,13 +181,13 @@ def _values(results: Sequence[Result]) -> dict[str, str]:
     }
 
 
-def _parameter_text(value: Any) -> str:
+def _parameter_text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "none" if value is None else value_text(value) or "none"
 
 
-def _flat(parameters: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+def _flat(parameters: Mapping[str, object], above: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in parameters.items():
         found |= _flat(value, f"{above}{name} ") if isinstance(value, Mapping) else {f"{above}{name}": value}

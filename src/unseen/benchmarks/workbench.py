@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.backbones.load import backbone_revision, load_backbone
+from unseen.core.arrays import FloatingArray, IntArray
 from unseen.core.errors import DataError, UnknownNameError
 from unseen.core.files import at_home, write_whole
 from unseen.core.identity import digest, identify
@@ -30,7 +30,6 @@ from unseen.features import Extraction, FeatureRows, FeatureStore, NoProgress, P
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
 
-FloatArray = npt.NDArray[np.floating[Any]]
 
 #: A change of a model before extraction, such as another preprocessing.
 View = Callable[["Backbone"], "Backbone"]
@@ -60,8 +59,8 @@ class SplitRows:
     """
 
     features: Any
-    labels: npt.NDArray[np.int64]
-    index: npt.NDArray[np.int64]
+    labels: IntArray
+    index: IntArray
     total: int
     skipped: dict[str, str] = field(default_factory=dict)
     speed: float | None = None
@@ -221,7 +220,7 @@ class Workbench:
 GIVEN = "xlsa17:"
 
 
-def _select(whole: SplitRows, images: Split, rows: npt.NDArray[np.int64]) -> SplitRows:
+def _select(whole: SplitRows, images: Split, rows: IntArray) -> SplitRows:
     """Return the rows of a split out of those of the images that it was sampled from, without unreadable images."""
     place = np.full(whole.total, -1, np.int64)
     place[whole.index] = np.arange(len(whole.index))
@@ -289,7 +288,7 @@ def kept_cards(home: Path) -> dict[str, ModelCard]:
 PROMPT_VERSION = 2
 
 
-def text_embeddings(bench: Workbench, model: str, classes: Sequence[str], templates: str) -> FloatArray:
+def text_embeddings(bench: Workbench, model: str, classes: Sequence[str], templates: str) -> FloatingArray:
     """Return the (c, d) embeddings of class names by a model's text tower; record classes that share a prompt.
 
     Raises:

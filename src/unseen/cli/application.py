@@ -44,7 +44,7 @@ class Commands(Group):
         # Names and helps, for lists and suggestions; `resolve_command` loads the command.
         self.commands.update({name: Command(name, help=text) for name, (_, text) in COMMANDS.items()})
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: object) -> list[str]:
         plugins = (each.name for each in entry_points(group="unseen.benchmarks"))
         return [*COMMANDS, *(name for name in plugins if name not in COMMANDS)]
 

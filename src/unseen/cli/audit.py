@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from rich.progress import Progress, TaskID
 from rich.text import Text
@@ -66,7 +66,7 @@ class Output:
     drop: Path | None
     page: Path | None
 
-    def write(self, values: Mapping[str, Any], print_tables: Callable[[], None]) -> None:
+    def write(self, values: Mapping[str, object], print_tables: Callable[[], None]) -> None:
         """Print the findings, and write the JSON file."""
         if self.as_json:
             print_json(values)

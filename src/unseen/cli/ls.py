@@ -71,7 +71,7 @@ _COLUMNS = (
 )
 
 
-def _print(kind: str, cards: list[dict[str, Any]]) -> None:
+def _print(kind: str, cards: list[dict[str, object]]) -> None:
     if not cards:
         say(f"0 {kind}")
         return
@@ -84,7 +84,7 @@ def _print(kind: str, cards: list[dict[str, Any]]) -> None:
     )
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:
         return ""
     return ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

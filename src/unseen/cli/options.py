@@ -119,7 +119,7 @@ class Fields:
         hints = get_type_hints(self.kind, include_extras=True)
         return [self._parameter(each, hints[each.name]) for each in self.fields()]
 
-    def given(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def given(self, values: Mapping[str, object]) -> dict[str, Any]:
         """Return, by field, the texts on the command line that differ from the default that the help shows."""
         found = {each.name: values[self._key(each.name)] for each in self.fields()}
         shown = {name for name in found if self.defaults is not None and self.defaults.get(name, "") is not None}
@@ -136,7 +136,7 @@ class Fields:
             return value
         return [str(one) for one in value] if isinstance(value, tuple) else str(value)
 
-    def _parameter(self, each: dataclasses.Field[Any], hint: Any) -> Parameter:
+    def _parameter(self, each: dataclasses.Field[object], hint: object) -> Parameter:
         name = self.option_name(each.name)
         default = None if self.defaults is None else self.defaults.get(each.name, self._default(each.name))
         help_text, metavar = str(each.metadata.get("help", "")), _metavar(hint, each)
@@ -155,7 +155,7 @@ class Fields:
         return parameter(self._key(each.name), Annotated[kind, made], None if default == [] else default)
 
 
-def _metavar(hint: Any, each: dataclasses.Field[Any]) -> str:
+def _metavar(hint: object, each: dataclasses.Field[object]) -> str:
     """Return the placeholder of an option's value in the help: short choices, or a word for its type."""
     kinds, words = kinds_of(hint), choices_of(hint)
     if bool in kinds:

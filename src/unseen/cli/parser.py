@@ -62,7 +62,7 @@ class Group(_Help, TyperGroup):
 class Command(_Help, TyperCommand):
     """A command; `made_late` makes its options when they are needed."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
+    def get_params(self, ctx: object) -> list[Any]:
         make = getattr(self.callback, "make", None)
         if make is not None:
             made = _typer_command(make())
@@ -135,7 +135,7 @@ def made_late(make: Callable[[], Callable[..., None]]) -> Callable[[], None]:
     return stub
 
 
-def with_parameters(parameters: Sequence[Parameter], body: Callable[[dict[str, Any]], None]) -> Callable[..., None]:
+def with_parameters(parameters: Sequence[Parameter], body: Callable[[dict[str, object]], None]) -> Callable[..., None]:
     """Return a function with these parameters that calls `body` with their values."""
 
     def function(**values: Any) -> None:
@@ -162,6 +162,6 @@ def spread_lists(arguments: Sequence[str], lists: Collection[str], commands: Col
     return spread
 
 
-def parameter(name: str, annotation: Any, default: Any = None) -> Parameter:
+def parameter(name: str, annotation: object, default: object = None) -> Parameter:
     """Return one parameter of a function that Typer reads."""
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -190,8 +190,8 @@ _STUDY = Argument(metavar="STUDY", help="A study file (TOML), or the name of a s
 EXTRACTION = Fields(Extraction, "extraction", "Feature extraction (replaces settings of the study)", defaults=None)
 
 
-def _run_file(values: dict[str, Any]) -> None:
-    study = overruled(Study.read(values.get("study", "demo")), EXTRACTION.given(values))
+def _run_file(values: dict[str, object]) -> None:
+    study = overruled(Study.read(str(values.get("study", "demo"))), EXTRACTION.given(values))
     run_and_report(study, Running.among(values), answers="study" not in values)
 
 
@@ -205,7 +205,7 @@ probe = study_command("probe")
 demo = with_parameters([*Running.parameters(), *EXTRACTION.parameters()], _run_file)
 
 
-def overruled(study: Study, given: dict[str, Any]) -> Study:
+def overruled(study: Study, given: dict[str, object]) -> Study:
     """Return the study with extraction settings from the command line."""
     if not given:
         return study

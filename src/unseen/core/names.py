@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 from urllib.parse import quote, unquote
 
 from unseen.core.errors import UsageError, suggest
@@ -35,7 +35,7 @@ class Name:
     options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, text: str, options: Mapping[str, Any] | None = None) -> Self:
+    def parse(cls, text: str, options: Mapping[str, object] | None = None) -> Self:
         """Read a name. `options` are added to those in it, and win over them; None takes one away."""
         if not isinstance(text, str):
             raise UsageError(f"a name is expected, such as packaged:grocery, not {type(text).__name__}.")

@@ -20,7 +20,7 @@ class _Record:
         return dataclasses.asdict(self)  # type: ignore[call-overload,no-any-return]
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Mapping[str, object]) -> Self:
         names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in names})
 
@@ -161,7 +161,7 @@ class Cell(_Record):
         """Return the digest of the data alone: equal for all models on the same images and labels."""
         return self.revision.partition("+")[2]
 
-    def name_of(self, kind: str, *parts: Any, without: Collection[str] = ()) -> str:
+    def name_of(self, kind: str, *parts: object, without: Collection[str] = ()) -> str:
         """Return the id of an intermediate object of this cell, such as a search or a training state.
 
         Args:
@@ -227,7 +227,7 @@ class Result(_Record):
         return cls(**{**found, **nested, "details": details, "record": record})
 
 
-def read_details(details: Mapping[str, Any], record: Mapping[str, Any]) -> tuple[Mapping[str, Any], RunRecord]:
+def read_details(details: Mapping[str, object], record: Mapping[str, object]) -> tuple[Mapping[str, Any], RunRecord]:
     """Return details and run record of a stored result, from the formats of all versions.
 
     Version 0.1 had no run record. It kept unreadable images in `details["skipped"]`, in three shapes: by split and

@@ -38,7 +38,7 @@ class Registry(Generic[T]):
     """
 
     def __init__(
-        self, kind: str, entry_point_group: str | None = None, *, make: Callable[[str, Any], T] | None = None
+        self, kind: str, entry_point_group: str | None = None, *, make: Callable[[str, object], T] | None = None
     ) -> None:
         self.kind = kind
         self.entry_point_group = entry_point_group
@@ -60,7 +60,7 @@ class Registry(Generic[T]):
     def register(self, name: str) -> Callable[[Any], Any]:
         """Return a decorator that calls `add`."""
 
-        def decorate(target: Any) -> Any:
+        def decorate(target: object) -> Any:
             self.add(name, target)
             return target
 

@@ -221,7 +221,7 @@ class RunRecord:
         return values | ({"parts": {name: part.to_dict() for name, part in self.parts.items()}} if self.parts else {})
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Mapping[str, object]) -> Self:
         """Read what `to_dict` wrote; ignore keys of a later version.
 
         Raises:

@@ -58,10 +58,10 @@ def _is_as_good(trial: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return bool(score >= reference and lower)
 
 
-def _setting(trial: Mapping[str, Any], best: Mapping[str, Any]) -> str:
+def _setting(trial: Mapping[str, object], best: Mapping[str, object]) -> str:
     names = [name for name in trial if name in best] or [name for name in trial if name != "error"]
     return ", ".join(f"{name}={short_value(trial[name])}" for name in names)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

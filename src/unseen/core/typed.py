@@ -21,7 +21,7 @@ class Typed:
     """Base of typed details and parameters; every field needs a default."""
 
     @classmethod
-    def read(cls, values: Mapping[str, Any]) -> Self:
+    def read(cls, values: Mapping[str, object]) -> Self:
         """Return the view of a stored mapping; ignore keys that the class does not declare."""
         hints = _hints(cls)
         found: dict[str, Any] = {}

@@ -18,17 +18,12 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from unseen.core.arrays import AnyArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.identity import digest
 from unseen.core.records import DatasetCard
 from unseen.core.run_record import RunRecord
 
-AnyArray = npt.NDArray[Any]
-BoolArray = npt.NDArray[np.bool_]
-FloatArray = npt.NDArray[np.float64]
-Float32Array = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
-Pixels = npt.NDArray[np.uint8]
 _T = TypeVar("_T")
 
 #: What the label of an image is: one class, several labels at once, or a number.

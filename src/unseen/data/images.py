@@ -11,18 +11,17 @@ from dataclasses import dataclass, field
 from functools import cache
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from unseen.core.arrays import Pixels
 from unseen.core.errors import DataError
 from unseen.core.guard import read_patiently
-from unseen.data.dataset import Pixels
 from unseen.data.decode import NOT_PICTURES, open_image
 
 
-def is_image(value: Any) -> bool:
+def is_image(value: object) -> bool:
     """Return whether `to_image` accepts a value; arrays by their number of dimensions."""
     if isinstance(value, Image.Image | bytes | str | PathLike):
         return True
@@ -31,7 +30,7 @@ def is_image(value: Any) -> bool:
     return getattr(value, "ndim", 0) in (2, 3) and hasattr(value, "dtype")
 
 
-def to_image(value: Any) -> Image.Image:
+def to_image(value: object) -> Image.Image:
     """Return a value as a new image; the caller's value stays unchanged.
 
     Args:
@@ -47,7 +46,7 @@ def to_image(value: Any) -> Image.Image:
     return Image.fromarray(_pixels(value)) if encoded is None else open_image(encoded)
 
 
-def _encoded(value: Any) -> bytes | Path | None:
+def _encoded(value: object) -> bytes | Path | None:
     """Return the encoded bytes or the file of an image; None if it is decoded."""
     if isinstance(value, dict):
         value = value.get("bytes") or str(value.get("path"))
@@ -56,7 +55,7 @@ def _encoded(value: Any) -> bytes | Path | None:
     )
 
 
-def image_key(value: Any) -> bytes:
+def image_key(value: object) -> bytes:
     """Return bytes that change when the image changes."""
     encoded = _encoded(value)
     if encoded is not None:
@@ -73,7 +72,7 @@ def bytes_key(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def _pixels(value: Any) -> Pixels:
+def _pixels(value: object) -> Pixels:
     """Return an array or tensor as uint8 (h, w) or (h, w, c)."""
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.guard import read_patiently
@@ -66,7 +66,7 @@ SOURCES.add("xlsa17", "unseen.data.sources.xlsa17:Xlsa17Source")
 _SELECTION = ("classes", "limit", "per_class")
 
 
-def load_dataset(name: str | Path, **options: Any) -> Dataset:
+def load_dataset(name: str | Path, **options: object) -> Dataset:
     """Load a dataset such as `packaged:grocery?labels=coarse` or `folder:photos?test=0.2&seed=3`.
 
     Args:

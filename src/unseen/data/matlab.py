@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from unseen.core.arrays import AnyArray
 from unseen.core.errors import DataError, MissingExtraError
 from unseen.core.files import map_file
 from unseen.core.guard import allowance, guarded, inflate, inflate_start
-from unseen.data.dataset import AnyArray
 
 Variable = AnyArray | list[str]
 

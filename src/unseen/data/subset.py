@@ -14,9 +14,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError
 from unseen.core.run_record import RunRecord
-from unseen.data.dataset import CLASS, Dataset, IntArray, Split
+from unseen.data.dataset import CLASS, Dataset, Split
 
 
 def draw_order(names: Sequence[str], seed: int) -> IntArray:

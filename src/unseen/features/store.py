@@ -25,6 +25,7 @@ from typing import Any, Literal, Self
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
+from unseen.core.arrays import FloatingArray, IntArray
 from unseen.core.errors import CorruptPartError, StoreError, UnknownNameError
 from unseen.core.files import TEMPORARY_SUFFIX, explained, make_folder, sync_folder, write_whole
 from unseen.core.records import FeatureKey
@@ -46,8 +47,6 @@ from unseen.features.part import (
     DESCRIPTION,
     Check,
     Description,
-    FloatArray,
-    IntArray,
     PartLayers,
     PartRows,
     description_file,
@@ -210,7 +209,7 @@ class FeatureStore:
         *,
         total: int,
         part_size: int,
-        provenance: Mapping[str, Any],
+        provenance: Mapping[str, object],
     ) -> None:
         """Store the rows of a part, if any, and complete the entries that have all their parts."""
         for layer, key in keys.items():
@@ -218,7 +217,7 @@ class FeatureStore:
                 self.add_part(key, part[layer], total=total, part_size=part_size)
             self.complete(key, total=total, part_size=part_size, provenance=provenance)
 
-    def complete(self, key: FeatureKey, *, total: int, part_size: int, provenance: Mapping[str, Any]) -> None:
+    def complete(self, key: FeatureKey, *, total: int, part_size: int, provenance: Mapping[str, object]) -> None:
         """Complete an entry if all of its parts are stored."""
         folder = entry_folder(self.root, key)
         manifest = load_manifest(folder) or Manifest(key, total, part_size)
@@ -383,7 +382,7 @@ class FeatureWriter:
 
     def write_part(
         self,
-        features: FloatArray,
+        features: FloatingArray,
         labels: IntArray,
         index: IntArray,
         skipped: Sequence[Skipped] = (),
@@ -416,7 +415,7 @@ class FeatureWriter:
         known = [Description(part, manifest.dim, manifest.dtype) for part in manifest.parts]
         self.manifest = with_parts(manifest, [*known, description])
 
-    def finish(self, provenance: Mapping[str, Any] | None = None) -> None:
+    def finish(self, provenance: Mapping[str, object] | None = None) -> None:
         """Mark the entry complete.
 
         Args:

@@ -24,13 +24,13 @@ import torch
 from torch import nn
 
 from unseen.backbones.backbone import Backbone
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, OutOfMemoryError, UsageError, first_line
 from unseen.core.identity import digest
 from unseen.core.run_record import Dropped
 from unseen.data import Split
 from unseen.finetuning.early_stop import EarlyStop
 from unseen.finetuning.trainer import FinetuneOptions, Progress, Schedule, Trainer
-from unseen.probes.sampling import IntArray
 
 __all__ = ["FinetuneOptions", "FinetuneResult", "finetune"]
 

@@ -15,10 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import AnyArray, BoolArray, FloatArray
 from unseen.core.errors import DataError
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 Float = TypeVar("Float", bound=np.floating[Any])
 
 
@@ -129,7 +128,7 @@ def log_softmax(scores: npt.NDArray[Float]) -> npt.NDArray[Float]:
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
 
 
-def paired(first: npt.ArrayLike, second: npt.ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def paired(first: npt.ArrayLike, second: npt.ArrayLike) -> tuple[AnyArray, AnyArray]:
     """Return two one-dimensional arrays of the same, positive length."""
     left, right = np.asarray(first), np.asarray(second)
     if left.ndim != 1 or left.shape != right.shape or len(left) == 0:

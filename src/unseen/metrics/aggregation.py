@@ -20,10 +20,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
 from unseen.stats import kendall_tau
 
-FloatArray = npt.NDArray[np.float64]
 Aggregation = Callable[[FloatArray], FloatArray]
 
 

@@ -13,9 +13,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
-
-Matrix = npt.NDArray[np.float64]
 
 _BLOCK = 2048  # rows whose distances to all others are held at once
 
@@ -86,7 +85,7 @@ def alignment(first: npt.ArrayLike, second: npt.ArrayLike, *, alpha: float = 2.0
     return float(np.mean(np.linalg.norm(left - right, axis=1) ** alpha))
 
 
-def _matrix(features: npt.ArrayLike) -> Matrix:
+def _matrix(features: npt.ArrayLike) -> FloatArray:
     matrix = np.asarray(features, np.float64)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise DataError(f"features are a matrix (images, dimensions); found shape {matrix.shape}.")
@@ -95,7 +94,7 @@ def _matrix(features: npt.ArrayLike) -> Matrix:
     return matrix
 
 
-def _on_sphere(features: npt.ArrayLike) -> Matrix:
+def _on_sphere(features: npt.ArrayLike) -> FloatArray:
     matrix = _matrix(features)
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     if not norms.all():

@@ -88,5 +88,5 @@ def _binned(pairs: Sequence[tuple[float, float]]) -> dict[str, tuple[float, ...]
     }
 
 
-def _distinct(values: Sequence[Any]) -> tuple[Any, ...]:
+def _distinct(values: Sequence[object]) -> tuple[Any, ...]:
     return tuple(sorted(set(values), key=lambda v: (isinstance(v, str), v)))

@@ -15,10 +15,8 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import Float32Array, FloatArray, IntArray
 from unseen.core.errors import DataError
-
-FloatArray = npt.NDArray[np.float64]
-SignArray = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +28,7 @@ class SubsetSearch:
         taus: (n,) mean over samples; `stds` their standard deviation over samples.
     """
 
-    subsets: npt.NDArray[np.int64]
+    subsets: IntArray
     taus: FloatArray
     stds: FloatArray
 
@@ -91,7 +89,7 @@ def left_out_taus(scores: npt.ArrayLike, suite: npt.ArrayLike | None = None) -> 
     return np.asarray(found)
 
 
-def _choices(tasks: int, size: int) -> tuple[npt.NDArray[np.int64], FloatArray]:
+def _choices(tasks: int, size: int) -> tuple[IntArray, FloatArray]:
     """Return all subsets, and the (t, n) matrix that takes their means."""
     if not 1 <= size <= tasks:
         raise DataError(f"subsets of {size} out of {tasks} tasks: choose a size from 1 to {tasks}.")
@@ -111,14 +109,14 @@ def _samples(scores: npt.ArrayLike) -> FloatArray:
     return table
 
 
-def _pair_signs(scores: npt.ArrayLike) -> SignArray:
+def _pair_signs(scores: npt.ArrayLike) -> Float32Array:
     """Return (..., P): for each of the P = m (m - 1) / 2 pairs of methods which one is ahead: 1, 0 or -1."""
     values = np.asarray(scores, np.float64)
     first, second = np.triu_indices(values.shape[-1], 1)
     return np.sign(values[..., first] - values[..., second]).astype(np.float32)
 
 
-def _tau_of_signs(left: SignArray, right: SignArray) -> FloatArray:
+def _tau_of_signs(left: Float32Array, right: Float32Array) -> FloatArray:
     """Return Kendall's tau-b of many rankings at once, from signs (..., P) and (P,); NaN where all pairs are tied."""
     together = (left @ right).astype(np.float64)
     untied = np.abs(left).sum(axis=-1, dtype=np.float64) * np.abs(right).sum(axis=-1, dtype=np.float64)

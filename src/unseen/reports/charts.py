@@ -56,12 +56,12 @@ _WHITE_TO_BLUE = ("#F4F6F9", PALETTE[0])
 _GREY = "#C9CED6"
 
 
-def _encode(name: str, kind: str = "nominal", **more: Any) -> Spec:
+def _encode(name: str, kind: str = "nominal", **more: object) -> Spec:
     """Return the encoding of a field."""
     return {"field": name, "type": kind, **more}
 
 
-def _layer(mark: str, encoding: Spec, *, data: Sequence[Row] | None = None, test: str = "", **style: Any) -> Spec:
+def _layer(mark: str, encoding: Spec, *, data: Sequence[Row] | None = None, test: str = "", **style: object) -> Spec:
     """Return a layer; with its own data, or with the rows of the chart that pass a test."""
     found: Spec = {"mark": {"type": mark, **style}, "encoding": encoding}
     found |= {} if data is None else {"data": {"values": data}}
@@ -116,7 +116,7 @@ class Axis:
     zero: bool = False
     hidden: bool = False
 
-    def text(self, value: Any) -> str:
+    def text(self, value: object) -> str:
         """Return a value as text."""
         forms = {"percent": "{:.1%}", "points": "{:+.1f}", "names": "{}"}
         return forms.get(self.kind, "{:.4g}").format(value).replace("%", " %")

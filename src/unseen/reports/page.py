@@ -244,12 +244,12 @@ class ClassPictures:
 # ---- parts of the file -----------------------------------------------------------------------------------------------
 
 
-def _dense(value: Any) -> str:
+def _dense(value: object) -> str:
     """Return strict JSON without white space."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def script_json(value: Any) -> str:
+def script_json(value: object) -> str:
     """Return JSON that is safe inside a <script> element: no text in it can close the element or open a comment."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

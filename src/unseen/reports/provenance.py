@@ -262,7 +262,7 @@ def result_data(material: Material) -> PackedResults:
     """Return all results for the browser; parts that many results share are stored once and named by their number."""
     shared: dict[str, int] = {}
 
-    def once(value: Any) -> int:
+    def once(value: object) -> int:
         return shared.setdefault(to_json(value, indent=None), len(shared))
 
     def entry(identifier: str, result: Result) -> dict[str, Any]:
@@ -309,7 +309,7 @@ def _styles(results: Sequence[Result]) -> dict[str, list[list[Any]]]:
     }
 
 
-def _is_small(value: Any) -> bool:
+def _is_small(value: object) -> bool:
     if isinstance(value, str | list | tuple | Mapping) and len(value) > _LARGEST_DETAIL:
         return False  # without formatting a thousand concepts
     return len(to_json(value, indent=None)) <= _LARGEST_DETAIL

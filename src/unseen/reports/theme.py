@@ -136,7 +136,7 @@ def to_spec(chart: Any) -> Spec:
     return spec | {"config": own | CONFIG}
 
 
-def beside(specs: Iterable[Mapping[str, Any]], *, titles: Sequence[str] = (), columns: int = 2) -> Spec:
+def beside(specs: Iterable[Mapping[str, object]], *, titles: Sequence[str] = (), columns: int = 2) -> Spec:
     """Return several specifications as one figure, side by side, each with its own axes and legends.
 
     Parameters and data of the parts become those of the whole, each once.
@@ -156,7 +156,7 @@ def beside(specs: Iterable[Mapping[str, Any]], *, titles: Sequence[str] = (), co
     return to_spec(whole | {name: value for name, value in more.items() if value})
 
 
-def without_legends(spec: Mapping[str, Any]) -> Spec:
+def without_legends(spec: Mapping[str, object]) -> Spec:
     """Return a specification whose series have no legend, for a section that has one for all its charts."""
     found = copy.deepcopy(dict(spec))
     for channel in _series(found):
@@ -167,7 +167,7 @@ def without_legends(spec: Mapping[str, Any]) -> Spec:
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-def save_chart(chart: Any, path: Path | str, *, scale: float = 2.0) -> Path:
+def save_chart(chart: object, path: Path | str, *, scale: float = 2.0) -> Path:
     """Write a chart as .html (interactive, works offline), .svg, .png or .pdf.
 
     Args:
@@ -240,7 +240,7 @@ def write_figures(sections: Sequence[Section], folder: Path, formats: Sequence[s
     return written
 
 
-def paper_spec(spec: Mapping[str, Any]) -> Spec:
+def paper_spec(spec: Mapping[str, object]) -> Spec:
     """Return the specification of a figure for a file: fixed width, one panel below another, legends shown.
 
     On the page a section has one legend for all its charts. In a file, series that no axis and no text names get

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unseen.core.records import DatasetCard, ModelCard
 from unseen.results.comparability import value_text
@@ -88,7 +88,7 @@ def typeset(text: str) -> str:
     return re.sub(r"(?<![\w.\-])-(?=\d)", "\u2212", text).replace(" ± ", "\u00a0±\u00a0").replace(" %", "\u202f%")
 
 
-def setting_text(parameters: Mapping[str, Any]) -> str:
+def setting_text(parameters: Mapping[str, object]) -> str:
     """Return parameters as "seed=22, shots=all"."""
     return ", ".join(f"{name}={value_text(value)}" for name, value in sorted(parameters.items()))
 

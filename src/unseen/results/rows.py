@@ -231,7 +231,7 @@ class RowReader:
             raise TypeError("not a mapping")
         return {name: self._whole(value) for name, value in values.items()}
 
-    def _whole(self, value: Any) -> Any:
+    def _whole(self, value: object) -> Any:
         """Return the value that a packed value stands for."""
         if not (isinstance(value, dict) and set(value) == {_KEY}):
             return value
@@ -289,7 +289,7 @@ def _digest(text: str) -> str:
 def to_json(what: str, value: object) -> str:
     """Return JSON that Python reads back to the same bits; NaN and the infinities are written by name."""
 
-    def plain(odd: Any) -> Any:
+    def plain(odd: object) -> Any:
         # numpy scalars and arrays convert themselves, without importing numpy here.
         if hasattr(odd, "tolist"):
             return odd.tolist()

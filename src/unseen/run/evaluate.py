@@ -140,7 +140,7 @@ def torch_threads(wanted: int = 0) -> int:
 
 
 def failures(
-    cells: list[Cell], error: str, seconds: float = 0.0, details: Mapping[str, Any] | None = None
+    cells: list[Cell], error: str, seconds: float = 0.0, details: Mapping[str, object] | None = None
 ) -> list[Result]:
     """Return a failed result for each cell."""
     each = seconds / max(len(cells), 1)

@@ -31,7 +31,7 @@ def make_report(results: Sequence[Result], **options: Any) -> Page:
     return make_page(results, **{**known, **options})
 
 
-def write_report(results: Sequence[Result], path: Path | str, **options: Any) -> Path:
+def write_report(results: Sequence[Result], path: Path | str, **options: object) -> Path:
     """Write the report of some results; `options` are those of `make_report`."""
     return make_report(results, **options).write(path)
 

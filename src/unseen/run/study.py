@@ -116,7 +116,7 @@ def study_cards() -> list[MethodCard]:
     return cards
 
 
-def _is_object(value: Any, key: str) -> bool:
+def _is_object(value: object, key: str) -> bool:
     """Return whether a value may be a model or a dataset, and is nothing that a TOML file contains."""
     if isinstance(value, str | Path | bytes | int | float | dict | None):
         return False
@@ -127,7 +127,7 @@ def _is_object(value: Any, key: str) -> bool:
     return not isinstance(value, list) and (hasattr(value, "__getitem__") or hasattr(value, "splits"))
 
 
-def _register(study: Study, value: Any, key: str) -> Any:
+def _register(study: Study, value: object, key: str) -> Any:
     if isinstance(value, Path):
         return str(value)
     registered = isinstance(value, str) and value.startswith(f"{OBJECT_SCHEME}:")

@@ -20,12 +20,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import BoolArray, FloatArray
 from unseen.core.errors import DataError
-from unseen.stats.interval import FloatArray, Interval, groups_of, no_interval
+from unseen.stats.interval import Interval, groups_of, no_interval
 from unseen.stats.means import Mean, estimate_mean, share_interval
 from unseen.stats.resampling import jackknife_error
-
-BoolArray = npt.NDArray[np.bool_]
 
 #: With fewer images of the rarest label the interval does not keep its level (bench/coverage.py).
 FEWEST_POSITIVES = 5

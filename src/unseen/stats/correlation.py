@@ -22,8 +22,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import BoolArray, FloatArray
 from unseen.core.errors import DataError
-from unseen.stats.interval import FloatArray, Interval, check_level, no_interval, t_p, t_quantile
+from unseen.stats.interval import Interval, check_level, no_interval, t_p, t_quantile
 from unseen.stats.means import t_interval
 from unseen.stats.resampling import jackknife_error
 
@@ -127,7 +128,7 @@ def _spearman(x: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:
     """Return rho, and rho without each of the points, or without each of 200 groups if there are many points."""
     from scipy.stats import rankdata
 
-    def rho(rows: npt.NDArray[np.bool_]) -> float:
+    def rho(rows: BoolArray) -> float:
         return _pearson(rankdata(x[rows]), rankdata(y[rows]))[0]
 
     n = len(x)

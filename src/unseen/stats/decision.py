@@ -24,19 +24,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray, IntArray
 from unseen.core.errors import DataError
 from unseen.stats.difference import holm, paired_differences, unpaired_difference
-from unseen.stats.interval import (
-    Difference,
-    FloatArray,
-    IntArray,
-    Interval,
-    check_level,
-    groups_of,
-    no_interval,
-    normal_quantile,
-    per_image,
-)
+from unseen.stats.interval import Difference, Interval, check_level, groups_of, no_interval, normal_quantile, per_image
 from unseen.stats.means import accuracy_interval, estimate_mean, mean_interval, per_class_interval
 
 _SAMPLES = 4000

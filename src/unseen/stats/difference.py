@@ -25,17 +25,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
-from unseen.stats.interval import (
-    Difference,
-    FloatArray,
-    Interval,
-    check_level,
-    normal_quantile,
-    per_image,
-    t_p,
-    t_quantile,
-)
+from unseen.stats.interval import Difference, Interval, check_level, normal_quantile, per_image, t_p, t_quantile
 from unseen.stats.means import estimate_means, t_interval
 
 

@@ -6,15 +6,12 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import AnyArray, FloatArray, IntArray
 from unseen.core.errors import DataError
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +95,7 @@ def per_image(outcomes: npt.ArrayLike, *, what: str = "outcomes") -> FloatArray:
 
 def groups_of(labels: npt.ArrayLike, n: int) -> tuple[IntArray, IntArray]:
     """Return the group number of each image and the size of each group."""
-    names: npt.NDArray[Any] = np.asarray(labels)
+    names: AnyArray = np.asarray(labels)
     if names.shape != (n,):
         raise DataError(f"labels must have one entry per image: ({n},), found {names.shape}.")
     _, index, counts = np.unique(names, return_inverse=True, return_counts=True)

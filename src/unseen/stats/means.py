@@ -30,17 +30,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
-from unseen.stats.interval import (
-    FloatArray,
-    Interval,
-    check_level,
-    groups_of,
-    no_interval,
-    per_image,
-    t_p,
-    t_quantile,
-)
+from unseen.stats.interval import Interval, check_level, groups_of, no_interval, per_image, t_p, t_quantile
 
 #: Weight, in errors, of the assumed variance in the estimated variance of a bounded mean: with equal weights of all
 #: images the assumed variance is that of 0/1 outcomes; else it is larger, and fewer errors tell about it.

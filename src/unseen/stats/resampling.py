@@ -12,8 +12,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
-from unseen.stats.interval import FloatArray, Interval, no_interval
+from unseen.stats.interval import Interval, no_interval
 from unseen.stats.means import Mean, share_interval
 
 Statistic = Callable[[FloatArray], FloatArray]

@@ -23,9 +23,9 @@ from unseen.core.records import ModelCard, Preprocessing
 from unseen.core.run_record import LoadedModel
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from torch import Tensor, nn
+
+    from unseen.core.arrays import Float32Array
 
 #: Outputs that can be the features, and their descriptions for the run record.
 _LAYERS = {
@@ -127,7 +127,7 @@ def _loaded(built: Backbone, place: str, info: Mapping[str, Any]) -> LoadedModel
 
 
 def transformers_backbone(
-    model: nn.Module, name: ModelName, *, processor: Any = None, tokenizer: Any = None
+    model: nn.Module, name: ModelName, *, processor: object = None, tokenizer: object = None
 ) -> Backbone:
     """Wrap a model of transformers; without a processor it gets ImageNet's usual preprocessing."""
     model = model.eval()
@@ -187,12 +187,12 @@ def _forward(output: str, prefix: int) -> Forward:
 def _text_tower(model: Any, tokenizer: Any) -> TextTower:
     import torch
 
-    def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def embed(texts: Sequence[str]) -> Float32Array:
         longest = getattr(getattr(model.config, "text_config", None), "max_position_embeddings", None)
         tokens = tokenizer(list(texts), padding="max_length", truncation=True, max_length=longest, return_tensors="pt")
         with torch.inference_mode():
             found = model.get_text_features(**tokens)
-        embedded: npt.NDArray[np.float32] = getattr(found, "pooler_output", found).float().numpy()
+        embedded: Float32Array = getattr(found, "pooler_output", found).float().numpy()
         return embedded
 
     return embed

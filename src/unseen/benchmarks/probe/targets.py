@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.benchmarks.benchmark import Benchmark
 from unseen.benchmarks.probe.info import MULTILABEL, REGRESSION
 from unseen.benchmarks.probing import Arrays, Validation, limits, pool_validation
 from unseen.benchmarks.workbench import SplitRows, Workbench
+from unseen.core.arrays import AnyArray
 from unseen.core.identity import option
 from unseen.core.options import Natural
 from unseen.core.records import Cell, Result
@@ -60,7 +60,7 @@ class TargetBenchmark(Benchmark):
 
     @abstractmethod
     def judge(
-        self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: Any
+        self, train: Arrays, held: Arrays | None, test: Arrays, seed: int, names: Sequence[str], **how: object
     ) -> tuple[dict[str, float], dict[str, Any], Any]:
         """Return metrics, details and the fit of one seed."""
 
@@ -97,7 +97,7 @@ class RegressionBenchmark(TargetBenchmark):
     name: ClassVar[str] = "regression"
     info: ClassVar[BenchmarkInfo] = REGRESSION
 
-    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+    def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
         from unseen.probes.regression import VERSION
 
         return {"ridge-regression": VERSION}
@@ -128,7 +128,7 @@ class MultilabelBenchmark(TargetBenchmark):
 
     seeds: tuple[int, ...] = option(SEEDS, axis="seed", count=SEEDS, help="One run each: a count, or the seeds.")
 
-    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+    def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
         from unseen.probes.one_vs_rest import VERSION
 
         return {"one-vs-rest": VERSION}
@@ -177,7 +177,7 @@ def _bounded(name: str, interval: Interval) -> dict[str, float]:
     return {name: interval.value, **(limits(name, interval) if interval.known else {})}
 
 
-def _targets(dataset: Dataset, split: str, part: SplitRows) -> npt.NDArray[Any]:
+def _targets(dataset: Dataset, split: str, part: SplitRows) -> AnyArray:
     """Return the targets of the readable images of a split."""
     found = dataset.split(split).targets
     assert found is not None

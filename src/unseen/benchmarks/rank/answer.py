@@ -22,11 +22,11 @@ from unseen.benchmarks.rank.candidates import Candidate as Candidate
 from unseen.benchmarks.rank.candidates import CheckpointRanking as CheckpointRanking
 from unseen.benchmarks.rank.details import EXPECTED, POOLED, TRUTH, RankDetails, RankParameters
 from unseen.benchmarks.rank.scoring import estimates, read_hits
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError, UnseenError
 from unseen.core.identity import canonical_json
 from unseen.core.records import Cell, Result
 from unseen.ranking.cards import combine_terms, find_score
-from unseen.ranking.inputs import FloatArray
 from unseen.results import comparable
 from unseen.results.table import records_by_dataset
 from unseen.stats import Candidate as Estimate

@@ -131,7 +131,7 @@ class RankBenchmark(Benchmark):
                 "LogME. Write: --scores logme."
             )
 
-    def components(self, point: Mapping[str, Any]) -> Mapping[str, int]:
+    def components(self, point: Mapping[str, object]) -> Mapping[str, int]:
         name = str(point["score"])
         return {name: TRUTH_VERSION if name == TRUTH else find_score(name).version}
 
@@ -170,7 +170,7 @@ class RankBenchmark(Benchmark):
         """Compute one score or the fine-tuned accuracy; a score that fails (LEEP without a head) stops no other."""
         from unseen.benchmarks.rank.truth import early_result, truth_result
 
-        def state(*run: Any) -> Path:
+        def state(*run: object) -> Path:
             states.append(bench.home / "finetuning" / f"{cell.name_of('finetuning', *run)}.pt")
             return states[-1]
 

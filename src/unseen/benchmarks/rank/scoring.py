@@ -32,7 +32,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +39,7 @@ import numpy.typing as npt
 from unseen.backbones.load import LOGITS
 from unseen.benchmarks.rank.details import EXPECTED, RankDetails, RankParameters
 from unseen.benchmarks.workbench import SplitRows, Workbench
+from unseen.core.arrays import AnyArray, FloatArray, IntArray
 from unseen.core.errors import DataError, DiskFullError, UnseenError
 from unseen.core.extras import one_thread
 from unseen.core.identity import digest
@@ -49,7 +49,7 @@ from unseen.data.dataset import CLASS, NUMBER, SEVERAL
 from unseen.data.subset import select
 from unseen.metrics import softmax
 from unseen.ranking.cards import FEATURES, LBFGS_STEPS, ScoreCard, Sizes, find_score, score_flops, score_terms
-from unseen.ranking.inputs import FloatArray, IntArray, Tell, check_features, mean_over_images, stratified_rows
+from unseen.ranking.inputs import Tell, check_features, mean_over_images, stratified_rows
 from unseen.ranking.ridge import class_hits, label_parts, value_parts
 from unseen.stats import Candidate, Interval
 from unseen.stats.means import estimate_mean, share_interval, t_interval
@@ -119,7 +119,7 @@ def score_result(cell: Cell, card: ScoreCard, images: ScoredImages, *, resamples
     target = images.dataset.target
     rows = images.rows(LOGITS if card.needs_head else str(RankParameters.read(cell.parameters).layer))
     values, index = np.asarray(rows.features[:]), rows.index
-    wanted: npt.NDArray[Any] = rows.labels
+    wanted: AnyArray = rows.labels
     lost: dict[str, str] = {}
     if target != CLASS:
         card, split = _for_targets(card, target), images.dataset.split(images.split)

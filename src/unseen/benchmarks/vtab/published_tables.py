@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unseen.benchmarks.vtab.info import VtabDetails
+from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
 from unseen.core.names import Name
 from unseen.core.records import Cell, Result
@@ -30,7 +31,6 @@ from unseen.data.sources.vtab import vtab_tasks
 from unseen.metrics.aggregation import Aggregation, aggregations
 from unseen.stats import accuracy_interval
 
-FloatArray = npt.NDArray[np.float64]
 Size = Literal["1000", "full"]
 Adaptation = Literal["lightweight", "heavyweight", "linear"]
 

@@ -21,9 +21,9 @@ from typing import Any, final
 
 import numpy as np
 
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError
 from unseen.data import Split
-from unseen.data.dataset import IntArray
 
 #: A setting of hyper-parameters by name, with its outcome once it was tried.
 Trial = dict[str, Any]

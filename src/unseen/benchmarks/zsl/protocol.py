@@ -28,6 +28,7 @@ from unseen.benchmarks.workbench import (
 from unseen.benchmarks.zsl import ZSL
 from unseen.benchmarks.zsl.analysis import make_look
 from unseen.benchmarks.zsl.details import ZslDetails, ZslParameters, pack_outcomes, parameters_of
+from unseen.core.arrays import IntArray
 from unseen.core.errors import DataError, UnknownNameError, UnseenError
 from unseen.core.identity import option
 from unseen.core.names import Name
@@ -36,7 +37,6 @@ from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord, dropped
 from unseen.core.search_record import search_record
 from unseen.data import Dataset
-from unseen.data.dataset import IntArray
 from unseen.results.info import BenchmarkInfo
 from unseen.zeroshot.catalogue import expand_methods, load_method, make_method
 from unseen.zeroshot.embeddings import check_source, class_embeddings

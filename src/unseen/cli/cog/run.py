@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -64,7 +64,7 @@ def _prepare_finetuning(draft: Draft) -> None:
     draft.benchmarks = {"cog": frozen, **draft.benchmarks}
 
 
-def imagenet_data(name: str, options: dict[str, Any], home: Path | None) -> str:
+def imagenet_data(name: str, options: dict[str, object], home: Path | None) -> str:
     """Return `imagenet?train=8` as the dataset of all its concepts, with the levels of its file by default.
 
     If a file of levels has no other concepts than the default file, the features extracted for the default are used.
@@ -88,7 +88,7 @@ def imagenet_data(name: str, options: dict[str, Any], home: Path | None) -> str:
     return str(Name("imagenet", "cog", dict(sorted({**parsed.options, "levels": str(base.resolve())}.items()))))
 
 
-def data_with_ids(name: str, options: Mapping[str, Any], home: Path | None) -> str:
+def data_with_ids(name: str, options: Mapping[str, object], home: Path | None) -> str:
     """Return the name of a folder with the file of its class ids; create the file if there is none.
 
     The file is `FOLDER-wnids.tsv` in the current folder, with a line per class. An existing file is not changed, except

@@ -19,11 +19,11 @@ from typing import IO, Any, cast
 import numpy as np
 from PIL import Image, ImageFilter
 
+from unseen.core.arrays import AnyArray, IntArray, Pixels
 from unseen.core.errors import DataError, MissingExtraError
 from unseen.core.guard import allowance, guarded, read_limited, reader
 from unseen.data.archives import read_zipped
 from unseen.data.columns import read_lines
-from unseen.data.dataset import AnyArray, IntArray, Pixels
 from unseen.data.decode import decode_rgb
 from unseen.data.sources.vtab.examples import Examples, from_bytes, from_files, from_pixels
 from unseen.data.sources.vtab.tfds import NO_VEHICLE

@@ -27,13 +27,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from unseen.core.arrays import Float32Array, FloatArray, IntArray
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.files import home
 from unseen.core.guard import guarded
 from unseen.core.identity import digest, file_digest
 from unseen.core.names import Options
 from unseen.core.records import DatasetCard
-from unseen.data.dataset import Dataset, Float32Array, FloatArray, IntArray, Split
+from unseen.data.dataset import Dataset, Split
 from unseen.data.decode import open_image
 from unseen.data.images import content_key
 from unseen.data.load import DatasetSource

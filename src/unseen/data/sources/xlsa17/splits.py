@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from unseen.core.arrays import AnyArray, FloatArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.guard import guarded
 from unseen.core.identity import digest
-from unseen.data.dataset import AnyArray, FloatArray, IntArray
 from unseen.data.matlab import read_matlab
 
 TRAINVAL, TEST_SEEN, TEST_UNSEEN = "trainval", "test_seen", "test_unseen"
