@@ -13,6 +13,7 @@ import numpy.typing as npt
 from unseen.api.answer import Answer, percent
 from unseen.concepts import list_unknown
 from unseen.core.errors import DataError, UsageError
+from unseen.core.identity import Values
 from unseen.core.run_record import RunRecord, SplitCounts
 from unseen.core.search_record import search_record
 from unseen.stats import Candidate, Decision, decide
@@ -75,10 +76,10 @@ class ZeroShotAnswer(Answer):
             f"{len(self.unseen_classes)} unseen classes (chance {percent(chance)}){where}"
         )
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Values]:
         found = []
         for name, each in self.evaluations.items():
-            row: dict[str, Any] = {"method": name}
+            row: Values = {"method": name}
             for metric, interval in ((key, each.intervals[key]) for key in self.percent if key in each.intervals):
                 row |= {metric: interval.value, f"{metric}_low": interval.low, f"{metric}_high": interval.high}
             found.append({**row, **{f"tuned {k}": v for k, v in each.best.items()}})

@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 from unseen.core.errors import UnseenError
-from unseen.core.identity import canonical_json
+from unseen.core.identity import Values, canonical_json
 from unseen.core.records import Cell, DatasetCard, ModelCard, Result
 from unseen.core.typed import Details
 from unseen.results.comparability import SEED, current, sort_key, value_text
@@ -171,7 +171,7 @@ def _counts(results: Sequence[Result], seeds: str | None, names: Mapping[str, st
 
 def _values(results: Sequence[Result]) -> dict[str, str]:
     """Return by parameter every value that occurs, as text."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Values] = {}
     for result in results:
         for name, value in sorted(_flat(result.cell.parameters).items()):
             found.setdefault(name, {}).setdefault(canonical_json(value), value)
@@ -187,8 +187,8 @@ def _parameter_text(value: object) -> str:
     return "none" if value is None else value_text(value) or "none"
 
 
-def _flat(parameters: Mapping[str, object], above: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _flat(parameters: Mapping[str, object], above: str = "") -> Values:
+    found: Values = {}
     for name, value in parameters.items():
         found |= _flat(value, f"{above}{name} ") if isinstance(value, Mapping) else {f"{above}{name}": value}
     return found

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
+from unseen.core.identity import Values
 from unseen.core.records import ModelCard, Result
 from unseen.reports.blocks import Figure, Section, plain_table
 from unseen.reports.charts import Axis, Dots, interval_fields
@@ -329,7 +330,7 @@ def board_table(board: Board, names: Mapping[str, str]) -> Table:
     return Table(title, columns, rows, row_keys=board.models, notes=notes)
 
 
-def board_json(board: Board, names: Mapping[str, str]) -> dict[str, Any]:
+def board_json(board: Board, names: Mapping[str, str]) -> Values:
     """Return a board as JSON values."""
     title, heads = heading(board.grid, board.columns, names)
     rows = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -31,6 +31,7 @@ from unseen.cli.results import (
 from unseen.cli.tables import count, print_json, print_model, say, say_written
 from unseen.core.errors import UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
+from unseen.core.identity import Values
 from unseen.reports import save_chart
 from unseen.results.export import merge, write_lines
 from unseen.results.render import markdown_table
@@ -99,7 +100,7 @@ def _model(name: str, known: list[str]) -> str:
     return like[0]
 
 
-def _plain(duel: Duel) -> dict[str, Any]:
+def _plain(duel: Duel) -> Values:
     sides = {
         name: {"model": side.model, "value": side.value, "values": list(side.values)}
         | {"low": side.interval.low, "high": side.interval.high}

@@ -19,6 +19,7 @@ from unseen.cli.progress import ConsoleProgress
 from unseen.cli.tables import confirm, console, count, print_json, print_model, say, say_written
 from unseen.core.errors import CellsFailedError, StoreError, UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
+from unseen.core.identity import Values
 from unseen.core.records import Result
 from unseen.results.comparability import current, older_note
 from unseen.results.database import FILE_NAME, ResultsDatabase
@@ -28,7 +29,7 @@ from unseen.results.repair import repair as repair_file
 
 Names = list[str] | None
 #: Names by column.
-Chosen = dict[str, Any]
+Chosen = Values
 
 
 def _only(name: str, what: str) -> Any:

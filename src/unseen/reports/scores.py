@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from unseen.core.identity import Values
 from unseen.core.typed import Details
 from unseen.reports.blocks import Figure, Headline, Material, Section, Standing, Table, TableCell
 from unseen.reports.charts import Axis, Dots, interval_fields
@@ -132,9 +132,9 @@ def summary_dots(summaries: Sequence[Summary], keys: Mapping[str, Key], chance: 
     )
 
 
-def _row(summary: Summary, key: Key) -> dict[str, Any]:
+def _row(summary: Summary, key: Key) -> Values:
     style, several = summary.style, len(summary.values) > 1
-    row: dict[str, Any] = {"model": summary.model, "name": key.label, "group": key.group}
+    row: Values = {"model": summary.model, "name": key.label, "group": key.group}
     row |= {"shown": interval_text(summary.interval, style), "cells": list(summary.cells)}
     if several:
         seeds = zip(summary.seeds, summary.values, strict=True)

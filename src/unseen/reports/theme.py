@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 from unseen.core.errors import UsageError
 from unseen.core.extras import import_extra
 from unseen.core.files import write_whole
+from unseen.core.identity import Values
 from unseen.core.records import ModelCard
 from unseen.reports.wording import family, is_reference
 
 if TYPE_CHECKING:
     from unseen.reports.blocks import Section
 
-Spec = dict[str, Any]
+Spec = Values
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 #: Of series that are not models (measures, methods, levels): colours that no model has, after Tol's "muted".

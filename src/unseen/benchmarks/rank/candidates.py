@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from unseen.benchmarks.rank.details import POOLED
+from unseen.core.identity import Values
 from unseen.core.run_record import RunRecord
 from unseen.reports.wording import amount, listed
 from unseen.stats import Candidate as Estimate
@@ -89,7 +90,7 @@ class Candidate:
         name = names.get(self.model, self.model)
         return name if self.layer == POOLED else f"{name} at {self.layer}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return JSON values: NaN becomes None."""
         return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(self).items()}
 
@@ -193,7 +194,7 @@ class CheckpointRanking:
             return []
         return [first, *(c for c in others if c.may_be_best and c.best_share >= FAIR)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Values:
         """Return JSON values: NaN becomes None."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("estimates", "decision")}
         return plain | {

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from unseen.benchmarks.rank.answer import is_bare, rankings, truth_results
 from unseen.benchmarks.rank.candidates import Candidate, CheckpointRanking
@@ -23,6 +22,7 @@ from unseen.benchmarks.rank.table import (
     truth_tables,
 )
 from unseen.core.errors import DataError
+from unseen.core.identity import Values
 from unseen.core.records import Result
 from unseen.ranking.cards import find_score, variant_of
 from unseen.reports.blocks import Figure, Headline, Material, Part, Section, Standing, Text, assemble
@@ -113,7 +113,7 @@ class _Ranked:
         if cited := "; ".join(paper for paper in papers if paper):
             yield f"To cite: {cited}."
 
-    def _row(self, c: Candidate) -> dict[str, Any]:
+    def _row(self, c: Candidate) -> Values:
         key = self.material.keys[c.model]
         return {
             "model": c.model,

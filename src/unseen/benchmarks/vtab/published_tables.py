@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from unseen.benchmarks.vtab.info import VtabDetails
 from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
+from unseen.core.identity import Values
 from unseen.core.names import Name
 from unseen.core.records import Cell, Result
 from unseen.core.run_record import RunRecord
@@ -240,6 +240,6 @@ def claims() -> Mapping[str, Any]:
 
 
 @cache
-def _tables() -> dict[str, Any]:
+def _tables() -> Values:
     path = files("unseen.benchmarks.vtab") / "published" / "tables.toml"
     return tomllib.loads(path.read_text(encoding="utf-8"))

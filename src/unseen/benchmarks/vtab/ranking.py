@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from unseen.benchmarks.vtab.analysis import (
     ModelScores,
@@ -16,6 +15,7 @@ from unseen.benchmarks.vtab.analysis import (
 )
 from unseen.benchmarks.vtab.published_tables import Adaptation, Size, TaskInfo
 from unseen.core.errors import DataError
+from unseen.core.identity import Values
 from unseen.core.records import Result
 from unseen.reports.blocks import Material
 from unseen.reports.wording import counted, listed
@@ -146,9 +146,9 @@ class Ranking:
             cells=row.cells(column.tasks),
         )
 
-    def to_rows(self) -> list[dict[str, Any]]:
+    def to_rows(self) -> list[Values]:
         """Return the rows as JSON values, scores in percent."""
-        called, found = self._names({}), list[dict[str, Any]]()
+        called, found = self._names({}), list[Values]()
         for row, lacks in [*((row, "") for row in self.ordered), *self.incomplete]:
             name = {"method": called[row.key], "model": row.model, "own": not row.source, "source": row.source}
             scores = {task: 100 * value for task, value in row.medians.items()}
@@ -157,7 +157,7 @@ class Ranking:
             found.append({**name, "scores": scores, **own, **place})
         return found
 
-    def _means(self, key: str) -> dict[str, Any]:
+    def _means(self, key: str) -> Values:
         """Return the means of a row and its place, as JSON values."""
         best, means = self.decisions[self.mean], [column for column in self.columns if len(column.tasks) > 1]
         interval = best.intervals[key]
