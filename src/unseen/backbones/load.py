@@ -97,7 +97,8 @@ for _scheme, _target in {
     "torchhub": "sources.torchhub:TorchHubSource",
     "object": "load:ObjectSource",
     "cog": "sources.cog:CogSource",
-    "xlsa17": "sources.xlsa17:Xlsa17Source",
+    "xlsa17": "sources.xlsa17:GivenSource",
+    "features": "sources.xlsa17:GivenSource",
 }.items():
     BACKBONES.add(_scheme, f"unseen.backbones.{_target}")
 

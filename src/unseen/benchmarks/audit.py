@@ -212,10 +212,15 @@ def run_checks(
             yield check_readable(rows)
             if copies:
                 yield check_copies(bench, model, data)
-        probe = _Probe(rows, model, seed)
-        yield from (probe.check_majority(), probe.check_shuffled_labels(), probe.check_more_labels())
-        baseline = random_baseline(bench, model)
-        yield probe.check_random_weights(baseline, bench.splits(baseline, data) if baseline else None)
+        yield from run_controls(bench, data, model, seed=seed)
+
+
+def run_controls(bench: Workbench, data: str, model: str, *, seed: int = 0) -> Iterator[Check]:
+    """Yield the checks of one model whose outcome is known if data, weights and code are right."""
+    probe = _Probe(bench.splits(model, data), model, seed)
+    yield from (probe.check_majority(), probe.check_shuffled_labels(), probe.check_more_labels())
+    baseline = random_baseline(bench, model)
+    yield probe.check_random_weights(baseline, bench.splits(baseline, data) if baseline else None)
 
 
 def check_balance(dataset: Dataset) -> Check:

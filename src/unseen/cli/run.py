@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import Parameter
 from pathlib import Path
@@ -16,7 +16,7 @@ from typer import Argument, Option
 from unseen.backbones.load import check_backbone, expand_models, resolve_model
 from unseen.benchmarks import group_cells
 from unseen.benchmarks.benchmark import make_benchmark
-from unseen.benchmarks.workbench import Workbench
+from unseen.benchmarks.workbench import Workbench, given_models
 from unseen.cli.options import COMMON_EXTRACTION, DATA_PANEL, MODELS_HELP, TAKEN, Fields, Running, split_names
 from unseen.cli.parser import made_late, parameter, with_parameters
 from unseen.cli.progress import ConsoleReporter
@@ -25,6 +25,7 @@ from unseen.cli.tables import console, count, print_json, print_table, say
 from unseen.core.errors import CellsFailedError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.core.identity import Values
+from unseen.core.names import Name
 from unseen.core.options import make_options
 from unseen.core.records import Result
 from unseen.features import Extraction
@@ -37,6 +38,8 @@ from unseen.run.study import Study
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from unseen.benchmarks.audit import Check
 
 
 # ---- commands made from benchmarks -----------------------------------------------------------------------------------
@@ -113,6 +116,7 @@ def study_command(
             if prepare is not None:
                 _check_models(draft.models)
                 prepare(draft)
+            draft.models = draft.models or list(dict.fromkeys(m for name in draft.data for m in given_models(name)))
             if run is not None:
                 run(draft, Running.among(values))
             else:
@@ -192,8 +196,7 @@ EXTRACTION = Fields(Extraction, "extraction", "Feature extraction (replaces sett
 
 
 def _run_file(values: dict[str, object]) -> None:
-    study = overruled(Study.read(str(values.get("study", "demo"))), EXTRACTION.given(values))
-    run_and_report(study, Running.among(values), answers="study" not in values)
+    run_and_report(overruled(Study.read(str(values["study"])), EXTRACTION.given(values)), Running.among(values))
 
 
 run = with_parameters(
@@ -202,8 +205,31 @@ run = with_parameters(
 probe = study_command("probe")
 
 
-#: Runs the shipped study, and prints its answers instead of tables.
-demo = with_parameters([*Running.parameters(), *EXTRACTION.parameters()], _run_file)
+def _run_demo(values: dict[str, object]) -> None:
+    from unseen.benchmarks.audit import run_controls  # imports the search for copies and the leak audit
+
+    study, how = overruled(Study.read("demo"), EXTRACTION.given(values)), Running.among(values)
+    if values["shuffle_labels"]:
+        run_and_report(_with_shuffled_labels(study), how, answers=True)
+    else:
+        run_and_report(study, how, answers=True, controls=run_controls)
+
+
+def _with_shuffled_labels(study: Study) -> Study:
+    """Return a study of the same benchmarks on the same images with permuted labels."""
+    renamed = {name: str(Name.parse(name, {"shuffle_labels": 0})) for name in study.datasets}
+    benchmarks = [
+        replace(each, only=tuple(renamed[name] for name in each.only)) if each.only else each
+        for each in study.protocols
+    ]
+    return replace(study, name=f"{study.name}-shuffled", datasets=tuple(renamed.values()), benchmarks=benchmarks)
+
+
+_SHUFFLE = Option("--shuffle-labels", help="Permute all labels: a control that must find nothing significant.")
+demo = with_parameters(
+    [parameter("shuffle_labels", Annotated[bool, _SHUFFLE], False), *Running.parameters(), *EXTRACTION.parameters()],
+    _run_demo,
+)
 
 
 def overruled(study: Study, given: dict[str, object]) -> Study:
@@ -223,12 +249,14 @@ def run_and_report(
     *,
     show: Callable[[Sequence[Result]], None] | None = None,
     answers: bool = False,
+    controls: Callable[[Workbench, str, str], Iterable[Check]] | None = None,
 ) -> None:
     """Run a study with progress output, and print its tables or its JSON.
 
     Args:
         show: prints the results instead of the tables.
         answers: print one sentence per question instead of the tables.
+        controls: returns checks with a known outcome, printed after the answers for the first dataset and model.
 
     Raises:
         CellsFailedError: some cells failed; the results of the others are stored, and the report is written.
@@ -259,9 +287,11 @@ def run_and_report(
     else:
         if answers:
             for answer in outcome.answers:
-                say(f"\n{answer.question}", "bold")
-                width = min(console().width, _ANSWER_WIDTH)
-                say(fill(answer.text, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
+                _print_answer(answer.question, answer.text)
+            if controls is not None:
+                checks = controls(bench, study.datasets[0], study.models[0])
+                found = [f"{each.status}: {each.name} ({each.found})" for each in checks]
+                _print_answer("Controls with a known outcome", "\n".join(found))
         elif show is not None and not how.all_metrics:
             show(outcome.results)
         else:
@@ -279,6 +309,13 @@ def run_and_report(
 
 #: Characters of a line of an answer.
 _ANSWER_WIDTH = 100
+
+
+def _print_answer(question: str, text: str) -> None:
+    say(f"\n{question}", "bold")
+    width = min(console().width, _ANSWER_WIDTH)
+    for line in text.splitlines():
+        say(fill(line, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))
 
 
 def print_record_line(results: Sequence[Result], screen: Console, home: Path | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from unseen.benchmarks.workbench import Workbench
+from unseen.benchmarks.workbench import Workbench, given_models
 from unseen.benchmarks.zsl.analysis import (
     METRICS,
     MethodRanks,
@@ -21,7 +21,7 @@ from unseen.benchmarks.zsl.analysis import (
     published_ranks,
     ranks_by_setting,
 )
-from unseen.benchmarks.zsl.protocol import given_model
+from unseen.benchmarks.zsl.protocol import DEFAULT_MODEL
 from unseen.benchmarks.zsl.published import printed_tables
 from unseen.benchmarks.zsl.section import look_chart, rank_matrix
 from unseen.benchmarks.zsl.tables import all_studies, zsl_tables
@@ -34,7 +34,8 @@ from unseen.cli.tables import print_model, say
 from unseen.core.errors import DataError, UnknownNameError, UsageError
 from unseen.core.files import home as home_folder
 from unseen.core.records import Result
-from unseen.data.load import expand_datasets
+from unseen.data.load import expand_datasets, resolve_dataset
+from unseen.data.sources.features import FeatureDataset
 from unseen.reports.blocks import plain_table
 from unseen.reports.charts import save_chart
 from unseen.results import current
@@ -43,7 +44,6 @@ zsl_commands = typer.Typer(
     name="zsl", cls=Group, help="Zero-shot learning: unseen classes, known only by a description.", no_args_is_help=True
 )
 
-_DEFAULT_MODEL = "packaged:efficientnet-lite0"
 _PUBLISHED_SCHEME = "xlsa17:"
 
 
@@ -57,7 +57,7 @@ def _prepare(draft: Draft) -> None:
         options["test_on"] = _with_split(options["test_on"], split)
     if "methods" in options:
         options["methods"] = split_names(options["methods"])
-    draft.models = draft.models or [_default_model(draft.data)]
+    draft.models = draft.models or _default_models(draft.data)
 
 
 def _with_split(name: str, split: str) -> str:
@@ -67,15 +67,15 @@ def _with_split(name: str, split: str) -> str:
     return name
 
 
-def _default_model(names: Sequence[str]) -> str:
-    """Return the name of the features that the datasets bring, or of the packaged model."""
+def _default_models(names: Sequence[str]) -> list[str]:
+    """Return the names of the features that the datasets have, or of the packaged model."""
 
-    models = {given_model(name) for name in names}
-    if models == {""}:
-        return _DEFAULT_MODEL
-    if len(models) > 1:
-        raise UsageError("some datasets bring features and others do not, or not the same ones: run them one by one.")
-    return models.pop()
+    models = [given_models(name) for name in names]
+    if not any(models):
+        return [DEFAULT_MODEL]
+    if not all(models):
+        raise UsageError("some datasets have features and others do not: run them one by one.")
+    return list(dict.fromkeys(model for own in models for model in own))
 
 
 def show_zsl(results: Sequence[Result]) -> None:
@@ -160,6 +160,29 @@ def _print_studies(results: Sequence[Result]) -> None:
         )
 
 
+def describe_features(dataset: FeatureDataset) -> str:
+    """Return how a file of features was interpreted."""
+    counts = [f"{name} {len(split):,}" for name, split in dataset.splits.items()]
+    unnamed = all(name.isdecimal() for name in dataset.class_names)
+    texts = [len(own) for own in dataset.descriptions]
+    split = (
+        f"its split of zero-shot learning, {dataset.protocol}" if dataset.protocol else "no split of zero-shot learning"
+    )
+    found = [
+        dataset.card.notes,
+        f"models {', '.join(f'features:{name}' for name in dataset.given_features)}",
+        f"labels are {'numbers' if dataset.target == 'number' else dataset.target}",
+        f"{len(dataset.class_names)} classes "
+        + ("without names" if unnamed else f"({dataset.class_names[0]!r} first)"),
+        f"images: {', '.join(counts)}",
+        split + ("" if dataset.protocol else ": --split samples unseen classes"),
+        f"{len(dataset.folds)} folds of classes" if dataset.folds else "folds of classes are sampled",
+        "class embeddings: " + ("none, give --embedding" if dataset.attributes is None else "attributes"),
+        f"{min(texts)} to {max(texts)} descriptions per class" if texts else "",
+    ]
+    return "; ".join(filter(None, found)) + "."
+
+
 @zsl_commands.command("look", cls=Command)
 def look(
     data: Annotated[list[str], Argument(metavar="DATA ...", help="Datasets, such as xlsa17:AWA1 xlsa17:AWA2.")],
@@ -173,11 +196,15 @@ def look(
 ) -> None:
     """Print classes and images of each split beside Table 1 of the paper; draw images per class and t-SNE (Fig. 2)."""
 
-    names = [each for name in split_names(data) for each in expand_datasets(name)]
+    names = [resolve_dataset(each, Path()) for name in split_names(data) for each in expand_datasets(name)]
     bench = Workbench(home_folder(home))
-    print_model(dataset_sizes([bench.dataset(name) for name in names]))
+    datasets = [bench.dataset(name) for name in names]
+    print_model(dataset_sizes(datasets))
+    for dataset in datasets:
+        if isinstance(dataset, FeatureDataset) and dataset.card.notes:
+            say(f"{dataset.id}: {describe_features(dataset)}")
     if chart is not None:
-        chosen = split_names(models) or [_default_model([name]) for name in names]
+        chosen = split_names(models) or [_default_models([name])[0] for name in names]
         chosen = chosen * len(names) if len(chosen) == 1 else chosen
         drawn = look_chart(bench, names, chosen, images=images, seed=seed)
         say(f"Drawn to {save_chart(drawn, chart)}.")

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 from unseen.core.errors import UsageError, suggest
 
 _WNID = re.compile(r"n\d{8}")
+_WINDOWS_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _SAFE = "/,.:~+@ *"  # kept readable; `%`, `&`, `=`, `?` and `#` are not
 
 
@@ -104,7 +105,7 @@ def from_path(text: str, scheme: str, known: Callable[[str], bool], base: Path) 
     if known(first) and (colon or not exists):
         return text
     looks_like_path = head.startswith((".", "/", "~")) or "/" in head or "\\" in head or bool(Path(head).suffix)
-    if exists or (looks_like_path and not colon):
+    if exists or _WINDOWS_DRIVE.match(head) or (looks_like_path and not colon):
         return f"{scheme}:{head}{mark}{query}"
     return text
 

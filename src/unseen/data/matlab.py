@@ -56,11 +56,23 @@ def _plain(path: Path, name: str, value: Value) -> Variable:
     return strings
 
 
-def _read_hdf5(path: Path, names: tuple[str, ...]) -> dict[str, Variable]:
+def _h5py() -> Any:
     try:
         import h5py
     except ImportError:
-        raise MissingExtraError("h5py, which reads MATLAB 7.3 files,", "zsl") from None
+        raise MissingExtraError("h5py, which reads HDF5 and MATLAB 7.3 files,", "zsl") from None
+    return h5py
+
+
+def hdf5_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the arrays at the root of an HDF5 file."""
+    h5py = _h5py()
+    with h5py.File(path, "r") as file:
+        return {name: file[name].shape for name in file if file.get(name, getclass=True) is h5py.Dataset}
+
+
+def _read_hdf5(path: Path, names: tuple[str, ...]) -> dict[str, Variable]:
+    h5py = _h5py()
     found: dict[str, Variable] = {}
     with h5py.File(path, "r") as file:
         for name in names:
@@ -79,9 +91,23 @@ def _read_hdf5(path: Path, names: tuple[str, ...]) -> dict[str, Variable]:
                 found[name] = [_hdf5_string(where, file[cell]) for cell in item[()].T.ravel(order="F")]
             elif item.dtype.kind in "fiub":
                 found[name] = np.asarray(item[()]).T
+            elif h5py.check_string_dtype(item.dtype) is not None:
+                found[name] = _hdf5_texts(where, item, allowance(path.stat().st_size)).T
             else:
                 raise DataError(f"{where} is of type {item.dtype}; numbers are accepted.")
     return found
+
+
+def _hdf5_texts(where: str, item: Any, limit: int) -> AnyArray:
+    """Return texts; those of variable length may repeat a long text, so that their sum is bounded."""
+    values: list[str] = []
+    flat = item.asstr().reshape(-1) if hasattr(item.asstr(), "reshape") else item.asstr()
+    for row in flat:
+        values += np.ravel(row).tolist()
+        limit -= sum(map(len, np.ravel(row).tolist()))
+        if limit < 0:
+            raise DataError(f"{where} holds more text than a file of its size should.")
+    return np.array(values, object).reshape(item.shape)
 
 
 def _hdf5_string(where: str, item: Any) -> str:

@@ -110,6 +110,22 @@ def _select_classes(dataset: Dataset, classes: int, seed: int) -> Dataset:
     )
 
 
+def shuffle_labels(dataset: Dataset, seed: int) -> Dataset:
+    """Return the dataset with the labels of each split permuted among its images.
+
+    A control: no classifier can score above chance on it, unless information about test labels reaches the training.
+    """
+    splits = {}
+    for name, split in dataset.splits.items():
+        order = draw_order([f"shuffled labels {key}" for key in split.sampling_keys], seed)
+        splits[name] = replace(
+            split,
+            labels=split.labels[order],
+            targets=None if split.targets is None else split.targets[order],
+        )
+    return replace(dataset, splits=splits)
+
+
 def rank_in_class(names: Sequence[str], labels: IntArray, seed: int) -> tuple[IntArray, IntArray]:
     """Return each image's rank in the sample among the images of its class, and their number."""
     order = draw_order(names, seed)

@@ -38,7 +38,7 @@ import numpy.typing as npt
 
 from unseen.backbones.load import LOGITS
 from unseen.benchmarks.rank.details import EXPECTED, RankDetails, RankParameters
-from unseen.benchmarks.workbench import SplitRows, Workbench
+from unseen.benchmarks.workbench import GIVEN, SplitRows, Workbench
 from unseen.core.arrays import AnyArray, FloatArray, IntArray
 from unseen.core.errors import DataError, DiskFullError, UnseenError
 from unseen.core.extras import one_thread
@@ -76,14 +76,17 @@ class ScoredImages:
     @cached_property
     def about(self) -> RankDetails:
         """What is known of the checkpoint, its images and their extraction."""
-        backbone, card = self.bench.backbone(self.model), self.bench.card(self.model)
+        card, weights = self.bench.card(self.model), self.model
+        if not self.model.startswith(GIVEN):
+            backbone = self.bench.backbone(self.model)
+            weights = digest([backbone.weights, backbone.preprocessing.to_dict()])
         return RankDetails(
             total=self.total,
             images_per_second=next((r.speed for r in self._features.values() if isinstance(r, SplitRows)), None),
             extraction_seconds=self.seconds,
             parameters=card.parameters,
             flops=card.flops,
-            checkpoint=digest([backbone.weights, backbone.preprocessing.to_dict()]),
+            checkpoint=weights,
         )
 
     def rows(self, layer: str) -> SplitRows:
@@ -96,7 +99,8 @@ class ScoredImages:
     @cached_property
     def _features(self) -> dict[str, SplitRows | UnseenError]:
         began = perf_counter()
-        known = self.bench.backbone(self.model).layer_names()
+        given = self.model.startswith(GIVEN)
+        known = ["pooled"] if given else self.bench.backbone(self.model).layer_names()
         found = self._extract([layer for layer in self._layers if layer in known])
         for layer in self._layers:  # an unknown layer is extracted alone, which raises its error
             found |= self._extract([layer]) if layer not in known else {}

@@ -292,12 +292,13 @@ def dataset_sizes(datasets: Sequence[Dataset]) -> Table:
     heads = ["dataset", "attributes", "classes", "test classes", "images", "trainval", "test seen", "test unseen"]
     rows = []
     for dataset in datasets:
-        name, split = short_name(dataset.id), str(getattr(dataset, "protocol", "PS"))
+        name, split = short_name(dataset.id), str(getattr(dataset, "protocol", ""))
+        attributes = getattr(dataset, "attributes", None)
         sizes = {part: len(images) for part, images in dataset.splits.items()}
         paper = ["attributes", "classes", "test_classes", "images"]
         paper += ["ss_train", "", "ss_test"] if split == "SS" else ["ps_train", "ps_test_seen", "ps_test_unseen"]
         own = [
-            getattr(dataset, "attributes", np.empty((0, 0))).shape[1],
+            0 if attributes is None else attributes.shape[1],
             len(dataset.class_names),
             len(np.unique(dataset.split("test_unseen").labels)) if "test_unseen" in sizes else 0,
             sum(sizes.values()),
@@ -308,7 +309,7 @@ def dataset_sizes(datasets: Sequence[Dataset]) -> Table:
             TableCell(f"{o:,}" + ("" if p is None or p == o else f" ({p:,.0f})"), o)
             for o, p in zip(own, printed, strict=True)
         ]
-        rows.append([TableCell(f"{name} {split}"), *cells])
+        rows.append([TableCell(f"{name} {split}".strip()), *cells])
     return Table("datasets; the paper's Table 1 in brackets where it differs", heads, rows)
 
 
