@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unseen.api.answer import Answer, percent
 from unseen.concepts import list_unknown
@@ -93,9 +94,9 @@ def _candidate(evaluation: Evaluation, metric: str) -> Candidate:
 
 
 def evaluate_zeroshot(
-    features: npt.ArrayLike,
-    labels: npt.ArrayLike,
-    embeddings: npt.ArrayLike,
+    features: ArrayLike,
+    labels: ArrayLike,
+    embeddings: ArrayLike,
     *,
     methods: str | Sequence[str] = _METHODS,
     unseen: Sequence[str | int] | float = 0.2,
@@ -188,7 +189,7 @@ def _names(class_names: Sequence[str] | None, S: FloatArray) -> list[str]:
 
 
 def _labels(
-    labels: npt.ArrayLike, names: Sequence[str], features: tuple[int, ...], embeddings: tuple[int, ...]
+    labels: ArrayLike, names: Sequence[str], features: tuple[int, ...], embeddings: tuple[int, ...]
 ) -> IntArray:
     """Return the row of the class embeddings of each image.
 
