@@ -17,10 +17,10 @@ from tools.size import ROOT, SOURCE, FileSize, measure
 from unseen.cli import main
 from unseen.cli.application import COMMANDS, load_command
 
-TOKENS = 417_900
+TOKENS = 417_100
 FILES = 340
 OWN_IMPORTS_IN_FUNCTIONS = 60
-ANYS = 585
+ANYS = 584
 TYPE_IGNORES = 24
 
 PHRASES = (

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from unseen.api.answer import Answer, percent
 from unseen.api.objects import workbench
@@ -96,16 +96,16 @@ def _candidate(evaluation: Evaluation, metric: str) -> Candidate:
 
 
 def evaluate_zeroshot(
-    features: npt.ArrayLike | str | Path,
-    labels: npt.ArrayLike | None = None,
-    embeddings: npt.ArrayLike | str | None = None,
+    features: ArrayLike | str | Path,
+    labels: ArrayLike | None = None,
+    embeddings: ArrayLike | str | None = None,
     *,
     model: str | None = None,
     methods: str | Sequence[str] = _METHODS,
     unseen: Sequence[str | int] | float | str = 0.2,
     class_names: Sequence[str] | None = None,
-    split: npt.ArrayLike | None = None,
-    folds: npt.ArrayLike | None = None,
+    split: ArrayLike | None = None,
+    folds: ArrayLike | None = None,
     test_share: float = 0.2,
     grid: Literal["full", "quick"] = "full",
     normalise: Literal["l2", "standard", "none"] = "l2",
@@ -184,7 +184,7 @@ def _problem(dataset: FeatureDataset, unseen: Sequence[str | int] | float, bench
 def _named(
     name: str,
     model: str | None,
-    embeddings: npt.ArrayLike | str | None,
+    embeddings: ArrayLike | str | None,
     unseen: Sequence[str | int] | float | str,
     benchmark: ZslBenchmark,
     home: Path | str | None,

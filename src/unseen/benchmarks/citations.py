@@ -22,7 +22,7 @@ from unseen.core.typed import Details
 from unseen.results.comparability import SEED, current, sort_key, value_text
 from unseen.results.info import info_of
 from unseen.results.render import latex_text
-from unseen.results.table import run_findings
+from unseen.results.table import DisplayNames, run_findings
 
 
 @cache
@@ -124,7 +124,7 @@ def _written(kind: str, key: str, fields: Mapping[str, str]) -> str:
 
 
 def method_paragraphs(
-    results: Iterable[Result], names: Mapping[str, str] | None = None
+    results: Iterable[Result], names: DisplayNames | None = None
 ) -> list[tuple[str, tuple[str, ...]]]:
     """Return per benchmark a paragraph and what to cite with it (`BenchmarkInfo.citations`).
 
@@ -138,7 +138,7 @@ def method_paragraphs(
     return [(_paragraph(name, own, names or {}), info_of(name).citations) for name, own in sorted(by_benchmark.items())]
 
 
-def _paragraph(benchmark: str, results: Sequence[Result], names: Mapping[str, str]) -> str:
+def _paragraph(benchmark: str, results: Sequence[Result], names: DisplayNames) -> str:
     values = _values(results)
     sentence = info_of(benchmark).sentence
     named = {name for _, name, _, _ in string.Formatter().parse(sentence) if name}
@@ -156,7 +156,7 @@ def _paragraph(benchmark: str, results: Sequence[Result], names: Mapping[str, st
     return " ".join([*sentences, f"Computed with {used}."])
 
 
-def _counts(results: Sequence[Result], seeds: str | None, names: Mapping[str, str]) -> str:
+def _counts(results: Sequence[Result], seeds: str | None, names: DisplayNames) -> str:
     datasets = sorted({names.get(result.cell.dataset, result.cell.dataset) for result in results})
     models = len({result.cell.model for result in results})
     text = f"{models} {'model' if models == 1 else 'models'} on {_listed(datasets)}"

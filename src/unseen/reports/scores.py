@@ -14,7 +14,7 @@ from unseen.reports.wording import PERCENT, amount, counted, interval_text, is_r
 from unseen.results.comparability import comparable, older_note, value_text
 from unseen.results.grid import Column, Grid, Summary, make_grid, mean_candidate, metrics_of
 from unseen.results.info import MetricStyle
-from unseen.results.table import MARK_NOTE, grid_notes, mark_of, summary_cell
+from unseen.results.table import MARK_NOTE, DisplayNames, grid_notes, mark_of, summary_cell
 from unseen.stats import Decision, Difference, Interval, decide
 
 _INTERVALS = "bars and brackets are 95 % confidence intervals over test images"
@@ -86,7 +86,7 @@ def _standings(grid: Grid) -> list[Standing]:
     ]
 
 
-def _leader(grid: Grid, column: Column, names: Mapping[str, str]) -> str:
+def _leader(grid: Grid, column: Column, names: DisplayNames) -> str:
     """State which model leads on a dataset, by how much, and whether the difference is significant."""
     decision, style = grid.decisions[column], column.style
     if not decision.order:

@@ -21,6 +21,7 @@ from unseen.core.files import write_whole
 from unseen.core.identity import Values
 from unseen.core.records import ModelCard
 from unseen.reports.wording import family, is_reference
+from unseen.results.table import DisplayNames
 
 if TYPE_CHECKING:
     from unseen.reports.blocks import Section
@@ -288,7 +289,7 @@ def column_figure(drawn: str, kind: str) -> bytes:
 REFERENCE = "reference"
 
 
-def series_keys(models: Sequence[str], names: Mapping[str, str], cards: Mapping[str, ModelCard]) -> dict[str, Key]:
+def series_keys(models: Sequence[str], names: DisplayNames, cards: Mapping[str, ModelCard]) -> dict[str, Key]:
     """Return a legend entry per model; every model has a colour and a symbol that no other model shares.
 
     Up to six models, or any number of one family, take the colours of the palette in turn. Otherwise the models of a

@@ -21,6 +21,7 @@ from unseen.reports.blocks import Material
 from unseen.reports.wording import counted, listed
 from unseen.results.info import metric_style
 from unseen.results.table import (
+    DisplayNames,
     Table,
     TableCell,
     default_tables,
@@ -103,7 +104,7 @@ class Ranking:
         rows = {row.key: row for row in self.rows}
         return [rows[key] for key in self.decisions[self.mean].order] if rows else []
 
-    def tables(self, names: Mapping[str, str], older: int = 0) -> list[Table]:
+    def tables(self, names: DisplayNames, older: int = 0) -> list[Table]:
         """Return the table of ranked rows, and one of incomplete rows if there are any.
 
         Args:
@@ -176,7 +177,7 @@ class Ranking:
         parts = [[row for row in rows if bool(row.source) == published] for published in (False, True)]
         return row_names(parts[0], short) | row_names(parts[1], short)
 
-    def _caption(self, names: Mapping[str, str]) -> str:
+    def _caption(self, names: DisplayNames) -> str:
         examples = "all examples" if self.size == "full" else "1,000 examples"
         adapted = "linear" if self.table == "linear" else f"{self.table} sweep"
         words = [names.get("vtab", "VTAB"), "top-1 accuracy (%)", adapted, examples]
@@ -255,7 +256,7 @@ def compare(results: Sequence[Result], *, table: Adaptation | None = None, size:
     return found
 
 
-def vtab_tables(results: Collection[Result], names: Mapping[str, str], metrics: Sequence[str] = ()) -> list[Table]:
+def vtab_tables(results: Collection[Result], names: DisplayNames, metrics: Sequence[str] = ()) -> list[Table]:
     """Return the tables of VTAB for all outputs, setting by setting; results of fixed budgets have their own."""
     found: list[Table] = []
     rest: list[Result] = []

@@ -49,7 +49,7 @@ from unseen.reports.wording import PERCENT, counted, lead_sentence
 from unseen.results.comparability import older_note
 from unseen.results.grid import Summary
 from unseen.results.info import MetricStyle
-from unseen.results.table import summary_cell
+from unseen.results.table import DisplayNames, summary_cell
 
 TAU = MetricStyle("tau", "tau")
 
@@ -221,7 +221,7 @@ def own_aggregation_tables(own: Sequence[ModelScores]) -> list[Table]:
     return [_table(caption, ["aggregation", "tau", "deviation"], cells)]
 
 
-def human_table(own: Mapping[str, Sequence[ModelScores]], names: Mapping[str, str], size: Size) -> Table:
+def human_table(own: Mapping[str, Sequence[ModelScores]], names: DisplayNames, size: Size) -> Table:
     """Return Table 3: raters and chance, in mean per-class accuracy, and a user's models in the same metric.
 
     Args:
@@ -236,7 +236,7 @@ def human_table(own: Mapping[str, Sequence[ModelScores]], names: Mapping[str, st
     return _table("Human raters (Table 3): mean per-class accuracy (%)", columns, _reference_rows(rows, mine))
 
 
-def literature_table(own: Mapping[str, Sequence[ModelScores]], names: Mapping[str, str]) -> Table:
+def literature_table(own: Mapping[str, Sequence[ModelScores]], names: DisplayNames) -> Table:
     """Return Table 8: the best published method on all examples, the literature, and a user's models of that size.
 
     Args:

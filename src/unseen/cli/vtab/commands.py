@@ -155,10 +155,9 @@ def compare(
     if page is not None:
         write_report(stored, page, title=f"{study}: all results", cards=_cards_of(stored, home))
         say(f"Page: {page}", error=True)
-    wanted, known = split_names(models or []), list(dict.fromkeys(result.cell.model for result in stored))
-    for name in wanted:
-        if name not in known:
-            raise UnknownNameError("model", name, known)
+    wanted, known = split_names(models), list(dict.fromkeys(result.cell.model for result in stored))
+    if unknown := set(wanted).difference(known):
+        raise UnknownNameError("model", min(unknown), known)
     chosen = [result for result in stored if result.cell.model in (wanted or known)]
     found = compare_models(chosen, table=_TABLES.get(table), size=size)
     if as_json:
