@@ -221,7 +221,7 @@ def time_ours(solver: str, data: Features, seeds: tuple[int, ...], protocol: Pro
 def few_shot(classes: int = 200, shots: int = 5, dimensions: int = 768, *, seed: int = 0) -> Features:
     """Five rectified rows per class around a random mean, and ten to test."""
     generator = np.random.default_rng(seed)
-    means = 0.3 * generator.standard_normal((classes, dimensions))
+    means = 0.24 * generator.standard_normal((classes, dimensions))
 
     def sample(count: int) -> tuple[FloatArray, IntArray]:
         labels = np.repeat(np.arange(classes), count)
