@@ -27,7 +27,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -68,7 +67,7 @@ class EarlyStop:
         self.images, self.checks = images, checks
         self.accuracy, self.step = -1.0, 0
         self.unreadable: dict[int, str] = {}
-        self.best: dict[str, Any] = {}
+        self.best: dict[str, dict[str, torch.Tensor]] = {}
         self.start: list[bool] = []
 
     def is_due(self, done: int, steps: int) -> bool:
