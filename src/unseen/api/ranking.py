@@ -47,7 +47,7 @@ from unseen.features import Extraction, Progress
 from unseen.results.table import records_by_dataset
 from unseen.run.execute import run_study
 from unseen.run.executor import Engine
-from unseen.run.report import make_study_report, report_path
+from unseen.run.report import report_path, write_study_report
 from unseen.run.study import Study
 
 #: Dimensions that few networks exceed.
@@ -228,7 +228,8 @@ def rank_checkpoints(
         ranking = with_truth(ranking, confirmed)
     if report is not False:
         path = report if isinstance(report, Path) else report_path(study, bench)
-        ranking = replace(ranking, page=str(make_study_report(results, study, bench).write(path)))
+        write_study_report(results, study, bench, path)
+        ranking = replace(ranking, page=str(path))
     return replace(ranking, record=records_by_dataset(results)[dataset], seconds=perf_counter() - began)
 
 

@@ -97,6 +97,8 @@ def _pixels(value: object) -> Pixels:
 
 
 # What operating systems leave lying about, beside everything that begins with a dot.
+#: Extensions of formats that Pillow always reads: the list of all others takes 0.05 CPU s.
+_COMMON = frozenset({".jpg", ".jpeg", ".png"})
 _LITTER = frozenset({"__macosx", "thumbs.db", "desktop.ini", "ehthumbs.db", "@eadir", "$recycle.bin"})
 
 
@@ -166,7 +168,7 @@ class _Scan:
     """One walk over a tree of folders."""
 
     def __init__(self, found: Found, links: Callable[[str], bool]) -> None:
-        self._found, self._links, self._extensions = found, links, image_extensions()
+        self._found, self._links = found, links
 
     def read(self, folder: str, prefix: str, above: frozenset[tuple[int, int]]) -> None:
         found = self._found
@@ -179,7 +181,7 @@ class _Scan:
                     deeper.append(entry)
                     continue
                 ending = "." + entry.name.rpartition(".")[2].lower()
-                if ending not in self._extensions:
+                if ending not in _COMMON and ending not in image_extensions():
                     found.others[prefix.rstrip("/"), ending if "." in entry.name else ""] += 1
                 elif entry.is_file() or entry.is_symlink():  # a broken link stays, and fails when it is opened
                     found.names.append(prefix + entry.name)

@@ -21,9 +21,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
-
-from filelock import AcquireReturnProxy, FileLock, Timeout
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from unseen.core.arrays import FloatingArray, IntArray
 from unseen.core.errors import CorruptPartError, StoreError, UnknownNameError
@@ -58,6 +56,9 @@ from unseen.features.part import (
     write_part_file,
 )
 from unseen.features.rows import StoredFeatures
+
+if TYPE_CHECKING:
+    from filelock import AcquireReturnProxy
 
 _DIGEST_DIGITS = 4
 _POLL_SECONDS = 0.2
@@ -512,6 +513,8 @@ def take_lock(
         StoreError: another process still held it after `timeout`, or the lock file cannot be written.
     """
     make_folder(path.parent)
+    from filelock import FileLock, Timeout  # imports asyncio
+
     # Not bound to a thread: an extraction may open a writer in one thread and write from another.
     lock = FileLock(path, thread_local=False)
     with explained(path):

@@ -55,6 +55,7 @@ class Page:
         data: results for the browser, or the "files" to download, texts by their ending.
         order: models, best first, for "the best k".
         date: the day to put on it.
+        ending: a comment after the last tag.
     """
 
     sections: Sequence[Section]
@@ -63,6 +64,7 @@ class Page:
     data: PackedResults | Mapping[str, Any] = field(default_factory=dict)
     order: Sequence[str] = ()
     date: Date | None = None
+    ending: str = ""
 
     @property
     def headlines(self) -> list[tuple[str, Headline]]:
@@ -111,7 +113,7 @@ class Page:
             pictures=lambda: pack(_dense(list(numbers))) if numbers else "",
         )
         target = Path(path)
-        write_whole(target, page.encode())
+        write_whole(target, (page + self.ending).encode())
         return target
 
 

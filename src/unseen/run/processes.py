@@ -24,12 +24,13 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from unseen.core.errors import UnseenError, WorkerLostError
 from unseen.core.extras import cores
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -93,6 +94,8 @@ def take_device(folder: Path | None = None, find: Callable[[], list[str]] = devi
     found = find()
     if len(found) < 2:
         return found[0] if found else None
+    from filelock import FileLock, Timeout  # imports asyncio
+
     folder = folder or Path(tempfile.gettempdir()) / f"unseen-devices-{os.getuid() if hasattr(os, 'getuid') else 0}"
     folder.mkdir(mode=0o700, exist_ok=True)
     for turn in range(16):

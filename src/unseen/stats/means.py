@@ -32,7 +32,18 @@ import numpy.typing as npt
 
 from unseen.core.arrays import FloatArray
 from unseen.core.errors import DataError
-from unseen.stats.interval import Interval, check_level, groups_of, no_interval, per_image, t_p, t_quantile
+from unseen.stats.interval import (
+    Interval,
+    beta_cdf,
+    beta_density,
+    check_level,
+    groups_of,
+    no_interval,
+    per_image,
+    solve,
+    t_p,
+    t_quantile,
+)
 
 #: Weight, in errors, of the assumed variance in the estimated variance of a bounded mean: with equal weights of all
 #: images the assumed variance is that of 0/1 outcomes; else it is larger, and fewer errors tell about it.
@@ -172,28 +183,16 @@ def mid_p_limits(right: float, size: float, level: float) -> tuple[float, float]
 
 def _mid_p_quantile(right: float, size: float, probability: float) -> float:
     """Return a quantile of the mid-P confidence distribution: half Beta(x, n - x + 1) and half Beta(x + 1, n - x)."""
-    from scipy.special import betainc, betaincinv
-
     halves = [(right, size - right + 1)] if right > 0 else []
     halves += [(right + 1, size - right)] if right < size else []
-    below = 0.0 if right > 0 else 0.5  # the other half is the point 0
-    ends = [float(betaincinv(a, b, probability)) for a, b in halves]
-    low, high = min(ends) if right > 0 else 0.0, max(ends) if right < size else 1.0
-    constants = [math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) for a, b in halves]
-    found = (low + high) / 2
-    for _ in range(100):  # Newton's method within a bracket
-        excess = below + sum(float(betainc(a, b, found)) for a, b in halves) / 2 - probability
-        low, high = (found, high) if excess < 0 else (low, found)
-        logs = math.log(max(found, 1e-300)), math.log1p(-min(found, 1 - 1e-16))
-        slope = sum(
-            math.exp(c + (a - 1) * logs[0] + (b - 1) * logs[1]) for c, (a, b) in zip(constants, halves, strict=True)
-        )
-        step = excess / (slope / 2) if slope > 0 else math.inf
-        nearer = found - step if low < found - step < high else (low + high) / 2
-        if abs(nearer - found) < 1e-13:
-            return nearer
-        found = nearer
-    return found
+    wanted = 2 * probability - (0.0 if right > 0 else 1.0)  # the other half is the point 0
+    if wanted <= 0:
+        return 0.0
+
+    def excess(x: float) -> tuple[float, float]:
+        return sum(beta_cdf(a, b, x) for a, b in halves) - wanted, sum(beta_density(a, b, x) for a, b in halves)
+
+    return solve(excess, min(max(right / size, 1e-3), 1 - 1e-3))
 
 
 def combine_intervals(
