@@ -19,7 +19,8 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -204,7 +205,7 @@ def read_descriptions(path: Path, classes: Sequence[str], wnids: Sequence[str | 
     return [table[str(key)] for key in keys]
 
 
-def _open_clip() -> Any:
+def _open_clip() -> ModuleType:
     ensure_torchvision()
     return import_extra("open_clip", "clip")
 

@@ -23,6 +23,7 @@ from unseen.core.arrays import BoolArray, FloatingArray, IntArray
 from unseen.core.identity import option
 from unseen.core.records import Cell, Result
 from unseen.data import Dataset
+from unseen.features import FeatureRows
 from unseen.metrics import per_class_accuracy, top_k_correct
 from unseen.results.grid import pack_correct
 from unseen.results.info import BenchmarkInfo
@@ -94,7 +95,7 @@ class ClipBenchmark(PromptOptions, Benchmark):
         )
 
 
-def classify(features: Any, labels: IntArray, S: FloatingArray) -> tuple[IntArray, BoolArray]:
+def classify(features: FeatureRows | FloatingArray, labels: IntArray, S: FloatingArray) -> tuple[IntArray, BoolArray]:
     """Return the predicted class of each image, and whether the label is among the five best.
 
     Scores are computed for blocks of images, so that memory does not grow with images x classes.
