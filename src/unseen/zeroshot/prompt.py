@@ -207,7 +207,8 @@ def read_descriptions(path: Path, classes: Sequence[str], wnids: Sequence[str | 
 
 def _open_clip() -> ModuleType:
     ensure_torchvision()
-    return import_extra("open_clip", "clip")
+    module: ModuleType = import_extra("open_clip", "clip")
+    return module
 
 
 def _clip_benchmark(kind: str, source: str) -> list[str]:
