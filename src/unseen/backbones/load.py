@@ -24,8 +24,8 @@ from unseen.backbones.model_files import folder_digest
 from unseen.core.errors import BackboneError, UnknownNameError, UnseenError, UsageError
 from unseen.core.identity import digest
 from unseen.core.names import Name
-from unseen.core.objects import ObjectRegistry
 from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.registry import ObjectRegistry
 from unseen.core.run_record import LoadedModel
 from unseen.core.source import Catalogue, Source
 

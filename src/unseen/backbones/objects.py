@@ -27,8 +27,8 @@ from unseen.backbones.sources.open_clip import open_clip_backbone
 from unseen.backbones.sources.timm import timm_backbone
 from unseen.core.errors import BackboneError, UnseenError, first_line
 from unseen.core.identity import digest
-from unseen.core.objects import OBJECT_SCHEME
 from unseen.core.records import ModelCard, Preprocessing
+from unseen.core.registry import OBJECT_SCHEME
 from unseen.core.run_record import LoadedModel
 
 #: Normalisation of a callable's input: with it, `Taps` computes the value of each byte.

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from unseen.backbones.backbone import LOGITS, POOLED, Backbone, RuntimeName
 from unseen.backbones.forwards import pool_layer
-from unseen.backbones.onnx_files import graph_digest, output_operators
+from unseen.backbones.onnx_files import graph_digest, image_input, output_operators, start_session, try_graph
 from unseen.core.arrays import AnyArray, Float32Array, Pixels
 from unseen.core.errors import (
     BackboneError,
@@ -162,24 +162,11 @@ class OnnxRuntime:
     note = ""
 
     def __init__(self, graph: bytes | Path, *, threads: int = 0) -> None:
-        self.session = _start_session(graph, threads)
+        self.session = start_session(graph, threads)
         self._input = self.session.get_inputs()[0].name
 
     def __call__(self, pixels: ModelInput) -> Outputs:
         return tuple(self.session.run(None, {self._input: pixels}))
-
-
-def _start_session(graph: bytes | Path, threads: int = 0) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or os.cpu_count() or 1
-    options.inter_op_num_threads = 1
-    # Threads that spin while they wait take the cores away from the decoders.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 3
-    content = graph if isinstance(graph, bytes) else str(graph)
-    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
 class OpenVinoRuntime:
@@ -423,28 +410,26 @@ class Graph(nn.Module):
         layer: what this output contains.
     """
 
-    def __init__(self, path: Path, output: str | None) -> None:
+    def __init__(self, path: Path, output: str | None, size: int) -> None:
         super().__init__()
+        try_graph(path, output, size)
         with guarded(path.name, "an ONNX graph", error=CheckpointError):
-            self.session = _start_session(path)
-        taken, names = self.session.get_inputs()[0], [each.name for each in self.session.get_outputs()]
+            self.session = start_session(path)
+            self._input, self._dtype, shape = image_input(self.session, path.name)
+        names = [each.name for each in self.session.get_outputs()]
         if output is not None and output not in names:
             raise UnknownNameError(f"output of {path.name}", output, names)
-        self.output, self._input, self._dtype = output or names[0], taken.name, taken.type
-        shape = list(taken.shape)
-        if len(shape) != 4:
-            raise CheckpointError(f"{path.name} takes {shape}; images (n, 3, h, w) are needed.")
+        self.output = output or names[0]
         self.channels_last = shape[3] in (1, 3)
-        sides = [each for each in (shape[1:3] if self.channels_last else shape[2:]) if isinstance(each, int)]
-        self.side = int(sides[0]) if sides else 0
-        self._batch = shape[0] if isinstance(shape[0], int) else 0
+        self.side = next(filter(None, shape[1:3] if self.channels_last else shape[2:]), 0)
+        self._batch = shape[0]
         self.own_fingerprint = graph_digest(path)[:16]
         width = self.session.get_outputs()[names.index(self.output)].shape[-1:]
         self.layer = _describe(path, self.output, width[0] if width else None, names)
 
     def forward(self, images: Tensor) -> Tensor:
         given = images.permute(0, 2, 3, 1) if self.channels_last else images
-        array = np.ascontiguousarray(given.cpu().numpy(), np.float16 if "16" in self._dtype else np.float32)
+        array = np.ascontiguousarray(given.cpu().numpy(), self._dtype)
         step = self._batch or len(array)
         parts = [self._run(array[begin : begin + step], step) for begin in range(0, len(array), step)]
         return torch.from_numpy(np.concatenate(parts))
@@ -452,7 +437,8 @@ class Graph(nn.Module):
     def _run(self, array: AnyArray, step: int) -> Float32Array:
         """Run one batch; a graph of a fixed batch size gets its last images more than once."""
         padded = array if len(array) == step else np.concatenate([array, array[-1:].repeat(step - len(array), 0)])
-        (found,) = self.session.run([self.output], {self._input: padded})
+        with guarded("the ONNX graph", "a model of images", error=BackboneError):
+            (found,) = self.session.run([self.output], {self._input: padded})
         return np.asarray(found, np.float32)[: len(array)]
 
 

@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unseen.core.errors import UsageError
+from unseen.results.export import printable as printable
 from unseen.results.export import to_json
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 _WIDTH_WITHOUT_TERMINAL = 200
 #: Columns that may wrap by default.
 PROSE = ("notes", "reason", "parameters", "name", "where, or what to do")
-#: What is shown although `str.isprintable` is false: the spaces of numbers and units.
-_SPACES = "\n\u00a0\u2009\u202f"
 #: Blanks between two columns.
 _GAP = 2
 
@@ -60,11 +59,6 @@ def console(*, error: bool = False, quiet: bool = False) -> Console:
 def count(number: int, one: str, many: str = "") -> str:
     """Return a number with its noun: "1 cell", "2 cells"."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def printable(text: str) -> str:
-    """Replace characters that would control a terminal."""
-    return "".join(c if c.isprintable() or c in _SPACES else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def say(text: str | Text, style: str = "", *, error: bool = False) -> None:

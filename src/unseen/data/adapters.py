@@ -20,8 +20,8 @@ import numpy as np
 from unseen.core.arrays import AnyArray
 from unseen.core.errors import DataError
 from unseen.core.names import Options
-from unseen.core.objects import OBJECT_SCHEME, ObjectRegistry
 from unseen.core.records import DatasetCard
+from unseen.core.registry import OBJECT_SCHEME, ObjectRegistry
 from unseen.data.columns import is_unlabelled
 from unseen.data.dataset import Dataset
 from unseen.data.images import image_key, is_image

@@ -73,9 +73,9 @@ def _are_numbers(numbers: Sequence[float | None], texts: Sequence[str]) -> bool:
 def one_hot_labels(columns: Mapping[str, Sequence[object]], leave_out: str) -> tuple[Target, list[Any]] | None:
     """Return labels of columns of 0 and 1: classes if every row has exactly one; None if there are no such columns."""
     names = [name for name in columns if name != leave_out]
-    table = np.array([[as_number(str(value)) for value in columns[name]] for name in names], np.float64)
-    if len(names) < 2 or not np.isin(table, (0, 1)).all():
+    if len(names) < 2 or not all(as_number(str(value)) in (0, 1) for name in names for value in columns[name]):
         return None
+    table = np.array([[as_number(str(value)) for value in columns[name]] for name in names], np.float64)
     if (table.sum(0) == 1).all():
         return CLASS, [names[i] for i in table.argmax(0)]
     return SEVERAL, [tuple(name for name, has in zip(names, row, strict=True) if has) for row in table.T]

@@ -18,6 +18,7 @@ from unseen.core.arrays import AnyArray
 from unseen.core.errors import DataError, MissingExtraError
 from unseen.core.files import map_file
 from unseen.core.guard import allowance, guarded, inflate, inflate_start
+from unseen.core.isolate import Trial, file_states, try_isolated
 
 Variable = AnyArray | list[str]
 
@@ -35,6 +36,7 @@ def read_matlab(path: Path, required: Sequence[str], optional: Sequence[str] = (
     with guarded(path, "a MATLAB file", advice="It is damaged or was cut short: copy it again."):
         data = memoryview(map_file(path))
         if _HDF5_MAGIC in (bytes(data[:8]), bytes(data[512:520])):
+            try_hdf5(path, f"{__name__}:check_hdf5", *wanted)
             found = _read_hdf5(path, wanted)
         else:
             values = read_variables(data, wanted, path)
@@ -66,6 +68,13 @@ def _h5py() -> Any:
 
 def hdf5_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the arrays at the root of an HDF5 file."""
+    _h5py()
+    try_hdf5(path, f"{__name__}:check_shapes")
+    return check_shapes(path)
+
+
+def check_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the arrays at the root of an HDF5 file, without a process with limits."""
     h5py = _h5py()
     with h5py.File(path, "r") as file:
         return {name: file[name].shape for name in file if file.get(name, getclass=True) is h5py.Dataset}
@@ -96,6 +105,18 @@ def _read_hdf5(path: Path, names: tuple[str, ...]) -> dict[str, Variable]:
             else:
                 raise DataError(f"{where} is of type {item.dtype}; numbers are accepted.")
     return found
+
+
+def check_hdf5(path: str, *names: str) -> None:
+    """Read variables of a MATLAB file of version 7.3."""
+    _read_hdf5(Path(path), names)
+
+
+def try_hdf5(path: Path, check: str, *arguments: str) -> None:
+    """Read an HDF5 file in a process with limits."""
+    size = path.stat().st_size
+    given = (str(path), *arguments)
+    try_isolated(Trial(check, given, str(path), "an HDF5 file", ("h5py",), size, allowance(size)), file_states(path))
 
 
 def _hdf5_texts(where: str, item: Any, limit: int) -> AnyArray:

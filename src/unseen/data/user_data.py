@@ -20,8 +20,8 @@ from PIL import Image
 from unseen.core.arrays import AnyArray, IntArray
 from unseen.core.errors import DataError
 from unseen.core.names import Options, as_number
-from unseen.core.objects import OBJECT_SCHEME
 from unseen.core.records import DatasetCard
+from unseen.core.registry import OBJECT_SCHEME
 from unseen.core.run_record import Dropped, RunRecord, dropped
 from unseen.data.columns import is_unlabelled, number_classes, number_targets, several_targets, target_of
 from unseen.data.dataset import ALL, CLASS, NUMBER, Dataset, Split, Target, Whole

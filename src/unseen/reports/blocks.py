@@ -246,12 +246,20 @@ def _name(part: Part, words: str) -> Part:
     return replace(part, question=named(part.question))
 
 
+#: Figures of a section that a reader sees without opening the others.
+_OPEN_FIGURES = 2
+
+
 def assemble(title: str, anchor: str, parts: Iterable[Part], legend: Sequence[Key] = ()) -> Section:
-    """Return the section of some parts, each kind in the order of its parts; empty and repeated texts are skipped."""
+    """Return the section of some parts, each kind in the order of its parts; empty and repeated texts are skipped.
+
+    All figures but the first two are folded, so that a reader sees every section within two screens.
+    """
     found: dict[type, list[Any]] = {kind: [] for kind in (Figure, Table, Text, Headline, Standing)}
     for part in parts:
         found[type(part)].append(part)
     texts = [text for text in found[Text] if text.text]
+    opened = [figure for figure in found[Figure] if not figure.folded][:_OPEN_FIGURES]
     return Section(
         title=title,
         anchor=anchor,
@@ -261,7 +269,7 @@ def assemble(title: str, anchor: str, parts: Iterable[Part], legend: Sequence[Ke
         headlines=found[Headline],
         standings=found[Standing],
         legend=legend,
-        figures=found[Figure],
+        figures=[figure if figure in opened else replace(figure, folded=True) for figure in found[Figure]],
         tables=found[Table],
     )
 

@@ -75,7 +75,9 @@ def _record_tables(material: Material, failed: Sequence[Result]) -> Iterator[Tab
     # How models were loaded, each way of each model once.
     loaded = list(dict.fromkeys((material.names[cell.model], r.model) for cell, r in records if r.model is not None))
     columns = ["model", "file", "network", "architecture", "tensors loaded", "missing", "unused", "features"]
-    yield plain_table("How models were loaded", columns, [(name, *_loaded(model)) for name, model in loaded])
+    complete = not any(model.missing or model.unused for _, model in loaded)
+    rows = [(name, *_loaded(model)) for name, model in loaded]
+    yield plain_table("How models were loaded", columns, rows, folded=complete or None)
     yield plain_table(
         "Tensors that do not match the architecture",
         ["model", "tensor", "state"],
@@ -93,6 +95,7 @@ def _record_tables(material: Material, failed: Sequence[Result]) -> Iterator[Tab
         "Hyper-parameter searches with failed candidates or a choice at the edge of the grid",
         ["benchmark", "model", "dataset", "candidates", "failed", "at the edge of the grid", "cells"],
         [(*row, cells) for row, cells in Counter(_searches(material)).items()],
+        folded=True,
     )
     images = dict.fromkeys(
         (names[cell.dataset], split, counts.found, counts.used, counts.expected)

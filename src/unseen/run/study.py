@@ -14,10 +14,9 @@ from unseen.backbones.load import expand_models, resolve_model
 from unseen.benchmarks.benchmark import Benchmark, make_benchmark
 from unseen.core.errors import StudyError, suggest
 from unseen.core.guard import guarded
-from unseen.core.objects import OBJECT_SCHEME
 from unseen.core.options import make_options
 from unseen.core.records import MethodCard
-from unseen.core.registry import load_object
+from unseen.core.registry import OBJECT_SCHEME, load_object
 from unseen.data.load import expand_datasets, resolve_dataset
 from unseen.features import Extraction
 

@@ -37,8 +37,9 @@ class OnnxSource(BackboneSource):
 
         self.check(name)
         path = _existing(name)
-        graph = Graph(path, name.options.get("output"))
-        side = graph.side or int(name.options.get("size", _SIDE))
+        chosen = name.adjust(Preprocessing(size=_SIDE, resize=_SIDE)).size
+        graph = Graph(path, name.options.get("output"), chosen)
+        side = graph.side or chosen
         usual = replace(Preprocessing(size=side, resize=side), **_normalisation(name))  # type: ignore[arg-type]
         card = ModelCard(id=str(name), name=path.name, group="onnx", architecture="onnx", source=str(path))
         note = f"features: output {graph.output!r}; mean {usual.mean} and deviation {usual.std} are taken for its own"

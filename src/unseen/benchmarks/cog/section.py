@@ -277,7 +277,7 @@ def _figures(view: View) -> Iterator[Figure]:
     charted = _charted(view)
     charted = replace(charted, baseline=charted.reference)
     absent = [key.label for model, key in view.keys.items() if model not in charted.keys]
-    for name in ("levels", "relative", "distance", "few-shot", "controls", "images"):
+    for name in ("levels", "distance", "relative", "few-shot", "controls", "images"):
         figure = VIEW_FIGURES[name]
         if figure.relative and len(charted.keys) < 2:
             continue

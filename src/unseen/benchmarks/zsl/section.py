@@ -190,7 +190,7 @@ def _runs(content: _Content) -> Iterator[Figure | Table | Text]:
             tables.append(folds_table(run))
             yield _folds_figure(run, tables[-1])
             continue
-        tables.append(method_table(run, folded=run.model not in leading))
+        tables.append(method_table(run, folded=run.model not in leading[:1]))
         if run.model in leading:
             yield _method_figure(run, tables[-1])
             yield from filter(None, [_curve_figure(run)])

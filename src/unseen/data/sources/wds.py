@@ -139,4 +139,4 @@ def _label(sample: Sample, key: str) -> int | str:
     with guarded(where, "a label", advice="Give label=KEY."):
         data = sample.shard.read(sample.label)
         text = str(json.loads(data)[key]) if sample.kind == "json" else data.decode("utf-8").strip()
-    return int(text) if text.isascii() and text.isdecimal() else text
+        return int(text) if text.isascii() and text.isdecimal() else text
