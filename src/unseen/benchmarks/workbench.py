@@ -133,7 +133,8 @@ class Workbench:
         self, model: str, dataset: str, layer: str = "pooled", *, view: View | None = None
     ) -> dict[str, SplitRows]:
         """Return `split` for every split of the dataset."""
-        return {name: self.split(model, dataset, name, layer, view=view) for name in self.dataset(dataset).splits}
+        names = self.dataset(dataset).splits
+        return {name: self.layers(model, dataset, name, (layer,), view=view)[layer] for name in names}
 
     def layers(
         self, model: str, dataset: str | Dataset, split: str, layers: Sequence[str], *, view: View | None = None

@@ -25,8 +25,7 @@ from unseen.core.errors import DataError, UnseenError, UsageError
 from unseen.core.identity import option
 from unseen.core.options import Share
 from unseen.core.records import Cell, Result
-from unseen.core.run_record import RunRecord, dropped
-from unseen.core.search_record import search_record
+from unseen.core.run_record import RunRecord, dropped, search_record
 from unseen.data import Dataset
 from unseen.data.sources.features import FeatureDataset
 from unseen.results.info import BenchmarkInfo
