@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unseen.core.findings import search_facts
-from unseen.core.identity import canonical_json
+from unseen.core.identity import Values, canonical_json
 from unseen.core.records import Result
 from unseen.core.run_record import Dropped, LoadedModel
 from unseen.reports.blocks import Material, Section, Table, plain_table
@@ -174,7 +174,7 @@ def provenance_section(material: Material) -> Section:
 
 def _seeds(results: Sequence[Result]) -> str:
     """Return the seeds, benchmark by benchmark if they differ."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Values] = {}
     for result in results:
         if SEED in result.cell.parameters:
             seed = result.cell.parameters[SEED]
@@ -197,7 +197,7 @@ def _sweep(results: Sequence[Result]) -> str:
     counts = [len(result.sweep) for result in results if result.sweep]
     if not counts:
         return ""
-    tried: dict[str, dict[str, Any]] = {}
+    tried: dict[str, Values] = {}
     for result in results:
         for trial in result.sweep:
             for name, value in trial.items():
@@ -268,7 +268,7 @@ def result_data(material: Material) -> PackedResults:
     def once(value: object) -> int:
         return shared.setdefault(to_json(value, indent=None), len(shared))
 
-    def entry(identifier: str, result: Result) -> dict[str, Any]:
+    def entry(identifier: str, result: Result) -> Values:
         cell, record = result.cell, result.record.to_dict() if result.record else None
         small = {name: value for name, value in result.details.items() if _is_small(value)}
         found = {
@@ -286,7 +286,7 @@ def result_data(material: Material) -> PackedResults:
         return found | {name: once(part) for name, part in parts.items() if part}
 
     ids = [result.cell.id for result in material.results]
-    data: dict[str, Any] = {"results": [entry(*pair) for pair in zip(ids, material.results, strict=True)]}
+    data: Values = {"results": [entry(*pair) for pair in zip(ids, material.results, strict=True)]}
     data |= {"parts": [json.loads(text) for text in shared], "styles": _styles(material.results)}
     return PackedResults(ids, pack(to_json(data | {"names": material.names}, indent=None)))
 
@@ -300,7 +300,7 @@ def citations(material: Material, result: Result) -> list[str]:
     return list(dict.fromkeys(text for text in (*material.papers(cell), *named, own) if text))
 
 
-def _styles(results: Sequence[Result]) -> dict[str, list[list[Any]]]:
+def _styles(results: Sequence[Result]) -> dict[str, list[list[object]]]:
     """Return by benchmark its metrics, the headline metric first, each with its title and whether it is a share."""
     names: dict[str, set[str]] = {}
     for result in results:
