@@ -143,7 +143,8 @@ def test_examples_run(
     begun = last_results(folder)
     for block in TOOL.blocks(page, replaced=True):
         if block.language == "output":
-            if not TOOL.is_demo_output(block):  # compared by `tools/check_docs.py --demo`
+            # The demo is compared by `tools/check_docs.py --demo`, the number of tests by a test below.
+            if not TOOL.is_demo_output(block) and not TOOL.is_suite_output(block):
                 wrong += TOOL.output_problems(block.text, capsys.readouterr().out, block.line)
             continue
         capsys.readouterr()
@@ -330,3 +331,13 @@ def test_tables_that_commands_make_are_compared_by_a_test() -> None:
         for source in made
         if not re.search(rf'\b{Path(source).stem}(\.py|")|import {Path(source).stem}\b', tests)
     ] == []
+
+
+def test_readme_shows_the_last_line_of_the_test_suite(request: pytest.FixtureRequest) -> None:
+    (block,) = (block for block in TOOL.blocks(ROOT / "README.md") if TOOL.is_suite_output(block))
+    shown = re.search(r"([\d,]+) passed, \d+ skipped in \d+ min", block.text)
+    assert shown is not None
+    collected = request.session.testscollected
+    if collected < 4_000:
+        pytest.skip("only a part of the suite runs")
+    assert int(shown[1].replace(",", "")) == pytest.approx(collected, rel=0.03)

@@ -250,6 +250,11 @@ def is_demo_output(block: Block) -> bool:
     return block.language == "output" and block.text.startswith("Unseen concepts")
 
 
+def is_suite_output(block: Block) -> bool:
+    """Return whether a block shows the last line of `make test`."""
+    return block.language == "output" and " passed, " in block.text
+
+
 def check_demo(printed: str) -> int:
     """Compare the output of `make demo` that README shows with a real one."""
     (shown,) = (block for block in blocks(ROOT / "README.md") if is_demo_output(block))
