@@ -138,6 +138,9 @@ def _show(ranking: CheckpointRanking, split: str) -> None:
         screen.print(f"Note: {note}.", style="dim", markup=False, soft_wrap=True)
     for candidate in ranking.failed:
         screen.print(f"Failed: {candidate.label}: {candidate.error}", style="red", markup=False, soft_wrap=True)
+    for text in (ranking.front_text({}), ranking.per_class_text({})):
+        if text:
+            screen.print(text, markup=False, soft_wrap=True)
     screen.print(ranking.recommendation, style="bold", markup=False, soft_wrap=True)
     if ranking.page:
         screen.print(f"Report: {ranking.page}", soft_wrap=True)

@@ -74,6 +74,8 @@ class Split:
         targets: (n,) numbers or (n, labels) booleans, if labels are more than classes; `labels` are strata then.
         sampling_keys: decide the place of each image in a random sample; `names`, unless the same images have other
             names in another form of the data (`unseen.data.user_data`).
+        groups: (n,) group of each image, such as the video of a frame: no split or fold divides a group; None if every
+            image is its own.
     """
 
     names: Sequence[str]
@@ -85,6 +87,7 @@ class Split:
     whole: Whole | None = None
     targets: AnyArray | None = None
     sampling_keys: Sequence[str] = ()
+    groups: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -119,6 +122,7 @@ class Split:
             primary_labels=self.primary_labels[chosen],
             targets=None if self.targets is None else self.targets[chosen],
             sampling_keys=() if self.sampling_keys is self.names else [self.sampling_keys[i] for i in chosen],
+            groups=None if self.groups is None else self.groups[chosen],
         )
 
     def places_of(self, sample: Split) -> list[int] | None:
@@ -248,7 +252,9 @@ class Dataset:
         """Return a digest of all data that a benchmark uses: images, labels, class names and ids, side information."""
         splits = {name: [part.fingerprint, digest(part.labels.tolist())] for name, part in self.splits.items()}
         targets = {name: part.targets.tolist() for name, part in self.splits.items() if part.targets is not None}
-        more = [self.target, targets] if targets else []
+        more: list[Any] = [self.target, targets] if targets else []
+        groups = {name: part.groups.tolist() for name, part in self.splits.items() if part.groups is not None}
+        more += [{"groups": groups}] if groups else []
         return digest([splits, list(self.class_names), list(self.wnids), self.side_information(), *more], length=12)
 
     def side_information(self) -> Any:

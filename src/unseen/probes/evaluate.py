@@ -48,6 +48,7 @@ def evaluate_probe(
     precision: Precision = "float32",
     memory_limit: int | None = None,
     settings: Settings | None = None,
+    groups: IntArray | None = None,
 ) -> list[ProbeResult]:
     """Tune, fit and test a probe for every seed and number of shots.
 
@@ -73,6 +74,7 @@ def evaluate_probe(
         memory_limit: bytes that working copies may take before features are streamed; by default a quarter of the
             machine's memory.
         settings: other hyper-parameters of the solver.
+        groups: (n,) group of each training image: neither a fold nor a validation split divides a group.
 
     Returns:
         One record per (shots, seed), in that order.
@@ -102,6 +104,7 @@ def evaluate_probe(
             validation_fraction=validation_fraction,
             validation_start=start,
             refit=refit,
+            groups=groups,
         )
     ]
     draws.sort(key=lambda draw: counts.index(draw.shots))

@@ -11,6 +11,7 @@ from unseen.benchmarks.benchmark import BENCHMARKS, command_of
 from unseen.benchmarks.citations import citations_of
 from unseen.benchmarks.workbench import Workbench
 from unseen.core.errors import UnseenError
+from unseen.core.identity import neutral_options
 from unseen.core.records import ModelCard, Result
 from unseen.results.info import info_of
 from unseen.run.study import Study
@@ -52,6 +53,7 @@ def make_study_report(results: Sequence[Result], study: Study, bench: Workbench)
         cards=cards,
         dataset_cards={name: bench.dataset(name).card for name in study.datasets},
         picture=ClassPictures(bench.dataset),
+        options={each.name: neutral_options(each) for each in study.protocols},
     )
 
 
