@@ -30,7 +30,7 @@ from unseen.ranking.inputs import FloatArray
 from unseen.results import comparable
 from unseen.results.table import records_by_dataset
 from unseen.stats import Candidate as Estimate
-from unseen.stats import Decision, Interval, decide
+from unseen.stats import Decision, Interval, accuracy_interval, decide, paired_difference, unpaired_difference
 
 #: The results of one candidate, by score.
 Scores = Mapping[str, Result]
@@ -133,9 +133,26 @@ def with_truth(ranking: CheckpointRanking, results: Iterable[Result]) -> Checkpo
     """Return the ranking with the test accuracy of the candidates that were fine-tuned."""
     found = {result.cell.model: result for result in results}
     reached = {model: result.metrics["top1"] for model, result in found.items() if result.ok}
-    candidates = tuple(replace(c, finetuned=reached.get(c.model, math.nan)) for c in ranking.candidates)
+    candidates = tuple(
+        replace(c, finetuned=reached[c.model], **_beside(c, _details(found[c.model]))) if c.model in reached else c
+        for c in ranking.candidates
+    )
     notes = [f"fine-tuning {model} failed: {result.error}" for model, result in found.items() if not result.ok]
     return replace(ranking, candidates=candidates, notes=(*ranking.notes, *notes))
+
+
+def _beside(c: Candidate, details: RankDetails) -> dict[str, float]:
+    """Return the fields that compare the outcomes of fine-tuning with the prediction and with the linear head."""
+    if not details.hits or not details.probe_hits:
+        return {}
+    tuned, probe = read_hits(details.hits), read_hits(details.probe_hits)
+    known = np.isfinite(tuned) & np.isfinite(probe)
+    gap = unpaired_difference(accuracy_interval(tuned[known]), Interval(c.expected, c.low, c.high, n=int(known.sum())))
+    tuning = paired_difference(tuned[known], probe[known])
+    found = {"probe_tested": float(probe[known].mean())}
+    for name, each in (("gap", gap), ("tuning", tuning)):
+        found |= {name: each.value, f"{name}_low": each.low, f"{name}_high": each.high}
+    return found
 
 
 def grouped(results: Iterable[Result]) -> list[list[Result]]:

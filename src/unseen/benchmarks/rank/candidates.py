@@ -50,6 +50,9 @@ class Candidate:
         same_as: an earlier candidate that has the same weights.
         dropped_after: images after which successive halving dropped it; 0 otherwise.
         finetuned: test accuracy after fine-tuning; NaN without `--finetune-top`.
+        probe_tested: test accuracy of the linear head before fine-tuning.
+        gap, gap_low, gap_high: `finetuned` minus `expected`, with its 95 % confidence interval.
+        tuning, tuning_low, tuning_high: `finetuned` minus `probe_tested` on the same test images, with its interval.
         notes: remarks of its scores.
         error: why it could not be ranked.
         revision: of the weights and the data.
@@ -84,6 +87,13 @@ class Candidate:
     same_as: str = ""
     dropped_after: int = 0
     finetuned: float = math.nan
+    probe_tested: float = math.nan
+    gap: float = math.nan
+    gap_low: float = math.nan
+    gap_high: float = math.nan
+    tuning: float = math.nan
+    tuning_low: float = math.nan
+    tuning_high: float = math.nan
     notes: tuple[str, ...] = ()
     error: str = ""
     revision: str = ""
@@ -223,7 +233,8 @@ class CheckpointRanking:
             near = [c for c in self._distinct if c is first or (c.expected >= allowed and _ratio(first, c) > 1)]
             return max(near, key=lambda c: (_ratio(first, c), -c.rank))
         near = [c for c in rivals if first.expected - c.expected <= WORTH and _ratio(first, c) >= CHEAPER]
-        return max([first, *near], key=lambda c: (_ratio(first, c) >= CHEAPER, c.expected, -c.rank))
+        near += [c for c in rivals if c.expected == first.expected and _ratio(first, c) > 1]
+        return max([first, *near], key=lambda c: (_ratio(first, c) >= CHEAPER, c.expected, _ratio(first, c), -c.rank))
 
     @property
     def front(self) -> list[Candidate]:
@@ -353,6 +364,8 @@ class CheckpointRanking:
     def _reason(self, choice: Candidate, names: Mapping[str, str]) -> str:
         """State why the choice is not the first by expected accuracy, or what a cheaper candidate would cost."""
         first = self._distinct[0]
+        if choice is not first and choice.expected == first.expected:
+            return f"{choice.named(names)} is {_cheaper(first, choice)} than {first.named(names)}."
         if choice is not first:
             price = self.points(first.expected - choice.expected)
             return (
@@ -361,7 +374,7 @@ class CheckpointRanking:
             )
         cheaper = [c for c in self.front if _ratio(first, c) >= CHEAPER and c.expected < first.expected]
         if not cheaper:
-            return ""
+            return "" if self.clear else f"{choice.named(names)} has the highest estimate."
         best = max(cheaper, key=lambda c: c.expected)
         price = self.points(first.expected - best.expected)
         return f"The cheaper {best.named(names)} is {_cheaper(first, best)} and is expected to lose {price}."
@@ -445,9 +458,21 @@ def _costs_text(c: Candidate) -> str:
 
 
 def _beside_prediction(c: Candidate) -> str:
-    """State where the fine-tuned accuracy lies relative to the confidence interval of the expected accuracy."""
+    """Compare the fine-tuned accuracy with its prediction, and explain a significant gap."""
     if math.isnan(c.expected):
         return "for which no accuracy was predicted"
-    off = max(c.low - c.finetuned, c.finetuned - c.high)
-    place = f"{100 * off:.1f} points {'below' if c.finetuned < c.low else 'above'}" if off > 0 else "inside"
-    return f"{place} the 95 % confidence interval of the prediction ({100 * c.low:.1f} to {100 * c.high:.1f} %)"
+    if math.isnan(c.gap):  # a result without outcomes of test images
+        off = max(c.low - c.finetuned, c.finetuned - c.high)
+        place = f"{100 * off:.1f} points {'below' if c.finetuned < c.low else 'above'}" if off > 0 else "inside"
+        return f"{place} the 95 % confidence interval of the prediction ({100 * c.low:.1f} to {100 * c.high:.1f} %)"
+    limits = f"95 % confidence interval {100 * c.gap_low:+.1f} to {100 * c.gap_high:+.1f}"
+    text = f"{100 * c.gap:+.1f} points beside the prediction of {100 * c.expected:.1f} % ({limits})"
+    if c.gap_low <= 0 <= c.gap_high:
+        return f"{text}: no significant gap"
+    tuned = f"{100 * c.tuning:+.1f} points, {100 * c.tuning_low:+.1f} to {100 * c.tuning_high:+.1f}"
+    probe = f"the linear head alone reaches {100 * c.probe_tested:.1f} % on the same test images"
+    if abs(c.probe_tested - c.expected) > abs(c.tuning):
+        why = "mostly because the test images differ from the training images, or are preprocessed differently"
+    else:
+        why = "mostly because of fine-tuning"
+    return f"{text}: {probe}, so the gap is {why} (fine-tuning itself: {tuned})"

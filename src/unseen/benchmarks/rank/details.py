@@ -32,7 +32,8 @@ class RankDetails(Typed):
         dimensions, head: width of the features, and of the class head if the score reads it.
         gflops: of the score.
         latency, batch_latency, memory: of the model on this machine (`unseen.features.extraction.Cost`).
-        hits: outcomes per held-out image (`expected.written_hits`).
+        hits: outcomes per held-out image (`expected.written_hits`), of fine-tuned accuracy per test image.
+        probe_hits: outcomes per test image of the linear head that fine-tuning starts from.
         expected, size: expected value of `hits` on new images, and the effective number of images of its interval.
         units, evaluated: groups of images (single images without groups) and images that have an outcome.
         copies, groups: near-duplicates, and groups of the dataset, that share a fold.
@@ -63,6 +64,7 @@ class RankDetails(Typed):
     parameters: int | None = None
     flops: int | None = None
     hits: str | tuple[float | None, ...] = ""
+    probe_hits: str | tuple[float | None, ...] = ""
     expected: float | None = None
     size: float = 0.0
     units: int = 0

@@ -3,6 +3,7 @@
 Papers:     Hastie, Tibshirani & Friedman, "The Elements of Statistical Learning", 2nd ed., 7.10 (cross-validation)
             Nadeau & Bengio, "Inference for the generalization error", Machine Learning 2003 [N]
             Efron & Morris, "Data analysis using Stein's estimator and its generalizations", JASA 1975 [E]
+            Cortes et al., "Learning curves: asymptotic values and rate of convergence", NeurIPS 1993 [C]
 Shapes:     X (n, d) features; y (n,) classes, (n,) values or (n, t) labels in {0, 1}; outcomes (n,): 1 or 0 (right or
             wrong), or a score, of each image when its fold was held out
 Implements: 1. outcomes: whether the `logistic` probe of `unseen.probes` gets an image right when its fold is held out;
@@ -11,10 +12,11 @@ Implements: 1. outcomes: whether the `logistic` probe of `unseen.probes` gets an
                averaged over the image's own, both by ridge (`unseen.ranking.ridge`). Groups and near-duplicates are in
                one fold
             2. the value: outcomes are averaged per class. A class of m images was predicted by fits on fewer of its
-               images: its accuracy is extrapolated to m by the gain per doubling that fits on two training-set sizes
-               show, shrunk towards the gain that is usual at this accuracy [E]. Classes are weighted by their shares,
-               shrunk towards equal shares as far as chance explains that their counts differ [E]: otherwise a class
-               that was sampled often would have both a large weight and many training images
+               images: its accuracy is extrapolated to m along the learning curve a - b m^(-1/2) [C]. Fits on two
+               training-set sizes show b if all classes grow together, and classes of different sizes show b if one
+               class grows alone; both are shrunk towards the b that is usual at this accuracy [E]. Classes are
+               weighted by their shares, shrunk towards equal shares as far as chance explains that their counts differ
+               [E]: otherwise a class that was sampled often would have both a large weight and many training images
             3. the interval: mid-P with an effective number of images, smaller than the number of images because fits
                share training images [N], and because groups, weights and the extrapolation add to the error
 Differs:    an image is evaluated at the penalty that the images of the other folds choose; for `logistic` by fits that
@@ -52,14 +54,17 @@ LEVEL = 0.95
 #: Factor on the standard error of a difference of two candidates.
 SCATTER = 1.25
 #: Factor on the standard error of a value: it grows for few images, with which the fit and its penalty vary as well.
-SPREAD, FEW, FEW_PER_CLASS = 1.1, 45.0, 1.5
+SPREAD, FEW, FEW_PER_CLASS = 1.3, 10.0, 0.15
 #: Usual gain b of accuracy p, where accuracy is a - b m^(-1/2) for m training images per class [C], and its standard
 #: deviation, both in units of p (1 - p).
-GAIN, GAIN_ERROR = 1.8, 0.5
-#: Largest distance of near-duplicates, relative to the median distance of two images of one class (or of all images).
-NEAR = 0.35
+GAIN, GAIN_ERROR = 1.8, 0.25
+#: Largest distance (1 - cosine) of near-duplicates, relative to that of the NEIGHBOURS-th neighbour (for features of
+#: FULL dimensions or more), and in all.
+NEAR, WITHIN = 0.2, 0.1
+NEIGHBOURS, FULL = 5, 32
 #: Dimensions of the random projection in which near-duplicates among many images are searched.
 _PROJECTED, _MANY = 128, 5000
+_EQUAL = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +76,7 @@ class Outcomes:
         index: (n,) class of each image; zeros if targets are not classes.
         groups: (n,) group of each image: images of a group are in one fold.
         seen: (n,) groups of the image's class (all groups without classes) that the fit on the other folds has seen.
+        ratio: mean share of all groups that a fit has seen.
         gain, gain_error: mean gain of outcomes per doubling of the training images, and its standard error; NaN and
             infinity if it could not be measured.
         copies: number of images that are near-duplicates of another one.
@@ -80,6 +86,7 @@ class Outcomes:
     index: IntArray
     groups: IntArray
     seen: IntArray
+    ratio: float
     gain: float = math.nan
     gain_error: float = math.inf
     copies: int = 0
@@ -108,7 +115,7 @@ def cross_validated(
         index, classes = np.zeros(len(rows), np.int64), 1
         if kind != NUMBER and not np.isin(columns, (0.0, 1.0)).all():
             raise DataError("several labels per image are columns of 0 and 1; other values were found.")
-    joined, copies = near_duplicates(features, index, groups)
+    joined, copies = near_duplicates(features, groups)
     if kind == CLASS:
         outcomes, folds, crossed = _class_outcomes(features, index, classes, joined, seed)
     else:
@@ -120,8 +127,9 @@ def cross_validated(
     np.add.at(per_fold, (units[0], units[2]), 1)
     seen = per_fold.sum(axis=1)[index] - np.where(folds < 0, 0, per_fold[index, folds])
     outcomes = np.where(seen > 0, outcomes, np.nan)
-    gain, error = _gain(crossed, joined)
-    return Outcomes(outcomes, index, joined, seen, gain, error, copies)
+    held = per_fold.sum(axis=0)
+    ratio = 1.0 - float((held[:-1] ** 2).sum() / (held.sum() * held[:-1].sum()))  # the last column is in every fit
+    return Outcomes(outcomes, index, joined, seen, ratio, *_gain(crossed, joined), copies)
 
 
 def _class_outcomes(
@@ -170,17 +178,15 @@ def _gain(crossed: Crossed, groups: IntArray) -> tuple[float, float]:
     return gain, float(np.sqrt((rest**2).sum())) / steps
 
 
-def near_duplicates(
-    features: npt.NDArray[Any], index: IntArray, groups: IntArray | None = None
-) -> tuple[IntArray, int]:
+def near_duplicates(features: npt.NDArray[Any], groups: IntArray | None = None) -> tuple[IntArray, int]:
     """Return the group of each image, near-duplicates in one, and the number of images that duplicate another one.
 
-    Two images are near-duplicates if the distance of their centred features, scaled to unit length, is below NEAR times
-    the median distance of two images of one class.
+    Two images are near-duplicates if the distance of their centred features is small beside the distance of other
+    neighbours. On photographs this finds copies that were shrunk and encoded again. Features of few dimensions have
+    near neighbours by chance, so that there only equal rows count.
 
     Args:
         features: (n, d).
-        index: (n,) classes.
         groups: (n,) given groups; near-duplicates join them.
     """
     from scipy.sparse import coo_array
@@ -188,19 +194,26 @@ def near_duplicates(
 
     from unseen.data.duplicates.search import near_pairs
 
-    n, generator = len(features), np.random.default_rng(17)
+    n = len(features)
     rows = np.asarray(features, np.float32) - features.mean(axis=0, dtype=np.float64).astype(np.float32)
     if n > _MANY and rows.shape[1] > 2 * _PROJECTED:
-        rows = rows @ generator.normal(size=(rows.shape[1], _PROJECTED)).astype(np.float32)
+        rows = rows @ np.random.default_rng(17).normal(size=(rows.shape[1], _PROJECTED)).astype(np.float32)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    order = generator.permutation(n)
-    order = order[np.argsort(index[order], kind="stable")]
-    same = index[order[1:]] == index[order[:-1]]
-    first, second = order[1:][same][:_MANY], order[:-1][same][:_MANY]
-    usual = float(np.median(1 - (rows[first] * rows[second]).sum(axis=1))) if len(first) else 0.0
-    pairs = near_pairs(rows, threshold=1 - NEAR**2 * usual, most=3)
-    links = [np.stack([pairs.first, pairs.second])]
-    copies = len(np.unique(pairs.second))
+    pairs = near_pairs(rows, threshold=-1.0, most=NEIGHBOURS)
+    distance = np.maximum(1.0 - pairs.similarity.astype(np.float64), 0.0)
+    ends, both = np.concatenate([pairs.first, pairs.second]), np.concatenate([distance, distance])
+    order = np.lexsort((both, ends))
+    starts = np.searchsorted(ends[order], np.arange(n))
+    last = np.minimum(starts + NEIGHBOURS, np.append(starts[1:], len(ends))) - 1
+    scale = both[order][last]
+    scale = np.maximum(scale, np.median(scale))  # of more copies than neighbours, all neighbours are copies
+    near = NEAR * min(1.0, (rows.shape[1] / FULL) ** 3)
+    limit = np.minimum(near * np.minimum(scale[pairs.first], scale[pairs.second]), WITHIN)
+    copied = distance <= np.maximum(limit, _EQUAL)
+    if features.shape[1] < FULL // 4:
+        copied &= (features[pairs.first] == features[pairs.second]).all(axis=1)
+    links = [np.stack([pairs.first[copied], pairs.second[copied]])]
+    copies = len(np.unique(links[0][1]))
     if groups is not None:
         own = np.unique(groups, return_index=True, return_inverse=True)
         links.append(np.stack([np.arange(n), own[1][own[2].reshape(-1)]]))
@@ -227,10 +240,9 @@ def expect(found: Outcomes, *, balanced: bool = False) -> tuple[float, float]:
     mean = min(max(float(values.mean()), 0.0), 1.0)
     gain, error = shrunk_gain(mean, found.gain, found.gain_error)
     # From the fits to all images in two steps: an own class as small as the others have become, then all larger.
-    ratio = float(fitted.mean() / sizes[index].mean())
-    level = np.maximum(sizes[index] * ratio, 1.0)
+    level = np.maximum(sizes[index] * found.ratio, 1.0)
     together, alone = level**-0.5 - sizes[index] ** -0.5, fitted**-0.5 - level**-0.5
-    own, own_error = shrunk_gain(mean, *_own_gain(values, fitted), factor=2.0)
+    own, own_error = shrunk_gain(mean, *_own_gain(values, fitted), usual=(2 * GAIN, 4 * GAIN_ERROR))
     extrapolated = values + gain * together + own * alone
     counts = np.bincount(index, minlength=classes).astype(np.float64)
     seen = counts > 0
@@ -261,35 +273,39 @@ def _own_gain(values: FloatArray, fitted: IntArray) -> tuple[float, float]:
         return math.nan, math.inf
     slope = float(away @ values) / total
     rest = values - values.mean() - slope * away
-    return slope, 1.5 * math.sqrt(float((away**2) @ (rest**2))) / total
+    return slope, math.sqrt(float((away**2) @ (rest**2))) / total
 
 
-def shrunk_gain(mean: float, gain: float, error: float, factor: float = 1.0) -> tuple[float, float]:
-    """Return the gain b, shrunk towards `factor` times the usual one at this accuracy, and its standard error [E]."""
-    usual, usual_error = (factor * each * mean * (1 - mean) for each in (GAIN, GAIN_ERROR))
+def shrunk_gain(
+    mean: float, gain: float, error: float, usual: tuple[float, float] = (GAIN, GAIN_ERROR)
+) -> tuple[float, float]:
+    """Return the gain b, shrunk towards the usual one at this accuracy, and its standard error [E]."""
+    prior, prior_error = (each * mean * (1 - mean) for each in usual)
     if not math.isfinite(error):
-        return usual, usual_error
-    weight = usual_error**2 / (usual_error**2 + error**2) if usual_error else 0.0
-    return weight * gain + (1 - weight) * usual, math.sqrt(weight) * error
+        return prior, prior_error
+    weight = prior_error**2 / (prior_error**2 + error**2) if prior_error else 0.0
+    return weight * gain + (1 - weight) * prior, math.sqrt(weight) * error
 
 
 def class_shares(sizes: IntArray, index: IntArray) -> FloatArray:
     """Return the shares of classes among new images, from the number of groups of each class [E].
 
-    The variance of the counts beyond that of a multinomial sample with equal shares is that of the shares.
+    The variance of the counts beyond that of a multinomial sample with equal shares is that of the shares. Classes that
+    no image has count with 0 images; their number is estimated as f1^2 / (2 f2) for f1 classes of one and f2 of two
+    groups (Chao, "Nonparametric estimation of the number of classes in a population", 1984).
     """
-    mean = float(sizes.mean())
-    beyond = max(float(sizes.var()) - mean * (1 - 1 / len(sizes)), 0.0) / mean**2
-    weight = beyond / (beyond + 1 / mean) if beyond else 0.0
-    if len(sizes) and np.ptp(sizes) == 0:
-        weight = 0.0
-    shares = np.bincount(index, minlength=len(sizes)) / len(index) * weight + (1 - weight) / len(sizes)
+    ones, twos = int((sizes == 1).sum()), int((sizes == 2).sum())
+    every = len(sizes) + ones**2 / (2 * max(twos, 1))
+    mean = float(sizes.sum()) / every
+    beyond = float((sizes.astype(np.float64) ** 2).sum()) / every - mean**2 - mean
+    weight = max(beyond, 0.0) / (max(beyond, 0.0) + mean)
+    shares = np.bincount(index, minlength=len(sizes)) / len(index) * weight + (1 - weight) / every
     return np.asarray(shares / shares.sum())
 
 
 def spread(images: int, per_class: float) -> float:
     """Return the factor on the standard error of a value."""
-    return SPREAD + FEW / max(images, 100) + FEW_PER_CLASS / per_class
+    return SPREAD + FEW / max(images, 20) + FEW_PER_CLASS / per_class
 
 
 # ---- what is stored, and what is compared ----------------------------------------------------------------------------
@@ -358,7 +374,8 @@ def estimates(found: Mapping[str, RankDetails]) -> dict[str, Candidate]:
         labels, own = None if classes is None else classes[shared], rows[name][shared]
         mean = estimate_mean(own, labels).value
         outcomes = _moved(own, mean, (whole if value is None else value) - whole)
-        interval = expected_interval(estimate_mean(outcomes, labels).value, details.size or len(own), own)
+        size = details.size or len(own) / spread(len(own), math.inf) ** 2  # results of older versions have no size
+        interval = expected_interval(estimate_mean(outcomes, labels).value, size, own)
         scale = SCATTER * math.sqrt(len(own) / details.units) if details.units else SCATTER
         estimated[name] = Candidate(outcomes, interval, labels=labels, units="held-out images", error_scale=scale)
     return estimated
