@@ -40,8 +40,8 @@ class Condition:
         task, classes: classes are sampled for every data set.
         per_class: images per class, or their mean.
         kind: "exact", "random" (counts vary by chance), "tail" (shares up to `ratio` to 1), "copies" (a third of the
-            images are re-encoded copies of others), "frames" (five views of every photograph, with groups), "shift" (train on
-            the dataset's training split, test on its test split, which is from other places).
+            images are re-encoded copies of others), "frames" (five views of every photograph, with groups), "shift"
+            (train on the dataset's training split, test on its test split, which is from other places).
         noise: standard deviation of noise on the features, in units of theirs, so that accuracies stay below 100 %.
         pairs: whether two equal candidates are compared.
         sets: data sets in the table.

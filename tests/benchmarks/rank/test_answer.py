@@ -170,8 +170,8 @@ def test_ties_are_reported_and_a_much_cheaper_one_is_recommended_with_its_price(
     assert found.choice is not None and found.choice.model == "b"
     assert "Fine-tune b: expect 89 ± 3 %" in found.recommendation
     assert "The lead is not significant: a (89 ± 3 %) and c (89 ± 3 %) are statistically tied" in found.recommendation
-    price = "a has the highest estimate (89 ± 3 %); b is 3.0 times cheaper (300 operations per image) and is expected to "
-    assert f"{price}lose 0.2 points." in found.recommendation
+    assert "a has the highest estimate (89 ± 3 %); b is 3.0 times cheaper (300 operations" in found.recommendation
+    assert "and is expected to lose 0.2 points." in found.recommendation
     assert [c.model for c in found.front] == ["d", "b", "c", "a"]
     assert found.to_dict()["pareto"] == ["d", "b", "c", "a"]
     assert "(Pareto front): d (60 ± 4 %, 1 operations)" in found.front_text({})

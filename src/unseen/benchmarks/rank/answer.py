@@ -141,7 +141,7 @@ def with_truth(ranking: CheckpointRanking, results: Iterable[Result]) -> Checkpo
     return replace(ranking, candidates=candidates, notes=(*ranking.notes, *notes))
 
 
-def _beside(c: Candidate, details: RankDetails) -> dict[str, float]:
+def _beside(c: Candidate, details: RankDetails) -> dict[str, Any]:
     """Return the fields that compare the outcomes of fine-tuning with the prediction and with the linear head."""
     if not details.hits or not details.probe_hits:
         return {}
@@ -149,7 +149,7 @@ def _beside(c: Candidate, details: RankDetails) -> dict[str, float]:
     known = np.isfinite(tuned) & np.isfinite(probe)
     gap = unpaired_difference(accuracy_interval(tuned[known]), Interval(c.expected, c.low, c.high, n=int(known.sum())))
     tuning = paired_difference(tuned[known], probe[known])
-    found = {"probe_tested": float(probe[known].mean())}
+    found: dict[str, Any] = {"probe_tested": float(probe[known].mean())}
     for name, each in (("gap", gap), ("tuning", tuning)):
         found |= {name: each.value, f"{name}_low": each.low, f"{name}_high": each.high}
     return found
